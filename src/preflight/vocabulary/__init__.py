@@ -1,0 +1,1 @@
+"""Words: frozen values that every room speaks in. Imports nothing of ours."""

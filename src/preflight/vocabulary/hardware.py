@@ -1,0 +1,84 @@
+"""Hardware words: GPUs, links, and prices."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU as a driver presents it (an MI250X is two).
+
+    Attributes:
+        name: Canonical key: ``h100_sxm``.
+        title: The name people use: ``NVIDIA H100 SXM5 80GB``.
+        vendor: ``nvidia`` or ``amd``.
+        aliases: Other spellings that resolve to it.
+        memory_bytes: Total that the driver reports (``torch.cuda.get_device_properties().total_memory``).
+        sold_as_gb: The size on the box.
+        bandwidth: Memory bandwidth, bytes per second.
+        peak_flops: Dense peak by dtype, FLOP per second: fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4.
+        achievable_flops: Largest matrix-multiply rate that was measured by dtype, FLOP per second, where published.
+        compute_capability: (major, minor) for NVIDIA; None for AMD.
+        architecture: ``hopper``, ``ampere``, ``cdna3`` ...
+        sms: Streaming multiprocessors or compute units.
+        l2_bytes: Size of the L2 cache.
+        fabric: Key of the GPU-to-GPU link in ``links/``, or None.
+        host_link: Key of the link to the host.
+        watts: Board power.
+        gpus_per_node: The usual number in a node.
+        context_bytes: Memory that the driver context takes before the first tensor.
+        sources: Where each number was read.
+    """
+
+    name: str
+    title: str
+    vendor: str
+    memory_bytes: int
+    sold_as_gb: float
+    bandwidth: float
+    peak_flops: dict[str, float]
+    architecture: str
+    sources: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    achievable_flops: dict[str, float] = {}
+    compute_capability: tuple[int, int] | None = None
+    sms: int | None = None
+    l2_bytes: int | None = None
+    fabric: str | None = None
+    host_link: str | None = None
+    watts: float | None = None
+    gpus_per_node: int | None = None
+    context_bytes: int | None = None
+    notes: str | None = None
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """A link between two devices or nodes.
+
+    Attributes:
+        bandwidth: One direction, per GPU, bytes per second.
+        latency: Seconds of one hop.
+        scope: ``intra_node``, ``inter_node`` or ``host``.
+    """
+
+    name: str
+    title: str
+    scope: str
+    bandwidth: float
+    sources: tuple[str, ...]
+    latency: float | None = None
+    aliases: tuple[str, ...] = ()
+    notes: str | None = None
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What an hour of one GPU costs, as a range with the date it was read."""
+
+    gpu: str
+    usd_per_hour_low: float
+    usd_per_hour_high: float
+    date: str
+    sources: tuple[str, ...]
+    usd_per_hour_mid: float | None = None
+    kind: str = "on-demand"
+    notes: str | None = None

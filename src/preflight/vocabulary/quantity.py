@@ -1,0 +1,47 @@
+"""Quantities: intervals, and how bytes, counts and times are shown to a person."""
+
+from __future__ import annotations
+
+import msgspec
+
+GIB = 1024**3
+MIB = 1024**2
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A value that is not known exactly.
+
+    Attributes:
+        low: The value is rarely below this (5 %).
+        mid: The best single estimate.
+        high: The value is rarely above this (95 %).
+    """
+
+    low: float
+    mid: float
+    high: float
+
+    def scaled(self, factor: float) -> Interval:
+        """Return the interval with all three values multiplied by ``factor``."""
+        return Interval(self.low * factor, self.mid * factor, self.high * factor)
+
+
+def format_bytes(value: float) -> str:
+    """Format bytes in binary units with three significant places: ``13.2 GiB``."""
+    size = abs(value)
+    for unit, step in (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", 1024)):
+        if size >= step:
+            number = value / step
+            return f"{number:.1f} {unit}" if abs(number) < 100 else f"{number:.0f} {unit}"
+    return f"{value:.0f} B"
+
+
+def format_count(value: float) -> str:
+    """Format a count the way model sizes are spoken of: ``124.4 M``, ``6.74 B``."""
+    size = abs(value)
+    for unit, step in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("k", 1e3)):
+        if size >= step:
+            number = value / step
+            digits = 2 if abs(number) < 10 else 1
+            return f"{number:.{digits}f} {unit}"
+    return f"{value:g}"

@@ -1,0 +1,80 @@
+"""The report: what every command answers, in one shape."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from preflight.vocabulary.fact import Fact
+from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.memory import MemoryEstimate
+
+Verdict = Literal["GO", "NO-GO", "UNKNOWN"]
+SCHEMA = "preflight.report/1"
+VERDICT_ORDER: dict[str, int] = {"NO-GO": 0, "UNKNOWN": 1, "GO": 2}
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """Which program and version made the report."""
+
+    name: str
+    version: str
+
+
+class EfficiencyPart(msgspec.Struct, frozen=True):
+    """One part of the efficiency score: its own score (0 to 100), its weight and the reason."""
+
+    name: str
+    score: float
+    weight: float
+    reason: str
+
+
+class Efficiency(msgspec.Struct, frozen=True):
+    """The efficiency score, 0 to 100: the weighted mean of its parts, and its band in words."""
+
+    score: float
+    band: str
+    parts: tuple[EfficiencyPart, ...] = ()
+
+
+class Recommendation(msgspec.Struct, frozen=True):
+    """A change worth making: what exactly, what it is expected to do, and what it costs."""
+
+    priority: Literal["critical", "high", "medium", "low"]
+    change: str
+    effect: str
+    side_effect: str | None = None
+
+
+class NotEvaluated(msgspec.Struct, frozen=True):
+    """A rule that could not be evaluated, and the fact that it lacked."""
+
+    rule: str
+    code: str
+    reason: str
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a command found. Sections that a command does not fill are absent from the JSON."""
+
+    schema: str
+    command: str
+    tool: Tool
+    verdict: Verdict
+    inputs: dict[str, Any] = {}
+    findings: tuple[Finding, ...] = ()
+    facts: dict[str, Fact] = {}
+    memory: MemoryEstimate | None = None
+    step: dict[str, Any] | None = None
+    efficiency: Efficiency | None = None
+    recommendations: tuple[Recommendation, ...] = ()
+    plan: dict[str, Any] | None = None
+    violations: tuple[Any, ...] = ()
+    incident: dict[str, Any] | None = None
+    verification: dict[str, Any] | None = None
+    measurements: tuple[Any, ...] = ()
+    not_evaluated: tuple[NotEvaluated, ...] = ()
+    scripts: tuple[Report, ...] = ()
+    notes: tuple[str, ...] = ()

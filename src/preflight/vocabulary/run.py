@@ -1,0 +1,86 @@
+"""Run words: how a model is trained and how it is spread."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Precision = Literal[
+    "fp32", "tf32", "autocast-fp16", "autocast-bf16", "bf16", "pure-bf16", "pure-fp16", "fp16", "fp8", "fp64"
+]
+Attention = Literal["flash", "efficient", "math", "cudnn", "eager"]
+Recompute = Literal["none", "full", "selective", "op"]
+Stack = Literal["eager", "compile", "megatron", "transformers"]
+CrossEntropy = Literal["eager", "fused", "chunked", "parallel"]
+
+
+class ParallelDims(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run is spread over GPUs. Every degree is at least 1.
+
+    Attributes:
+        dp_replicate: Copies of the model that hold full states (DDP, the outer group of HSDP).
+        dp_shard: Ranks over which states are sharded (ZeRO, FSDP).
+        zero_stage: What is sharded over ``dp_shard``: 0 nothing, 1 optimizer states, 2 also gradients, 3 also parameters.
+        cp: Context parallel. tp: Tensor parallel. pp: Pipeline parallel. vp: Virtual stages per rank. ep: Expert parallel.
+        framework: Who shards: ``ddp``, ``fsdp1``, ``fsdp2``, ``deepspeed``, ``megatron``; None for a single GPU.
+    """
+
+    dp_replicate: int = 1
+    dp_shard: int = 1
+    zero_stage: int = 0
+    cp: int = 1
+    tp: int = 1
+    pp: int = 1
+    vp: int = 1
+    ep: int = 1
+    sequence_parallel: bool = False
+    framework: str | None = None
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self.dp_replicate * self.dp_shard * self.cp * self.tp * self.pp
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """How a model is trained, in numbers. What is not known is None.
+
+    Attributes:
+        micro_batch: Samples per GPU per forward.
+        sequence_length: Tokens per sample (the longest, where lengths vary).
+        variable_length: Whether lengths vary, so that the peak is at the longest sample.
+        image_size: Side of the image in pixels.
+        gradient_accumulation: Micro-batches per optimizer step.
+        lora_rank: Rank of the adapters when ``finetune`` is ``lora`` or ``qlora``.
+        trainable_parameters: Parameters that get a gradient; None means all.
+        foreach: Whether the optimizer and clipping use multi-tensor kernels (temporaries of the size of the parameters).
+        evaluation_micro_batch: Samples per forward of an evaluation phase, or None where there is none.
+        kept_bytes_per_step: Growth per step from values that are kept (with or without graph).
+    """
+
+    micro_batch: int | None = None
+    global_batch: int | None = None
+    sequence_length: int | None = None
+    target_length: int | None = None
+    variable_length: bool = False
+    image_size: int | None = None
+    gradient_accumulation: int = 1
+    precision: Precision = "fp32"
+    optimizer: str | None = None
+    optimizer_momentum: float | None = None
+    attention: Attention = "flash"
+    recompute: Recompute = "none"
+    stack: Stack = "eager"
+    cross_entropy: CrossEntropy = "eager"
+    finetune: Literal["full", "lora", "qlora", "frozen"] = "full"
+    lora_rank: int | None = None
+    trainable_parameters: int | None = None
+    offload: Literal["none", "optimizer", "parameters", "activations"] = "none"
+    foreach: bool = True
+    clipping: bool = False
+    ema: bool = False
+    evaluation_micro_batch: int | None = None
+    evaluation_without_no_grad: bool = False
+    kept_bytes_per_step: float = 0.0
+    steps: int | None = None
