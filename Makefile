@@ -1,0 +1,86 @@
+# make demo    see the report of a real training script (no torch, no GPU)
+# make test    the whole test suite, with torch from constraints.txt
+# make lint    formatting, linting, types, and which module may import which
+# make docs    write docs/reference from the program itself
+#
+# Everything is installed into $(VENV) once; a stamp file says what is there already.
+# PYTHON=python3.12 picks the interpreter.
+# TORCH_INDEX=https://download.pytorch.org/whl/cpu takes torch's CPU build from its own index.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-core lint docs clean
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+# Python 3.11 first: it is the version that the tests with torch are run on.
+PYTHON ?= python3.11 python3 python3.12 python3.13 python3.10
+TORCH_INDEX ?=
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PYTEST_ARGS ?= -n auto
+DEMO_SCRIPT ?= examples/memory_overflow.py
+DEMO_ARGS ?= --gpu-memory 40
+
+help:
+	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+
+demo: $(STAMPS)/core
+	@echo '$$ preflight check $(DEMO_SCRIPT) $(DEMO_ARGS)'
+	@# 1 is the answer NO-GO, which is what a broken script deserves; anything above it is a failure of the demo.
+	@rc=0; $(BIN)/preflight check $(DEMO_SCRIPT) $(DEMO_ARGS) || rc=$$?; echo "exit code $$rc"; [ $$rc -le 1 ]
+
+test: $(STAMPS)/dev $(STAMPS)/models
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# The tests that need no torch, in an environment that has none.
+test-core: $(STAMPS)/test
+	$(BIN)/python -m pytest -m 'not torch and not browser' $(PYTEST_ARGS)
+
+lint: $(STAMPS)/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(STAMPS)/core
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) .venv-3.* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(STAMPS)/venv:
+	@if [ ! -x $(BIN)/python ]; then \
+	  found=; \
+	  for candidate in $(PYTHON); do \
+	    if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then found=$$candidate; break; fi; \
+	  done; \
+	  if [ -z "$$found" ]; then echo 'no Python 3.10 or newer with venv and ensurepip; name one: make PYTHON=/path/to/python3' >&2; exit 1; fi; \
+	  echo "creating $(VENV) with $$("$$found" --version)"; \
+	  "$$found" -m venv $(VENV); \
+	fi
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/core: $(STAMPS)/venv pyproject.toml constraints.txt
+	$(PIP) --editable .
+	@touch $@
+
+$(STAMPS)/test: $(STAMPS)/core
+	$(PIP) --editable '.[test]'
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/core
+	$(PIP) --editable '.[dev]'
+	@touch $@
+
+# torch comes first and alone: with it there, what follows has no reason to fetch another build.
+$(STAMPS)/torch: $(STAMPS)/venv constraints.txt
+	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch numpy
+	@touch $@
+
+# timm asks for torchvision, whose builds want CUDA; what the tests use of timm does not, so it is installed without its dependencies.
+$(STAMPS)/models: $(STAMPS)/torch
+	$(PIP) transformers huggingface_hub safetensors
+	$(PIP) --no-deps timm
+	@touch $@
