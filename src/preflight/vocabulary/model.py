@@ -44,6 +44,28 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         tokens_per_image: Sequence length of a vision transformer at ``image_size``, class tokens included.
         activation_elements: Elements that autograd saves for one sample at ``image_size`` (CNN, U-Net), outputs counted once.
         largest_layer_parameters: Parameters of the largest block, for sharded gathering.
+        head: What the output is: ``lm`` (a row of the vocabulary per token), ``mlm`` (the same behind a transform),
+            ``classification``, or ``none``; by family when None (decoders ``lm``, vision ``classification``).
+        qkv_bias: Whether queries, keys and values alone have a bias (Qwen2); as ``bias`` when None.
+        qk_norm: Whether queries and keys are normalised per head (Qwen3).
+        fused_qkv: Whether one matrix yields queries, keys and values (GPT-2), so that its input is cast once.
+        norms_per_block: Normalisations of one block (4 in Gemma 2, 1 in parallel blocks that share it).
+        library: Where the counted class lives: transformers, timm, torchvision, diffusers.
+        class_name: The class or factory that ``parameters`` was counted on ("LlamaForCausalLM", "resnet50").
+        base_parameters: Exact count without the head of that class, when the library offers the class without it.
+        active_parameters: Parameters one token passes through (MoE); ``parameters`` for dense models when None.
+        parameters_reason: Why ``parameters`` is None, or None.
+        embedding_dim: Width of the token embedding when it is not ``hidden`` (ALBERT, ELECTRA, OPT-350m).
+        shared_layers: Whether all blocks share one set of parameters (ALBERT).
+        decoder_heads: Attention heads of the decoder, when they differ from the encoder's.
+        decoder_ffn: Feed-forward width of the decoder, when it differs from the encoder's.
+        source_positions: Positions of the encoder that are not tokens (Whisper: audio frames after the strides).
+        q_lora_rank: Rank of the compressed queries (multi-head latent attention).
+        kv_lora_rank: Rank of the compressed keys and values (multi-head latent attention).
+        rope_head_dim: Part of a head that carries rotary positions (multi-head latent attention).
+        value_head_dim: Width of one value head, when it differs from ``head_dim``.
+        sliding_window: Tokens that a windowed attention layer sees.
+        text: The text tower of a two-tower model (CLIP, SigLIP); the other fields are the image tower's.
     """
 
     family: ModelFamily
@@ -77,3 +99,24 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     dropout: float | None = None
     activation_elements: float | None = None
     largest_layer_parameters: int | None = None
+    head: Literal["lm", "mlm", "classification", "none"] | None = None
+    qkv_bias: bool | None = None
+    qk_norm: bool = False
+    fused_qkv: bool = False
+    norms_per_block: int | None = None
+    library: str | None = None
+    class_name: str | None = None
+    base_parameters: int | None = None
+    active_parameters: int | None = None
+    parameters_reason: str | None = None
+    embedding_dim: int | None = None
+    shared_layers: bool = False
+    decoder_heads: int | None = None
+    decoder_ffn: int | None = None
+    source_positions: int | None = None
+    q_lora_rank: int | None = None
+    kv_lora_rank: int | None = None
+    rope_head_dim: int | None = None
+    value_head_dim: int | None = None
+    sliding_window: int | None = None
+    text: ModelSpec | None = None

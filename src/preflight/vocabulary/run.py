@@ -52,6 +52,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         variable_length: Whether lengths vary, so that the peak is at the longest sample.
         image_size: Side of the image in pixels.
         gradient_accumulation: Micro-batches per optimizer step.
+        lora_targets: Matrices with adapters: ``q``, ``k``, ``v``, ``o``, ``mlp``, ``head``.
+        double_quantization: Whether the constants of 4-bit weights are quantised again (``qlora``).
+        gradient_as_bucket_view: Whether DDP's buckets are the gradients (no second copy).
+        fused_backward: Whether each gradient is consumed as soon as it exists (optimizer step inside the backward pass).
+        cross_entropy_chunks: Pieces of the chunked cross entropy.
+        logits_upcast: Whether the logits are turned into fp32 before the loss.
         lora_rank: Rank of the adapters when ``finetune`` is ``lora`` or ``qlora``.
         trainable_parameters: Parameters that get a gradient; None means all.
         foreach: Whether the optimizer and clipping use multi-tensor kernels (temporaries of the size of the parameters).
@@ -75,6 +81,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     cross_entropy: CrossEntropy = "eager"
     finetune: Literal["full", "lora", "qlora", "frozen"] = "full"
     lora_rank: int | None = None
+    lora_targets: tuple[str, ...] = ("q", "v")
+    double_quantization: bool = False
+    gradient_as_bucket_view: bool = False
+    fused_backward: bool = False
+    cross_entropy_chunks: int = 8
+    logits_upcast: bool = True
     trainable_parameters: int | None = None
     offload: Literal["none", "optimizer", "parameters", "activations"] = "none"
     foreach: bool = True

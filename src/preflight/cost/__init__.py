@@ -1,0 +1,1 @@
+"""Physics: memory, work and time of a training step from numbers alone."""

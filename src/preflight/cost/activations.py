@@ -1,0 +1,230 @@
+"""Bytes that autograd keeps between forward and backward, per token of a transformer block.
+
+The lists follow what each operation saves for its backward pass, as ``torch.autograd.graph.saved_tensors_hooks``
+shows them for the model classes of transformers on CPU (tests/cost/test_activations_torch.py), and the item list of
+Korthikanti et al. 2022 (arXiv 2205.05198) for Megatron's fused layers.
+Letters: H hidden, q = heads x head_dim, k = kv_heads x head_dim, F feed-forward, n heads, s keys per query.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.cost.parameters import attention_width, feed_forward
+from preflight.cost.recipe import Recipe
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import RunSpec
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """What decides which tensors are saved.
+
+    Attributes:
+        matmul: Bytes of an element that a matrix multiplication reads or writes.
+        residual: Bytes of an element of the stream between blocks.
+        mask: Bytes of an element of a dropout mask (1 on CUDA; the CPU keeps the factor in the tensor's type).
+        dropout: Whether dropout is active.
+        trained: Whether the matrices are trained (a frozen one does not keep its input).
+        adapters: Matrices with adapters, which keep their input.
+        quadratic: Whether the attention matrix is materialised.
+        expanded: Whether keys and values are repeated for every query head.
+        upcast_softmax: Whether a low-precision softmax is taken in fp32.
+        style: ``eager``, ``compile`` or ``megatron``.
+        tensor: Tensor-parallel degree. sequence: Degree over which the stream is divided (sequence parallel).
+    """
+
+    matmul: float
+    residual: float
+    mask: float = 1.0
+    dropout: bool = False
+    trained: bool = True
+    adapters: frozenset[str] = frozenset()
+    quadratic: bool = False
+    expanded: bool = False
+    upcast_softmax: bool = True
+    style: str = "eager"
+    tensor: float = 1.0
+    sequence: float = 1.0
+
+    @property
+    def recast(self) -> bool:
+        """Whether autocast turns an fp32 normalisation's output into low precision once per consumer."""
+        return self.matmul != self.residual
+
+    def keeps(self, *targets: str) -> bool:
+        """Return whether the input of these matrices is kept."""
+        return self.trained or bool(self.adapters.intersection(targets))
+
+
+class BlockBytes(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes per token of one block.
+
+    Attributes:
+        saved: Kept until backward, without the attention matrix.
+        square: Kept per key (the attention matrix); times the number of keys.
+        entry: The input of the block, which checkpointing keeps.
+        working: What the backward pass of the block allocates for a moment.
+        working_square: The same per key.
+    """
+
+    saved: float
+    square: float
+    entry: float
+    working: float
+    working_square: float
+
+
+def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, tensor: float = 1.0, sequence: float = 1.0) -> Layout:
+    """Return what decides which tensors are saved for a model and a run."""
+    quadratic = run.attention in ("eager", "math")
+    style = {"megatron": "megatron", "compile": "compile"}.get(run.stack, "eager")
+    return Layout(
+        matmul=recipe.matmul,
+        residual=recipe.residual,
+        dropout=bool(model.dropout),
+        trained=run.finetune == "full",
+        adapters=frozenset(run.lora_targets) if run.finetune in ("lora", "qlora") else frozenset(),
+        quadratic=quadratic,
+        expanded=quadratic or run.attention == "efficient",
+        style=style,
+        tensor=tensor,
+        sequence=sequence,
+    )
+
+
+def norm_bytes(model: ModelSpec, layout: Layout, trained: bool = True) -> float:
+    """Return what one normalisation keeps per token: its input, and for an unfused RMS norm two more tensors.
+
+    LayerNorm keeps its input and two fp32 statistics. An RMS norm written out keeps an fp32 copy of the input,
+    1/rms, and the normalised tensor that the scale is multiplied with.
+    """
+    hidden = float(model.hidden or 0)
+    if model.norm not in ("rmsnorm", "rms_norm"):
+        return hidden * layout.residual + 8.0
+    if layout.style != "eager":
+        return hidden * layout.residual + 4.0
+    normalised = hidden * layout.residual if trained else 0.0
+    return 4.0 * hidden + normalised + 4.0
+
+
+def _attention(model: ModelSpec, layout: Layout, cross: bool = False) -> tuple[float, float]:
+    """Return bytes per token and per token and key of an attention layer without its normalisation."""
+    hidden, heads, w = float(model.hidden or 0), float(model.heads or 0), layout.matmul
+    queries, keys = attention_width(model)
+    if layout.expanded:
+        keys = queries
+    saved = w * (queries + 2 * keys) / layout.tensor
+    inputs = 0.0
+    if layout.recast:
+        consumers = 1 if model.fused_qkv else (1 if cross else 3)
+        copies = consumers if layout.trained else len(layout.adapters.intersection({"q", "k", "v"}))
+        inputs = copies * w * hidden
+    elif layout.keeps("q", "k", "v"):
+        inputs = w * hidden
+    saved += inputs / layout.sequence
+    output = w * queries
+    square = 0.0
+    if layout.quadratic:
+        square = _softmax_bytes(layout) * heads / layout.tensor
+        saved += (output if layout.keeps("o") else 0.0) / layout.tensor
+    else:
+        saved += (output + 4.0 * heads) / layout.tensor
+    if layout.dropout:
+        saved += layout.mask * hidden / layout.sequence
+    return saved, square
+
+
+def _softmax_bytes(layout: Layout) -> float:
+    """Return bytes per head, query and key: the softmax, its low-precision copy, and dropout's mask and output."""
+    w = layout.matmul
+    bytes_ = w if w >= 4 or not layout.upcast_softmax else 4.0 + w
+    if layout.style == "megatron":
+        bytes_ = w
+    if layout.dropout:
+        bytes_ += layout.mask + w - (w if bytes_ > w else 0.0)
+    return bytes_
+
+
+# Tensors of the feed-forward width that an activation function keeps, with the input of the next matrix:
+# gelu and silu keep their input; relu its output, which the next matrix shares; written-out ones every product.
+_KEPT = {"relu": 1.0, "gelu": 2.0, "silu": 2.0, "swish": 2.0, "gelu_new": 5.0, "gelu_fast": 5.0, "quick_gelu": 3.0}
+_GATED_KEPT = {"relu": 3.0}
+
+
+def _feed_forward(model: ModelSpec, layout: Layout, width: float) -> float:
+    """Return bytes per token of a feed-forward layer: its input, what the activation keeps, the second input."""
+    hidden, w = float(model.hidden or 0), layout.matmul
+    activation = (model.activation or "gelu").lower()
+    inputs = 0.0
+    if layout.recast:
+        copies = 2 if model.gated else 1
+        inputs = copies * w * hidden if layout.keeps("mlp") else 0.0
+    elif layout.keeps("mlp"):
+        inputs = w * hidden
+    if layout.style != "eager":
+        kept = (3.0 if layout.style == "megatron" else 2.0) if model.gated else 2.0
+        if layout.style == "compile" and not model.gated:
+            kept = 1.0
+    elif model.gated:
+        kept = _GATED_KEPT.get(activation, 3.0) + 1.0
+        kept += _KEPT.get(activation, 2.0) - 2.0 if activation in ("gelu_new", "gelu_fast") else 0.0
+    else:
+        kept = _KEPT.get(activation, 2.0)
+    if not layout.keeps("mlp") and layout.style == "eager":
+        kept -= 1.0  # the frozen second matrix does not keep its input
+    saved = inputs / layout.sequence + kept * w * width / layout.tensor
+    if layout.dropout:
+        saved += layout.mask * hidden / layout.sequence
+    return saved
+
+
+def _experts(model: ModelSpec, layout: Layout) -> float:
+    """Return bytes per token of a MoE layer: router, gathered inputs, every chosen and shared expert, outputs."""
+    hidden, w = float(model.hidden or 0), layout.matmul
+    width = float(model.expert_ffn or model.ffn or 0)
+    chosen = float(model.experts_per_token or 1)
+    inner = _feed_forward(model, layout, width)
+    router = 2 * 4.0 * model.experts + w * hidden
+    return router + chosen * (inner + w * hidden) + model.shared_experts * inner
+
+
+def block_bytes(model: ModelSpec, layout: Layout, *, dense: bool = False, cross: bool = False) -> BlockBytes:
+    """Return what one block keeps per token.
+
+    Args:
+        model: The architecture.
+        layout: What decides which tensors are saved.
+        dense: Whether to take the dense form of a MoE model's block.
+        cross: Whether the block is a decoder's with cross attention (its keys and values are counted apart).
+    """
+    hidden, w = float(model.hidden or 0), layout.matmul
+    width = feed_forward(model)
+    attention, square = _attention(model, layout)
+    moe = bool(model.experts) and not dense
+    mlp = _experts(model, layout) if moe else _feed_forward(model, layout, width)
+    norms = float(model.norms_per_block or 2)
+    saved = attention + mlp
+    if cross:
+        extra, extra_square = _attention(model, layout, cross=True)
+        saved, square, norms = saved + extra, square + extra_square, norms + 1
+    saved += norms * norm_bytes(model, layout, layout.trained) / layout.sequence
+    if layout.style == "compile":
+        # Inductor's partitioner recomputes normalised inputs from the stream and the statistics.
+        saved -= (2 if layout.keeps("q", "mlp") and not layout.recast else 0) * w * hidden / layout.sequence
+    wide = (3.0 if model.gated else 2.0) * (width if not moe else float(model.expert_ffn or width))
+    working = (w * wide * (float(model.experts_per_token or 1) if moe else 1.0)) / layout.tensor
+    return BlockBytes(
+        saved=saved,
+        square=square,
+        entry=layout.residual * hidden / layout.sequence,
+        working=working + 2 * layout.residual * hidden / layout.sequence,
+        working_square=2 * max(w, 4.0) * float(model.heads or 0) / layout.tensor if layout.quadratic else 0.0,
+    )
+
+
+def selective_bytes(model: ModelSpec, layout: Layout) -> float:
+    """Return what per-operator checkpointing keeps per token: the attention output and every second matrix product."""
+    hidden, width = float(model.hidden or 0), feed_forward(model)
+    queries, keys = attention_width(model)
+    products = queries + 2 * keys + hidden + (2 if model.gated else 1) * width + hidden
+    return layout.residual * hidden + layout.matmul * (queries + products / 2)

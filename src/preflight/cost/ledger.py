@@ -1,0 +1,189 @@
+"""One rank's bytes, gathered from every formula, and the moments of a step."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.cost.logits import LossBytes, loss_bytes
+from preflight.cost.optimizers import OptimizerState
+from preflight.cost.parameters import ParameterCount
+from preflight.cost.recipe import Recipe, recipe_of
+from preflight.cost.saved import Activations, activations_of
+from preflight.cost.shares import Share, share_of
+from preflight.cost.states import States, states_of
+from preflight.cost.workspace import cublas_workspace
+from preflight.vocabulary.hardware import Gpu
+from preflight.vocabulary.memory import MemoryBreakdown, Phase
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """What is allocated at the worst moment of a phase (without fragmentation and context)."""
+
+    step: int
+    phase: Phase
+    parts: MemoryBreakdown
+
+
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank's bytes from every formula."""
+
+    share: Share
+    recipe: Recipe
+    states: States
+    activations: Activations
+    loss: LossBytes
+    casts: float
+    workspace: float
+    accumulated: bool
+    micro_batches: int
+
+
+def ledger_of(
+    model: ModelSpec,
+    run: RunSpec,
+    parallel: ParallelDims,
+    gpu: Gpu | None,
+    count: ParameterCount,
+    optimizer: OptimizerState,
+    stage: int,
+) -> Ledger:
+    """Gather the bytes of the rank of a pipeline stage."""
+    recipe = recipe_of(run, parallel)
+    share = share_of(model, run, count, parallel, stage)
+    micro_batches = micro_batches_of(run, parallel)
+    activations = activations_of(model, run, parallel, share, recipe, micro_batches)
+    if run.finetune == "frozen":
+        activations = msgspec.structs.replace(activations, saved=0.0, rebuilt=0.0, working=activations.inference)
+    loss = loss_bytes(model, run, parallel, recipe, activations.tokens) if share.last else LossBytes()
+    return Ledger(
+        share=share,
+        recipe=recipe,
+        states=states_of(model, run, parallel, share, recipe, optimizer),
+        activations=activations,
+        loss=loss,
+        casts=recipe.cast * share.matrices,
+        workspace=cublas_workspace(gpu),
+        accumulated=micro_batches > 1 and parallel.pp == 1,
+        micro_batches=micro_batches,
+    )
+
+
+def micro_batches_of(run: RunSpec, parallel: ParallelDims) -> int:
+    """Return the micro-batches of an optimizer step on one rank."""
+    if run.global_batch and run.micro_batch:
+        ranks = parallel.dp_replicate * parallel.dp_shard
+        return max(run.gradient_accumulation, run.global_batch // max(run.micro_batch * ranks, 1), 1)
+    return max(run.gradient_accumulation, 1)
+
+
+def _moment(ledger: Ledger, step: int, phase: Phase, **parts: float) -> Moment:
+    """Return a moment with what is always there, and ``parts`` beside it."""
+    states = ledger.states
+    always = {
+        "model_parameters": states.parameters,
+        "optimizer_states": states.optimizer if step > 0 else states.optimizer_at_start,
+        "gradients": states.gradients if states.gradients_persist else 0.0,
+        "communication_buffers": states.buffers,
+        "workspace": ledger.workspace if phase != "init" else 0.0,
+    }
+    for name, value in parts.items():
+        if name in ("gradients", "optimizer_states"):
+            always[name] = max(always[name], value)
+        else:
+            always[name] = always.get(name, 0.0) + value
+    return Moment(step=step, phase=phase, parts=MemoryBreakdown(**always))
+
+
+def training_moments(ledger: Ledger, step: int) -> list[Moment]:
+    """Return the worst moments of forward, backward and optimizer of one step.
+
+    Memory is piecewise linear over the backward pass (activations go as gradients come), so its maximum is at one
+    of three ends: the loss's gradient, the last block's, the first block's.
+    """
+    states, acts, loss = ledger.states, ledger.activations, ledger.loss
+    before = states.gradients if ledger.accumulated else 0.0
+    kept = acts.saved + ledger.casts
+    head = ledger.recipe.gradient * max(ledger.share.head, 0.0) if states.gradients else 0.0
+    ends = [
+        _moment(
+            ledger,
+            step,
+            "backward",
+            activations=kept,
+            logits_and_loss=loss.backward,
+            gradients=before,
+            communication_buffers=states.gathered_forward,
+        ),
+        _moment(
+            ledger,
+            step,
+            "backward",
+            activations=kept + acts.rebuilt + acts.working,
+            logits_and_loss=loss.held,
+            gradients=max(before, min(head, states.gradients)),
+            communication_buffers=states.gathered_backward,
+        ),
+        _moment(
+            ledger,
+            step,
+            "backward",
+            activations=acts.rebuilt + acts.working,
+            logits_and_loss=loss.held,
+            gradients=states.gradients,
+            communication_buffers=states.gathered_backward,
+        ),
+    ]
+    forward = _moment(
+        ledger,
+        step,
+        "forward",
+        activations=max(kept, acts.inference),
+        logits_and_loss=loss.forward,
+        gradients=before,
+        communication_buffers=states.gathered_forward,
+    )
+    optimizer = _moment(
+        ledger,
+        step,
+        "optimizer",
+        logits_and_loss=loss.held,
+        gradients=states.gradients,
+        optimizer_states=states.optimizer,
+        workspace=states.temporaries,
+    )
+    return [forward, max(ends, key=lambda moment: moment.parts.total), optimizer]
+
+
+def evaluation_moment(ledger: Ledger, run: RunSpec, step: int) -> Moment | None:
+    """Return the moment of an evaluation, whose batch may differ; with a graph when gradients are not switched off."""
+    if not run.evaluation_micro_batch or not run.micro_batch:
+        return None
+    ratio = run.evaluation_micro_batch / run.micro_batch
+    acts = ledger.activations
+    kept = acts.saved if run.evaluation_without_no_grad else acts.inference
+    return _moment(
+        ledger,
+        step,
+        "eval",
+        activations=kept * ratio + ledger.casts,
+        logits_and_loss=ledger.loss.forward * ratio,
+        gradients=ledger.states.gradients,
+        communication_buffers=ledger.states.gathered_forward,
+    )
+
+
+def moments_of(ledger: Ledger, run: RunSpec) -> list[Moment]:
+    """Return the moments of a run in order: start, first step, a later step, evaluation, the end of a growth."""
+    moments = [_moment(ledger, 0, "init")]
+    moments += training_moments(ledger, 0) + training_moments(ledger, 1)
+    evaluation = evaluation_moment(ledger, run, 1)
+    if evaluation is not None:
+        moments.append(evaluation)
+    if run.kept_bytes_per_step > 0 and run.steps and run.steps > 2:
+        worst = max(moments, key=lambda moment: moment.parts.total).parts
+        grown = run.kept_bytes_per_step * (run.steps - 1)
+        parts = msgspec.structs.replace(worst, activations=worst.activations + grown)
+        moments.append(Moment(step=run.steps - 1, phase="growth", parts=parts))
+    return moments

@@ -1,0 +1,74 @@
+"""Bytes of logits and loss."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.cost.parameters import head_kind
+from preflight.cost.recipe import Recipe
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec
+
+
+class LossBytes(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of logits and loss at three moments.
+
+    Attributes:
+        forward: When the loss has been computed.
+        backward: At the peak of the loss's backward pass.
+        held: What stays while the blocks run backward, because a variable of the loop still names the logits.
+        how: The arithmetic.
+    """
+
+    forward: float = 0.0
+    backward: float = 0.0
+    held: float = 0.0
+    how: str = ""
+
+
+def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: Recipe, tokens: float) -> LossBytes:
+    """Return the bytes of logits and cross entropy over ``tokens`` rows of the vocabulary.
+
+    Eager cross entropy: logits (w), their fp32 copy (4, gone after the loss unless w is 4), log-softmax (4, kept),
+    in backward the gradient of the log-softmax and of the fp32 logits (4 + 4): 12 bytes per element beside the
+    logits themselves, as nll_loss and log_softmax allocate them. Without an fp32 copy all are w wide.
+    Chunked: the gradients of one chunk at a time. Fused (Liger, cut cross entropy): one chunk altogether.
+    Parallel: the vocabulary is divided over tensor-parallel ranks, and the softmax is overwritten (Megatron-LM).
+    """
+    kind = head_kind(model)
+    if kind not in ("lm", "mlm") or not model.vocab:
+        classes = float(model.classes or 0)
+        samples = float(run.micro_batch or 0)
+        return LossBytes(forward=8 * samples * classes, backward=16 * samples * classes, held=4 * samples * classes)
+    share = parallel.tp if parallel.framework == "megatron" or run.cross_entropy == "parallel" else 1
+    elements = tokens * float(model.vocab) / share
+    w = recipe.matmul
+    wide = 4.0 if (run.logits_upcast or w > 2 or recipe.cast) else w
+    copy = wide if wide != w else 0.0
+    name = f"{tokens:.0f} tokens x {model.vocab / share:.0f}"
+    if run.stack == "megatron":
+        if run.cross_entropy == "fused":
+            return LossBytes(
+                forward=(w + 4) * elements, backward=(w + 4) * elements, held=0.0, how=f"{name} x {w + 4:g} B, fused"
+            )
+        # fp32 copy of the logits becomes the softmax in place and is kept; its gradient is written over it, then cast.
+        peak = w + 4 + 4
+        return LossBytes(forward=peak * elements, backward=peak * elements, how=f"{name} x {peak:g} B, in place")
+    if run.cross_entropy == "fused":
+        chunk = elements * min(1.0, float(model.hidden or 0) / model.vocab) if model.hidden else 0.0
+        return LossBytes(forward=(w + 4) * chunk, backward=w * chunk, how=f"{name} in chunks, never whole")
+    if run.cross_entropy == "chunked":
+        pieces = max(run.cross_entropy_chunks, 1)
+        forward = w + wide + copy / pieces
+        backward = w + wide + w + 2 * wide / pieces
+    elif run.stack == "compile":
+        # Inductor fuses the copy and the softmax; it keeps the logits and writes their gradient once.
+        forward, backward = 2 * w + copy, 2 * w + wide
+    else:
+        forward, backward = w + copy + wide, w + 3 * wide
+    return LossBytes(
+        forward=forward * elements,
+        backward=backward * elements,
+        held=w * elements,
+        how=f"{name} x {backward:g} B at the loss's backward pass ({run.cross_entropy})",
+    )

@@ -1,0 +1,204 @@
+"""Bytes of activations on one rank: blocks, embeddings, images, convolutional networks, recomputation."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.cost.activations import BlockBytes, Layout, block_bytes, layout_of, norm_bytes, selective_bytes
+from preflight.cost.parameters import attention_width, head_kind, is_transformer, vision_tokens
+from preflight.cost.recipe import Recipe
+from preflight.cost.shares import Share
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec
+
+
+class Activations(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of activations on one rank.
+
+    Attributes:
+        saved: What lies there when the loss is known.
+        rebuilt: One block as it is recomputed in the backward pass (0 without recomputation).
+        working: What the backward pass of one block allocates for a moment.
+        inference: The peak of a forward pass that keeps nothing.
+        source: ``architecture`` (block by block), ``layers`` (elements that were counted from the layers).
+        how: How it came about.
+        tokens: Tokens (or samples) behind the loss.
+    """
+
+    saved: float
+    rebuilt: float
+    working: float
+    inference: float
+    source: str
+    how: str
+    tokens: float
+
+
+def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
+    """Return why activations cannot be given, or None when everything needed is known."""
+    if run.micro_batch is None:
+        return "the batch size is not known"
+    if is_transformer(model):
+        if model.family == "vision_transformer":
+            tokens = vision_tokens(model, run.image_size or model.image_size)
+            return None if tokens else "the number of tokens of an image is not known"
+        return None if run.sequence_length else "the sequence length is not known"
+    if model.activation_elements is None:
+        return "what the layers keep for the backward pass is not known"
+    if model.image_size and not run.image_size and model.family in ("cnn", "diffusion_model"):
+        return "the image size is not known"
+    return None
+
+
+def in_flight(parallel: ParallelDims, stage: int, micro_batches: int) -> float:
+    """Return how many micro-batches a stage holds at once, in units of its own blocks.
+
+    1F1B: min(m, p - r). Interleaved with v chunks: (p(v-1) + 2(p-r) - 1)/v, at most m (Narayanan et al. 2021).
+    """
+    p, v = parallel.pp, parallel.vp
+    if p == 1:
+        return 1.0
+    if v > 1:
+        return min((p * (v - 1) + 2 * (p - stage) - 1) / v, float(micro_batches))
+    return float(min(micro_batches, p - stage))
+
+
+def activations_of(
+    model: ModelSpec, run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe, micro_batches: int
+) -> Activations:
+    """Return the activations of one rank; ``missing_inputs`` must be None."""
+    if not is_transformer(model):
+        return _counted(model, run, recipe)
+    tensor = float(parallel.tp)
+    layout = layout_of(model, run, recipe, tensor, tensor if parallel.sequence_parallel else 1.0)
+    if model.family == "encoder_decoder":
+        return _encoder_decoder(model, run, layout, share)
+    batch = float(run.micro_batch or 0)
+    length = (
+        vision_tokens(model, run.image_size or model.image_size) or 0.0
+        if model.family == "vision_transformer"
+        else float(run.sequence_length or 0)
+    )
+    tokens, keys = batch * length / parallel.cp, length
+    block = block_bytes(model, layout)
+    layers = (model.layers or 0) * share.layers
+    flying = in_flight(parallel, share.index, micro_batches)
+    total, rebuilt, kind = _recomputed(model, run, layout, block, tokens, keys, layers * flying)
+    if model.dense_layers and model.experts and run.recompute == "none":
+        difference = block.saved - block_bytes(model, layout, dense=True).saved
+        total -= difference * tokens * min(model.dense_layers * share.layers, layers) * flying
+    total += _ends(model, run, layout, share, tokens, batch)
+    if run.offload == "activations":
+        total = 2 * block.entry * tokens
+    how = (
+        f"activations: {layers:g} blocks x {tokens:.0f} tokens x {block.saved / 1e3:.1f} kB"
+        + (f" + {block.square:.0f} B per key" if block.square else "")
+        + (f", {flying:g} micro-batches in flight" if flying > 1 else "")
+        + kind
+    )
+    return Activations(
+        saved=total,
+        rebuilt=rebuilt,
+        working=(block.working + block.working_square * keys) * tokens,
+        inference=(block.working + block.square * keys + 2 * block.entry) * tokens,
+        source="architecture",
+        how=how,
+        tokens=tokens,
+    )
+
+
+def _recomputed(
+    model: ModelSpec, run: RunSpec, layout: Layout, block: BlockBytes, tokens: float, keys: float, layers: float
+) -> tuple[float, float, str]:
+    """Return the bytes kept, the bytes of one rebuilt block, and a word on it, for the kind of recomputation."""
+    full = (block.saved + block.square * keys) * tokens
+    if run.recompute == "full":
+        return block.entry * tokens * layers, full, ", block inputs only (full recomputation)"
+    if run.recompute == "selective":
+        return block.saved * tokens * layers, block.square * keys * tokens, ", attention matrix recomputed"
+    if run.recompute == "op":
+        kept = min(selective_bytes(model, layout), block.saved)
+        return kept * tokens * layers, full, ", every second product kept"
+    return full * layers, 0.0, ""
+
+
+def _ends(model: ModelSpec, run: RunSpec, layout: Layout, share: Share, tokens: float, batch: float) -> float:
+    """Return what lies outside the blocks: dropout behind the embedding, the last norm, the input of the output."""
+    hidden, total = float(model.hidden or 0), 0.0
+    post_norm = model.family == "transformer_encoder"
+    if share.first:
+        total += 8.0 * tokens  # token ids, int64
+        if layout.dropout:
+            total += layout.mask * hidden * tokens
+        if post_norm:
+            total += norm_bytes(model, layout) * tokens
+        if model.family == "vision_transformer":
+            size = float(run.image_size or model.image_size or 0)
+            total = (model.channels or 3) * size * size * batch * layout.matmul
+    if share.last:
+        kind = head_kind(model)
+        if not post_norm:
+            total += norm_bytes(model, layout, layout.trained) * tokens
+        if kind == "lm" and layout.keeps("head"):
+            total += layout.matmul * hidden * tokens
+        if kind == "mlm":
+            # A dense layer, gelu, a norm and the output matrix.
+            total += (layout.matmul * 4 * hidden + norm_bytes(model, layout)) * tokens
+    return total
+
+
+def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Share) -> Activations:
+    """Return encoder blocks over the source, decoder blocks with cross attention over the target."""
+    batch, source = float(run.micro_batch or 0), float(model.source_positions or run.sequence_length or 0)
+    target = float(run.target_length or run.sequence_length or 0)
+    encoder, decoder = block_bytes(model, layout), block_bytes(model, layout, cross=True)
+    queries, keys = attention_width(model)
+    self_square = encoder.square
+    enc = (encoder.saved + encoder.square * source) * batch * source
+    # Keys and values of cross attention have the source's length; self attention sees the target, cross the source.
+    cross_keys = 2 * layout.matmul * (queries if layout.expanded else keys) / layout.tensor
+    dec = (decoder.saved - cross_keys + self_square * (target + source)) * batch * target
+    dec += cross_keys * batch * source
+    layers = (model.layers or 0) * share.layers
+    behind = (model.decoder_layers if model.decoder_layers is not None else (model.layers or 0)) * share.layers
+    rebuilt, total = 0.0, enc * layers + dec * behind
+    if run.recompute == "full":
+        rebuilt, total = max(enc, dec), encoder.entry * batch * (source * layers + target * behind)
+    elif run.recompute == "selective":
+        total -= self_square * batch * (source**2 * layers + (target**2 + source * target) * behind)
+    total += norm_bytes(model, layout) * batch * (source + target)
+    total += layout.matmul * float(model.hidden or 0) * batch * target + 8.0 * batch * (source + target)
+    if layout.dropout:
+        total += 2 * layout.mask * float(model.hidden or 0) * batch * (source + target)
+    longest = max(source, target)
+    return Activations(
+        saved=total,
+        rebuilt=rebuilt,
+        working=(encoder.working + encoder.working_square * longest) * batch * longest,
+        inference=(encoder.working + encoder.square * longest + 2 * encoder.entry) * batch * longest,
+        source="architecture",
+        how=f"activations: {layers:g} encoder and {behind:g} decoder blocks over {source:g} and {target:g} tokens",
+        tokens=batch * target,
+    )
+
+
+def _counted(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Activations:
+    """Return elements counted from the layers x bytes x batch, scaled with the area of the image."""
+    batch, elements = float(run.micro_batch or 0), float(model.activation_elements or 0.0)
+    scale = 1.0
+    if model.image_size and run.image_size:
+        scale = (run.image_size / model.image_size) ** 2
+    total = elements * scale * batch * recipe.matmul
+    # Before the backward pass reaches it, no more than a few of the largest tensors live beside what is kept.
+    largest = total / max(float(model.layers or 1), 4.0)
+    note = "; recomputation is not counted: an upper bound" if run.recompute != "none" else ""
+    return Activations(
+        saved=total,
+        rebuilt=0.0,
+        working=largest,
+        inference=2 * largest,
+        source="layers",
+        how=f"activations: {elements:.3g} elements a sample x {scale:.3g} (image area) x {batch:g} samples x "
+        f"{recipe.matmul:g} B{note}",
+        tokens=batch,
+    )

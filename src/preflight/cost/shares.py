@@ -1,0 +1,102 @@
+"""What part of a model lies on one rank."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.cost.parameters import ParameterCount, attention_width, feed_forward
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of one rank before any sharding over data-parallel ranks.
+
+    Attributes:
+        parameters: All of them.
+        root: Embedding, output matrix and norms, which FSDP keeps in its outermost group.
+        block: One block.
+        embedding: Tables among them.
+        head: The output matrix of its own among them.
+        matrices: What matrix multiplications read.
+        layers: Fraction of the blocks that this rank holds.
+        first: Whether the rank has the input side. last: Whether it has the output and the loss.
+        index: The pipeline stage.
+        experts: Routed experts among the parameters, which lie on ``ep`` ranks.
+        trainable: Parameters that get a gradient.
+    """
+
+    parameters: float
+    root: float
+    block: float
+    embedding: float
+    head: float
+    matrices: float
+    layers: float
+    first: bool
+    last: bool
+    index: int
+    experts: float
+    trainable: float
+
+
+def adapter_parameters(model: ModelSpec, run: RunSpec) -> float | None:
+    """Count LoRA adapters: rank x (inputs + outputs) for every target matrix of every block (Hu et al. 2021)."""
+    if run.trainable_parameters is not None:
+        return float(run.trainable_parameters)
+    if run.lora_rank is None or not model.layers or not model.hidden:
+        return None
+    hidden, width = float(model.hidden), feed_forward(model)
+    queries, keys = attention_width(model)
+    sizes = {
+        "q": hidden + queries,
+        "k": hidden + keys,
+        "v": hidden + keys,
+        "o": queries + hidden,
+        "mlp": (3 if model.gated else 2) * (hidden + width),
+    }
+    blocks = model.layers + (model.decoder_layers or 0)
+    per_block = sum(sizes.get(target, 0.0) for target in run.lora_targets)
+    head = hidden + float(model.vocab or 0) if "head" in run.lora_targets else 0.0
+    return run.lora_rank * (blocks * per_block + head)
+
+
+def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: ParallelDims, stage: int) -> Share:
+    """Return the parameters of one tensor-parallel rank of a pipeline stage.
+
+    Blocks are divided evenly over the stages; the first stage has the embedding, the last one the output matrix
+    (and a second copy of a tied embedding); experts lie on ``ep`` ranks (Megatron-LM, Narayanan et al. 2021).
+    """
+    first, last = stage == 0, stage == parallel.pp - 1
+    tensor, fraction = float(parallel.tp), 1.0 / parallel.pp
+    experts = count.block_experts * count.block_count * fraction / tensor
+    blocks = (count.block * count.block_count + count.other_blocks) * fraction / tensor
+    local_blocks = blocks - experts + experts / parallel.ep
+    embedding = count.embedding / tensor if first else 0.0
+    head = count.head / tensor if last else 0.0
+    if last and not first and not count.head:
+        embedding = count.embedding / tensor  # the tied output matrix is a copy of the embedding on another rank
+    norm = count.norm if last else 0.0
+    parameters = local_blocks + embedding + head + norm
+    trainable = parameters
+    if run.finetune in ("lora", "qlora", "frozen"):
+        adapters = adapter_parameters(model, run) or 0.0
+        trainable = adapters / tensor * fraction
+        parameters += trainable if run.finetune != "frozen" else 0.0
+    elif run.trainable_parameters is not None:
+        trainable = parameters * min(run.trainable_parameters / count.total, 1.0)
+    block_experts = count.block_experts * (1 - 1 / parallel.ep)
+    return Share(
+        parameters=parameters,
+        root=embedding + head + norm,
+        block=(count.block - block_experts) / tensor,
+        embedding=embedding,
+        head=head,
+        matrices=local_blocks + (head or (embedding if last and count.exact else 0.0)),
+        layers=fraction,
+        first=first,
+        last=last,
+        index=stage,
+        experts=experts / parallel.ep,
+        trainable=trainable,
+    )

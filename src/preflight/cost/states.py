@@ -1,0 +1,148 @@
+"""Bytes of parameters, gradients and optimizer states on one rank."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.cost.optimizers import OptimizerState
+from preflight.cost.recipe import Recipe
+from preflight.cost.shares import Share
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec
+
+# DeepSpeed's defaults: reduce_bucket_size and allgather_bucket_size of 5e8 elements.
+_DEEPSPEED_BUCKET = 5e8
+# 4-bit NF4: half a byte and an fp32 scale per 64 weights; quantised again: a byte per 64 and an fp32 per 16384.
+NF4_BYTES = 0.5 + 4 / 64
+NF4_DOUBLE_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
+
+
+class States(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes on one rank.
+
+    Attributes:
+        parameters: Weights that stay (shards, fp32 copies are in ``optimizer``), with an EMA copy.
+        gradients: All gradients once the backward pass is over.
+        gradients_persist: Whether they lie there from the start.
+        optimizer: States and fp32 copies once they exist.
+        optimizer_at_start: The part of them that exists before the first step.
+        temporaries: What the optimizer's step allocates for a moment.
+        buffers: Buckets of gradient reduction that stay.
+        gathered_forward: Weights gathered around a forward pass. gathered_backward: The same around a backward pass,
+            with the input of the reduce-scatter.
+    """
+
+    parameters: float
+    gradients: float
+    gradients_persist: bool
+    optimizer: float
+    optimizer_at_start: float
+    temporaries: float
+    buffers: float
+    gathered_forward: float
+    gathered_backward: float
+
+
+def weight_bytes(model: ModelSpec, run: RunSpec, share: Share, recipe: Recipe) -> float:
+    """Return the bytes of the weights before sharding; frozen ones may be quantised (QLoRA, Dettmers et al. 2023)."""
+    if run.finetune != "qlora":
+        extra = recipe.weight_cache * share.matrices
+        return recipe.parameter * share.parameters + extra
+    packed = NF4_DOUBLE_BYTES if run.double_quantization else NF4_BYTES
+    quantized = share.parameters - share.trainable - share.embedding
+    if run.stack == "transformers":
+        quantized -= share.head  # transformers leaves the output matrix in 16 bits
+    plain = share.parameters - share.trainable - quantized
+    return quantized * packed + plain * 2.0 + share.trainable * recipe.parameter
+
+
+def state_bytes(share: Share, recipe: Recipe, optimizer: OptimizerState, hidden: float) -> float:
+    """Return the bytes of the optimizer's states for the trainable parameters, fp32 copies included."""
+    per_parameter = optimizer.full * recipe.state + recipe.master
+    if not optimizer.paged:
+        per_parameter += optimizer.bytes
+    else:
+        per_parameter = recipe.master
+    total = share.trainable * per_parameter
+    if optimizer.factored and hidden:
+        # A matrix of H columns keeps rows + columns: P/H rows and, for square ones, as many columns.
+        total += 2 * share.trainable / hidden * recipe.state
+    return total
+
+
+def states_of(
+    model: ModelSpec, run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe, optimizer: OptimizerState
+) -> States:
+    """Return the bytes of states on one rank.
+
+    Sources: ZeRO (Rajbhandari et al. 2020) for what each stage divides; torch DDP's reducer (buckets beside the
+    gradients unless they are views of them); torch FSDP's documentation (gathered groups, prefetch, fp32 reduce).
+    """
+    stage, ranks = parallel.zero_stage, float(max(parallel.dp_shard, 1))
+    expert_ranks = max(ranks / parallel.ep, 1.0)
+    experts = share.experts / share.parameters if share.parameters else 0.0
+    over = 1.0 / ranks * (1 - experts) + experts / expert_ranks
+    weights = weight_bytes(model, run, share, recipe)
+    gradients = recipe.gradient * share.trainable
+    optimizer_bytes = state_bytes(share, recipe, optimizer, float(model.hidden or 0))
+    temporaries = optimizer.temporaries * recipe.state * share.trainable if run.foreach else 0.0
+    if stage >= 1:
+        optimizer_bytes *= over
+        temporaries *= over
+    if run.fused_backward:
+        gradients = recipe.gradient * max(share.block, share.embedding)
+        temporaries = 0.0
+    elif stage >= 2:
+        gradients *= over
+    if run.ema:
+        weights += recipe.parameter * share.parameters
+    if stage >= 3:
+        weights *= over
+    if run.offload in ("optimizer", "parameters"):
+        optimizer_bytes = temporaries = 0.0
+    if run.offload == "parameters":
+        weights = 0.0
+    forward, backward = _gathered(run, parallel, share, recipe)
+    at_start = optimizer_bytes if optimizer.at_construction or recipe.eager_states else 0.0
+    if recipe.master and not at_start and run.offload == "none":
+        at_start = recipe.master * share.trainable * (over if stage >= 1 else 1.0)
+    return States(
+        parameters=weights,
+        gradients=gradients,
+        gradients_persist=recipe.persistent_gradients,
+        optimizer=optimizer_bytes,
+        optimizer_at_start=at_start,
+        temporaries=temporaries,
+        buffers=_buffers(run, parallel, share, recipe),
+        gathered_forward=forward,
+        gathered_backward=backward,
+    )
+
+
+def _buffers(run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe) -> float:
+    """Return the buckets that stay allocated."""
+    if parallel.framework == "deepspeed" and parallel.zero_stage >= 1:
+        # overlap_comm keeps two reduce buckets; stages 1 and 2 gather updated weights through one more.
+        buckets = 2 if parallel.zero_stage >= 3 else 3
+        return buckets * recipe.gradient * min(_DEEPSPEED_BUCKET, share.trainable)
+    if parallel.framework in (None, "ddp") and parallel.dp_replicate > 1 and not run.gradient_as_bucket_view:
+        return recipe.gradient * share.trainable
+    return 0.0
+
+
+def _gathered(run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe) -> tuple[float, float]:
+    """Return the gathered weights around the end of forward and around backward, with the reduce-scatter input.
+
+    FSDP keeps the root group (embedding, output matrix, norms) from forward to backward, the last block is not
+    released, the next one is fetched ahead; gradients of a block are reduced from a full fp32 or low-precision buffer.
+    """
+    if parallel.dp_shard <= 1 or parallel.zero_stage < 2:
+        return 0.0, 0.0
+    width = recipe.compute
+    trainable = share.trainable / share.parameters if share.parameters else 0.0
+    reduce = recipe.gradient * share.block * trainable
+    if parallel.zero_stage == 2:
+        if parallel.framework in ("fsdp1", "fsdp2"):
+            return width * share.parameters, width * share.parameters + reduce
+        return 0.0, 0.0
+    return width * (share.root + share.block), width * 2 * share.block + reduce
