@@ -31,7 +31,7 @@ demo: $(STAMPS)/core
 	@# 1 is the answer NO-GO, which is what a broken script deserves; anything above it is a failure of the demo.
 	@rc=0; $(BIN)/preflight check $(DEMO_SCRIPT) $(DEMO_ARGS) || rc=$$?; echo "exit code $$rc"; [ $$rc -le 1 ]
 
-test: $(STAMPS)/dev $(STAMPS)/models
+test: $(STAMPS)/models $(STAMPS)/dev
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # The tests that need no torch, in an environment that has none.
@@ -79,8 +79,8 @@ $(STAMPS)/torch: $(STAMPS)/venv constraints.txt
 	$(PIP) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch numpy
 	@touch $@
 
-# timm asks for torchvision, whose builds want CUDA; what the tests use of timm does not, so it is installed without its dependencies.
+# timm asks for torchvision, whose builds want CUDA. What the tests use of timm does not, so timm comes without what it asks for.
 $(STAMPS)/models: $(STAMPS)/torch
-	$(PIP) transformers huggingface_hub safetensors
+	$(PIP) transformers huggingface_hub safetensors pillow
 	$(PIP) --no-deps timm
 	@touch $@

@@ -1,0 +1,104 @@
+"""What all tests share: tests that must not be skipped, and where the repository is."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+REQUIRED = tuple(name for name in os.environ.get("PREFLIGHT_REQUIRE", "").split(",") if name)
+"""Markers whose tests have to run: a skipped one, or none at all, fails the run. Set in continuous integration."""
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    return Path(__file__).resolve().parent.parent
+
+
+class _Placeholder(type):
+    """A class whose attributes are names: enough for what timm does with torchvision's while it is imported."""
+
+    def __getattr__(cls, name: str) -> str:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return f"{cls.__name__}.{name}"
+
+
+class _TorchvisionStandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Lets timm be imported where torchvision is not installed; nothing of it can be used."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        mine = fullname.partition(".")[0] == "torchvision"
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if mine else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        import torch
+
+        def attribute(name: str) -> type:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return _Placeholder(name, (torch.nn.Module,), {})
+
+        module.__getattr__ = attribute  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="session")
+def timm() -> Any:
+    """The library timm. Its models need no torchvision; importing it does, and gets a stand-in for that long."""
+    pytest.importorskip("torch")
+    if importlib.util.find_spec("timm") is None:
+        pytest.skip("timm is not installed")
+    if importlib.util.find_spec("torchvision") is not None:
+        return importlib.import_module("timm")
+    stand_in = _TorchvisionStandIn()
+    sys.meta_path.append(stand_in)
+    try:
+        return importlib.import_module("timm")
+    finally:
+        sys.meta_path.remove(stand_in)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+
+
+def unmet(passed: list[pytest.TestReport], skipped: list[pytest.TestReport | pytest.CollectReport]) -> list[str]:
+    """Say which required tests did not run, one line each.
+
+    A module that skips itself while it is collected has no markers; its reason is read for the name instead.
+    """
+    lines = []
+    for marker in REQUIRED:
+        lines += [
+            f"required by PREFLIGHT_REQUIRE={marker}, but skipped: {report.nodeid}"
+            for report in skipped
+            if marker in (report.keywords if isinstance(report, pytest.TestReport) else str(report.longrepr))
+        ]
+        if not any(marker in report.keywords for report in passed):
+            lines.append(f"required by PREFLIGHT_REQUIRE={marker}, but no such test passed")
+    return lines
+
+
+def _unmet_in(config: pytest.Config) -> list[str]:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if not REQUIRED or reporter is None or hasattr(config, "workerinput") or config.option.collectonly:
+        return []
+    return unmet(reporter.stats.get("passed", []), reporter.stats.get("skipped", []))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.exitstatus == pytest.ExitCode.OK and _unmet_in(session.config):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in _unmet_in(terminalreporter.config):
+        terminalreporter.write_line(line, red=True)
