@@ -76,7 +76,9 @@ class BlockBytes(msgspec.Struct, frozen=True, kw_only=True):
 
 def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, tensor: float = 1.0, sequence: float = 1.0) -> Layout:
     """Return what decides which tensors are saved for a model and a run."""
-    quadratic = run.attention in ("eager", "math")
+    relative = model.family == "encoder_decoder" and not model.learned_positions
+    # A relative position bias is added to the attention matrix, and needs a gradient: no flash kernel takes it.
+    quadratic = run.attention in ("eager", "math") or relative
     style = {"megatron": "megatron", "compile": "compile"}.get(run.stack, "eager")
     return Layout(
         matmul=recipe.matmul,
@@ -86,10 +88,18 @@ def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, tensor: float = 1.
         adapters=frozenset(run.lora_targets) if run.finetune in ("lora", "qlora") else frozenset(),
         quadratic=quadratic,
         expanded=quadratic or run.attention == "efficient",
+        upcast_softmax=recipe.cast > 0 or _softmax_in_fp32(model),
         style=style,
         tensor=tensor,
         sequence=sequence,
     )
+
+
+def _softmax_in_fp32(model: ModelSpec) -> bool:
+    """Return whether the model's own code asks for an fp32 softmax: rotary decoders and ViT of transformers do."""
+    if model.family in ("transformer_decoder", "moe"):
+        return not model.learned_positions
+    return model.family == "vision_transformer"
 
 
 def norm_bytes(model: ModelSpec, layout: Layout, trained: bool = True) -> float:
@@ -104,7 +114,9 @@ def norm_bytes(model: ModelSpec, layout: Layout, trained: bool = True) -> float:
     if layout.style != "eager":
         return hidden * layout.residual + 4.0
     normalised = hidden * layout.residual if trained else 0.0
-    return 4.0 * hidden + normalised + 4.0
+    # T5 multiplies the low-precision input itself with 1/rms, so that it is kept beside its fp32 copy.
+    again = hidden * layout.residual if model.family == "encoder_decoder" and layout.residual < 4 else 0.0
+    return 4.0 * hidden + normalised + again + 4.0
 
 
 def _attention(model: ModelSpec, layout: Layout, cross: bool = False) -> tuple[float, float]:

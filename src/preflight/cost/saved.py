@@ -143,7 +143,7 @@ def _ends(model: ModelSpec, run: RunSpec, layout: Layout, share: Share, tokens: 
             total += layout.matmul * hidden * tokens
         if kind == "mlm":
             # A dense layer, gelu, a norm and the output matrix.
-            total += (layout.matmul * 4 * hidden + norm_bytes(model, layout)) * tokens
+            total += (layout.matmul * 3 * hidden + norm_bytes(model, layout)) * tokens
     return total
 
 

@@ -1,0 +1,167 @@
+"""Work of a training step, and how many tokens keep a GPU's arithmetic busy."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.cost.parameters import (
+    attention_width,
+    count_parameters,
+    feed_forward,
+    head_kind,
+    is_transformer,
+    vision_tokens,
+)
+from preflight.vocabulary.hardware import Gpu
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import ParallelDims, Recompute, RunSpec
+
+
+class Flops(msgspec.Struct, frozen=True, kw_only=True):
+    """FLOP of one sample.
+
+    Attributes:
+        forward: Forward pass. backward: Backward pass, twice the forward.
+        recomputed: Forward work that is done again for the backward pass.
+        attention: The part of ``forward`` that grows with the square of the length.
+    """
+
+    forward: float
+    backward: float
+    recomputed: float = 0.0
+    attention: float = 0.0
+
+    @property
+    def model(self) -> float:
+        """What the mathematics asks for: the basis of MFU."""
+        return self.forward + self.backward
+
+    @property
+    def hardware(self) -> float:
+        """What the device does: the basis of HFU."""
+        return self.forward + self.backward + self.recomputed
+
+
+def flops_per_sample(
+    model: ModelSpec,
+    sequence_length: int | None = None,
+    image_size: int | None = None,
+    *,
+    target_length: int | None = None,
+    causal: bool = True,
+    recompute: Recompute = "none",
+) -> Flops | None:
+    """Return the FLOP of one sample of a transformer, or None when the architecture or the length is not known.
+
+    Forward per token and layer: 2 (H(q+2k) + qH + 3HF) + 4 s q, half of the last for causal attention counted
+    exactly; the output matrix 2HV; backward twice the forward (Narayanan et al. 2021, Chowdhery et al. 2022).
+
+    Args:
+        model: The architecture.
+        sequence_length: Tokens of a sample (the source, for encoder-decoder models).
+        image_size: Side of the image for vision transformers; the model's own when None.
+        target_length: Tokens of the decoder; the source's when None.
+        causal: Whether a decoder's attention counts only what it may see (False: the full square).
+        recompute: What is computed again.
+    """
+    if not is_transformer(model):
+        return None
+    if model.family == "vision_transformer":
+        length = vision_tokens(model, image_size or model.image_size)
+    else:
+        length = float(sequence_length) if sequence_length else None
+    if not length:
+        return None
+    layers, halves = float(model.layers or 0), causal and model.family in ("transformer_decoder", "moe")
+    queries, _ = attention_width(model)
+    matrices = layers * length * 2 * _block_matrices(model)
+    attention = layers * (2 if halves else 4) * length * length * queries
+    rows = length
+    if model.family == "encoder_decoder":
+        rows = float(target_length or sequence_length or 0)
+        behind = float(model.decoder_layers if model.decoder_layers is not None else layers)
+        matrices += behind * 2 * (rows * _block_matrices(model) + _cross_matrices(model, rows, length))
+        attention += behind * queries * ((2 if causal else 4) * rows * rows + 4 * rows * length)
+    head = 0.0
+    if head_kind(model) in ("lm", "mlm") and model.vocab:
+        head = 2.0 * float(model.hidden or 0) * model.vocab * rows
+    forward = matrices + attention + head
+    again = {"none": 0.0, "full": matrices + attention, "selective": attention, "op": (matrices + attention) / 2}
+    return Flops(forward=forward, backward=2 * forward, recomputed=again[recompute], attention=attention)
+
+
+def _block_matrices(model: ModelSpec) -> float:
+    """Return the weights of one block that a token passes through."""
+    hidden = float(model.hidden or 0)
+    queries, keys = attention_width(model)
+    matrices = 3 if model.gated else 2
+    attention = hidden * (queries + 2 * keys) + queries * hidden
+    dense = matrices * hidden * feed_forward(model)
+    if not model.experts:
+        return attention + dense
+    width = float(model.expert_ffn or model.ffn or 0)
+    routed = hidden * model.experts + matrices * hidden * width * (model.experts_per_token + model.shared_experts)
+    share = model.dense_layers / (model.layers or 1)
+    return attention + share * dense + (1 - share) * routed
+
+
+def _cross_matrices(model: ModelSpec, target: float, source: float) -> float:
+    """Return weights x tokens of cross attention: queries and output of the target, keys and values of the source."""
+    hidden = float(model.hidden or 0)
+    queries, keys = attention_width(model)
+    return 2 * hidden * queries * target + 2 * hidden * keys * source
+
+
+def ridge_point(gpu: Gpu, dtype: str = "bf16") -> float | None:
+    """Return FLOP per byte at which a GPU turns from memory-bound to compute-bound, or None for an unknown dtype.
+
+    The roofline's ridge: peak arithmetic over memory bandwidth (Williams, Waterman and Patterson 2009).
+    """
+    peak = gpu.peak_flops.get(dtype)
+    return peak / gpu.bandwidth if peak and gpu.bandwidth else None
+
+
+def arithmetic_intensity(rows: float, inputs: float, outputs: float, element_bytes: float) -> float:
+    """Return FLOP per byte of a matrix product of (rows x inputs) with (inputs x outputs)."""
+    moved = element_bytes * (rows * inputs + inputs * outputs + rows * outputs)
+    return 2.0 * rows * inputs * outputs / moved if moved else 0.0
+
+
+def minimal_rows(inputs: float, outputs: float, ridge: float, element_bytes: float) -> float | None:
+    """Return the rows from which a matrix product is compute-bound, or None when no number of rows is enough.
+
+    From 2 m k n / (w (mk + kn + mn)) >= R follows m >= R w k n / (2 k n - R w (k + n)).
+    """
+    denominator = 2.0 * inputs * outputs - ridge * element_bytes * (inputs + outputs)
+    return ridge * element_bytes * inputs * outputs / denominator if denominator > 0 else None
+
+
+def minimal_tokens(model: ModelSpec, gpu: Gpu, dtype: str = "bf16") -> float | None:
+    """Return the tokens per forward pass from which the feed-forward products are compute-bound.
+
+    None when the architecture or the GPU's peak is not known, or when the matrices are too narrow at any batch.
+    """
+    hidden, width, ridge = float(model.hidden or 0), feed_forward(model), ridge_point(gpu, dtype)
+    if not hidden or not width or ridge is None:
+        return None
+    return minimal_rows(hidden, width, ridge, {"fp32": 4.0, "tf32": 4.0, "fp8": 1.0}.get(dtype, 2.0))
+
+
+def tokens_per_step(run: RunSpec, parallel: ParallelDims) -> float | None:
+    """Return the tokens of an optimizer step over all ranks, or None when batch or length is not known."""
+    if not run.sequence_length:
+        return None
+    if run.global_batch:
+        return float(run.global_batch * run.sequence_length)
+    if run.micro_batch is None:
+        return None
+    ranks = parallel.dp_replicate * parallel.dp_shard
+    return float(run.micro_batch * run.gradient_accumulation * ranks * run.sequence_length)
+
+
+def six_parameters_tokens(model: ModelSpec) -> float | None:
+    """Return 6 x parameters: the usual estimate of FLOP per trained token, without attention (Kaplan et al. 2020)."""
+    if model.active_parameters:
+        return 6.0 * model.active_parameters
+    count = count_parameters(model)
+    return 6.0 * count.total if count and not model.experts else None
