@@ -39,10 +39,11 @@ test-core: $(STAMPS)/test
 	$(BIN)/python -m pytest -m 'not torch and not browser' $(PYTEST_ARGS)
 
 lint: $(STAMPS)/dev
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@failed=; \
+	for linter in 'ruff format --check --output-format concise .' 'ruff check --output-format concise .' mypy 'lint-imports --no-cache'; do \
+	  echo "$$linter"; $(BIN)/$$linter || failed="$$failed, $$linter"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "failed: $${failed#, }" >&2; exit 1; fi
 
 docs: $(STAMPS)/core
 	$(BIN)/python docs/generate.py

@@ -6,8 +6,10 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,6 +23,29 @@ REQUIRED = tuple(name for name in os.environ.get("PREFLIGHT_REQUIRE", "").split(
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return Path(__file__).resolve().parent.parent
+
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+QUIET = ("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-sync")
+
+
+@pytest.fixture(scope="session")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], str]:
+    """A function that opens a page in headless Chromium, offline, and returns the DOM after its scripts.
+
+    Chromium does not start as root with its sandbox; the pages are our own.
+    """
+    program = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if program is None:
+        pytest.skip("Chromium is not installed")
+
+    def open_page(page: Path) -> str:
+        profile = tmp_path_factory.mktemp("chromium")
+        command = [program, "--headless", "--no-sandbox", *QUIET, f"--user-data-dir={profile}", "--dump-dom"]
+        command += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000", page.resolve().as_uri()]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+
+    return open_page
 
 
 class _Placeholder(type):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +61,11 @@ def test_timm_builds_a_model_and_leaves_no_stand_in_behind(timm: Any) -> None:
     assert sum(parameter.numel() for parameter in model.parameters()) == 11_689_512
     left = sys.modules.get("torchvision")
     assert left is None or left.__spec__.origin is not None
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_a_page_is_rendered_with_its_scripts_run(tmp_path: Path, rendered: Callable[[Path], str]) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p id=a>no</p><script>document.getElementById('a').textContent = 6 * 7</script>", encoding="utf-8")
+    assert '<p id="a">42</p>' in rendered(page)
