@@ -27,6 +27,7 @@ help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 demo: $(STAMPS)/core
+	@$(BIN)/preflight --version
 	@echo '$$ preflight check $(DEMO_SCRIPT) $(DEMO_ARGS)'
 	@# 1 is the answer NO-GO, which is what a broken script deserves; anything above it is a failure of the demo.
 	@rc=0; $(BIN)/preflight check $(DEMO_SCRIPT) $(DEMO_ARGS) || rc=$$?; echo "exit code $$rc"; [ $$rc -le 1 ]
