@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -36,5 +35,7 @@ class CatalogError(PreflightError):
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """Return the choice closest to ``word``, or None when none is close."""
+    import difflib
+
     matches = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
     return matches[0] if matches else None

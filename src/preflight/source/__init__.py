@@ -1,0 +1,1 @@
+"""Facts: read what the user has, never judge, never run it."""

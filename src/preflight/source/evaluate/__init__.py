@@ -1,0 +1,1 @@
+"""The evaluator: what an expression of a script is worth, without running it."""

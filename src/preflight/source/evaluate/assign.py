@@ -1,0 +1,120 @@
+"""Assignment: names, attributes, items, unpacking."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.source.evaluate.expressions import evaluate
+from preflight.source.values import Choice, Class, Dict, Func, Known, Module, Obj, Phi, Seq, Unknown, Value, options_of, settle
+
+if TYPE_CHECKING:
+    from preflight.source.evaluate.machine import Machine
+
+
+def assign(m: Machine, target: ast.expr, value: Value, node: ast.AST) -> None:
+    """Assign a value to a target of any form."""
+    if isinstance(target, ast.Name):
+        m.bind(target.id, value)
+    elif isinstance(target, ast.Attribute):
+        set_attribute(m, evaluate(m, target.value), target.attr, value, node)
+    elif isinstance(target, ast.Subscript):
+        set_item(m, evaluate(m, target.value), evaluate(m, target.slice), value, node)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        _unpack(m, target.elts, value, node)
+    elif isinstance(target, ast.Starred):
+        assign(m, target.value, value, node)
+
+
+def _unpack(m: Machine, targets: list[ast.expr], value: Value, node: ast.AST) -> None:
+    for target, item in zip(targets, spread(m, targets, value, node), strict=True):
+        assign(m, target, item, node)
+
+
+def spread(m: Machine, targets: list[ast.expr], value: Value, node: ast.AST) -> list[Value]:
+    """The values that unpacking gives to each target."""
+    count = len(targets)
+    star = next((i for i, t in enumerate(targets) if isinstance(t, ast.Starred)), None)
+    settled = settle(value)
+    if isinstance(settled, Choice):
+        settled = next((o for o in settled.options if isinstance(o, Seq) and len(o.items) == count), settled)
+    if isinstance(settled, Seq) and not settled.open:
+        items = settled.items
+        if star is None and len(items) == count:
+            return list(items)
+        if star is not None and len(items) >= count - 1:
+            tail = count - star - 1
+            middle = Seq(list(items[star : len(items) - tail]), "list", m.site(node))
+            return [*items[:star], middle, *(items[len(items) - tail :] if tail else [])]
+    if isinstance(settled, Known) and isinstance(settled.value, str) and len(settled.value) == count and star is None:
+        return [m.known(c, node) for c in settled.value]
+    return [item_of(m, value, m.known(i), node) for i in range(count)]
+
+
+def item_of(m: Machine, value: Value, index: Value, node: ast.AST) -> Value:
+    """A thing taken out of something that is not a known container."""
+    base = settle(value)
+    if isinstance(base, Unknown):
+        result = m.unknown(base.reason, node, value)
+        return result
+    return m.made("item", "", node, [index], receiver=value)
+
+
+def set_attribute(m: Machine, target: Value, name: str, value: Value, node: ast.AST) -> None:
+    """Assign to an attribute."""
+    m.store(target, name, value, node)
+    for option in options_of(target, limit=3):
+        if isinstance(option, (Obj, Unknown, Func)):
+            m.write(option.attrs, name, value)
+            if isinstance(option, Obj) and option.kind == "call" and option.name == "argparse.Namespace":
+                continue
+        elif isinstance(option, (Class, Module)):
+            m.write(option.namespace, name, value)
+        elif isinstance(option, Dict):
+            m.write(option.entries, name, value)
+        if not isinstance(target, (Choice, Phi)):
+            break
+
+
+def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST) -> None:
+    """Assign to an item."""
+    base = settle(target)
+    k = settle(key)
+    if isinstance(base, Dict):
+        if isinstance(k, Known):
+            m.write(base.entries, k.value, value)
+        else:
+            base.open = True
+    elif isinstance(base, Seq):
+        if isinstance(k, Known) and isinstance(k.value, int) and -len(base.items) <= k.value < len(base.items):
+            m.touch(base)
+            base.items[k.value] = value
+        elif not base.open:
+            m.touch(base)
+            base.open = True
+    elif isinstance(base, Obj):
+        if isinstance(k, Known) and isinstance(k.value, str):
+            m.write(base.attrs, k.value, value)
+        elif base.name == "os.environ" and isinstance(k, Known):
+            m.write(base.attrs, str(k.value), value)
+    label = f"[{k.value!r}]" if isinstance(k, Known) else "[]"
+    m.store(target, label, value, node)
+
+
+def delete(m: Machine, target: ast.expr) -> None:
+    """Forget a name; items and attributes only lose what was known of them."""
+    if isinstance(target, ast.Name):
+        event = m.event("builtins.del", target, None, None, [m.lookup(target.id) or Known(None)], {})
+        event.result = Known(None)
+    elif isinstance(target, ast.Subscript):
+        base, key = settle(evaluate(m, target.value)), settle(evaluate(m, target.slice))
+        if isinstance(base, Dict) and isinstance(key, Known) and m.journal is None:
+            base.entries.pop(key.value, None)
+        elif isinstance(base, Seq):
+            m.touch(base)
+            base.open = True
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        for element in target.elts:
+            delete(m, element)
+    elif isinstance(target, ast.Attribute):
+        evaluate(m, target.value)

@@ -1,0 +1,174 @@
+"""Functions of the project: definition, binding of arguments, following the body."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from preflight.source.evaluate.expressions import evaluate
+from preflight.source.evaluate.machine import MAX_DEPTH, Frame
+from preflight.source.trace import Context
+from preflight.source.values import Class, Dict, Ext, Func, Known, Obj, Seq, Unknown, Value, join, settle
+
+if TYPE_CHECKING:
+    from preflight.source.evaluate.machine import Machine
+
+# Decorators that are entered around the body like a ``with`` block.
+_AROUND = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled", "torch.autocast", "torch.cuda.amp.autocast")
+
+
+def make_function(m: Machine, node: Any, name: str, owner: Class | None = None) -> Func:
+    """A function value; defaults are evaluated now, as Python does."""
+    prefix = f"{owner.qualname}." if owner is not None else ""
+    closure = m.frame if m.frame.func is not None or m.frame.locals is not m.frame.module.namespace else None
+    if owner is not None:
+        closure = m.frame.closure
+    func = Func(node, m.frame.module, closure, prefix + name, m.site(node))
+    func.owner = owner
+    args = node.args
+    positional = [*args.posonlyargs, *args.args]
+    for arg, default in zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True):
+        func.defaults[arg.arg] = evaluate(m, default)
+    for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+        if default is not None:
+            func.defaults[arg.arg] = evaluate(m, default)
+    func.generator = not isinstance(node, ast.Lambda) and _yields(node)
+    return func
+
+
+def _yields(node: ast.AST) -> bool:
+    stack = list(ast.iter_child_nodes(node))
+    while stack:
+        current = stack.pop()
+        if isinstance(current, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            stack.extend(ast.iter_child_nodes(current))
+    return False
+
+
+def define_function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: Class | None = None) -> Value:
+    """Bind a function definition, through its decorators."""
+    func = make_function(m, node, node.name, owner)
+    value: Value = func
+    for expression in reversed(node.decorator_list):
+        decorator = evaluate(m, expression)
+        func.decorators.append(decorator)
+        value = _decorate(m, decorator, value, expression)
+    m.bind(node.name, value)
+    return value
+
+
+def _decorate(m: Machine, decorator: Value, value: Value, node: ast.AST) -> Value:
+    from preflight.source.evaluate.calls import call
+
+    settled = settle(decorator)
+    if isinstance(settled, Func) and len(m.call_stack) < MAX_DEPTH:
+        result = settle(call(m, settled, [value], {}, node))
+        if isinstance(result, (Func, Class)):
+            if isinstance(result, Func) and isinstance(value, Func):
+                result.decorators = [*value.decorators, *result.decorators]
+            return result
+    if isinstance(settled, (Ext, Obj)):
+        from preflight.source.evaluate.library import Call, library_call
+
+        name = settled.name
+        event = m.event("@" + name, node, settled, None, [value], {})
+        result = library_call(m, Call("@" + name, settled, [value], {}, node, False, event)) or value
+        event.result = result
+        return result
+    return value
+
+
+def call_function(
+    m: Machine, func: Func, args: list[Value], kwargs: dict[str, Value], node: ast.AST, open_: bool = False
+) -> Value:
+    """Follow a call of a function of the project."""
+    event = m.event(func.qualname, node, func, None, args, kwargs)
+    if m.call_stack.count(func) >= 2 or len(m.call_stack) >= MAX_DEPTH:
+        result: Value = m.made("call", func.qualname, node, args, kwargs)
+        event.result = result
+        return result
+    event.inlined = True
+    m.entered.add(id(func.node))
+    scope = bind_arguments(m, func, args, kwargs, node, open_)
+    frame = Frame(func.module, scope, func.closure, func)
+    frame.owner = func.owner
+    if func.owner is not None and args:
+        frame.self_value = args[0]
+    outer_frame, outer_context, outer_implied = m.frame, m.context, m.implied
+    m.frame = frame
+    m.context = Context(outer_context, "call", node, outer_frame.module.script, func)
+    for decorator in func.decorators:
+        name = getattr(decorator, "name", "")
+        if name in _AROUND or (isinstance(decorator, Obj) and decorator.kind == "generator"):
+            m.context = Context(m.context, "with", func.node, func.module.script, decorator)
+    inner = m.context
+    m.call_stack.append(func)
+    try:
+        result = _body(m, func, frame, node, inner)
+    finally:
+        m.call_stack.pop()
+        m.frame, m.context, m.implied = outer_frame, outer_context, outer_implied
+    event.result = result
+    m.trace.results.setdefault(id(result), event)
+    return result
+
+
+def _body(m: Machine, func: Func, frame: Frame, node: ast.AST, context: Context) -> Value:
+    from preflight.source.evaluate.statements import run_block
+
+    if isinstance(func.node, ast.Lambda):
+        return evaluate(m, func.node.body)
+    signal = run_block(m, func.node.body)
+    if func.generator:
+        made = m.made("generator", func.qualname, node)
+        made.data = frame.yields
+        made.context = context
+        return made
+    result: Value | None = None
+    preferred: Value | None = None
+    for value, shadow in frame.returns:
+        if not shadow and preferred is None:
+            preferred = value
+        result = value if result is None else join(result, value)
+    if signal is None and not any(not shadow for _, shadow in frame.returns):
+        nothing = Known(None)
+        if result is None:
+            return nothing
+        result, preferred = join(result, nothing), nothing
+    if result is None:
+        return m.unknown(f"{func.qualname} never returns", node)
+    if preferred is not None and preferred is not result and len({s for _, s in frame.returns}) > 1:
+        first = join(preferred, result, 0)
+        return first
+    return result
+
+
+def bind_arguments(
+    m: Machine, func: Func, args: list[Value], kwargs: dict[str, Value], node: ast.AST, open_: bool
+) -> dict[str, Value]:
+    """Bind arguments to parameters; what is missing is unknown, never an error."""
+    spec = func.node.args
+    scope: dict[str, Value] = {}
+    positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+    for name, value in zip(positional, args, strict=False):
+        scope[name] = value
+    extra = args[len(positional) :]
+    rest = dict(kwargs)
+    for name in (*positional, *(a.arg for a in spec.kwonlyargs)):
+        if name in rest:
+            scope[name] = rest.pop(name)
+        elif name not in scope:
+            default = func.defaults.get(name)
+            if default is not None and not open_:
+                scope[name] = default
+            else:
+                reason = f"parameter {name} of {func.qualname}"
+                missing = Unknown(reason, m.site(node), name=name)
+                scope[name] = join(default, missing, 0) if default is not None else missing
+    if spec.vararg is not None:
+        scope[spec.vararg.arg] = Seq(extra, "tuple", m.site(node), open_ and not extra)
+    if spec.kwarg is not None:
+        scope[spec.kwarg.arg] = Dict(rest, m.site(node), open_)
+    return scope

@@ -1,0 +1,5 @@
+"""Configurations by addict: as EasyDict."""
+
+from preflight.source.evaluate.library.easydict import MODEL
+
+__all__ = ["MODEL"]

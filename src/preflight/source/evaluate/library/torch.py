@@ -1,0 +1,198 @@
+"""PyTorch: wrappers that hand on what they wrap, and shapes of plain parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from preflight.source.evaluate.library import Call, Model
+from preflight.source.evaluate.library.methods import is_module
+from preflight.source.values import Known, Obj, Seq, Value, settle
+
+if TYPE_CHECKING:
+    from preflight.source.evaluate.machine import Machine
+
+MODEL = Model()
+WRAPPERS = (
+    "torch.compile",
+    "torch.nn.parallel.DistributedDataParallel",
+    "torch.nn.parallel.DataParallel",
+    "torch.distributed.fsdp.FullyShardedDataParallel",
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+    "torch.jit.script",
+    "torch.jit.trace",
+    "torch.distributed.fsdp.fully_shard",
+    "apex.parallel.DistributedDataParallel",
+    "fairscale.nn.FullyShardedDataParallel",
+)
+
+
+@MODEL.call("torch.nn.SyncBatchNorm.convert_sync_batchnorm", "torch.jit.script", "torch.jit.trace", "@torch.jit.script")
+def _same(m: Machine, c: Call) -> Value | None:
+    return c.args[0] if c.args else None
+
+
+@MODEL.call("torch.distributed.fsdp.fully_shard", "torch.distributed._composable.replicate")
+def _in_place(m: Machine, c: Call) -> Value | None:
+    return c.args[0] if c.args else None
+
+
+def wrapped(value: Value | None) -> Value | None:
+    """The module inside a wrapper: DDP, FSDP, compile; the value itself when it is not one."""
+    current = settle(value) if value is not None else None
+    for _ in range(8):
+        if isinstance(current, Obj) and current.kind in {"call", "instance"} and current.name in WRAPPERS:
+            inner = current.argument(0, "module") or current.argument(0, "model")
+            if inner is None:
+                break
+            current = settle(inner)
+        elif isinstance(current, Obj) and current.kind == "attr" and current.name == "module" and current.receiver is not None:
+            current = settle(current.receiver)
+        else:
+            break
+    return current
+
+
+for _name in WRAPPERS:
+
+    @MODEL.call(_name + ".()")
+    def _forward(m: Machine, c: Call) -> Value | None:
+        """Calling a wrapper calls what is inside."""
+        from preflight.source.evaluate.calls import call
+
+        inner = wrapped(c.receiver)
+        if inner is None or inner is settle(c.receiver) if c.receiver is not None else True:
+            return None
+        return call(m, inner, c.args, c.kwargs, c.node, c.open)
+
+    @MODEL.attribute(_name + ".module", _name + "._orig_mod")
+    def _module(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
+        inner = wrapped(base)
+        return inner if inner is not base else None
+
+
+_SELF = ("to", "cuda", "cpu", "half", "float", "double", "bfloat16", "train", "eval", "requires_grad_")
+
+
+@MODEL.call(*(f"{w}.{s}" for w in WRAPPERS for s in _SELF))
+def _wrapper_self(m: Machine, c: Call) -> Value | None:
+    return c.receiver
+
+
+@MODEL.call("torch.nn.Sequential.()")
+def _sequential(m: Machine, c: Call) -> Value | None:
+    """Calling a Sequential calls its parts in order."""
+    from preflight.source.evaluate.calls import call
+
+    base = settle(c.receiver) if c.receiver is not None else None
+    if not isinstance(base, Obj) or base.cls is not None or not c.args or base.open_args or len(base.args) > 64:
+        return None
+    value = c.args[0]
+    for part in base.args:
+        inner = settle(part)
+        if not isinstance(inner, Obj):
+            return None
+        value = call(m, inner, [value], {}, c.node)
+    return value
+
+
+@MODEL.call("torch.nn.ModuleList.append", "torch.nn.ModuleList.extend", "torch.nn.Sequential.append")
+def _append(m: Machine, c: Call) -> Value | None:
+    from preflight.source.evaluate.iteration import iterate
+
+    base = settle(c.receiver) if c.receiver is not None else None
+    if isinstance(base, Obj) and c.args:
+        parts = module_items(m, base, c.node)
+        if c.name.endswith("extend"):
+            items, element = iterate(m, c.args[0], c.node)
+            new = items if items is not None else [element] if element is not None else []
+            base.open_args = base.open_args or items is None
+        else:
+            new = [c.args[0]]
+        if parts is not None:
+            held = base.attrs.get("<items>")
+            seq = settle(held) if held is not None else Seq(list(parts), "list", m.site(c.node))
+            assert isinstance(seq, Seq)
+            m.touch(seq)
+            seq.items.extend(new)
+            base.attrs["<items>"] = seq
+    return c.receiver
+
+
+@MODEL.call(".add_module", ".register_module")
+def _add_module(m: Machine, c: Call) -> Value | None:
+    return None
+
+
+def module_items(m: Machine | None, base: Obj, node: object = None) -> list[Value] | None:
+    """The parts of a ModuleList or Sequential in order; None when they are not all known."""
+    held = base.attrs.get("<items>")
+    if held is not None:
+        seq = settle(held)
+        return seq.items if isinstance(seq, Seq) and not seq.open else None
+    if base.name == "torch.nn.ModuleList" and base.args:
+        first = settle(base.args[0])
+        if isinstance(first, Seq):
+            return None if first.open else first.items
+        return None
+    if base.name == "torch.nn.ModuleList":
+        modules = base.kwargs.get("modules")
+        first = settle(modules) if modules is not None else Seq([])
+        return first.items if isinstance(first, Seq) and not first.open else None
+    return None if base.open_args else list(base.args)
+
+
+@MODEL.attribute("torch.nn.ModuleList.__getitem__", "torch.nn.Sequential.__getitem__")
+def _module_item(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
+    from preflight.source.evaluate.attributes import item
+
+    parts = module_items(m, base, node) if isinstance(base, Obj) else None
+    if parts is None or key is None:
+        return None
+    return item(m, Seq(list(parts)), key, node)  # type: ignore[arg-type]
+
+
+@MODEL.call("torch.nn.ModuleDict.()")
+def _nothing(m: Machine, c: Call) -> Value | None:
+    return None
+
+
+@MODEL.attribute("torch.nn.ModuleDict.__getitem__")
+def _module_entry(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
+    from preflight.source.evaluate.attributes import item
+    from preflight.source.values import Dict
+
+    if isinstance(base, Obj) and base.args and key is not None:
+        table = settle(base.args[0])
+        if isinstance(table, Dict):
+            return item(m, table, key, node)  # type: ignore[arg-type]
+    return None
+
+
+@MODEL.call("torch.cuda.is_available", "torch.cuda.is_bf16_supported", "torch.accelerator.is_available")
+def _available(m: Machine, c: Call) -> Value | None:
+    """A run that is checked is meant for a GPU; the other side is followed too."""
+    return Known(True, m.site(c.node), "a GPU is assumed", True)
+
+
+@MODEL.call("torch.backends.mps.is_available", "torch.xpu.is_available")
+def _not_available(m: Machine, c: Call) -> Value | None:
+    return Known(False, m.site(c.node), "an NVIDIA or AMD GPU is assumed", True)
+
+
+@MODEL.call("torch.cuda.device_count")
+def _devices(m: Machine, c: Call) -> Value | None:
+    count = m.environment.get("PREFLIGHT_GPUS_PER_NODE")
+    if count is not None:
+        return Known(int(count), m.site(c.node), "GPUs per node")
+    return m.unknown("the number of GPUs is not given", c.node)
+
+
+@MODEL.call("torch.distributed.get_world_size")
+def _world(m: Machine, c: Call) -> Value | None:
+    size = m.environment.get("WORLD_SIZE")
+    if size is not None and not c.args:
+        return Known(int(size), m.site(c.node), "launcher")
+    return None
+
+
+__all__ = ["MODEL", "is_module", "module_items", "wrapped"]

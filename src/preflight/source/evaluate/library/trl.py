@@ -1,0 +1,5 @@
+"""TRL's parser: as ``HfArgumentParser``."""
+
+from preflight.source.evaluate.library.transformers import MODEL
+
+__all__ = ["MODEL"]

@@ -1,0 +1,183 @@
+"""Loops: unrolled when they build something from known items, otherwise followed once."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from preflight.source.evaluate.assign import assign
+from preflight.source.evaluate.branches import decide
+from preflight.source.evaluate.expressions import evaluate
+from preflight.source.evaluate.iteration import iterate
+from preflight.source.evaluate.training_names import trains
+from preflight.source.trace import Context
+from preflight.source.values import Known, Obj, Phi, Unknown, Value, settle
+
+if TYPE_CHECKING:
+    from preflight.source.evaluate.machine import Machine
+
+MAX_UNROLL = 1024
+FEW = 16
+
+
+def run_for(m: Machine, node: ast.For | ast.AsyncFor) -> str | None:
+    """Follow a for loop."""
+    iterable = evaluate(m, node.iter)
+    items, element = iterate(m, iterable, node)
+    if items is not None and _worth_unrolling(m, node, items):
+        return _unroll(m, node, iterable, items)
+    if items is not None and element is None:
+        if not items:
+            return None
+        element = items[0] if len(items) == 1 else _any_of(m, items, node, iterable)
+    assert element is not None
+    return _once(m, node, iterable, element)
+
+
+def _any_of(m: Machine, items: list[Value], node: ast.AST, iterable: Value) -> Value:
+    first = settle(items[0])
+    if isinstance(first, Known):
+        value = Unknown("changes with each iteration of the loop", m.site(node), (iterable,), initial=first)
+        return value
+    return items[0]
+
+
+def _worth_unrolling(m: Machine, node: ast.For | ast.AsyncFor, items: list[Value]) -> bool:
+    if len(items) > MAX_UNROLL or trains(m, node):
+        return False
+    if len(items) <= FEW:
+        return True
+    if any(f.kind == "call" and getattr(f.value, "qualname", "").endswith(".__init__") for f in m.context.frames()):
+        return True
+    builds = ("append", "extend", "add_module", "update", "insert", "setattr", "add_argument")
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call):
+            name = part.func.attr if isinstance(part.func, ast.Attribute) else getattr(part.func, "id", "")
+            if name in builds:
+                return True
+        elif isinstance(part, ast.Assign) and any(isinstance(t, ast.Subscript) for t in part.targets):
+            return True
+    return False
+
+
+def _unroll(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, items: list[Value]) -> str | None:
+    from preflight.source.evaluate.statements import run_block
+
+    outer = m.context
+    m.context = Context(outer, "loop", node, m.frame.module.script, iterable)
+    m.context.unrolled = True
+    try:
+        for item in items:
+            assign(m, node.target, item, node)
+            signal = run_block(m, node.body)
+            if signal == "break":
+                return None
+            if signal in ("return", "raise"):
+                return signal
+    finally:
+        m.context = outer
+    return run_block(m, node.orelse) if node.orelse else None
+
+
+def _once(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, element: Value) -> str | None:
+    from preflight.source.evaluate.statements import run_block
+
+    outer = m.context
+    m.context = Context(outer, "loop", node, m.frame.module.script, iterable)
+    phis = havoc(m, node)
+    try:
+        assign(m, node.target, element, node)
+        signal = run_block(m, node.body)
+    finally:
+        m.context = outer
+    close(m, phis)
+    if node.orelse:
+        run_block(m, node.orelse)
+    # A return inside the loop may not happen in the first pass over real data: go on after the loop.
+    return "raise" if signal == "raise" else None
+
+
+def run_while(m: Machine, node: ast.While) -> str | None:
+    """Follow a while loop: its body once, unless the test is known to be false from the start."""
+    from preflight.source.evaluate.statements import run_block
+
+    before = evaluate(m, node.test)
+    result, soft = decide(m, before)
+    if result is False and not soft:
+        return run_block(m, node.orelse) if node.orelse else None
+    outer = m.context
+    m.context = Context(outer, "loop", node, m.frame.module.script, before)
+    phis = havoc(m, node)
+    try:
+        m.context.value = evaluate(m, node.test)
+        signal = run_block(m, node.body)
+    finally:
+        m.context = outer
+    close(m, phis)
+    if node.orelse:
+        run_block(m, node.orelse)
+    endless = result is True and not soft and not any(isinstance(n, ast.Break) for n in ast.walk(node))
+    return "raise" if signal == "raise" else ("return" if endless and signal == "return" else None)
+
+
+def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Phi]:
+    """Forget the scalars that the loop changes, and mark the things that it carries from one pass to the next."""
+    phis: list[Phi] = []
+    names, attributes = assigned_in(node)
+    targets = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)} if not isinstance(node, ast.While) else set()
+    for name in sorted(names - targets):
+        value = m.lookup(name)
+        if value is None:
+            continue
+        settled = settle(value)
+        if isinstance(settled, Known) and not isinstance(settled.value, (int, float, str)):
+            # None or a flag before the loop: something else afterwards.
+            m.bind(name, Unknown("changes during the loop", value.site, (), initial=value, name=name))
+        elif isinstance(settled, Known):
+            m.bind(name, Unknown("changes during the loop", value.site, (), initial=value, name=name))
+        elif isinstance(value, (Obj, Unknown)) or isinstance(settled, (Obj, Unknown)):
+            phi = Phi(name, value, value.site)
+            phis.append(phi)
+            m.bind(name, phi)
+    for base, attr in attributes:
+        owner = m.lookup(base)
+        table: Any = getattr(settle(owner), "attrs", None) if owner is not None else None
+        if table is not None and isinstance(settle(table.get(attr, Unknown(""))), Known):
+            m.write(table, attr, Unknown("changes during the loop", None, (), initial=table[attr], name=attr))
+    return phis
+
+
+def close(m: Machine, phis: list[Phi]) -> None:
+    """Remember what a carried name holds at the end of the body."""
+    for phi in phis:
+        final = m.lookup(phi.name)
+        if final is not phi:
+            phi.final = final
+        else:
+            m.bind(phi.name, phi.initial)
+
+
+_CACHE: dict[int, tuple[ast.AST, set[str], set[tuple[str, str]]]] = {}
+
+
+def assigned_in(loop: ast.AST) -> tuple[set[str], set[tuple[str, str]]]:
+    """Names, and attributes of names, that the statements of a loop assign (not those of nested functions)."""
+    cached = _CACHE.get(id(loop))
+    if cached is not None and cached[0] is loop:
+        return cached[1], cached[2]
+    names: set[str] = set()
+    attributes: set[tuple[str, str]] = set()
+    stack: list[ast.AST] = list(getattr(loop, "body", []))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
+            attributes.add((node.value.id, node.attr))
+        stack.extend(ast.iter_child_nodes(node))
+    if len(_CACHE) > 4096:
+        _CACHE.clear()
+    _CACHE[id(loop)] = (loop, names, attributes)
+    return names, attributes

@@ -1,0 +1,361 @@
+"""The machine: follows a script statement by statement over values that may not be known.
+
+It never runs the script. It is bounded in steps, in depth and in the size of what it holds,
+so that any input ends. Both sides of a branch that cannot be decided are followed and joined;
+a loop's body is followed once, with what the loop changes held unknown.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from preflight.source.project import Project
+from preflight.source.script import Script
+from preflight.source.trace import Context, Event, Store, Trace
+from preflight.source.values import (
+    Choice,
+    Dict,
+    Ext,
+    Func,
+    Known,
+    Module,
+    Obj,
+    Phi,
+    Seq,
+    Site,
+    Unknown,
+    Value,
+    join,
+)
+
+MAX_STEPS = 400_000
+MAX_DEPTH = 40
+MAX_EVENTS = 40_000
+_ABSENT: Any = object()
+
+
+class Exhausted(Exception):
+    """The budget of the evaluation is used up."""
+
+
+class Frame:
+    """The scope of one function, class body or module."""
+
+    __slots__ = ("closure", "func", "globals_", "locals", "module", "nonlocals", "owner", "returns", "self_value", "yields")
+
+    def __init__(self, module: Module, locals_: dict[str, Value], closure: Frame | None = None, func: Func | None = None) -> None:
+        self.module = module
+        self.locals = locals_
+        self.closure = closure
+        self.func = func
+        self.returns: list[tuple[Value, bool]] = []
+        self.yields: list[tuple[Value, Context]] = []
+        self.globals_: set[str] = set()
+        self.nonlocals: set[str] = set()
+        self.self_value: Value | None = None
+        self.owner: Any = None
+
+
+class Machine:
+    """The state of an evaluation: budget, scope, structure, trace."""
+
+    def __init__(
+        self,
+        project: Project,
+        arguments: tuple[str, ...] | None = None,
+        environment: dict[str, str | None] | None = None,
+        max_steps: int = MAX_STEPS,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            project: Where imports are looked up.
+            arguments: The script's own command line, or None when none was given.
+            environment: Variables that are set (None: set, but different on each rank).
+            max_steps: The budget, in nodes of the syntax tree.
+        """
+        self.project = project
+        self.arguments = arguments
+        self.environment = environment or {}
+        self.steps = 0
+        self.max_steps = max_steps
+        self.trace = Trace()
+        self.modules: dict[str, Module] = {}
+        self.context = Context(None, "root", None, None)
+        self.module = Module("__main__", project.script)
+        self.frame = Frame(self.module, self.module.namespace)
+        self.journal: list[tuple[Any, Any, Any]] | None = None
+        self.assumed: dict[int, bool] = {}
+        self.call_stack: list[Any] = []
+        self.serial = 0
+        self.implied: Context | None = None
+        self.entered: set[int] = set()
+        self.parsers: list[Obj] = []
+        self.training_names: set[str] = set()
+        self.indexed: set[int] = set()
+        self.calling: ast.AST | None = None
+
+    # ---- budget and identity
+
+    def tick(self, cost: int = 1) -> None:
+        """Spend steps.
+
+        Raises:
+            Exhausted: None are left.
+        """
+        self.steps += cost
+        if self.steps > self.max_steps:
+            raise Exhausted(f"stopped after {self.max_steps} steps")
+
+    def number(self) -> int:
+        """The next number of an event or object."""
+        self.serial += 1
+        return self.serial
+
+    def site(self, node: ast.AST) -> Site:
+        """The place of a node in the module that is being followed."""
+        return Site(self.frame.module.script, node)
+
+    # ---- making values
+
+    def known(self, value: Any, node: ast.AST | None = None, how: str | None = None, soft: bool = False) -> Known:
+        """A plain value."""
+        return Known(value, self.site(node) if node is not None else None, how, soft)
+
+    def unknown(self, reason: str, node: ast.AST | None = None, *parents: Value) -> Unknown:
+        """A value that cannot be known."""
+        return Unknown(reason, self.site(node) if node is not None else None, parents)
+
+    def lift(self, value: Any, node: ast.AST | None = None, how: str | None = None, soft: bool = False) -> Value:
+        """Turn a plain Python value, containers included, into a value of the graph."""
+        if isinstance(value, dict):
+            return Dict({k: self.lift(v, node, how, soft) for k, v in value.items()}, self.site(node) if node else None)
+        if isinstance(value, (list, tuple, set, frozenset)):
+            kind = "list" if isinstance(value, list) else "tuple" if isinstance(value, tuple) else "set"
+            return Seq([self.lift(v, node, how, soft) for v in value], kind, self.site(node) if node else None)
+        if value is None or isinstance(value, (bool, int, float, complex, str, bytes)) or value is Ellipsis:
+            return self.known(value, node, how, soft)
+        return self.unknown(f"a {type(value).__name__}", node)
+
+    def made(
+        self,
+        kind: str,
+        name: str,
+        node: ast.AST,
+        args: list[Value] | None = None,
+        kwargs: dict[str, Value] | None = None,
+        receiver: Value | None = None,
+        cls: Any = None,
+    ) -> Obj:
+        """A new thing, with its place and structure."""
+        obj = Obj(kind, name, self.site(node), self.context, args, kwargs, receiver, cls)
+        obj.number = self.number()
+        return obj
+
+    # ---- writing, with an undo log
+
+    def write(self, table: dict[Any, Value], key: Any, value: Value) -> None:
+        """Set an entry of a table (variables, attributes, entries), so that it can be undone."""
+        if self.journal is not None:
+            self.journal.append((table, key, table.get(key, _ABSENT)))
+        table[key] = value
+
+    def touch(self, seq: Seq) -> None:
+        """Remember the items of a list before they are changed."""
+        if self.journal is not None:
+            self.journal.append((seq, None, (list(seq.items), seq.open)))
+
+    def store(self, target: Value, name: str, value: Value, node: ast.AST) -> None:
+        """Record an assignment to an attribute or item."""
+        self.trace.stores.append(
+            Store(self.number(), target, name, value, node, self.frame.module.script, self.context)
+        )
+
+    def attempt(self, body: Callable[[], str | None]) -> tuple[str | None, dict[tuple[int, Any], tuple[Any, Any, Any]]]:
+        """Follow ``body``, undo its writes, and return its signal and what it had written.
+
+        Returns:
+            The signal, and by (id of table, key): the table, the key, the value at the end of the body.
+        """
+        outer, self.journal = self.journal, []
+        try:
+            signal = body()
+        finally:
+            log, self.journal = self.journal, outer
+        finals: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
+        for table, key, _old in log:
+            mark = (id(table), key)
+            if mark not in finals:
+                current = (list(table.items), table.open) if isinstance(table, Seq) else table.get(key, _ABSENT)
+                finals[mark] = (table, key, current)
+        for table, key, old in reversed(log):
+            if isinstance(table, Seq):
+                table.items[:], table.open = old
+            elif old is _ABSENT:
+                table.pop(key, None)
+            else:
+                table[key] = old
+        return signal, finals
+
+    def merge(
+        self,
+        first: dict[tuple[int, Any], tuple[Any, Any, Any]] | None,
+        second: dict[tuple[int, Any], tuple[Any, Any, Any]] | None,
+        preferred: int | None = None,
+        test: Value | None = None,
+    ) -> None:
+        """Write what two alternatives left behind; None stands for one that ended elsewhere."""
+        for mark in list(first or ()) + [m for m in (second or ()) if m not in (first or ())]:
+            table, key, _ = (first or {}).get(mark) or (second or {})[mark]
+            if isinstance(table, Seq):
+                self._merge_seq(table, mark, first, second, preferred)
+                continue
+            old = table.get(key, _ABSENT)
+            a = first[mark][2] if first is not None and mark in first else (old if first is not None else _ABSENT)
+            b = second[mark][2] if second is not None and mark in second else (old if second is not None else _ABSENT)
+            if first is None or a is _ABSENT:
+                value = b
+            elif second is None or b is _ABSENT:
+                value = a
+            else:
+                value = join(a, b, preferred, test)
+            if value is _ABSENT:
+                continue
+            self.write(table, key, value)
+
+    def _merge_seq(self, seq: Seq, mark: Any, first: Any, second: Any, preferred: int | None) -> None:
+        now = (list(seq.items), seq.open)
+        a = first[mark][2] if first is not None and mark in first else (now if first is not None else None)
+        b = second[mark][2] if second is not None and mark in second else (now if second is not None else None)
+        chosen = b if a is None else a if b is None else (a, b)[preferred] if preferred is not None else None
+        self.touch(seq)
+        if chosen is not None:
+            seq.items[:], seq.open = chosen
+            return
+        assert a is not None and b is not None
+        longer, shorter = (a, b) if len(a[0]) >= len(b[0]) else (b, a)
+        same = len(longer[0]) == len(shorter[0]) and all(x is y for x, y in zip(longer[0], shorter[0], strict=True))
+        seq.items[:] = longer[0]
+        seq.open = longer[1] or shorter[1] or not same
+
+    # ---- events
+
+    def event(
+        self,
+        name: str,
+        node: ast.AST,
+        func: Value | None,
+        receiver: Value | None,
+        args: list[Value],
+        kwargs: dict[str, Value],
+    ) -> Event:
+        """Record a call."""
+        event = Event(self.number(), name, node, self.frame.module.script, self.context, func, receiver, args, kwargs)
+        if len(self.trace.events) >= MAX_EVENTS:
+            raise Exhausted(f"stopped after {MAX_EVENTS} calls")
+        self.trace.add(event)
+        return event
+
+    # ---- names
+
+    def lookup(self, name: str) -> Value | None:
+        """Find a name: locals, enclosing functions, the module; None when it is not bound there."""
+        frame: Frame | None = self.frame
+        if name in self.frame.globals_:
+            return self.frame.module.namespace.get(name)
+        while frame is not None:
+            found = frame.locals.get(name)
+            if found is not None:
+                return found
+            frame = frame.closure
+        return self.frame.module.namespace.get(name)
+
+    def bind(self, name: str, value: Value) -> None:
+        """Bind a name in the scope where an assignment would."""
+        frame = self.frame
+        if name in frame.globals_:
+            self.write(frame.module.namespace, name, value)
+            return
+        if name in frame.nonlocals:
+            outer = frame.closure
+            while outer is not None:
+                if name in outer.locals:
+                    self.write(outer.locals, name, value)
+                    return
+                outer = outer.closure
+        self.write(frame.locals, name, value)
+
+    # ---- whole modules
+
+    def run_main(self) -> None:
+        """Follow the script as the main program; then the functions that nothing called."""
+        from preflight.source.evaluate.roots import follow_uncalled
+
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(limit, 6_000))
+        try:
+            try:
+                self.run_module(self.module)
+            except Exhausted as error:
+                self.trace.exhausted = str(error)
+            except RecursionError:
+                self.trace.exhausted = "stopped: nested too deeply"
+            follow_uncalled(self)
+        finally:
+            sys.setrecursionlimit(limit)
+
+    def run_module(self, module: Module) -> None:
+        """Follow the statements of a module once."""
+        from preflight.source.evaluate.statements import run_block
+        from preflight.source.evaluate.training_names import index_script
+
+        index_script(self, module.script)
+        outer_frame, outer_context = self.frame, self.context
+        self.frame = Frame(module, module.namespace)
+        if module is not self.module:
+            self.context = Context(None, "import", None, module.script)
+        try:
+            run_block(self, module.script.tree.body)
+        finally:
+            module.done = True
+            self.frame, self.context = outer_frame, outer_context
+
+    def import_script(self, name: str, script: Script) -> Module:
+        """The module of a script of the project, followed on first import."""
+        key = str(script.file)
+        module = self.modules.get(key)
+        if module is None:
+            module = self.modules[key] = Module(name, script)
+            if len(self.call_stack) < MAX_DEPTH:
+                self.call_stack.append(module)
+                journal, self.journal = self.journal, None
+                try:
+                    self.run_module(module)
+                finally:
+                    self.call_stack.pop()
+                    self.journal = journal
+        return module
+
+
+def truth(value: Value) -> bool | None:
+    """Whether a value counts as true; None when that cannot be known."""
+    if isinstance(value, Known):
+        return bool(value.value)
+    if isinstance(value, (Seq, Dict)):
+        size = len(value.items if isinstance(value, Seq) else value.entries)
+        return True if size else (None if value.open else False)
+    if isinstance(value, Choice):
+        found = {truth(option) for option in value.options}
+        return found.pop() if len(found) == 1 else None
+    if isinstance(value, Phi):
+        first = truth(value.initial)
+        return first if value.final is None and isinstance(value.initial, Obj) else None
+    if isinstance(value, Obj):
+        # Objects of modules, optimizers, scalers are true; what an unknown call returns may be anything.
+        return True if value.kind == "instance" or value.data is not None else None
+    if isinstance(value, (Ext, Func)):
+        return True
+    return None

@@ -1,0 +1,141 @@
+"""Functions that nothing in the script calls: followed on their own, with parameters that are not known."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.source.evaluate.functions import call_function, make_function
+from preflight.source.trace import Context
+from preflight.source.values import Class, Ext, Func, Known, Module, Obj, Unknown, Value, settle
+
+if TYPE_CHECKING:
+    from preflight.source.evaluate.machine import Machine
+
+ROOT_STEPS = 60_000
+
+
+def follow_uncalled(m: Machine) -> None:
+    """Follow every function and method of the script that was not reached."""
+    module = m.module
+    for value in list(module.namespace.values()):
+        if isinstance(value, Func) and value.module is module:
+            _guarded(m, value, None)
+        elif isinstance(value, Class) and value.module is module:
+            methods = [f for f in value.namespace.values() if isinstance(f, Func) and id(f.node) not in m.entered]
+            if not methods:
+                continue
+            owner: Obj | None = None
+            for method in methods:
+                if id(method.node) in m.entered:
+                    continue
+                owner = owner or _instance(m, value)
+                _guarded(m, method, owner)
+
+
+def _guarded(m: Machine, func: Func, owner: Obj | None) -> None:
+    from preflight.source.evaluate.machine import Exhausted
+
+    if id(func.node) in m.entered:
+        return
+    limit = m.max_steps
+    m.max_steps = min(m.steps + ROOT_STEPS, max(limit, m.steps + 2_000) + ROOT_STEPS)
+    try:
+        _follow(m, func, owner)
+    except (Exhausted, RecursionError):
+        m.trace.notes.append(f"{func.qualname} was not followed to its end")
+    finally:
+        m.max_steps = limit
+
+
+def _follow(m: Machine, func: Func, owner: Obj | None) -> None:
+    outer, frame = m.context, m.frame
+    m.context = Context(None, "root", func.node, func.module.script, func)
+    m.journal = None
+    m.call_stack.clear()
+    try:
+        args: list[Value] = []
+        spec = func.node.args
+        names = [*spec.posonlyargs, *spec.args]
+        static = any(isinstance(d, Ext) and d.name == "builtins.staticmethod" for d in func.decorators)
+        if owner is not None and names and not static:
+            args.append(owner)
+            names = names[1:]
+        for arg in names:
+            args.append(parameter(m, func, arg))
+        kwargs = {arg.arg: parameter(m, func, arg) for arg in spec.kwonlyargs}
+        call_function(m, func, args, kwargs, func.node)
+    finally:
+        m.context, m.frame = outer, frame
+
+
+def parameter(m: Machine, func: Func, arg: ast.arg) -> Value:
+    """What a parameter holds when the caller is not known: its default, or a thing of its annotated type."""
+    default = func.defaults.get(arg.arg)
+    if default is not None:
+        settled = settle(default)
+        if isinstance(settled, Known) and settled.value is not None:
+            return Known(settled.value, settled.site, f"default of {func.qualname}({arg.arg})", True)
+    if arg.annotation is not None:
+        found = _annotated(m, func, arg)
+        if found is not None:
+            return found
+    return Unknown(f"parameter {arg.arg} of {func.qualname}", m.site(arg), name=arg.arg)
+
+
+_PLAIN = frozenset("int float str bool list dict tuple set bytes object None Any Optional Union Callable".split())
+
+
+def _annotated(m: Machine, func: Func, arg: ast.arg) -> Value | None:
+    from preflight.source.evaluate.expressions import evaluate
+
+    annotation = arg.annotation
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        try:
+            annotation = ast.parse(annotation.value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+    if not isinstance(annotation, (ast.Name, ast.Attribute)):
+        return None
+    if isinstance(annotation, ast.Name) and annotation.id in _PLAIN:
+        return None
+    frame = m.frame
+    from preflight.source.evaluate.machine import Frame
+
+    m.frame = Frame(func.module, func.module.namespace)
+    try:
+        kind = settle(evaluate(m, annotation))
+    finally:
+        m.frame = frame
+    if isinstance(kind, Ext) and not kind.name.startswith(("builtins.", "typing.", "torch.Tensor", "torch.device", "torch.dtype")):
+        made = m.made("param", kind.name, arg)
+        return made
+    if isinstance(kind, Class) and kind is not func.owner:
+        return _instance(m, kind)
+    return None
+
+
+def _instance(m: Machine, cls: Class) -> Obj:
+    """An instance made from a constructor whose arguments are not known."""
+    from preflight.source.evaluate.classes import instantiate
+
+    for made in m.trace.by_name.get(cls.qualname, ()):
+        if isinstance(made.result, Obj) and made.result.cls is cls:
+            return made.result
+    init = cls.lookup("__init__")
+    args: list[Value] = []
+    kwargs: dict[str, Value] = {}
+    if isinstance(init, Func):
+        spec = init.node.args
+        args = [parameter(m, init, arg) for arg in [*spec.posonlyargs, *spec.args][1:]]
+        kwargs = {arg.arg: parameter(m, init, arg) for arg in spec.kwonlyargs}
+    outer = m.context
+    m.context = Context(None, "root", cls.node, cls.module.script, cls)
+    try:
+        result = instantiate(m, cls, args, kwargs, cls.node)
+    finally:
+        m.context = outer
+    return result if isinstance(result, Obj) else m.made("instance", cls.qualname, cls.node, cls=cls)
+
+
+__all__ = ["Module", "follow_uncalled", "make_function"]

@@ -1,0 +1,230 @@
+"""The trace: what a script would do, in order, and in which loops, blocks and branches."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from preflight.source.values import Choice, Ext, Func, Known, Obj, Phi, Seq, Dict, Unknown, Value, options_of
+
+if TYPE_CHECKING:
+    from preflight.source.script import Script
+
+
+class Context:
+    """One frame of structure around a place: a linked list from the inside out.
+
+    Attributes:
+        kind: ``loop``, ``with``, ``if``, ``call``, ``try``, ``except``, ``finally``, ``root``.
+        node: The statement, or the call.
+        value: What is iterated, entered, tested or called.
+        polarity: For ``if``: which side. For a loop: None.
+        taken: For ``if``: False on the side that the defaults do not lead to; None where nothing is known.
+        depth: Number of frames.
+    """
+
+    __slots__ = ("depth", "kind", "node", "parent", "polarity", "script", "taken", "unrolled", "value")
+
+    def __init__(
+        self,
+        parent: Context | None,
+        kind: str,
+        node: ast.AST | None,
+        script: Script | None,
+        value: Value | None = None,
+        polarity: bool | None = None,
+        taken: bool | None = None,
+    ) -> None:
+        self.parent = parent
+        self.kind = kind
+        self.node = node
+        self.script = script
+        self.value = value
+        self.polarity = polarity
+        self.taken = taken if parent is None or parent.taken is not False else False
+        self.depth = 1 if parent is None else parent.depth + 1
+        self.unrolled = False
+
+    def frames(self) -> Iterator[Context]:
+        """Yield the frames from the inside out."""
+        frame: Context | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.parent
+
+    def loops(self) -> list[Context]:
+        """The loops around, innermost first (loops that were unrolled are not loops of the program's structure)."""
+        return [f for f in self.frames() if f.kind == "loop" and not f.unrolled]
+
+    def withs(self) -> list[Value]:
+        """What was entered with ``with`` (or a decorator), innermost first."""
+        return [f.value for f in self.frames() if f.kind == "with" and f.value is not None]
+
+    def within(self, other: Context) -> bool:
+        """Whether this place lies inside the frame ``other``."""
+        return any(frame is other for frame in self.frames())
+
+    @property
+    def shadow(self) -> bool:
+        """Whether the defaults do not lead here."""
+        return self.taken is False
+
+
+class Event:
+    """A call that the script would make.
+
+    Attributes:
+        number: Order in the trace.
+        name: Full name of the callee: ``torch.optim.Adam``; of a method on an object: ``.backward``;
+            of a function of the project: its qualified name.
+        receiver: The object whose method is called.
+        func: The callee.
+        result: What the call returned.
+        inlined: Whether the callee is code of the project that was followed.
+    """
+
+    __slots__ = ("args", "context", "func", "inlined", "kwargs", "name", "node", "number", "receiver", "result", "script")
+
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        node: ast.AST,
+        script: Script,
+        context: Context,
+        func: Value | None,
+        receiver: Value | None,
+        args: list[Value],
+        kwargs: dict[str, Value],
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.node = node
+        self.script = script
+        self.context = context
+        self.func = func
+        self.receiver = receiver
+        self.args = args
+        self.kwargs = kwargs
+        self.result: Value | None = None
+        self.inlined = False
+
+    def argument(self, position: int, keyword: str) -> Value | None:
+        """Return the argument given by position or keyword, or None when it was not given."""
+        if keyword in self.kwargs:
+            return self.kwargs[keyword]
+        if 0 <= position < len(self.args):
+            return self.args[position]
+        return None
+
+    def __repr__(self) -> str:
+        return f"<{self.number} {self.name} line {getattr(self.node, 'lineno', '?')}>"
+
+
+class Trace:
+    """All events of a script, with the indexes that rules ask for."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.by_name: dict[str, list[Event]] = {}
+        self.results: dict[int, Event] = {}
+        self.stores: list[Store] = []
+        self.notes: list[str] = []
+        self.exhausted: str | None = None
+
+    def add(self, event: Event) -> None:
+        """Append an event."""
+        self.events.append(event)
+        self.by_name.setdefault(event.name, []).append(event)
+
+    def calls(self, *names: str) -> list[Event]:
+        """Events by full name, in order. A name that starts with a dot is a method on any object."""
+        found = [event for name in names for event in self.by_name.get(name, ())]
+        if len(names) > 1:
+            found.sort(key=lambda event: event.number)
+        return found
+
+    def calls_under(self, *prefixes: str) -> list[Event]:
+        """Events whose full name starts with one of the prefixes, in order."""
+        found = [e for name, events in self.by_name.items() if name.startswith(prefixes) for e in events]
+        found.sort(key=lambda event: event.number)
+        return found
+
+    def on(self, receiver: Value, *methods: str) -> list[Event]:
+        """Method calls on an object (through aliases, choices and loop-carried names), in order."""
+        wanted = {id(option) for option in options_of(receiver)}
+        return [
+            event
+            for event in self.calls(*("." + name for name in methods))
+            if event.receiver is not None and any(id(o) in wanted for o in options_of(event.receiver))
+        ]
+
+
+class Store:
+    """An assignment to an attribute or item: ``target.name = value``."""
+
+    __slots__ = ("context", "name", "node", "number", "script", "target", "value")
+
+    def __init__(
+        self, number: int, target: Value, name: str, value: Value, node: ast.AST, script: Script, context: Context
+    ) -> None:
+        self.number = number
+        self.target = target
+        self.name = name
+        self.value = value
+        self.node = node
+        self.script = script
+        self.context = context
+
+
+def parents_of(value: Value) -> Iterable[Value]:
+    """The values that a value was directly made from."""
+    if isinstance(value, Obj):
+        found = list(value.args)
+        found.extend(value.kwargs.values())
+        if value.receiver is not None:
+            found.append(value.receiver)
+        return found
+    if isinstance(value, Unknown):
+        return value.parents
+    if isinstance(value, Choice):
+        return value.options
+    if isinstance(value, Phi):
+        return (value.initial, value.final) if value.final is not None else (value.initial,)
+    if isinstance(value, Seq):
+        return value.items
+    if isinstance(value, Dict):
+        return value.entries.values()
+    return ()
+
+
+def provenance(value: Value | None, limit: int = 4000) -> Iterator[Value]:
+    """Yield a value and everything it was made from, nearest first, each once."""
+    if value is None:
+        return
+    queue: list[Value] = [value]
+    seen = {id(value)}
+    index = 0
+    while index < len(queue) and index < limit:
+        current = queue[index]
+        index += 1
+        yield current
+        for parent in parents_of(current):
+            if id(parent) not in seen:
+                seen.add(id(parent))
+                queue.append(parent)
+
+
+def name_of(value: Value | None) -> str | None:
+    """The full name of an external thing, function or object, or None."""
+    if isinstance(value, (Ext, Obj)):
+        return value.name
+    if isinstance(value, Func):
+        return value.qualname
+    return None
+
+
+def literal(value: Value | None) -> object:
+    """The plain scalar of a known value, or None."""
+    return value.value if isinstance(value, Known) else None

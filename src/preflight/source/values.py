@@ -1,0 +1,460 @@
+"""What an expression of a script is worth, as far as it can be known without running it.
+
+Values form a graph: a tensor remembers the call that made it and the values that went in,
+so that a rule can ask where a value comes from. Identity matters: two names for one optimizer are one value.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from preflight.source.script import Script
+    from preflight.source.trace import Context
+
+
+class Site:
+    """A place in a script: the node and the file it is in."""
+
+    __slots__ = ("node", "script")
+
+    def __init__(self, script: Script, node: ast.AST) -> None:
+        self.script = script
+        self.node = node
+
+
+class Value:
+    """The worth of an expression."""
+
+    __slots__ = ("site",)
+
+    def __init__(self, site: Site | None = None) -> None:
+        self.site = site
+
+
+class Known(Value):
+    """A plain Python value: number, string, bytes, bool, None, Ellipsis.
+
+    Attributes:
+        value: The value itself.
+        how: How it came about: ``literal``, ``default of --lr``, ``config.yaml`` ...
+        soft: Whether a person can change it without editing the code (an option, a variable of the environment).
+            A branch on a soft value is followed on both sides; the side of the value is preferred.
+    """
+
+    __slots__ = ("how", "soft", "value")
+
+    def __init__(self, value: Any, site: Site | None = None, how: str | None = None, soft: bool = False) -> None:
+        self.value = value
+        self.site = site
+        self.how = how
+        self.soft = soft
+
+    def __repr__(self) -> str:
+        return f"Known({self.value!r})"
+
+
+class Unknown(Value):
+    """A value that cannot be known, and why. It keeps its identity and what was hung on it.
+
+    Attributes:
+        reason: Why it cannot be known.
+        initial: The value before the loop that changes it, or None.
+        parents: The values it was computed from.
+        name: The parameter or variable it stands for, for messages only.
+    """
+
+    __slots__ = ("attrs", "initial", "name", "parents", "reason")
+
+    def __init__(
+        self,
+        reason: str,
+        site: Site | None = None,
+        parents: tuple[Value, ...] = (),
+        initial: Value | None = None,
+        name: str | None = None,
+    ) -> None:
+        self.reason = reason
+        self.site = site
+        self.parents = parents
+        self.initial = initial
+        self.name = name
+        self.attrs: dict[str, Value] = {}
+
+    def __repr__(self) -> str:
+        return f"Unknown({self.reason})"
+
+
+class Seq(Value):
+    """A list, tuple or set. ``open`` says that further items may be there which are not known."""
+
+    __slots__ = ("items", "kind", "open")
+
+    def __init__(self, items: list[Value], kind: str = "list", site: Site | None = None, open_: bool = False) -> None:
+        self.items = items
+        self.kind = kind
+        self.site = site
+        self.open = open_
+
+    def __repr__(self) -> str:
+        return f"Seq({self.kind}, {self.items!r}{', ...' if self.open else ''})"
+
+
+class Dict(Value):
+    """A dictionary with plain keys. ``open`` says that further entries may be there which are not known."""
+
+    __slots__ = ("entries", "open", "name")
+
+    def __init__(
+        self, entries: dict[Any, Value], site: Site | None = None, open_: bool = False, name: str | None = None
+    ) -> None:
+        self.entries = entries
+        self.site = site
+        self.open = open_
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Dict({self.entries!r}{', ...' if self.open else ''})"
+
+
+class Ext(Value):
+    """Something that lives outside the project, by its full dotted name: ``torch.optim.AdamW``."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, site: Site | None = None) -> None:
+        self.name = name
+        self.site = site
+
+    def __repr__(self) -> str:
+        return f"Ext({self.name})"
+
+
+class Func(Value):
+    """A function of the project, with the scope it closes over."""
+
+    __slots__ = ("attrs", "closure", "decorators", "module", "node", "owner", "qualname", "generator", "defaults")
+
+    def __init__(
+        self,
+        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+        module: Module,
+        closure: Any,
+        qualname: str,
+        site: Site | None,
+    ) -> None:
+        self.node = node
+        self.module = module
+        self.closure = closure
+        self.qualname = qualname
+        self.site = site
+        self.owner: Class | None = None
+        self.decorators: list[Value] = []
+        self.generator = False
+        self.attrs: dict[str, Value] = {}
+        self.defaults: dict[str, Value] = {}
+
+    def __repr__(self) -> str:
+        return f"Func({self.qualname})"
+
+
+class Class(Value):
+    """A class of the project."""
+
+    __slots__ = ("bases", "decorators", "module", "namespace", "node", "qualname", "closure", "lineage", "keywords")
+
+    def __init__(self, node: ast.ClassDef, module: Module, qualname: str, bases: list[Value], site: Site) -> None:
+        self.node = node
+        self.module = module
+        self.qualname = qualname
+        self.bases = bases
+        self.site = site
+        self.namespace: dict[str, Value] = {}
+        self.decorators: list[Value] = []
+        self.keywords: dict[str, Value] = {}
+        self.closure: Any = None
+        self.lineage: list[Class] = [self]
+        for base in bases:
+            if isinstance(base, Class):
+                self.lineage.extend(c for c in base.lineage if c not in self.lineage)
+
+    def lookup(self, name: str) -> Value | None:
+        """Find an attribute along the lineage (depth first, left to right)."""
+        for cls in self.lineage:
+            found = cls.namespace.get(name)
+            if found is not None:
+                return found
+        return None
+
+    def external_bases(self) -> list[str]:
+        """Full names of the bases outside the project, of the whole lineage."""
+        names: list[str] = []
+        for cls in self.lineage:
+            for base in cls.bases:
+                if isinstance(base, Ext):
+                    names.append(base.name)
+                elif isinstance(base, Obj) and base.name:
+                    names.append(base.name)
+        return names
+
+    def __repr__(self) -> str:
+        return f"Class({self.qualname})"
+
+
+class Module(Value):
+    """A module of the project that was read."""
+
+    __slots__ = ("name", "namespace", "script", "done")
+
+    def __init__(self, name: str, script: Script) -> None:
+        self.name = name
+        self.script = script
+        self.site = None
+        self.namespace: dict[str, Value] = {}
+        self.done = False
+
+    def __repr__(self) -> str:
+        return f"Module({self.name})"
+
+
+class Obj(Value):
+    """A thing that a call, an operation, an attribute or an iteration made.
+
+    Attributes:
+        kind: ``call`` (of something external), ``instance`` (of a class of the project), ``op``, ``attr``, ``item``,
+            ``param`` (a parameter whose annotation names its type), ``copy``, ``generator``.
+        name: Full name of what was called, or of the type where it is known: ``torch.optim.AdamW``;
+            for a method of another object: ``.step``; for an operation: ``+``.
+        cls: The class of the project, for instances.
+        receiver: The object whose method, attribute or item this is.
+        args: Positional arguments or operands.
+        kwargs: Keyword arguments.
+        attrs: Attributes that are known.
+        context: Where in the structure of the program it was made (loops, with blocks, branches).
+    """
+
+    __slots__ = ("args", "attrs", "cls", "context", "kind", "kwargs", "name", "number", "receiver", "open_args", "data")
+
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        site: Site | None,
+        context: Context | None,
+        args: list[Value] | None = None,
+        kwargs: dict[str, Value] | None = None,
+        receiver: Value | None = None,
+        cls: Class | None = None,
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.site = site
+        self.context = context
+        self.args = args if args is not None else []
+        self.kwargs = kwargs if kwargs is not None else {}
+        self.receiver = receiver
+        self.cls = cls
+        self.attrs: dict[str, Value] = {}
+        self.open_args = False
+        self.number = 0
+        self.data: Any = None
+
+    def argument(self, position: int, keyword: str) -> Value | None:
+        """Return the argument given by position or keyword, or None when it was not given."""
+        if keyword in self.kwargs:
+            return self.kwargs[keyword]
+        if 0 <= position < len(self.args):
+            return self.args[position]
+        return None
+
+    def __repr__(self) -> str:
+        what = self.cls.qualname if self.cls is not None else self.name
+        return f"Obj({self.kind} {what})"
+
+
+class Bound(Value):
+    """A method of the project bound to an object."""
+
+    __slots__ = ("func", "receiver")
+
+    def __init__(self, func: Func, receiver: Value, site: Site | None = None) -> None:
+        self.func = func
+        self.receiver = receiver
+        self.site = site
+
+    def __repr__(self) -> str:
+        return f"Bound({self.func.qualname})"
+
+
+class Method(Value):
+    """A method of something external, or of a plain container, before it is called."""
+
+    __slots__ = ("name", "receiver")
+
+    def __init__(self, receiver: Value, name: str, site: Site | None = None) -> None:
+        self.receiver = receiver
+        self.name = name
+        self.site = site
+
+    def __repr__(self) -> str:
+        return f"Method({self.receiver!r}.{self.name})"
+
+
+class Partial(Value):
+    """A callable with some of its arguments given (``functools.partial``)."""
+
+    __slots__ = ("args", "func", "kwargs")
+
+    def __init__(self, func: Value, args: list[Value], kwargs: dict[str, Value], site: Site | None = None) -> None:
+        self.func = func
+        self.args = args
+        self.kwargs = kwargs
+        self.site = site
+
+
+class Choice(Value):
+    """One of several values, depending on a branch that could not be decided or that an option decides.
+
+    Attributes:
+        options: The possible values.
+        preferred: Index of the value that the defaults lead to, or None when the branch is not known.
+        test: The value that decided, where known.
+    """
+
+    __slots__ = ("options", "preferred", "test")
+
+    def __init__(self, options: tuple[Value, ...], preferred: int | None = None, test: Value | None = None) -> None:
+        self.options = options
+        self.preferred = preferred
+        self.test = test
+        self.site = options[0].site if options else None
+
+    def __repr__(self) -> str:
+        return f"Choice({list(self.options)!r}, preferred={self.preferred})"
+
+
+class Phi(Value):
+    """A variable that a loop carries: its value before the loop, and its value at the end of the body."""
+
+    __slots__ = ("final", "initial", "name")
+
+    def __init__(self, name: str, initial: Value, site: Site | None = None) -> None:
+        self.name = name
+        self.initial = initial
+        self.final: Value | None = None
+        self.site = site
+
+    def __repr__(self) -> str:
+        return f"Phi({self.name}, {self.initial!r})"
+
+
+MAX_OPTIONS = 6
+
+
+def join(first: Value, second: Value, preferred: int | None = None, test: Value | None = None) -> Value:
+    """Return the value that is either of two; ``preferred`` says which one the defaults lead to (0 or 1)."""
+    if first is second:
+        return first
+    if (
+        isinstance(first, Known)
+        and isinstance(second, Known)
+        and type(first.value) is type(second.value)
+        and first.value == second.value
+    ):
+        return first
+    if isinstance(first, Ext) and isinstance(second, Ext) and first.name == second.name:
+        return first
+    options: list[Value] = []
+    wanted = (first, second)[preferred] if preferred is not None else None
+    if isinstance(wanted, Choice):
+        wanted = wanted.options[wanted.preferred] if wanted.preferred is not None else None
+    for value in (first, second):
+        for option in value.options if isinstance(value, Choice) else (value,):
+            if not any(option is other for other in options):
+                options.append(option)
+    if len(options) > MAX_OPTIONS:
+        options = [o for o in options if o is wanted] + [o for o in options if o is not wanted]
+        options = options[:MAX_OPTIONS]
+    index = next((i for i, o in enumerate(options) if o is wanted), None) if wanted is not None else None
+    return options[0] if len(options) == 1 else Choice(tuple(options), index, test)
+
+
+def settle(value: Value) -> Value:
+    """Return the value that the defaults lead to: see through choices with a preference and loop-carried names."""
+    for _ in range(20):
+        if isinstance(value, Choice) and value.preferred is not None:
+            value = value.options[value.preferred]
+        elif isinstance(value, Phi):
+            value = value.initial
+        else:
+            break
+    return value
+
+
+def options_of(value: Value | None, limit: int = 12) -> Iterator[Value]:
+    """Yield all values that this one can be, the preferred one first."""
+    stack = [value] if value is not None else []
+    seen: set[int] = set()
+    while stack and limit:
+        value = stack.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, Choice):
+            order = list(value.options)
+            if value.preferred is not None:
+                order.insert(0, order.pop(value.preferred))
+            stack.extend(reversed(order))
+        elif isinstance(value, Phi):
+            if value.final is not None and value.final is not value:
+                stack.append(value.final)
+            stack.append(value.initial)
+        else:
+            limit -= 1
+            yield value
+
+
+def plain(value: Value | None, default: Any = None) -> Any:
+    """Return the Python value of a settled value (containers included), or ``default`` where any part is unknown."""
+    missing = _MISSING
+    result = _plain(value, 0)
+    return default if result is missing else result
+
+
+_MISSING = object()
+
+
+def _plain(value: Value | None, depth: int) -> Any:
+    if value is None or depth > 12:
+        return _MISSING
+    value = settle(value)
+    if isinstance(value, Known):
+        return value.value
+    if isinstance(value, Seq) and not value.open:
+        items = [_plain(item, depth + 1) for item in value.items]
+        if any(item is _MISSING for item in items):
+            return _MISSING
+        if value.kind == "tuple":
+            return tuple(items)
+        return items
+    if isinstance(value, Dict) and not value.open:
+        entries = {key: _plain(item, depth + 1) for key, item in value.entries.items()}
+        return _MISSING if any(item is _MISSING for item in entries.values()) else entries
+    return _MISSING
+
+
+def why_unknown(value: Value | None) -> str:
+    """Say why a value is not known, in one phrase."""
+    if value is None:
+        return "not given"
+    value = settle(value)
+    if isinstance(value, Unknown):
+        return value.reason
+    if isinstance(value, Choice):
+        return "depends on a branch that cannot be decided without running the script"
+    if isinstance(value, Obj):
+        what = value.cls.qualname if value.cls is not None else value.name
+        return f"result of {what.lstrip('.')}()" if value.kind == "call" else f"computed by {what}"
+    return "not a plain value"
