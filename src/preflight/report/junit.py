@@ -1,0 +1,82 @@
+"""JUnit XML: each script is a suite, its verdict and each finding a case, for the test view of a CI server."""
+
+from __future__ import annotations
+
+from preflight.report.parts.clean import clean, clean_lines, one_line
+from preflight.report.parts.options import Options
+from preflight.report.parts.sentences import advice, evidence_line, oom_line, peak_of, place, subject
+from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.report import Report
+
+ENDINGS = (".xml",)
+
+
+def render(report: Report, options: Options) -> str:
+    """Return the report as JUnit XML.
+
+    The verdict fails on NO-GO and is skipped on UNKNOWN. A finding fails when it makes the verdict NO-GO;
+    any other is a case that passes and says what was seen.
+    """
+    scripts = report.scripts or (report,)
+    suites = [_suite(script) for script in scripts]
+    tests = sum(1 + len(script.findings) for script in scripts)
+    failures = sum(_failures(script) for script in scripts)
+    head = f'<testsuites name="preflight {_text(report.command)}" tests="{tests}" failures="{failures}" errors="0">'
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>"]) + "\n"
+
+
+def _failures(report: Report) -> int:
+    return sum(finding.decides for finding in report.findings) + (report.verdict == "NO-GO")
+
+
+def _suite(report: Report) -> str:
+    name = _text(subject(report))
+    skipped = int(report.verdict == "UNKNOWN")
+    counts = f'tests="{1 + len(report.findings)}" failures="{_failures(report)}" errors="0" skipped="{skipped}"'
+    cases = [_verdict(report), *(_case(finding, report) for finding in report.findings)]
+    return "\n".join([f'  <testsuite name="{name}" {counts}>', *cases, "  </testsuite>"])
+
+
+def _verdict(report: Report) -> str:
+    said = [advice(report) or report.verdict]
+    if report.memory is not None:
+        said.append(peak_of(report.memory))
+        if report.memory.oom is not None:
+            said.append(oom_line(report.memory.oom))
+            said += [one_line(report.memory.oom.arithmetic)] if report.memory.oom.arithmetic else []
+    head = f'    <testcase classname="{_text(subject(report))}" name="verdict">'
+    body = _text("\n".join(said))
+    if report.verdict == "NO-GO":
+        inner = f'<failure type="NO-GO" message="{_text(said[0])}">{body}</failure>'
+    elif report.verdict == "UNKNOWN":
+        inner = f'<skipped message="{_text(said[0])}"/>'
+    else:
+        inner = f"<system-out>{body}</system-out>"
+    return f"{head}\n      {inner}\n    </testcase>"
+
+
+def _case(finding: Finding, report: Report) -> str:
+    lines = clean_lines(finding.message)
+    lines.append(f"at {place(finding.location)}")
+    lines += [f"seen: {evidence_line(evidence)}" for evidence in finding.evidence]
+    if finding.fix is not None:
+        lines.append(f"hint: {one_line(finding.fix.title)}")
+    body = _text("\n".join(lines))
+    at = finding.location
+    where = f' file="{_text(clean(at.path))}"' if at.path is not None else ""
+    where += f' line="{at.line}"' if at.line is not None and at.cell is None else ""
+    name = _text(f"{clean(finding.code)} {clean(finding.rule)} {place(at)}")
+    head = f'    <testcase classname="{_text(subject(report))}" name="{name}"{where}>'
+    kind = f"{finding.severity}, {finding.confidence}"
+    if finding.decides:
+        inner = f'<failure type="{kind}" message="{_text(one_line(finding.message))}">{body}</failure>'
+    else:
+        inner = f"<system-out>{kind}: {body}</system-out>"
+    return f"{head}\n      {inner}\n    </testcase>"
+
+
+def _text(text: str) -> str:
+    """Return harmless text escaped for XML; line ends stand in elements only."""
+    from html import escape
+
+    return escape(text, quote=True)

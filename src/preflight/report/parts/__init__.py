@@ -1,0 +1,1 @@
+"""What several formats share: options, safe text, sentences, source snippets, paint and charts."""

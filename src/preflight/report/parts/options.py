@@ -1,0 +1,29 @@
+"""What a caller may ask of a format."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.vocabulary.rule_info import RuleInfo
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller may ask of a format; each format reads what concerns it.
+
+    Attributes:
+        width: Columns of the terminal.
+        color: Whether ANSI colours may be used.
+        symbols: Whether the terminal shows block and line characters; plain ASCII otherwise.
+        verbose: Whether to list what is otherwise only counted.
+        sources: The text of each file by its path, for snippets and fingerprints.
+        rules: What the rules say of themselves, for formats that carry rule pages.
+        table: Which table a table format writes.
+    """
+
+    width: int = 80
+    color: bool = False
+    symbols: bool = True
+    verbose: bool = False
+    sources: dict[str, str] = {}
+    rules: tuple[RuleInfo, ...] = ()
+    table: str = "findings"

@@ -1,0 +1,77 @@
+"""Rows of the sections that several formats show: inputs, facts, the step, the summary of several scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from preflight.report.parts.clean import clean, one_line
+from preflight.report.parts.sentences import number, of_severity, peak_of, place, subject
+from preflight.vocabulary.quantity import format_count
+from preflight.vocabulary.report import Report
+
+_SHOWN_ELSEWHERE = ("path", "paths", "script")
+
+
+def input_line(report: Report) -> str:
+    """Return the given inputs in one line: ``gpu: h100_sxm, launch: torchrun ...``; empty when there are none."""
+    said = []
+    for name, value in report.inputs.items():
+        if name in _SHOWN_ELSEWHERE or value is None or value in ("", [], {}, ()):
+            continue
+        said.append(f"{one_line(name).replace('_', ' ')}: {_plain(value)}")
+    return ", ".join(said)
+
+
+def fact_rows(report: Report) -> list[tuple[str, str, str]]:
+    """Return (name, value, origin) of every fact; a value that is not known gives its reason."""
+    rows = []
+    for name, fact in report.facts.items():
+        value = (
+            _fact_value(name, fact.value) if fact.known else f"not known: {one_line(fact.reason or 'no reason given')}"
+        )
+        origin = [one_line(fact.how)] if fact.how else []
+        if fact.location is not None and place(fact.location):
+            origin.append(place(fact.location))
+        rows.append((clean(name), value, ", ".join(origin)))
+    return rows
+
+
+def _fact_value(name: str, value: Any) -> str:
+    if name.endswith("parameters") and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18:
+        return f"{value:,} ({format_count(value)})"
+    return _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{one_line(key)} {_plain(item)}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_plain(item) for item in value)
+    return number(value)
+
+
+def step_rows(report: Report) -> list[tuple[str, str]]:
+    """Return (name, value) of the time of a step, as far as it is known."""
+    rows = []
+    for name, value in (report.step or {}).items():
+        if isinstance(value, dict) and {"low", "mid", "high"} <= value.keys():
+            shown = f"{_plain(value['mid'])} ({_plain(value['low'])} to {_plain(value['high'])})"
+        elif value is None:
+            continue
+        else:
+            shown = _plain(value)
+        rows.append((clean(name).replace("_", " "), shown))
+    return rows
+
+
+def summary_rows(report: Report) -> list[tuple[str, str, str, str, str]]:
+    """Return (verdict, errors, warnings, peak, path) of every script, the worst first, under a row of titles."""
+    order = {"NO-GO": 0, "UNKNOWN": 1, "GO": 2}
+    rows = [("verdict", "errors", "warnings", "memory", "script")]
+    for script in sorted(report.scripts, key=lambda script: (order[script.verdict], subject(script))):
+        peak = "-" if script.memory is None else peak_of(script.memory)
+        errors, warnings = (str(len(of_severity(script, severity))) for severity in ("error", "warning"))
+        rows.append((script.verdict, errors, warnings, peak, subject(script)))
+    return rows

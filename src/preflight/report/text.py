@@ -1,0 +1,146 @@
+"""The report for a terminal, 80 columns and wider."""
+
+from __future__ import annotations
+
+from preflight.report.parts.clean import clean, one_line
+from preflight.report.parts.finding_text import findings_section
+from preflight.report.parts.memory_text import memory_section
+from preflight.report.parts.options import Options
+from preflight.report.parts.paint import VERDICT_STYLES, Canvas
+from preflight.report.parts.sections import fact_rows, input_line, step_rows, summary_rows
+from preflight.report.parts.sentences import (
+    advice,
+    counts,
+    number,
+    of_severity,
+    quick_line,
+    subject,
+    verdict_line,
+)
+from preflight.vocabulary.report import Efficiency, Report
+
+ENDINGS = (".txt", ".text", ".log")
+TITLES = {"error": "CRITICAL ERRORS", "warning": "WARNINGS", "info": "NOTES"}
+
+__all__ = ["ENDINGS", "quick_line", "render"]
+
+
+def render(report: Report, options: Options) -> str:
+    """Return the terminal report."""
+    canvas = Canvas(options)
+    if len(report.scripts) > 1:
+        _several(canvas, report, options)
+    else:
+        _block(canvas, report, options)
+    canvas.blank()
+    canvas.rule()
+    canvas.write(
+        verdict_line(report)[len(report.verdict) + 2 :],
+        first=f"{report.verdict}  ",
+        first_style=VERDICT_STYLES[report.verdict],
+    )
+    return canvas.text()
+
+
+def _several(canvas: Canvas, report: Report, options: Options) -> None:
+    """Add a block per script that has something to say, then the table of all of them."""
+    for script in report.scripts:
+        if script.findings or script.verdict != "GO" or options.verbose:
+            _block(canvas, script, options)
+            canvas.blank()
+            canvas.rule()
+    canvas.heading("SUMMARY", f"{len(report.scripts)} scripts")
+    rows = summary_rows(report)
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for verdict, errors, warnings, peak, path in rows:
+        line = f"{verdict:<{widths[0]}}  {errors:>{widths[1]}}  {warnings:>{widths[2]}}  {peak:<25}  "
+        style = VERDICT_STYLES.get(verdict)
+        canvas.write(path, indent=2, first=line, hang=4, first_style=style)
+    _notes(canvas, report)
+
+
+def _block(canvas: Canvas, report: Report, options: Options) -> None:
+    canvas.write(subject(report), first=f"{report.verdict}  ", first_style=VERDICT_STYLES[report.verdict], style="bold")
+    said = advice(report)
+    canvas.write(counts(report) + (f"; {said}" if said else ""), indent=2)
+    inputs = input_line(report)
+    if inputs:
+        canvas.write(inputs, indent=2, style="dim")
+    if report.memory is not None:
+        memory_section(canvas, report.memory, verbose=options.verbose)
+    _step(canvas, report)
+    if report.efficiency is not None:
+        _efficiency(canvas, report.efficiency)
+    for severity, title in TITLES.items():
+        findings = of_severity(report, severity)
+        if findings:
+            findings_section(canvas, title, findings, options.sources)
+    _recommendations(canvas, report)
+    _facts(canvas, report)
+    _not_evaluated(canvas, report, verbose=options.verbose)
+    _notes(canvas, report)
+
+
+def _step(canvas: Canvas, report: Report) -> None:
+    rows = step_rows(report)
+    if rows:
+        canvas.heading("STEP")
+        for name, value in rows:
+            canvas.write(value, indent=2, first=f"{name:<25}")
+
+
+def _efficiency(canvas: Canvas, efficiency: Efficiency) -> None:
+    canvas.heading("EFFICIENCY", f"score {efficiency.score:.0f} %: {one_line(efficiency.band)}")
+    width = max((len(clean(part.name)) for part in efficiency.parts), default=0)
+    for part in efficiency.parts:
+        score = f"{clean(part.name):<{width}}  {part.score:>3.0f} %  {canvas.bar(part.score / 100, 10)}  "
+        canvas.write(f"{one_line(part.reason)} (weight {number(part.weight)})", indent=2, first=score)
+
+
+def _recommendations(canvas: Canvas, report: Report) -> None:
+    if not report.recommendations:
+        return
+    canvas.heading("RECOMMENDATIONS")
+    for index, item in enumerate(report.recommendations, 1):
+        canvas.write(f"[{item.priority}] {one_line(item.change)}", indent=2, first=f"{index}. ")
+        canvas.write(one_line(item.effect), indent=5, first="expected: ")
+        if item.side_effect:
+            canvas.write(one_line(item.side_effect), indent=5, first="costs: ")
+
+
+def _facts(canvas: Canvas, report: Report) -> None:
+    rows = fact_rows(report)
+    if not rows:
+        return
+    canvas.heading("WHAT WAS READ")
+    width = min(max(len(name) for name, _, _ in rows), 32)
+    for name, value, origin in rows:
+        canvas.write(value + (f"   ({origin})" if origin else ""), indent=2, first=f"{name:<{width}}  ")
+
+
+def _not_evaluated(canvas: Canvas, report: Report, *, verbose: bool) -> None:
+    missing = report.not_evaluated
+    if not missing:
+        return
+    rules = "rule was" if len(missing) == 1 else "rules were"
+    canvas.heading("NOT EVALUATED", f"{len(missing)} {rules} not evaluated, for want of a fact")
+    if verbose:
+        for item in missing:
+            canvas.write(one_line(item.reason), indent=2, first=f"{clean(item.code)} {clean(item.rule)}: ", hang=4)
+        return
+    reasons: dict[str, int] = {}
+    for item in missing:
+        reasons[item.reason] = reasons.get(item.reason, 0) + 1
+    common = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
+    for reason, times in common[:3]:
+        canvas.write(one_line(reason), indent=2, first=f"{times:>3} x ")
+    if len(common) > 3:
+        others = len(common) - 3
+        canvas.write(f"and {others} other {'reason' if others == 1 else 'reasons'}", indent=2)
+
+
+def _notes(canvas: Canvas, report: Report) -> None:
+    if report.notes:
+        canvas.heading("REMARKS")
+        for note in report.notes:
+            canvas.write(one_line(note), indent=2, first="- ")
