@@ -26,6 +26,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         dropout: Whether dropout is active.
         trained: Whether the matrices are trained (a frozen one does not keep its input).
         adapters: Matrices with adapters, which keep their input.
+        adapter_dropout: Whether the adapters' inputs pass a dropout of their own.
+        quantized: Whether the matrices are 4-bit: bitsandbytes' product keeps its input for its own backward.
         quadratic: Whether the attention matrix is materialised.
         expanded: Whether keys and values are repeated for every query head.
         upcast_softmax: Whether a low-precision softmax is taken in fp32.
@@ -39,6 +41,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     dropout: bool = False
     trained: bool = True
     adapters: frozenset[str] = frozenset()
+    adapter_dropout: bool = False
+    quantized: bool = False
     quadratic: bool = False
     expanded: bool = False
     upcast_softmax: bool = True
@@ -53,7 +57,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     def keeps(self, *targets: str) -> bool:
         """Return whether the input of these matrices is kept."""
-        return self.trained or bool(self.adapters.intersection(targets))
+        return self.trained or self.quantized or bool(self.adapters.intersection(targets))
 
 
 class BlockBytes(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,10 +89,12 @@ def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, tensor: float = 1.
         residual=recipe.residual,
         dropout=bool(model.dropout),
         trained=run.finetune == "full",
+        adapter_dropout=run.finetune in ("lora", "qlora") and run.lora_dropout > 0,
         adapters=frozenset(run.lora_targets) if run.finetune in ("lora", "qlora") else frozenset(),
         quadratic=quadratic,
         expanded=quadratic or run.attention == "efficient",
         upcast_softmax=recipe.cast > 0 or _softmax_in_fp32(model),
+        quantized=run.finetune == "qlora",
         style=style,
         tensor=tensor,
         sequence=sequence,
@@ -128,8 +134,12 @@ def _attention(model: ModelSpec, layout: Layout, cross: bool = False) -> tuple[f
     saved = w * (queries + 2 * keys) / layout.tensor
     inputs = 0.0
     if layout.recast:
-        consumers = 1 if model.fused_qkv else (1 if cross else 3)
-        copies = consumers if layout.trained else len(layout.adapters.intersection({"q", "k", "v"}))
+        shared = model.fused_qkv or cross or layout.style == "compile"
+        copies = (
+            (1 if shared else 3)
+            if layout.trained or layout.quantized
+            else len(layout.adapters.intersection({"q", "k", "v"}))
+        )
         inputs = copies * w * hidden
     elif layout.keeps("q", "k", "v"):
         inputs = w * hidden
@@ -169,14 +179,13 @@ def _feed_forward(model: ModelSpec, layout: Layout, width: float) -> float:
     activation = (model.activation or "gelu").lower()
     inputs = 0.0
     if layout.recast:
-        copies = 2 if model.gated else 1
+        copies = 2 if model.gated and layout.style != "compile" else 1
         inputs = copies * w * hidden if layout.keeps("mlp") else 0.0
     elif layout.keeps("mlp"):
         inputs = w * hidden
     if layout.style != "eager":
-        kept = (3.0 if layout.style == "megatron" else 2.0) if model.gated else 2.0
-        if layout.style == "compile" and not model.gated:
-            kept = 1.0
+        # Fused kernels recompute the activation; the inputs of both matrices are written and kept all the same.
+        kept = 3.0 if model.gated else 2.0
     elif model.gated:
         kept = _GATED_KEPT.get(activation, 3.0) + 1.0
         kept += _KEPT.get(activation, 2.0) - 2.0 if activation in ("gelu_new", "gelu_fast") else 0.0
@@ -200,6 +209,27 @@ def _experts(model: ModelSpec, layout: Layout) -> float:
     return router + chosen * (inner + w * hidden) + model.shared_experts * inner
 
 
+def adapter_bytes(model: ModelSpec, layout: Layout) -> float:
+    """Return bytes per token that adapters add to one block.
+
+    Without dropout an adapter shares its input with its neighbours (counted with the layers), except that the second
+    feed-forward matrix now keeps its own; with dropout each adapted matrix keeps a copy of its input, and a mask in
+    place of the input itself.
+    """
+    hidden, width, w = float(model.hidden or 0), feed_forward(model), layout.matmul
+    queries, _ = attention_width(model)
+    if not layout.adapters or not layout.adapter_dropout:
+        return 0.0
+    group = 1 if model.fused_qkv else len(layout.adapters.intersection({"q", "k", "v"}))
+    inputs = float(group if layout.adapters.intersection({"q", "k", "v"}) else 0) * hidden
+    inputs += queries if "o" in layout.adapters else 0.0
+    inputs += (2 if model.gated else 1) * hidden + width if "mlp" in layout.adapters else 0.0
+    shared = (hidden if layout.adapters.intersection({"q", "k", "v"}) else 0.0) + (
+        hidden + width if "mlp" in layout.adapters else 0.0
+    )
+    return (w + layout.mask) * inputs - w * shared
+
+
 def block_bytes(model: ModelSpec, layout: Layout, *, dense: bool = False, cross: bool = False) -> BlockBytes:
     """Return what one block keeps per token.
 
@@ -215,14 +245,11 @@ def block_bytes(model: ModelSpec, layout: Layout, *, dense: bool = False, cross:
     moe = bool(model.experts) and not dense
     mlp = _experts(model, layout) if moe else _feed_forward(model, layout, width)
     norms = float(model.norms_per_block or 2)
-    saved = attention + mlp
+    saved = attention + mlp + adapter_bytes(model, layout)
     if cross:
         extra, extra_square = _attention(model, layout, cross=True)
         saved, square, norms = saved + extra, square + extra_square, norms + 1
     saved += norms * norm_bytes(model, layout, layout.trained) / layout.sequence
-    if layout.style == "compile":
-        # Inductor's partitioner recomputes normalised inputs from the stream and the statistics.
-        saved -= (2 if layout.keeps("q", "mlp") and not layout.recast else 0) * w * hidden / layout.sequence
     wide = (3.0 if model.gated else 2.0) * (width if not moe else float(model.expert_ffn or width))
     working = (w * wide * (float(model.experts_per_token or 1) if moe else 1.0)) / layout.tensor
     return BlockBytes(

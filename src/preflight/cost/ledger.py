@@ -64,7 +64,7 @@ def ledger_of(
         activations=activations,
         loss=loss,
         casts=recipe.cast * share.matrices,
-        workspace=cublas_workspace(gpu),
+        workspace=cublas_workspace(gpu, run.stack),
         accumulated=micro_batches > 1 and parallel.pp == 1,
         micro_batches=micro_batches,
     )

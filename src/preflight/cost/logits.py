@@ -47,23 +47,21 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
     copy = wide if wide != w else 0.0
     name = f"{tokens:.0f} tokens x {model.vocab / share:.0f}"
     if run.stack == "megatron":
-        if run.cross_entropy == "fused":
-            return LossBytes(
-                forward=(w + 4) * elements, backward=(w + 4) * elements, held=0.0, how=f"{name} x {w + 4:g} B, fused"
-            )
-        # fp32 copy of the logits becomes the softmax in place and is kept; its gradient is written over it, then cast.
-        peak = w + 4 + 4
-        return LossBytes(forward=peak * elements, backward=peak * elements, how=f"{name} x {peak:g} B, in place")
+        # In place: the fp32 copy becomes the softmax and then its own gradient, beside one low-precision tensor.
+        # Not in place (its "native" fusion): one more fp32 tensor.
+        peak = {"fused": 4.0, "parallel": w + 4.0}.get(run.cross_entropy, w + 8.0)
+        how = f"{name} x {peak:g} B ({run.cross_entropy})"
+        return LossBytes(forward=peak * elements, backward=peak * elements, how=how)
     if run.cross_entropy == "fused":
         chunk = elements * min(1.0, float(model.hidden or 0) / model.vocab) if model.hidden else 0.0
         return LossBytes(forward=(w + 4) * chunk, backward=w * chunk, how=f"{name} in chunks, never whole")
     if run.cross_entropy == "chunked":
         pieces = max(run.cross_entropy_chunks, 1)
-        forward = w + wide + copy / pieces
-        backward = w + wide + w + 2 * wide / pieces
-    elif run.stack == "compile":
-        # Inductor fuses the copy and the softmax; it keeps the logits and writes their gradient once.
-        forward, backward = 2 * w + copy, 2 * w + wide
+        if run.stack == "compile":
+            # A compiled chunk recomputes its softmax: only the logits and their gradient are whole.
+            forward, backward = w + 2 * wide / pieces, 2 * w + 2 * wide / pieces
+        else:
+            forward, backward = w + wide + copy / pieces, w + wide + w + 2 * wide / pieces
     else:
         forward, backward = w + copy + wide, w + 3 * wide
     return LossBytes(

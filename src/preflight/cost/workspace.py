@@ -6,29 +6,32 @@ from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.quantity import MIB, Interval
 from preflight.vocabulary.run import ParallelDims
 
-# CUDA context with lazily loaded kernels: 0.47 GiB (lazy) to 0.92 GiB (eager) on an A100 with torch 2.1;
-# up to 1.3 GiB for older CUDA versions that load every kernel (1343 MiB on a V100, transformers' guide of 2022).
-_CONTEXT = Interval(400 * MIB, 550 * MIB, 1350 * MIB)
+# CUDA context with the kernels of torch and cuBLAS: 0.47 GiB (lazily loaded) and 0.92 GiB (eagerly) on an A100 with
+# torch 2.1 (stas00's engineering notes), 1343 MiB on a V100 in 2022 (transformers' guide). The version is not known here.
+_CONTEXT = Interval(450 * MIB, 900 * MIB, 1450 * MIB)
 # One NCCL communicator: 544 to 688 MB for groups of 2 and 4 A100 (nccl issue 964), 1.45 GiB seen with two GPUs.
 _COMMUNICATOR = Interval(300 * MIB, 650 * MIB, 1450 * MIB)
 
 
-def cublas_workspace(gpu: Gpu | None) -> float:
+def cublas_workspace(gpu: Gpu | None, stack: str = "eager") -> float:
     """Return torch's cuBLAS workspace, which its own allocator counts.
 
-    32 MiB on Hopper and later, 8.125 MiB before (CUBLAS_WORKSPACE_CONFIG defaults in torch's CUDA context code).
+    32 MiB on Hopper and later, 8.125 MiB before (CUBLAS_WORKSPACE_CONFIG defaults in torch's CUDA context code);
+    Transformer Engine has another one of the same size.
     """
     capability = gpu.compute_capability if gpu else None
+    copies = 2 if stack == "megatron" else 1
     if capability is not None and capability >= (9, 0):
-        return 32.0 * MIB
-    return 8.125 * MIB
+        return copies * 32.0 * MIB
+    return copies * 8.125 * MIB
 
 
 def context_bytes(gpu: Gpu | None, parallel: ParallelDims) -> Interval:
     """Return what the driver and the communication library take outside torch's allocator."""
     low, mid, high = _CONTEXT.low, _CONTEXT.mid, _CONTEXT.high
     if gpu is not None and gpu.context_bytes:
-        low, mid, high = 0.8 * gpu.context_bytes, float(gpu.context_bytes), max(1.6 * gpu.context_bytes, high)
+        mid = float(gpu.context_bytes)
+        low, high = 0.8 * mid, max(1.6 * mid, high)
     if parallel.world_size > 1:
         degrees = (parallel.dp_replicate, parallel.dp_shard, parallel.cp, parallel.tp, parallel.pp, parallel.ep)
         groups = max(sum(1 for degree in degrees if degree > 1), 1)

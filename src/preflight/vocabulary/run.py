@@ -53,6 +53,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         image_size: Side of the image in pixels.
         gradient_accumulation: Micro-batches per optimizer step.
         lora_targets: Matrices with adapters: ``q``, ``k``, ``v``, ``o``, ``mlp``, ``head``.
+        lora_dropout: Dropout before the adapters: a copy and a mask of every adapted input.
         double_quantization: Whether the constants of 4-bit weights are quantised again (``qlora``).
         gradient_as_bucket_view: Whether DDP's buckets are the gradients (no second copy).
         fused_backward: Whether each gradient is consumed as soon as it exists (optimizer step inside the backward pass).
@@ -82,6 +83,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     finetune: Literal["full", "lora", "qlora", "frozen"] = "full"
     lora_rank: int | None = None
     lora_targets: tuple[str, ...] = ("q", "v")
+    lora_dropout: float = 0.0
     double_quantization: bool = False
     gradient_as_bucket_view: bool = False
     fused_backward: bool = False
