@@ -1,6 +1,7 @@
 """How far the memory formulas are from published measurements.
 
-Usage: python benchmarks/memory_accuracy.py [FOLDER]    a folder with memory.csv and fits_oom.csv; default benchmarks/data
+Usage: python benchmarks/memory_accuracy.py [FOLDER] [-v]
+FOLDER holds memory.csv and fits_oom.csv (default: benchmarks/data); -v prints every row.
 
 Every row is expressed in the words of the vocabulary where its source says enough, estimated, and compared within its
 own kind of reading: allocated and active against the allocated peak, reserved against reserved, nvidia-smi against

@@ -130,6 +130,8 @@ def torchao(row: Mapping[str, str]) -> Expressed:
     if not row["arch_json"]:
         raise CannotExpress("architecture not stated")
     arch = json.loads(row["arch_json"])
+    if "ffn" not in arch or "img" not in arch:
+        raise CannotExpress("width or image size not stated")
     model = ModelSpec(
         family="vision_transformer", layers=arch["layers"], hidden=arch["hidden"], heads=arch["heads"],
         ffn=arch["ffn"], patch_size=arch["patch"], image_size=arch["img"], classes=45, norm="layernorm",
@@ -165,6 +167,7 @@ def torchtune(row: Mapping[str, str]) -> Expressed:
         cross_entropy="chunked" if chunked else "eager", finetune="full",
         fused_backward="fused in back" in row["optimizer"],
         offload="activations" if "activation" in row["offload"] else "none",
+        foreach=False,  # its configurations for this model say fused: True
     )  # fmt: skip
     return Expressed(model=decoder(arch), run=run, parallel=ParallelDims())
 

@@ -227,7 +227,20 @@ def adapter_bytes(model: ModelSpec, layout: Layout) -> float:
     shared = (hidden if layout.adapters.intersection({"q", "k", "v"}) else 0.0) + (
         hidden + width if "mlp" in layout.adapters else 0.0
     )
-    return (w + layout.mask) * inputs - w * shared
+    return (w + layout.mask) * inputs - (0.0 if layout.quantized else w * shared)
+
+
+def lingering_bytes(model: ModelSpec, layout: Layout) -> float:
+    """Return bytes per token of one block that outlive the backward pass, until the graph itself is gone.
+
+    bitsandbytes' 4-bit product stores its input as an attribute of its context, not as a saved tensor: backward does
+    not free it. A loop that names its outputs keeps that graph until the next forward pass is over.
+    """
+    if not layout.quantized:
+        return 0.0
+    hidden, width = float(model.hidden or 0), feed_forward(model)
+    norms = 1.0 if (model.norms_per_block or 2) == 1 else 2.0
+    return layout.matmul * (norms * hidden + attention_width(model)[0] + width) / layout.tensor
 
 
 def block_bytes(model: ModelSpec, layout: Layout, *, dense: bool = False, cross: bool = False) -> BlockBytes:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.cost.activations import BlockBytes, Layout, block_bytes, layout_of, norm_bytes, selective_bytes
+from preflight.cost.activations import (
+    BlockBytes,
+    Layout,
+    block_bytes,
+    layout_of,
+    lingering_bytes,
+    norm_bytes,
+    selective_bytes,
+)
 from preflight.cost.parameters import attention_width, head_kind, is_transformer, vision_tokens
 from preflight.cost.recipe import Recipe
 from preflight.cost.shares import Share
@@ -23,6 +31,7 @@ class Activations(msgspec.Struct, frozen=True, kw_only=True):
         source: ``architecture`` (block by block), ``layers`` (elements that were counted from the layers).
         how: How it came about.
         tokens: Tokens (or samples) behind the loss.
+        lingering: What the graph of the step before still holds during a forward pass.
     """
 
     saved: float
@@ -32,6 +41,7 @@ class Activations(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     how: str
     tokens: float
+    lingering: float = 0.0
 
 
 def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
@@ -104,6 +114,7 @@ def activations_of(
         source="architecture",
         how=how,
         tokens=tokens,
+        lingering=lingering_bytes(model, layout) * tokens * layers if run.recompute != "full" else 0.0,
     )
 
 
