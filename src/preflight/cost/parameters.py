@@ -150,9 +150,8 @@ def _encoder(model: ModelSpec) -> ParameterCount | None:
     elif head_kind(model) == "classification" and model.classes:
         head = transform + model.classes * (hidden + 1)
     embedding = (vocab + model.max_positions + 2) * hidden
-    return ParameterCount(
-        embedding=embedding, head=head, block=block, block_count=model.layers or 0, norm=_norm_size(model)
-    )
+    blocks = 1 if model.shared_layers else model.layers or 0
+    return ParameterCount(embedding=embedding, head=head, block=block, block_count=blocks, norm=_norm_size(model))
 
 
 def _encoder_decoder(model: ModelSpec) -> ParameterCount | None:
@@ -235,8 +234,11 @@ def count_parameters(model: ModelSpec) -> ParameterCount | None:
         return ParameterCount(block=block, block_count=1, other_blocks=total - block, exact=False)
     if model.tied_embeddings is None and abs(count.total - count.head - total) < abs(count.total - total):
         count = msgspec.structs.replace(count, head=0.0)  # the total tells that the output matrix is the embedding
-    rest = total - count.total + count.norm
-    return msgspec.structs.replace(count, norm=rest) if rest >= 0 else _scaled(count, total)
+    difference = total - count.total
+    if abs(difference) <= 0.02 * total and count.embedding + difference >= 0:
+        # A position table more or fewer, a norm, a pooler: small things outside the blocks.
+        return msgspec.structs.replace(count, embedding=count.embedding + difference)
+    return _scaled(count, total)
 
 
 def _scaled(count: ParameterCount, total: float) -> ParameterCount:

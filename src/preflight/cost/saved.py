@@ -48,6 +48,8 @@ def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
     """Return why activations cannot be given, or None when everything needed is known."""
     if run.micro_batch is None:
         return "the batch size is not known"
+    if model.text is not None and not run.sequence_length:
+        return "the sequence length of the text tower is not known"
     if is_transformer(model):
         if model.family == "vision_transformer":
             tokens = vision_tokens(model, run.image_size or model.image_size)
@@ -77,6 +79,8 @@ def activations_of(
     model: ModelSpec, run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe, micro_batches: int
 ) -> Activations:
     """Return the activations of one rank; ``missing_inputs`` must be None."""
+    if model.text is not None:
+        return _two_towers(model, run, parallel, share, recipe, micro_batches)
     if not is_transformer(model):
         return _counted(model, run, recipe)
     tensor = float(parallel.tp)
@@ -115,6 +119,27 @@ def activations_of(
         how=how,
         tokens=tokens,
         lingering=lingering_bytes(model, layout) * tokens * layers if run.recompute != "full" else 0.0,
+    )
+
+
+def _two_towers(
+    model: ModelSpec, run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe, micro_batches: int
+) -> Activations:
+    """Return image and text tower together (CLIP): what is kept adds up, what is worked on does not."""
+    image = msgspec.structs.replace(model, text=None, head="none")
+    towers = [activations_of(image, run, parallel, share, recipe, micro_batches)]
+    if model.text is not None:
+        text = msgspec.structs.replace(model.text, head="none")
+        towers.append(activations_of(text, run, parallel, share, recipe, micro_batches))
+    return Activations(
+        saved=sum(tower.saved for tower in towers),
+        rebuilt=max(tower.rebuilt for tower in towers),
+        working=max(tower.working for tower in towers),
+        inference=max(tower.inference for tower in towers),
+        source="layers" if any(tower.source == "layers" for tower in towers) else "architecture",
+        how="; ".join(tower.how for tower in towers),
+        tokens=float(run.micro_batch or 0),
+        lingering=sum(tower.lingering for tower in towers),
     )
 
 
