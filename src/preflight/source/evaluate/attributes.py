@@ -139,6 +139,10 @@ def _of_object(m: Machine, base: Obj, name: str, node: ast.AST) -> Value:
             return Dict(base.attrs, m.site(node), name="vars")
         if name == "__class__":
             return base.cls
+    if base.name == "torch.nn.ModuleDict" and base.args:
+        table = settle(base.args[0])
+        if isinstance(table, Dict) and name in table.entries:
+            return table.entries[name]
     from_library = library_attribute(m, base, f"{base.name}.{name}" if base.name else name, node)
     if from_library is not None:
         return from_library

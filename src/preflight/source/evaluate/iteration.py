@@ -85,6 +85,12 @@ def _object(
         return (None, _joined(items)) if name == "itertools.cycle" and items else (items, element)
     if base.kind == "generator" and isinstance(base.data, list):
         return None, _joined([v for v, _ in base.data]) or m.unknown("a generator that yields nothing", node, value)
+    if name in ("torch.nn.ModuleList", "torch.nn.Sequential") and base.cls is None:
+        from preflight.source.evaluate.library.torch import module_items
+
+        parts = module_items(m, base)
+        if parts is not None:
+            return parts, None
     if base.cls is not None:
         return _instance(m, base, node, depth)
     return None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_UNROLL = 1024
 FEW = 16
+EXPENSIVE = 1500
 
 
 def run_for(m: Machine, node: ast.For | ast.AsyncFor) -> str | None:
@@ -43,7 +44,7 @@ def _any_of(m: Machine, items: list[Value], node: ast.AST, iterable: Value) -> V
 
 
 def _worth_unrolling(m: Machine, node: ast.For | ast.AsyncFor, items: list[Value]) -> bool:
-    if len(items) > MAX_UNROLL or trains(m, node):
+    if len(items) > MAX_UNROLL or trains(m, node) or _all_alike(items):
         return False
     if len(items) <= FEW:
         return True
@@ -55,9 +56,12 @@ def _worth_unrolling(m: Machine, node: ast.For | ast.AsyncFor, items: list[Value
             name = part.func.attr if isinstance(part.func, ast.Attribute) else getattr(part.func, "id", "")
             if name in builds:
                 return True
-        elif isinstance(part, ast.Assign) and any(isinstance(t, ast.Subscript) for t in part.targets):
-            return True
     return False
+
+
+def _all_alike(items: list[Value]) -> bool:
+    """Whether the items are copies of one thing, as ``[Block() for _ in range(n)]`` makes them: one pass tells all."""
+    return len(items) > 2 and all(isinstance(i, Obj) and i.kind == "copy" and i.receiver is items[0] for i in items[1:])
 
 
 def _unroll(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, items: list[Value]) -> str | None:
@@ -66,11 +70,15 @@ def _unroll(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, items: li
     outer = m.context
     m.context = Context(outer, "loop", node, m.frame.module.script, iterable)
     m.context.unrolled = True
+    begun = m.steps
     try:
-        for item in items:
+        for index, item in enumerate(items):
+            if index == 8 and len(items) > FEW and m.steps - begun > 8 * EXPENSIVE:
+                # Each pass costs much: one more that stands for all the others has to do.
+                m.context.unrolled = False
             assign(m, node.target, item, node)
             signal = run_block(m, node.body)
-            if signal == "break":
+            if signal == "break" or not m.context.unrolled:
                 return None
             if signal in ("return", "raise"):
                 return signal

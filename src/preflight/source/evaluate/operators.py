@@ -87,7 +87,9 @@ def apply(m: Machine, op: ast.operator, left: Value, right: Value, node: ast.AST
 
 
 def _numeric(value: Value) -> bool:
-    return isinstance(value, (Known, Unknown, Choice))
+    if isinstance(value, Choice):
+        return not any(isinstance(option, (Obj, Phi)) for option in value.options)
+    return isinstance(value, (Known, Unknown))
 
 
 def _reason(*values: Value) -> str:

@@ -84,7 +84,8 @@ def _unknown_number(m: Machine, c: Call, name: str) -> Value | None:
 def _len(m: Machine, c: Call) -> Value | None:
     value = settle(c.args[0])
     if isinstance(value, Seq) and not value.open:
-        return m.known(len(value.items), c.node, "computed")
+        # The words of a command line that was not given may be more when the script runs.
+        return m.known(len(value.items), c.node, "computed", value.kind == "argv")
     if isinstance(value, Dict) and not value.open:
         return m.known(len(value.entries), c.node, "computed")
     if isinstance(value, Known) and isinstance(value.value, (str, bytes)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
@@ -11,7 +12,28 @@ if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 MODEL = Model()
-_MODULES = ("torch.nn.", "torchvision.models.", "timm.", "transformers.Auto", "lightning.pytorch.LightningModule", "diffusers.")
+_BASES = ("torch.nn.", "torchvision.models.", "timm.", "lightning.pytorch.LightningModule", "diffusers.")
+_NOT_MODULES = re.compile(
+    r"^torch\.nn\.(functional|utils|init|parameter|Parameter|grad|Buffer)|Tokenizer|Config(uration)?\b|Processor|FeatureExtractor|Scheduler|ImageProcessor"
+    r"|Pipeline|Generation|Trainer|Arguments|Callback|Collator|Dataset|Optimizer"
+)
+_MODULES = re.compile(
+    r"^(torch\.nn\.(\w+\.)*[A-Z]\w*|torchvision\.models\.(\w+\.)*\w+|timm\.(models\.)?create_model|timm\.(\w+\.)+[A-Z]\w*|lightning\.pytorch\.LightningModule"
+    r"|torch\.hub\.load|segmentation_models_pytorch\.[A-Z]\w*|efficientnet_pytorch\.\w+(\.\w+)?|monai\.networks\.nets\.\w+|open_clip\.create_model\w*"
+    r"|torch_geometric\.nn\.(\w+\.)*[A-Z]\w*|peft\.get_peft_model|sentence_transformers\.SentenceTransformer)$"
+)
+_PRETRAINED = re.compile(r"^(transformers|diffusers|peft|timm|optimum|unsloth)\.(\w+\.)*[A-Z]\w*\.(from_pretrained|from_config|_from_config|get_peft_model)$")
+_CLASSES = re.compile(r"^transformers\.[A-Z]\w*(Model|LMHeadModel|For[A-Z]\w+)$|^diffusers\.(\w+\.)*(UNet|Autoencoder|DiT|VQ|Transformer|ControlNet|SD3|Flux)\w*$")
+
+
+def is_module_name(name: str) -> bool:
+    """Whether calling this library name makes a module."""
+    if not (_MODULES.match(name) or _PRETRAINED.match(name) or _CLASSES.match(name)):
+        return False
+    return _NOT_MODULES.search(name) is None or _PRETRAINED.match(name) is not None and not _HELPERS.search(name)
+
+
+_HELPERS = re.compile(r"Tokenizer|Config\b|Processor|FeatureExtractor|Scheduler|Pipeline")
 
 
 def is_module(value: Value | None) -> bool:
@@ -19,16 +41,11 @@ def is_module(value: Value | None) -> bool:
     for option in options_of(value, limit=3):
         if isinstance(option, Obj):
             if option.cls is not None:
-                if any(n.startswith(_MODULES) or n.endswith("PreTrainedModel") for n in option.cls.external_bases()):
-                    return True
+                if any(n.startswith(_BASES) or n.endswith("PreTrainedModel") or is_module_name(n) for n in option.cls.external_bases()):
+                    return not any(n.startswith(("torch.nn.utils", "torch.nn.Parameter")) for n in option.cls.external_bases())
                 continue
-            name = option.name
-            if option.kind in {"call", "param", "copy"} and name.startswith(_MODULES) and not name.startswith(
-                ("torch.nn.functional", "torch.nn.utils", "torch.nn.init", "torch.nn.Parameter", "timm.data", "timm.optim", "timm.scheduler", "timm.utils", "timm.loss", "diffusers.optimization")
-            ):
+            if option.kind in {"call", "param", "copy"} and is_module_name(option.name):
                 return True
-            if option.kind in {"call", "instance"} and name.endswith((".from_pretrained", ".from_config")):
-                return not any(part in name for part in ("Tokenizer", "Config", "Processor", "FeatureExtractor", "Scheduler"))
     return False
 
 

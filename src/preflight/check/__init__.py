@@ -1,0 +1,1 @@
+"""Check: judge a training script before it runs."""

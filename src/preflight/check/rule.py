@@ -1,0 +1,101 @@
+"""What a rule is: a declaration, a page, examples that are executed as tests, and a check.
+
+A rule is one file ``rules/FAMILY/NAME.py``, NAME being the rule's name with underscores. It holds
+
+* the docstring: the page. Its first line is the title; then sections of Markdown (What it does, Why, Fix,
+  When to ignore, References);
+* ``RULE = Rule(...)``: the declaration;
+* ``BAD`` and ``GOOD``: tuples of source text or ``Example``: at least three bad spellings, and near misses;
+* ``check(context)``: yields findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from preflight.vocabulary.finding import Confidence, Finding, Persona, Severity
+
+if TYPE_CHECKING:
+    from preflight.check.context import Context
+
+Layer = Literal["S", "D", "C", "V"]
+Need = Literal[
+    "training_loop", "optimizer", "loader", "scheduler", "scaler", "model", "forward", "distributed", "memory", "gpu",
+    "training_arguments", "complete", "parameters", "capacity",
+]
+
+
+class Example(msgspec.Struct, frozen=True):
+    """An example script.
+
+    Attributes:
+        code: The script.
+        arguments: Its command line.
+        files: Further files beside it: modules, configurations.
+        gpu: The GPU it is checked for.
+        launch: The launch line.
+        count: How many findings of the rule a bad example has.
+    """
+
+    code: str
+    arguments: tuple[str, ...] = ()
+    files: dict[str, str] = {}
+    gpu: str | None = None
+    gpus: int | None = None
+    launch: str | None = None
+    count: int = 1
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """The declaration of a rule.
+
+    Attributes:
+        name: Kebab case; reads as "allow NAME": ``dataloader-without-workers``.
+        code: Short and stable: ``EFF002``.
+        severity: error: the run fails or trains the wrong thing. warning: it wastes much or is likely wrong. info: worth knowing.
+        confidence: How sure a finding of this rule is by default.
+        needs: What has to be known; where it is not, the rule counts as not evaluated.
+        layer: S syntax, D data flow, C configuration, V needs sizes or a run.
+        persona: ``regular`` findings are shown by default; ``pedantic`` and ``audit`` ones on request.
+        tags: Words to select by.
+    """
+
+    name: str
+    code: str
+    severity: Severity
+    confidence: Confidence = "likely"
+    needs: tuple[Need, ...] = ()
+    layer: Layer = "D"
+    persona: Persona = "regular"
+    tags: tuple[str, ...] = ()
+
+
+Check = Callable[["Context"], Iterator[Finding]]
+
+
+class LoadedRule:
+    """A rule with its page and its check, as read from its file."""
+
+    __slots__ = ("check", "family", "module", "rule")
+
+    def __init__(self, rule: Rule, check: Check, family: str, module: str) -> None:
+        """Keep the parts."""
+        self.rule = rule
+        self.check = check
+        self.family = family
+        self.module = module
+
+    @property
+    def page(self) -> str:
+        """The page, in Markdown."""
+        from importlib import import_module
+
+        return import_module(self.module).__doc__ or ""
+
+    @property
+    def title(self) -> str:
+        """The first line of the page."""
+        return self.page.strip().partition("\n")[0].rstrip(".")

@@ -1,0 +1,1 @@
+"""Rules about checkpointing: one file for one rule."""

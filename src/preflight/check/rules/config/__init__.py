@@ -1,0 +1,1 @@
+"""Rules about config: one file for one rule."""

@@ -1,0 +1,1 @@
+"""Rules about correctness: one file for one rule."""

@@ -1,0 +1,1 @@
+"""Rules about data: one file for one rule."""

@@ -1,0 +1,1 @@
+"""Rules about distributed: one file for one rule."""

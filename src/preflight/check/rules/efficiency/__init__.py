@@ -1,0 +1,1 @@
+"""Rules about efficiency: one file for one rule."""

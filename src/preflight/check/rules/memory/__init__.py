@@ -1,0 +1,1 @@
+"""Rules about memory: one file for one rule."""

@@ -1,0 +1,1 @@
+"""Rules about numerics: one file for one rule."""

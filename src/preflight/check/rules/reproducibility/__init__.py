@@ -1,0 +1,1 @@
+"""Rules about reproducibility: one file for one rule."""

@@ -1,0 +1,1 @@
+"""Rules about security: one file for one rule."""

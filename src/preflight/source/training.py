@@ -1,0 +1,165 @@
+"""Training loops: where gradients are computed, and what happens around it, in order."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.source.trace import Context, Event, name_of, provenance
+from preflight.source.values import Obj, Value, options_of, settle
+
+if TYPE_CHECKING:
+    from preflight.source.roles import Roles
+    from preflight.source.trace import Trace
+
+_CLIPS = (
+    "torch.nn.utils.clip_grad_norm_",
+    "torch.nn.utils.clip_grad_norm",
+    "torch.nn.utils.clip_grad_value_",
+    "timm.utils.dispatch_clip_grad",
+    ".clip_grad_norm_",
+    ".clip_grad_value_",
+    ".clip_gradients",
+)
+
+
+class TrainingLoop:
+    """One loop that trains.
+
+    Attributes:
+        frame: The innermost loop in which both the gradients are computed and the optimizer steps
+            (the innermost with a backward, where no step was seen).
+        backwards: Events that compute gradients (``loss.backward()``, ``accelerator.backward(loss)`` ...), in order.
+        steps: Events that update parameters: of an optimizer, or of a scaler or engine on its behalf.
+        zeros: Events that clear gradients.
+        clips: Events that clip gradients.
+        updates: ``scaler.update()`` events.
+        scheduler_steps: Steps of schedulers inside the frame.
+        micro: The inner loop over micro-batches, when gradients accumulate in one.
+    """
+
+    def __init__(self, frame: Context, trace: Trace, roles: Roles, backwards: list[Event]) -> None:
+        """Collect the events inside the frame."""
+        self.frame = frame
+        self.node: ast.AST | None = frame.node
+        self.backwards = backwards
+        inside = [e for e in trace.events if e.context.within(frame)]
+        self.events = inside
+        self.steps = [e for e in inside if e.name == ".step" and is_parameter_step(e, roles)]
+        self.zeros = [e for e in inside if e.name == ".zero_grad"]
+        self.clips = [e for e in inside if e.name in _CLIPS]
+        self.updates = [e for e in inside if e.name == ".update" and roles.of(e.receiver) == "scaler"]
+        self.unscales = [e for e in inside if e.name == ".unscale_"]
+        self.scheduler_steps = [e for e in inside if e.name in (".step", ".step_update") and roles.of(e.receiver) == "scheduler"]
+        inner = backwards[0].context.loops()
+        self.micro = inner[0] if inner and inner[0] is not frame else None
+
+    @property
+    def outer(self) -> list[Context]:
+        """The loops around the frame, innermost first: usually the epochs."""
+        return self.frame.loops()[1:]
+
+    def losses(self) -> list[Value]:
+        """The values that gradients are computed of."""
+        return [loss for loss in map(loss_of, self.backwards) if loss is not None]
+
+
+def loss_of(event: Event) -> Value | None:
+    """The loss of a backward event: what is given to an engine's ``backward``, else the receiver without its scaling."""
+    receiver = event.receiver
+    if event.name == "torch.autograd.backward":
+        return event.argument(0, "tensors")
+    base = settle(receiver) if receiver is not None else None
+    if event.args and not (isinstance(base, Obj) and (base.name in ("+", "-", "*", "/") or base.name == ".scale")):
+        kind = name_of(base) or ""
+        tensor_like = isinstance(base, Obj) and (base.kind == "op" or base.name in ("()", ".mean", ".sum"))
+        if not tensor_like and not kind.startswith("torch.nn.functional"):
+            return event.args[0]
+    if isinstance(base, Obj) and base.name == ".scale" and base.args:
+        return base.args[0]
+    return receiver
+
+
+def is_parameter_step(event: Event, roles: Roles) -> bool:
+    """Whether a ``.step`` event updates parameters."""
+    role = roles.of(event.receiver)
+    if role in ("optimizer", "scaler", "engine"):
+        return True
+    if role is not None:
+        return False
+    if event.args and any(roles.of(a) == "optimizer" for a in event.args):
+        return True
+    # A step on a thing that is not known, with a closure: LBFGS through a wrapper.
+    return False
+
+
+def find_loops(trace: Trace, roles: Roles) -> list[TrainingLoop]:
+    """All loops that train, each once, in the order of the trace; those on the defaults' path before others."""
+    backwards = [e for e in trace.calls(".backward", ".manual_backward", "torch.autograd.backward") if _is_training(e, trace)]
+    steps = [e for e in trace.calls(".step") if is_parameter_step(e, roles)]
+    groups: dict[int, tuple[Context, list[Event]]] = {}
+    for event in backwards:
+        frame = _frame_of(event, steps)
+        if frame is not None:
+            groups.setdefault(id(frame), (frame, []))[1].append(event)
+    found: list[TrainingLoop] = []
+    seen: set[int] = set()
+    for frame, events in sorted(groups.values(), key=lambda g: (g[0].shadow, g[1][0].number)):
+        if id(frame.node) in seen:
+            continue
+        seen.add(id(frame.node))
+        found.append(TrainingLoop(frame, trace, roles, events))
+    return found
+
+
+def _is_training(event: Event, trace: Trace) -> bool:
+    """Not ``Function.backward`` of a custom autograd function, called by name on a class."""
+    return not (isinstance(event.receiver, Obj) and event.receiver.name.startswith("torch.autograd.Function"))
+
+
+def _frame_of(event: Event, steps: list[Event]) -> Context | None:
+    loops = event.context.loops()
+    if not loops:
+        return None
+    for frame in loops:
+        if any(step.context.within(frame) for step in steps):
+            return frame
+    return loops[0]
+
+
+def same_guards(first: Event, second: Event) -> bool:
+    """Whether nothing in the branches around two events rules out that both happen in one pass."""
+    mine = {id(f.value): f.polarity for f in first.context.frames() if f.kind == "if" and f.value is not None}
+    for frame in second.context.frames():
+        if frame.kind == "if" and frame.value is not None and mine.get(id(frame.value), frame.polarity) is not frame.polarity:
+            return False
+        if frame.kind == "if" and frame.node is not None:
+            for other in first.context.frames():
+                if other.kind == "if" and other.node is frame.node and other.polarity is not frame.polarity:
+                    return False
+    return True
+
+
+def guarded_more(event: Event, frame: Context) -> list[Context]:
+    """The branches around an event, up to a frame: the conditions under which it happens in a pass of that frame."""
+    found = []
+    for inner in event.context.frames():
+        if inner is frame:
+            break
+        if inner.kind in ("if", "except"):
+            found.append(inner)
+    return found
+
+
+def comes_from(value: Value | None, *names: str) -> Obj | None:
+    """The nearest thing in a value's provenance that was made by one of the named calls."""
+    for part in provenance(value):
+        if isinstance(part, Obj) and part.name in names:
+            return part
+    return None
+
+
+def same(first: Value | None, second: Value | None) -> bool:
+    """Whether two values can be the same thing."""
+    mine = {id(o) for o in options_of(first)}
+    return any(id(o) in mine for o in options_of(second))
