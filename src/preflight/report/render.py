@@ -38,7 +38,7 @@ def render(
     Args:
         report: What a command found.
         format: One of :func:`formats`.
-        width: Columns of the terminal (text only).
+        width: Columns of the terminal (text only); at least 60 are used.
         color: Whether ANSI colours may be used (text only).
         symbols: Whether block and line characters may be used instead of ASCII (text only).
         verbose: Whether to list what is otherwise only counted.
@@ -50,7 +50,7 @@ def render(
         UsageError: The format does not exist.
     """
     options = Options(
-        width=max(width, 40),
+        width=max(width, 60),
         color=color,
         symbols=symbols,
         verbose=verbose,

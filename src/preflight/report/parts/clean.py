@@ -10,7 +10,7 @@ from __future__ import annotations
 def clean(text: object) -> str:
     """Return one line in which every character that is not printable is written as an escape.
 
-    Terminal escapes, line ends, bidirectional overrides, zero-width characters and lone surrogates count as not printable.
+    Terminal escapes, line ends, bidirectional overrides, zero-width characters and lone surrogates count as such.
     """
     line = str(text)
     if line.isprintable():

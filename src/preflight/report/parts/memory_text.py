@@ -14,14 +14,14 @@ from preflight.report.parts.sentences import (
 from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate, TimelinePoint
 from preflight.vocabulary.quantity import format_bytes
 
-_METHODS = {"static": "read from the script", "dry-run": "seen in a dry run", "formula": "by formula"}
+METHODS = {"static": "read from the script", "dry-run": "seen in a dry run", "formula": "by formula"}
 _FITS_STYLES = {"yes": "green", "no": "red", "unknown": "yellow"}
 _TIMELINE_ROWS = 12
 
 
 def memory_section(canvas: Canvas, memory: MemoryEstimate, *, verbose: bool) -> None:
     """Add the memory of one GPU: totals against the capacity, where it runs out, the parts, the timeline."""
-    canvas.heading("MEMORY", f"of one GPU, {_METHODS[memory.method]}")
+    canvas.heading("MEMORY", "of one GPU" + (f", {METHODS[memory.method]}" if memory.peak_bytes is not None else ""))
     _totals(canvas, memory)
     if memory.oom is not None:
         canvas.write(oom_line(memory.oom), indent=2, style="red")
@@ -60,7 +60,7 @@ def _breakdown(canvas: Canvas, parts: MemoryBreakdown) -> None:
     sizes = {field: getattr(parts, field) for field in parts.__struct_fields__}
     shown = sorted((item for item in sizes.items() if item[1] > 0), key=lambda item: (-item[1], item[0]))
     canvas.write("breakdown at the peak", indent=2)
-    room = min(max(canvas.width - 48, 8), 40)
+    room = min(canvas.width - 48, 40)
     for field, size in shown:
         share = size / parts.total
         line = f"{part_name(field):<23}{format_bytes(size):>10}  {share * 100:>3.0f} %  {canvas.bar(share, room)}"
@@ -74,11 +74,11 @@ def _timeline(canvas: Canvas, memory: MemoryEstimate, *, verbose: bool) -> None:
     note = f" ({left_out} more not shown)" if left_out else ""
     canvas.write(f"timeline of allocated memory{note}", indent=2)
     top = max(max(point.allocated_bytes for point in points), memory.capacity_bytes or 0, 1)
-    room = min(max(canvas.width - 60, 8), 40)
+    room = min(canvas.width - 57, 40)
     for point in points:
         over = memory.capacity_bytes is not None and point.allocated_bytes > memory.capacity_bytes
         name = f"step {point.step} {point.phase}"
-        bar = canvas.bar(point.allocated_bytes / top, room)
+        bar = canvas.bar(point.allocated_bytes / top, room) if room >= 8 else ""
         line = f"{name:<23}{format_bytes(point.allocated_bytes):>10}  {bar}"
         canvas.lines.append(f"    {line}{'  above capacity' if over else ''}".rstrip())
 

@@ -37,7 +37,7 @@ def _walk(value: Any) -> Any:
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
         return _object(value)
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_walk(item) for item in value]
     return None if unreadable(value) else value
 

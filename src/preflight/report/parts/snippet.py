@@ -29,7 +29,7 @@ def snippet(location: Location, sources: Mapping[str, str], *, around: int = 0) 
     text = sources.get(location.path)
     if text is None:
         return []
-    lines = text.split("\n")
+    lines = text.removesuffix("\n").split("\n")
     if not 1 <= location.line <= len(lines):
         return []
     first = max(1, location.line - around)

@@ -1,0 +1,146 @@
+"""What the page shows of a report: harmless strings and drawn proportions, ready for the template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from preflight.report.parts.clean import clean, clean_lines, one_line
+from preflight.report.parts.options import Options
+from preflight.report.parts.page_memory import bar, memory_view
+from preflight.report.parts.sections import fact_rows, input_line, step_rows
+from preflight.report.parts.sentences import (
+    SEVERITY_WORDS,
+    advice,
+    counts,
+    evidence_line,
+    number,
+    of_severity,
+    place,
+    subject,
+)
+from preflight.report.parts.snippet import SnippetLine, snippet
+from preflight.vocabulary.finding import Finding, Fix
+from preflight.vocabulary.quantity import format_bytes
+from preflight.vocabulary.report import Report
+
+_TITLES = {"error": "Critical errors", "warning": "Warnings", "info": "Notes"}
+_KINDS = {"error": "Error", "warning": "Warning", "info": "Note"}
+
+
+def view(report: Report, options: Options) -> dict[str, Any]:
+    """Return everything that the page shows of one report."""
+    return {
+        "verdict": report.verdict,
+        "subject": subject(report),
+        "counts": counts(report),
+        "advice": advice(report),
+        "inputs": input_line(report),
+        "tiles": _tiles(report),
+        "memory": memory_view(report.memory) if report.memory is not None else None,
+        "step": step_rows(report),
+        "efficiency": _efficiency(report),
+        "groups": _groups(report, options),
+        "recommendations": [
+            {
+                "priority": item.priority,
+                "change": one_line(item.change),
+                "effect": one_line(item.effect),
+                "side_effect": one_line(item.side_effect or ""),
+            }
+            for item in report.recommendations
+        ],
+        "facts": fact_rows(report),
+        "not_evaluated": [
+            f"{clean(item.code)} {clean(item.rule)}: {one_line(item.reason)}" for item in report.not_evaluated
+        ],
+        "notes": [one_line(note) for note in report.notes],
+    }
+
+
+def filters(report: Report) -> list[tuple[str, str, int]]:
+    """Return (severity, name, count) of the severities that were found."""
+    found = ((severity, words[1], len(of_severity(report, severity))) for severity, words in SEVERITY_WORDS.items())
+    return [row for row in found if row[2]]
+
+
+def _tiles(report: Report) -> list[dict[str, str]]:
+    tiles = []
+    memory = report.memory
+    if memory is not None:
+        peak = memory.device_bytes or memory.peak_bytes
+        limit = "" if memory.capacity_bytes is None else f"of {format_bytes(memory.capacity_bytes)}"
+        words = {"yes": ("fits", "good"), "no": ("does not fit", "bad"), "unknown": ("", "")}[memory.fits]
+        note = ", ".join(text for text in (limit, words[0]) if text) or "no capacity to compare with"
+        value = format_bytes(peak.mid) if peak is not None else "not known"
+        tiles.append({"name": "Peak memory", "value": value, "note": note, "tone": words[1]})
+    if report.efficiency is not None:
+        score, band = f"{report.efficiency.score:.0f} %", one_line(report.efficiency.band)
+        tiles.append({"name": "Efficiency", "value": score, "note": band, "tone": ""})
+    return tiles
+
+
+def _efficiency(report: Report) -> dict[str, Any] | None:
+    if report.efficiency is None:
+        return None
+    parts = [
+        {
+            "name": clean(part.name),
+            "score": f"{part.score:.0f}",
+            "weight": number(part.weight),
+            "reason": one_line(part.reason),
+            "bar": bar(part.score, 100.0),
+        }
+        for part in report.efficiency.parts
+    ]
+    return {"score": f"{report.efficiency.score:.0f}", "band": one_line(report.efficiency.band), "parts": parts}
+
+
+def _groups(report: Report, options: Options) -> list[dict[str, Any]]:
+    pages = {rule.code: rule.page for rule in options.rules}
+    groups = []
+    for severity, title in _TITLES.items():
+        found = of_severity(report, severity)
+        findings = [_finding(index, finding, options, pages) for index, finding in enumerate(found, 1)]
+        if findings:
+            groups.append({"title": title, "findings": findings})
+    return groups
+
+
+def _finding(index: int, finding: Finding, options: Options, pages: dict[str, str]) -> dict[str, Any]:
+    return {
+        "index": index,
+        "severity": finding.severity,
+        "kind": _KINDS[finding.severity],
+        "message": clean_lines(finding.message),
+        "place": place(finding.location),
+        "code": clean(finding.code),
+        "rule": f"{clean(finding.code)} {clean(finding.rule)}",
+        "confidence": finding.confidence,
+        "snippet": [_line(line) for line in snippet(finding.location, options.sources, around=2)],
+        "evidence": [evidence_line(evidence) for evidence in finding.evidence],
+        "related": [{"place": place(item.location), "message": one_line(item.message)} for item in finding.related],
+        "fix": _fix(finding.fix) if finding.fix is not None else None,
+        "page": "\n".join(clean_lines(pages.get(finding.code, ""))),
+    }
+
+
+def _line(line: SnippetLine) -> dict[str, Any]:
+    """Split a line around its mark. Widths are columns of a terminal; in the page, wide characters count once."""
+    end = line.start + line.width
+    shown: dict[str, Any] = {"no": f"{line.number:>4}", "here": line.width > 0, "before": line.text}
+    if line.width > 0:
+        shown |= {"before": line.text[: line.start], "marked": line.text[line.start : end], "after": line.text[end:]}
+    return shown
+
+
+def _fix(fix: Fix) -> dict[str, str]:
+    automatic = ""
+    if fix.edits:
+        kind, option = ("safe", "--fix") if fix.safe else ("unsafe", "--unsafe-fixes")
+        automatic = f"There is an automatic, {kind} fix: {option} applies it, --diff shows it"
+    return {
+        "title": one_line(fix.title),
+        "instruction": "\n".join(clean_lines(fix.instruction or "")),
+        "expected": one_line(fix.expected or ""),
+        "automatic": automatic,
+    }
