@@ -32,20 +32,27 @@ WRAPPED = "text_config"
 
 
 @lru_cache(maxsize=1)
-def _kins() -> tuple[str, ...]:
-    """Return the modules of ``families`` by the files that are there."""
+def _kins() -> dict[str, str]:
+    """Return the modules of ``families`` and their text, by the files that are there."""
     import os
 
     from preflight.catalog import families
 
     folder = os.path.dirname(os.path.abspath(families.__file__))
-    files = sorted(os.listdir(folder))
-    return tuple(name[:-3] for name in files if name.endswith(".py") and name not in ("__init__.py", "counted.py"))
+    found = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".py") and name not in ("__init__.py", "counted.py"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                found[name[:-3]] = file.read()
+    return found
 
 
 @cache
 def _builder(model_type: str) -> Builder | None:
-    for kin in _kins():
+    """Return the function that counts a type; only modules whose text names the type are imported."""
+    for kin, text in _kins().items():
+        if f'"{model_type}"' not in text:
+            continue
         builders: Mapping[str, Builder] = importlib.import_module(f"preflight.catalog.families.{kin}").BUILDERS
         if model_type in builders:
             return builders[model_type]

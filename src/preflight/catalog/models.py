@@ -1,9 +1,10 @@
 """Models by name: what a script calls "bert-base-uncased" or "resnet50", in numbers.
 
 A model is found in three steps, each tried only when the one before fails:
-1. the spelling as it is, case and ``_`` or ``-`` aside, with or without the organisation ("meta-llama/");
+1. the spelling as it is, then case and ``_`` or ``-`` aside, with or without the organisation ("meta-llama/");
 2. without a timm tag, what follows the last dot when it begins with a letter ("resnet50.a1_in1k");
 3. without the endings that name a tuning or a packing of the same network ("-hf", "-instruct", "-bnb-4bit" ...).
+A spelling that fits two models ("vit-b-32": torchvision writes ``vit_b_32``, CLIP ``ViT-B-32``) is none of them.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
         parameters: Its exact count, shared parameters once, frozen ones included.
         base_parameters: The count without the head.
         config: A Hugging Face ``config.json``, as far as it differs from the defaults of its class.
+        config_null: Keys of ``config`` that are null in the published file, where absence would mean the default.
         architecture: Fields of ModelSpec, for what no configuration describes.
     """
 
@@ -53,7 +55,12 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
     aliases: list[str] = []
     base_parameters: int | None = None
     config: dict[str, Any] | None = None
+    config_null: list[str] = []
     architecture: dict[str, Any] | None = None
+
+    def configuration(self) -> dict[str, Any]:
+        """Return ``config`` with its null keys; empty where the file holds an architecture instead."""
+        return dict.fromkeys(self.config_null) | (self.config or {})
 
 
 def model_names(extra: Folders = ()) -> tuple[str, ...]:
@@ -93,7 +100,7 @@ def load_model(name: str, class_name: str | None = None, extra: Folders = ()) ->
     content = model_file(name, extra)
     if content.architecture is not None:
         return _explicit(name, content, class_name)
-    spec = spec_from_config(content.config or {}, class_name or content.class_name)
+    spec = spec_from_config(content.configuration(), class_name or content.class_name)
     if spec is None:
         raise CatalogError(f"model '{name}': its [config] names no known model_type")
     spec = msgspec.structs.replace(spec, name=name, library=content.library)
@@ -126,35 +133,64 @@ def normal(text: str) -> str:
     return text.strip().lower().replace("_", "-")
 
 
-@lru_cache(maxsize=4)
-def _index(extra: Folders) -> tuple[str, list[int], list[str]]:
-    """Return all names and aliases as one text ('"a" "b" ...'), where each file begins in it, and its key.
+class Index(msgspec.Struct, frozen=True):
+    """All spellings as one text, so that finding one is a search in it and no file is parsed.
 
-    Finding a spelling is one search in that text; no file is parsed for it.
+    Attributes:
+        exact: '"a" "b"' and a new line for each file: its key, then its aliases.
+        loose: The same with case and ``_`` or ``-`` made alike, position for position.
+        starts: Where each file begins in the text.
+        keys: The key of each file.
     """
+
+    exact: str
+    loose: str
+    starts: list[int]
+    keys: list[str]
+
+    def owner(self, word: str, loose: bool) -> str | None:
+        """Return the only model that has the spelling, with any organisation before it; None for none or several."""
+        text = self.loose if loose else self.exact
+        found: set[str] = set()
+        for quoted in (f'"{word}"', f'/{word}"'):
+            at = text.find(quoted)
+            while at >= 0:
+                found.add(self.keys[bisect_right(self.starts, at) - 1])
+                at = text.find(quoted, at + 1)
+        return found.pop() if len(found) == 1 else None
+
+
+def _spellings(path: str) -> tuple[str, ...]:
+    """Return the aliases of a file; they stand at its beginning, so that one block is read and no more."""
+    with open(path, "rb", buffering=0) as file:
+        head = file.read(4096)
+    if b"\n]" in head or b'"]' in head:
+        return files.plain_list(head.decode("utf-8", "ignore"), files.ALIASES)
+    return files.aliases_of(path)
+
+
+@lru_cache(maxsize=4)
+def _index(extra: Folders) -> Index:
     parts: list[str] = []
     starts: list[int] = []
     keys: list[str] = []
     position = 0
     for name in model_names(extra):
         path = files.find(KIND, name, extra)
-        spellings = (name, *(files.aliases_of(path) if path else ()))
+        spellings = (name, *(_spellings(path) if path else ()))
         part = '"' + '" "'.join(spellings) + '"\n'
         starts.append(position)
         keys.append(name)
         parts.append(part)
         position += len(part)
-    return normal_block("".join(parts)), starts, keys
-
-
-def normal_block(text: str) -> str:
-    """Normalise a text of many spellings without changing its length."""
-    return text.lower().replace("_", "-")
+    text = "".join(parts)
+    return Index(text, text.lower().replace("_", "-"), starts, keys)
 
 
 def _candidates(text: str) -> Iterator[str]:
     """Yield the spellings to look for, the likeliest first."""
     word = normal(text).strip("/")
+    yield word
     for prefix in _PREFIXES:
         word = word.removeprefix(prefix)
     yield word
@@ -178,14 +214,17 @@ def find_name(text: str, extra: Folders = ()) -> str | None:
     """Return the catalog's name for a spelling, or None."""
     if not text.strip() or '"' in text or "\n" in text:
         return None
+    word = text.strip()
+    if files.find(KIND, word, extra):
+        return word
+    index = _index(extra)
+    found = index.owner(word, loose=False)
+    if found:
+        return found
     for word in _candidates(text):
-        if files.find(KIND, word, extra):
-            return word
-        block, starts, keys = _index(extra)
-        for quoted in (f'"{word}"', f'/{word}"'):
-            at = block.find(quoted)
-            if at >= 0:
-                return keys[bisect_right(starts, at) - 1]
+        found = word if files.find(KIND, word, extra) else index.owner(word, loose=True)
+        if found:
+            return found
     return None
 
 
@@ -211,8 +250,7 @@ def resolve_model(text: str, class_name: str | None = None, extra: Folders = ())
     if spec is not None:
         return spec
     word = normal(text).rpartition("/")[2]
-    block, _, _ = _index(extra)
-    spellings = sorted({part.rpartition("/")[2] for part in block.split('"')[1::2]})
+    spellings = sorted({part.rpartition("/")[2] for part in _index(extra).loose.split('"')[1::2]})
     close = nearest(word, spellings)
     hint = f"did you mean '{close}'?" if close else "`preflight list models` shows the names; a config.json works too"
     raise UsageError(f"unknown model '{text}'", hint=hint)

@@ -13,26 +13,24 @@ from preflight.vocabulary.model import ModelSpec
 
 
 def _spec(config: Config, vocab: int, hidden: int, layers: int, heads: int, ffn: int, **more: Any) -> ModelSpec:
-    return ModelSpec(
-        **{
-            "family": "transformer_encoder",
-            "layers": layers,
-            "hidden": hidden,
-            "heads": heads,
-            "kv_heads": heads,
-            "head_dim": split(hidden, heads, "hidden size"),
-            "ffn": ffn,
-            "activation": config.word("hidden_act", config.word("activation", "gelu")),
-            "norm": "layernorm",
-            "bias": True,
-            "vocab": vocab,
-            "max_positions": config.count("max_position_embeddings", 512),
-            "learned_positions": True,
-            "tied_embeddings": config.flag("tie_word_embeddings", True),
-            "dropout": config.ratio("hidden_dropout_prob", config.ratio("dropout", 0.1)),
-        }
-        | more
-    )
+    fields: dict[str, Any] = {
+        "family": "transformer_encoder",
+        "layers": layers,
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": heads,
+        "head_dim": split(hidden, heads, "hidden size"),
+        "ffn": ffn,
+        "activation": config.word("hidden_act", config.word("activation", "gelu")),
+        "norm": "layernorm",
+        "bias": True,
+        "vocab": vocab,
+        "max_positions": config.count("max_position_embeddings", 512),
+        "learned_positions": True,
+        "tied_embeddings": config.flag("tie_word_embeddings", True),
+        "dropout": config.ratio("hidden_dropout_prob", config.ratio("dropout", 0.1)),
+    }
+    return ModelSpec(**(fields | more))
 
 
 def _common(config: Config, vocab: int, hidden: int, layers: int, heads: int, ffn: int) -> tuple[int, ...]:
@@ -51,9 +49,10 @@ def block_of(hidden: int, ffn: int) -> int:
     return 4 * linear(hidden, hidden) + linear(hidden, ffn) + linear(ffn, hidden) + 4 * hidden
 
 
-def _masked_lm(width: int, hidden: int, vocab: int, tied: bool, norm: bool = True) -> int:
-    """Return transform, norm, output bias, and the output matrix unless tied."""
-    return linear(hidden, width) + (2 * width if norm else 0) + vocab + (0 if tied else width * vocab)
+def _masked_lm(width: int, hidden: int, vocab: int, tied: bool, biases: int = 2) -> int:
+    """Return transform, norm and output bias; untied, the output matrix too, in most classes with a bias of its own."""
+    untied = width * vocab + (biases - 1) * vocab
+    return linear(hidden, width) + 2 * width + vocab + (0 if tied else untied)
 
 
 def bert(config: Config) -> Counted:
@@ -108,7 +107,7 @@ def distilbert(config: Config) -> Counted:
     base = rows * hidden + 2 * hidden + layers * block_of(hidden, ffn)
     heads = {
         "none": 0,
-        "masked-lm": _masked_lm(hidden, hidden, vocab, tied),
+        "masked-lm": _masked_lm(hidden, hidden, vocab, tied, biases=1),
         "sequence-classification": linear(hidden, hidden) + linear(hidden, labels),
         "multiple-choice": linear(hidden, hidden) + linear(hidden, 1),
         "token-classification": linear(hidden, labels),
@@ -151,7 +150,7 @@ def electra(config: Config) -> Counted:
     base += linear(narrow, hidden) if narrow != hidden else 0
     heads = {
         "none": 0,
-        "masked-lm": _masked_lm(narrow, hidden, vocab, bool(spec.tied_embeddings)),
+        "masked-lm": _masked_lm(narrow, hidden, vocab, bool(spec.tied_embeddings), biases=1),
         "pre-training": linear(hidden, hidden) + linear(hidden, 1),
         "sequence-classification": linear(hidden, hidden) + linear(hidden, labels),
         "token-classification": linear(hidden, labels),
@@ -174,7 +173,7 @@ def deberta(config: Config) -> Counted:
     if config.flag("relative_attention", False):
         block += _relative_projections(config, hidden)
         base += 2 * _relative_buckets(config, positions) * hidden
-        base += 2 * hidden if "layer_norm" in config.word("norm_rel_ebd", "none").lower() else 0
+    base += 2 * hidden if "layer_norm" in config.word("norm_rel_ebd", "none").lower() else 0
     kernel = config.whole("conv_kernel_size", 0)
     if kernel:
         base += kernel * hidden * (hidden // config.count("conv_groups", 1)) + hidden + 2 * hidden

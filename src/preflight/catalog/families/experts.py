@@ -72,7 +72,7 @@ def sparse_layer_count(config: Config, layers: int) -> int:
 
 def qwen_moe(config: Config, traits: Traits, expert_ffn: int, experts: int, chosen: int, shared: bool) -> Counted:
     """Count a Qwen MoE; Qwen 2 has a shared expert with a one-column gate, Qwen 3 has none."""
-    experts = config.whole("num_experts", experts)
+    experts = config.whole("num_experts", config.whole("num_local_experts", experts))
     inner = config.count("moe_intermediate_size", expert_ffn)
     shared_ffn = config.whole("shared_expert_intermediate_size", 5632) if shared else 0
     spec = _moe(
@@ -178,6 +178,7 @@ def deepseek(config: Config, traits: Traits, defaults: dict[str, int]) -> Counte
     routed = experts * expert + spec.hidden * experts + 3 * spec.hidden * inner * shared
     around = latent_attention(config, spec.hidden, spec.heads) + 2 * spec.hidden
     bias = config.flag("mlp_bias", False)
+    routed += 2 * inner * shared + spec.hidden if bias and shared else 0
     dense = 2 * linear(spec.hidden, spec.ffn, bias) + linear(spec.ffn, spec.hidden, bias)
     return assemble(
         config, spec, around, dense, routed, expert, config.whole("first_k_dense_replace", defaults["dense"])

@@ -104,7 +104,9 @@ def gptj(config: Config) -> Counted:
         dropout=config.ratio("resid_pdrop", 0.0),
     )
     block = 4 * hidden * hidden + linear(hidden, ffn) + linear(ffn, hidden) + 2 * hidden
-    return _total(config, spec, block, 2 * hidden, lm_head=vocab + (0 if tied else hidden * vocab))
+    counted = _total(config, spec, block, 2 * hidden, lm_head=vocab + (0 if tied else hidden * vocab))
+    counted.heads["question-answering"] = linear(hidden, config.labels())
+    return counted
 
 
 def gpt_neox(config: Config) -> Counted:
@@ -162,6 +164,7 @@ def opt(config: Config) -> Counted:
         outside += norm
     counted = _total(config, spec, block, outside, lm_head=0 if tied else narrow * vocab)
     counted.heads["sequence-classification"] = narrow * config.labels()
+    counted.heads["question-answering"] = linear(narrow, 2)
     return counted
 
 

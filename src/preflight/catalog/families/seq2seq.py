@@ -79,20 +79,17 @@ def _blocks(hidden: int, ffn: int, decoder_ffn: int, key_bias: bool = True) -> t
 
 
 def _spec(config: Config, sizes: dict[str, int], **more: Any) -> ModelSpec:
-    return ModelSpec(
-        **{
-            "family": "encoder_decoder",
-            "kv_heads": sizes["heads"],
-            "head_dim": sizes["hidden"] // sizes["heads"],
-            "activation": config.word("activation_function", "gelu"),
-            "norm": "layernorm",
-            "bias": True,
-            "tied_embeddings": config.flag("tie_word_embeddings", True),
-            "dropout": config.ratio("dropout", 0.1),
-        }
-        | sizes
-        | more
-    )
+    fields: dict[str, Any] = {
+        "family": "encoder_decoder",
+        "kv_heads": sizes["heads"],
+        "head_dim": sizes["hidden"] // sizes["heads"],
+        "activation": config.word("activation_function", "gelu"),
+        "norm": "layernorm",
+        "bias": True,
+        "tied_embeddings": config.flag("tie_word_embeddings", True),
+        "dropout": config.ratio("dropout", 0.1),
+    }
+    return ModelSpec(**(fields | sizes | more))
 
 
 def bart_like(config: Config, spare_rows: int, embedding_norms: int, final_norms: int) -> Counted:
@@ -102,7 +99,8 @@ def bart_like(config: Config, spare_rows: int, embedding_norms: int, final_norms
     positions = config.count("max_position_embeddings", 1024)
     encoder, decoder = _blocks(hidden, sizes["ffn"], sizes["decoder_ffn"])
     spec = _spec(config, sizes, vocab=vocab, max_positions=positions, learned_positions=spare_rows > 0)
-    base = vocab * hidden + 2 * (positions + spare_rows) * hidden
+    # Untied, each side has an embedding of its own beside the shared one, which stays in the class.
+    base = vocab * hidden * (1 if spec.tied_embeddings else 3) + 2 * (positions + spare_rows) * hidden
     base += sizes["layers"] * encoder + sizes["decoder_layers"] * decoder
     base += (embedding_norms + final_norms) * 2 * hidden
     labels = config.labels(3 if config.word("model_type", "bart") == "bart" else 2)

@@ -24,27 +24,25 @@ def patches(config: Config, image: int, patch: int) -> tuple[int, int, int, int]
 
 def _spec(config: Config, tokens: int, image: int, patch: int, **more: Any) -> ModelSpec:
     hidden, heads = config.count("hidden_size", 768), config.count("num_attention_heads", 12)
-    return ModelSpec(
-        **{
-            "family": "vision_transformer",
-            "layers": config.whole("num_hidden_layers", 12),
-            "hidden": hidden,
-            "heads": heads,
-            "kv_heads": heads,
-            "head_dim": hidden // heads,
-            "ffn": config.count("intermediate_size", 3072),
-            "activation": config.word("hidden_act", "gelu"),
-            "norm": "layernorm",
-            "bias": config.flag("qkv_bias", True),
-            "learned_positions": True,
-            "image_size": image,
-            "patch_size": patch,
-            "tokens_per_image": tokens,
-            "channels": config.count("num_channels", 3),
-            "dropout": config.ratio("hidden_dropout_prob", 0.0),
-        }
-        | more
-    )
+    fields: dict[str, Any] = {
+        "family": "vision_transformer",
+        "layers": config.whole("num_hidden_layers", 12),
+        "hidden": hidden,
+        "heads": heads,
+        "kv_heads": heads,
+        "head_dim": hidden // heads,
+        "ffn": config.count("intermediate_size", 3072),
+        "activation": config.word("hidden_act", "gelu"),
+        "norm": "layernorm",
+        "bias": config.flag("qkv_bias", True),
+        "learned_positions": True,
+        "image_size": image,
+        "patch_size": patch,
+        "tokens_per_image": tokens,
+        "channels": config.count("num_channels", 3),
+        "dropout": config.ratio("hidden_dropout_prob", 0.0),
+    }
+    return ModelSpec(**(fields | more))
 
 
 def vit_like(config: Config, special_tokens: int, heads: int) -> Counted:
