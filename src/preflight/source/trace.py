@@ -186,7 +186,7 @@ def parents_of(value: Value) -> Iterable[Value]:
         if value.receiver is not None:
             found.append(value.receiver)
         return found
-    if isinstance(value, Unknown):
+    if isinstance(value, (Unknown, Known)):
         return value.parents
     if isinstance(value, Choice):
         return value.options

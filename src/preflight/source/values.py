@@ -42,15 +42,24 @@ class Known(Value):
         how: How it came about: ``literal``, ``default of --lr``, ``config.yaml`` ...
         soft: Whether a person can change it without editing the code (an option, a variable of the environment).
             A branch on a soft value is followed on both sides; the side of the value is preferred.
+        parents: Of a soft value: what it was computed from, down to the option or the variable of the environment.
     """
 
-    __slots__ = ("how", "soft", "value")
+    __slots__ = ("how", "parents", "soft", "value")
 
-    def __init__(self, value: Any, site: Site | None = None, how: str | None = None, soft: bool = False) -> None:
+    def __init__(
+        self,
+        value: Any,
+        site: Site | None = None,
+        how: str | None = None,
+        soft: bool = False,
+        parents: tuple[Value, ...] = (),
+    ) -> None:
         self.value = value
         self.site = site
         self.how = how
         self.soft = soft
+        self.parents = parents if soft else ()
 
     def __repr__(self) -> str:
         return f"Known({self.value!r})"

@@ -121,15 +121,19 @@ class Machine:
 
     # ---- making values
 
-    def known(self, value: Any, node: ast.AST | None = None, how: str | None = None, soft: bool = False) -> Known:
+    def known(
+        self, value: Any, node: ast.AST | None = None, how: str | None = None, soft: bool = False, parents: tuple[Value, ...] = ()
+    ) -> Known:
         """A plain value."""
-        return Known(value, self.site(node) if node is not None else None, how, soft)
+        return Known(value, self.site(node) if node is not None else None, how, soft, parents)
 
     def unknown(self, reason: str, node: ast.AST | None = None, *parents: Value) -> Unknown:
         """A value that cannot be known."""
         return Unknown(reason, self.site(node) if node is not None else None, parents)
 
-    def lift(self, value: Any, node: ast.AST | None = None, how: str | None = None, soft: bool = False) -> Value:
+    def lift(
+        self, value: Any, node: ast.AST | None = None, how: str | None = None, soft: bool = False, parents: tuple[Value, ...] = ()
+    ) -> Value:
         """Turn a plain Python value, containers included, into a value of the graph."""
         if isinstance(value, dict):
             return Dict({k: self.lift(v, node, how, soft) for k, v in value.items()}, self.site(node) if node else None)
@@ -137,7 +141,7 @@ class Machine:
             kind = "list" if isinstance(value, list) else "tuple" if isinstance(value, tuple) else "set"
             return Seq([self.lift(v, node, how, soft) for v in value], kind, self.site(node) if node else None)
         if value is None or isinstance(value, (bool, int, float, complex, str, bytes)) or value is Ellipsis:
-            return self.known(value, node, how, soft)
+            return self.known(value, node, how, soft, parents)
         return self.unknown(f"a {type(value).__name__}", node)
 
     def made(

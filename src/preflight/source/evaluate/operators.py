@@ -127,7 +127,7 @@ def _plain(m: Machine, symbol: str, function: Callable[[Any, Any], Any], a: Know
         return m.unknown(f"cannot be computed: {error}", node, a, b)
     if isinstance(result, (list, tuple, dict, set)):
         return m.lift(result, node, _how(a, b), a.soft or b.soft)
-    return Known(result, m.site(node), _how(a, b), a.soft or b.soft)
+    return Known(result, m.site(node), _how(a, b), a.soft or b.soft, (a, b))
 
 
 def _how(*values: Known) -> str:
@@ -221,11 +221,11 @@ def unary(m: Machine, node: ast.UnaryOp) -> Value:
         verdict, soft = decide(m, value)
         if verdict is None:
             return _negated(m, value, node)
-        return Known(not verdict, m.site(node), getattr(settled, "how", None) or "computed", soft)
+        return Known(not verdict, m.site(node), getattr(settled, "how", None) or "computed", soft, (value,))
     if isinstance(settled, Known):
         try:
             function = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[type(node.op)]
-            return Known(function(settled.value), m.site(node), settled.how, settled.soft)
+            return Known(function(settled.value), m.site(node), settled.how, settled.soft, (settled,))
         except TypeError:
             return m.unknown("cannot be computed", node, value)
     if isinstance(settled, Unknown):
@@ -247,7 +247,7 @@ def both(m: Machine, a: Value, b: Value, is_and: bool, before: bool | None, soft
             return chosen
         other = settle(chosen)
         if isinstance(other, Known):
-            return Known(other.value, m.site(node), other.how, True)
+            return Known(other.value, m.site(node), other.how, True, (a, b))
         return join(a, b, 1 if chosen is b else 0)
     if isinstance(settle(b), Known) and not is_and and not isinstance(settle(a), Obj):
         return join(b, a)
@@ -274,7 +274,7 @@ def compare(m: Machine, node: ast.Compare) -> Value:
         if result is None:
             result = part
         elif isinstance(result, Known) and isinstance(part, Known):
-            result = Known(bool(result.value and part.value), m.site(node), "computed", result.soft or part.soft)
+            result = Known(bool(result.value and part.value), m.site(node), "computed", result.soft or part.soft, (result, part))
         else:
             result = m.made("op", "and", node, [result, part])
         left = right
@@ -302,7 +302,7 @@ def _compare(m: Machine, op: ast.cmpop, left: Value, right: Value, node: ast.AST
         if verdict is not None and isinstance(op, ast.NotEq):
             verdict = not verdict
     if verdict is not None:
-        return Known(verdict, m.site(node), _how(*[v for v in (a, b) if isinstance(v, Known)]), soft)
+        return Known(verdict, m.site(node), _how(*[v for v in (a, b) if isinstance(v, Known)]), soft, (left, right))
     symbol = _COMPARE.get(type(op), (type(op).__name__.lower(), None))[0]
     return m.made("op", symbol, node, [left, right])
 

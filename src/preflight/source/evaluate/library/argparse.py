@@ -158,26 +158,27 @@ def _add_parser(m: Machine, c: Call) -> Value | None:
 def default_of(m: Machine, parser: Parser, option: Option) -> Value:
     """What an option holds when it is not given."""
     how = f"default of {option.label}"
+    source = (m.made("item", "argparse.option", option.node, [Known(option.dest)]),)
     given = parser.defaults.get(option.dest, option.default)
     site = m.site(option.node)
     if given is None:
         if option.action in ("store_true", "store_false"):
-            return Known(option.action == "store_false", site, how, True)
+            return Known(option.action == "store_false", site, how, True, source)
         if option.action == "count" or not (option.flags or option.nargs in ("?", "*")):
             reason = f"{option.label} has no default" if option.action != "count" else ""
-            return Known(None, site, how, True) if option.action == "count" else Unknown(reason, site, name=option.dest)
+            return Known(None, site, how, True, source) if option.action == "count" else Unknown(reason, site, source, name=option.dest)
         if option.required:
-            return Unknown(f"{option.label} is required and was not given", site, name=option.dest)
-        return Known(None, site, how, True)
-    return _soften(convert(m, option, given), site, how)
+            return Unknown(f"{option.label} is required and was not given", site, source, name=option.dest)
+        return Known(None, site, how, True, source)
+    return _soften(convert(m, option, given), site, how, source)
 
 
-def _soften(value: Value, site: Any, how: str) -> Value:
+def _soften(value: Value, site: Any, how: str, source: tuple[Value, ...]) -> Value:
     settled = settle(value)
     if isinstance(settled, Known):
-        return Known(settled.value, settled.site or site, how, True)
+        return Known(settled.value, settled.site or site, how, True, (*source, settled))
     if isinstance(settled, Seq) and not settled.open and len(settled.items) < 64:
-        return Seq([_soften(i, site, how) for i in settled.items], settled.kind, site)
+        return Seq([_soften(i, site, how, source) for i in settled.items], settled.kind, site)
     return value
 
 

@@ -56,7 +56,7 @@ def _pure(m: Machine, c: Call) -> Value | None:
     first = settle(c.args[0]) if c.args else None
     how = first.how if isinstance(first, Known) else "computed"
     soft = any(_soft(a) for a in c.args)
-    return m.lift(result, c.node, how, soft)
+    return m.lift(result, c.node, how, soft, tuple(c.args))
 
 
 def _soft(value: Value) -> bool:

@@ -17,17 +17,19 @@ MODEL = Model()
 
 def environment(m: Machine, name: str, node: ast.AST, default: Value | None) -> Value:
     """The value of a variable of the environment: set by the launcher, else the script's default."""
+    variable = m.made("item", "os.environ", node, [Known(name)])
     if name in m.environment:
         value = m.environment[name]
         if value is None:
-            return Unknown(f"{name} differs between ranks", m.site(node), name=name)
+            return Unknown(f"{name} differs between ranks", m.site(node), (variable,), name=name)
         return Known(value, m.site(node), f"environment {name}")
     if default is not None:
         settled = settle(default)
         if isinstance(settled, Known):
-            return Known(settled.value, m.site(node), f"default of the environment variable {name}", True)
+            how = f"default of the environment variable {name}"
+            return Known(settled.value, m.site(node), how, True, (variable,))
         return default
-    return Unknown(f"the environment variable {name} is not given", m.site(node), name=name)
+    return Unknown(f"the environment variable {name} is not given", m.site(node), (variable,), name=name)
 
 
 @MODEL.call("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop")

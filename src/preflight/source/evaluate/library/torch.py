@@ -187,6 +187,20 @@ def _devices(m: Machine, c: Call) -> Value | None:
     return m.unknown("the number of GPUs is not given", c.node)
 
 
+@MODEL.call("torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn")
+def _spawn(m: Machine, c: Call) -> Value | None:
+    """Each process calls the function with its index, then the given arguments."""
+    from preflight.source.evaluate.calls import call
+
+    function, given = c.argument(0, "fn"), c.argument(1, "args")
+    if function is not None:
+        index = m.made("item", "torch.multiprocessing.spawn", c.node)
+        more = settle(given) if given is not None else Seq([])
+        items = list(more.items) if isinstance(more, Seq) else []
+        call(m, function, [index, *items], {}, c.node, not isinstance(more, Seq) or more.open)
+    return Known(None)
+
+
 @MODEL.call("torch.distributed.get_world_size")
 def _world(m: Machine, c: Call) -> Value | None:
     size = m.environment.get("WORLD_SIZE")
