@@ -28,7 +28,7 @@ KIND = "models"
 # Endings that change weights or packing, not the network.
 ENDINGS = (
     "-hf", "-chat", "-instruct", "-it", "-pt", "-base", "-bnb-4bit", "-unsloth", "-awq", "-gptq", "-bf16", "-fp16",
-    "-v0.1", "-v0.2", "-v0.3", "-v1.0", "-2407", "-2411", "-2507", "-thinking", "-sft", "-dpo", "-deduped",
+    "-v0.1", "-v1.0", "-2407", "-2411", "-sft", "-dpo", "-deduped",
 )  # fmt: skip
 _PREFIXES = ("torchvision.models.", "timm.", "timm/")
 
