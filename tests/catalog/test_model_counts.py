@@ -17,7 +17,6 @@ FILES = {name: model_file(name) for name in model_names()}
 OF_TRANSFORMERS = sorted(name for name, content in FILES.items() if content.config is not None)
 OF_TIMM = sorted(name for name, content in FILES.items() if content.library == "timm")
 OF_TORCHVISION = sorted(name for name, content in FILES.items() if content.library == "torchvision")
-OF_DIFFUSERS = sorted(name for name, content in FILES.items() if content.library == "diffusers")
 
 
 def held(model: Any) -> int:
