@@ -130,6 +130,7 @@ class Trace:
         self.by_name: dict[str, list[Event]] = {}
         self.results: dict[int, Event] = {}
         self.stores: list[Store] = []
+        self.carried: list[Carry] = []
         self.notes: list[str] = []
         self.exhausted: str | None = None
 
@@ -176,6 +177,27 @@ class Store:
         self.node = node
         self.script = script
         self.context = context
+
+
+class Carry:
+    """A variable that a loop changes: what one pass leaves for the next.
+
+    Attributes:
+        name: The variable, for messages only.
+        frame: The loop.
+        mark: What stands for the variable at the start of a pass: a ``Phi``, or an ``Unknown`` where it was plain before.
+        before: Its value before the loop.
+        final: Its value at the end of a pass.
+    """
+
+    __slots__ = ("before", "final", "frame", "mark", "name")
+
+    def __init__(self, name: str, frame: Context, mark: Value, before: Value) -> None:
+        self.name = name
+        self.frame = frame
+        self.mark = mark
+        self.before = before
+        self.final: Value = mark
 
 
 def parents_of(value: Value) -> Iterable[Value]:

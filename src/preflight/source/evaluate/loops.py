@@ -10,7 +10,7 @@ from preflight.source.evaluate.branches import decide
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.iteration import iterate
 from preflight.source.evaluate.training_names import trains
-from preflight.source.trace import Context
+from preflight.source.trace import Carry, Context
 from preflight.source.values import Known, Obj, Phi, Unknown, Value, settle
 
 if TYPE_CHECKING:
@@ -92,13 +92,13 @@ def _once(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, element: Va
 
     outer = m.context
     m.context = Context(outer, "loop", node, m.frame.module.script, iterable)
-    phis = havoc(m, node)
+    carries = havoc(m, node)
     try:
         assign(m, node.target, element, node)
         signal = run_block(m, node.body)
     finally:
         m.context = outer
-    close(m, phis)
+    close(m, carries)
     if node.orelse:
         run_block(m, node.orelse)
     # A return inside the loop may not happen in the first pass over real data: go on after the loop.
@@ -115,22 +115,22 @@ def run_while(m: Machine, node: ast.While) -> str | None:
         return run_block(m, node.orelse) if node.orelse else None
     outer = m.context
     m.context = Context(outer, "loop", node, m.frame.module.script, before)
-    phis = havoc(m, node)
+    carries = havoc(m, node)
     try:
         m.context.value = evaluate(m, node.test)
         signal = run_block(m, node.body)
     finally:
         m.context = outer
-    close(m, phis)
+    close(m, carries)
     if node.orelse:
         run_block(m, node.orelse)
     endless = result is True and not soft and not any(isinstance(n, ast.Break) for n in ast.walk(node))
     return "raise" if signal == "raise" else ("return" if endless and signal == "return" else None)
 
 
-def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Phi]:
+def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Carry]:
     """Forget the scalars that the loop changes, and mark the things that it carries from one pass to the next."""
-    phis: list[Phi] = []
+    carries: list[Carry] = []
     names, attributes = assigned_in(node)
     targets = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)} if not isinstance(node, ast.While) else set()
     for name in sorted(names - targets):
@@ -138,31 +138,37 @@ def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Phi]:
         if value is None:
             continue
         settled = settle(value)
-        if isinstance(settled, Known) and not isinstance(settled.value, (int, float, str)):
-            # None or a flag before the loop: something else afterwards.
-            m.bind(name, Unknown("changes during the loop", value.site, (), initial=value, name=name))
-        elif isinstance(settled, Known):
-            m.bind(name, Unknown("changes during the loop", value.site, (), initial=value, name=name))
+        mark: Value
+        if isinstance(settled, Known):
+            # A number, None or a flag before the loop: something else afterwards.
+            mark = Unknown("changes during the loop", value.site, (), initial=value, name=name)
         elif isinstance(value, (Obj, Unknown)) or isinstance(settled, (Obj, Unknown)):
-            phi = Phi(name, value, value.site)
-            phis.append(phi)
-            m.bind(name, phi)
+            mark = Phi(name, value, value.site)
+        else:
+            continue
+        carries.append(Carry(name, m.context, mark, value))
+        m.bind(name, mark)
     for base, attr in attributes:
         owner = m.lookup(base)
         table: Any = getattr(settle(owner), "attrs", None) if owner is not None else None
         if table is not None and isinstance(settle(table.get(attr, Unknown(""))), Known):
             m.write(table, attr, Unknown("changes during the loop", None, (), initial=table[attr], name=attr))
-    return phis
+    return carries
 
 
-def close(m: Machine, phis: list[Phi]) -> None:
+def close(m: Machine, carries: list[Carry]) -> None:
     """Remember what a carried name holds at the end of the body."""
-    for phi in phis:
-        final = m.lookup(phi.name)
-        if final is not phi:
-            phi.final = final
-        else:
-            m.bind(phi.name, phi.initial)
+    for carry in carries:
+        final = m.lookup(carry.name)
+        if final is None:
+            continue
+        carry.final = final
+        if final is not carry.mark:
+            m.trace.carried.append(carry)
+            if isinstance(carry.mark, Phi):
+                carry.mark.final = final
+        elif isinstance(carry.mark, Phi):
+            m.bind(carry.name, carry.mark.initial)
 
 
 _CACHE: dict[int, tuple[ast.AST, set[str], set[tuple[str, str]]]] = {}
