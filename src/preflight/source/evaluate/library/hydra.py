@@ -54,7 +54,7 @@ def _load(m: Machine, folder: str, name: str, groups: dict[str, str], node: Any,
     found = m.project.read_data(posixpath.join(folder, name + ".yaml"), m.frame.module.script)
     if found is None or depth > _DEPTH:
         return None
-    data = load_yaml(found[0])
+    data = load_yaml(found[0], True)
     if not isinstance(data, dict):
         return Dict({}, m.site(node), name="config")
     defaults = data.pop("defaults", [])

@@ -18,7 +18,7 @@ _O = "omegaconf.OmegaConf."
 @MODEL.call(_O + "load")
 def _load(m: Machine, c: Call) -> Value | None:
     found = text_of(m, c.args[0] if c.args else None)
-    data = load_yaml(found[0]) if found is not None else None
+    data = load_yaml(found[0], True) if found is not None else None
     if found is None or not isinstance(data, dict):
         return m.unknown("a configuration file that is not part of the repository", c.node, *c.args)
     return interpolated(m, config_value(m, data, c.node, found[1], "config"))
@@ -101,7 +101,7 @@ def set_dotted(m: Machine, table: Dict, word: str, node: object) -> None:
             inner = Dict({}, None, False, "config")
             current.entries[part] = inner
         current = inner
-    data = load_yaml(text.encode())
+    data = load_yaml(text.encode(), True)
     value = m.lift(data, None, f"command line {name}") if not isinstance(data, str) or True else None
     current.entries[parts[-1]] = as_config(value) if value is not None else Known(text, None, f"command line {name}")
 

@@ -38,9 +38,21 @@ def config_value(m: Machine, data: Any, node: Any, shown: str, name: str | None 
     return Known(str(data), m.site(node), shown, True)
 
 
-def load_yaml(text: bytes) -> Any:
+def _exponents(loader: Any) -> Any:
+    """A loader to which ``1e-4`` is a number, as it is to OmegaConf and ruamel.yaml."""
+    import re
+
+    made = type("Exponents", (loader,), {})
+    made.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$"), list("-+0123456789.")
+    )
+    return made
+
+
+def load_yaml(text: bytes, exponents: bool = False) -> Any:
     """Parse YAML safely; None where it cannot be parsed. PyYAML's own reading of ``1e-4`` (text) is kept.
 
+    With ``exponents``, ``1e-4`` is a number.
     Aliases are refused when they would expand to more than a bounded number of nodes.
     """
     import yaml
@@ -49,7 +61,7 @@ def load_yaml(text: bytes) -> Any:
     try:
         if text.count(b"*") > 200:
             return None
-        return yaml.load(text, Loader=loader)
+        return yaml.load(text, Loader=_exponents(loader) if exponents else loader)
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, UnicodeDecodeError):
         return None
 
@@ -59,5 +71,5 @@ def _load(m: Machine, c: Call) -> Value | None:
     found = text_of(m, c.args[0] if c.args else None)
     if found is None:
         return m.unknown("a YAML file that is not part of the repository", c.node, *c.args)
-    data = load_yaml(found[0])
+    data = load_yaml(found[0], c.name.startswith("ruamel."))
     return config_value(m, data, c.node, found[1]) if data is not None else m.unknown(f"{found[1]} is not YAML", c.node)
