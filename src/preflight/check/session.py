@@ -1,22 +1,45 @@
-"""One check, from a file to a report."""
+"""One check, from a script to a report."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from preflight import __version__
 from preflight.check.context import Context
+from preflight.check.efficiency import recommendations, score
 from preflight.check.evaluate import evaluate_rules
 from preflight.check.registry import load_rules
+from preflight.check.specs import longest, model_spec, parallel_dims, run_spec
+from preflight.source.facts.gather import gather
+from preflight.source.launcher import Launch, parse_launch
 from preflight.source.reading import Reading, read
 from preflight.source.script import Script, read_script
-from preflight.vocabulary.finding import Persona
-from preflight.vocabulary.report import SCHEMA, Report, Tool
+from preflight.vocabulary.fact import Fact
+from preflight.vocabulary.finding import Finding, Persona
+from preflight.vocabulary.hardware import Gpu
+from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person may say about a check."""
+    """What a person may say about a check.
+
+    Attributes:
+        gpu: A GPU, in any spelling.
+        gpu_memory: The size of the card as sold, GB.
+        gpus: Number of GPUs.
+        launch: The launch line.
+        arguments: The script's own command line.
+        persona: Who reads: ``regular`` sees errors and warnings that are certain or likely, ``pedantic`` also hints,
+            ``audit`` everything.
+        fail_on: The severity from which the verdict is NO-GO.
+        select: Rules (names, codes or beginnings of codes) to run; all when empty.
+        ignore: Rules not to run.
+        root: The repository's root; found from the script when None.
+    """
 
     gpu: str | None = None
     gpu_memory: float | None = None
@@ -24,19 +47,175 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     launch: str | None = None
     arguments: tuple[str, ...] | None = None
     persona: Persona = "regular"
+    fail_on: str = "error"
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    catalog: tuple[str, ...] = ()
+    root: str | None = None
+
+
+class Device(msgspec.Struct, frozen=True):
+    """The device that a run is meant for."""
+
+    gpu: Gpu | None
+    capacity_bytes: int | None
+    title: str | None
+
+
+def device_of(options: Options) -> Device:
+    """Resolve the GPU and the memory that were named.
+
+    Raises:
+        UsageError: The GPU is not known, or the memory is not a positive number.
+    """
+    if options.gpu is None and options.gpu_memory is None:
+        return Device(None, None, None)
+    from preflight.catalog import hardware
+    from preflight.errors import UsageError
+
+    extra = tuple(Path(p) for p in options.catalog)
+    gpu = hardware.resolve_gpu(options.gpu, extra) if options.gpu is not None else None
+    if options.gpu_memory is not None:
+        if not options.gpu_memory > 0 or options.gpu_memory > 100_000:
+            raise UsageError(f"--gpu-memory {options.gpu_memory:g} is not a size of a GPU", "give it in GB, as the card is sold: 24, 80, 192")
+        capacity = hardware.gpu_from_memory(options.gpu_memory, extra)
+        return Device(gpu, capacity, f"{options.gpu_memory:g} GB" + (f" {gpu.title}" if gpu else ""))
+    assert gpu is not None
+    return Device(gpu, gpu.memory_bytes, gpu.title)
 
 
 def check_text(path: Path, options: Options) -> Report:
-    """Check one file."""
+    """Check one file.
+
+    Raises:
+        InputError: The file cannot be read or is not Python 3.
+    """
     return check_script(read_script(path), options)
 
 
 def check_script(script: Script, options: Options) -> Report:
-    """Check one parsed script."""
-    reading: Reading = read(script, options.arguments)
-    context = Context(reading, {})
-    findings, missing = evaluate_rules(context, load_rules())
+    """Check one parsed script.
+
+    Raises:
+        UsageError: An option does not fit.
+    """
+    device = device_of(options)
+    launch = parse_launch(options.launch) if options.launch else Launch()
+    arguments = options.arguments if options.arguments is not None else launch.arguments
+    environment = launch.variables()
+    if options.gpus is not None and options.gpus > 1 and launch.world_size is None:
+        environment |= Launch(framework="torchrun", gpus_per_node=options.gpus).variables()
+    reading = read(script, arguments, environment, Path(options.root) if options.root else None)
+    facts = gather(reading, launch, options.gpus)
+    model = model_spec(reading, facts)
+    facts |= longest(reading, facts, model)
+    run = run_spec(reading, facts, model)
+    parallel = parallel_dims(reading, facts)
+    memory = memory_of(reading, facts, model, run, parallel, device)
+    context = Context(reading, facts, device.gpu, options.gpus, device.capacity_bytes, model, run, parallel, memory)
+    findings, missing = evaluate_rules(context, chosen_rules(options))
+    shown = tuple(f for f in findings if visible(f, options.persona))
+    verdict, notes = verdict_of(context, shown, options)
     return Report(
-        schema=SCHEMA, command="check", tool=Tool("preflight", "0.1.0"), verdict="GO", findings=tuple(findings),
-        not_evaluated=tuple(missing),
+        schema=SCHEMA, command="check", tool=Tool("preflight", __version__), verdict=verdict,
+        inputs=_inputs(script, options, device, launch), findings=shown, facts=facts, memory=memory,
+        efficiency=score(context, findings), recommendations=tuple(recommendations(context, list(shown))),
+        not_evaluated=tuple(missing), notes=tuple(notes),
     )
+
+
+def chosen_rules(options: Options) -> list[Any]:
+    """The rules that the options select."""
+    from preflight.errors import UsageError
+
+    rules = list(load_rules())
+    for word in (*options.select, *options.ignore):
+        if not any(_matches(r.rule.name, r.rule.code, r.family, word) for r in rules):
+            from preflight.check.registry import find_rule
+
+            try:
+                find_rule(word)
+            except UsageError as error:
+                raise error from None
+    if options.select:
+        rules = [r for r in rules if any(_matches(r.rule.name, r.rule.code, r.family, w) for w in options.select)]
+    return [r for r in rules if not any(_matches(r.rule.name, r.rule.code, r.family, w) for w in options.ignore)]
+
+
+def _matches(name: str, code: str, family: str, word: str) -> bool:
+    wanted = word.strip().lower()
+    return wanted in (name, family) or (code.lower().startswith(wanted) and wanted[:1].isalpha() and bool(wanted))
+
+
+def visible(finding: Finding, persona: Persona) -> bool:
+    """Whether a persona is shown a finding."""
+    if persona == "audit":
+        return True
+    if finding.confidence == "possible":
+        return False
+    if persona == "pedantic":
+        return True
+    from preflight.check.registry import find_rule
+
+    return finding.severity != "info" and find_rule(finding.code).rule.persona == "regular"
+
+
+def memory_of(
+    reading: Reading, facts: dict[str, Fact], model: Any, run: Any, parallel: Any, device: Device
+) -> MemoryEstimate | None:
+    """The memory, or the reason why it is not known; None where nothing trains."""
+    from preflight.cost.memory import estimate_memory
+
+    if facts["framework"].value in (None, "tensorflow", "jax", "mxnet", "paddle"):
+        return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason="no PyTorch training was recognised") if device.capacity_bytes else None
+    if model is None or model.parameters is None:
+        reason = facts["model.parameters"].reason or "the size of the model is not known"
+        return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=reason)
+    for key in ("batch.micro", "precision", "optimizer.name"):
+        if not facts[key].known:
+            return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=f"{key} is not known: {facts[key].reason}")
+    return estimate_memory(model, run, parallel, device.gpu, device.capacity_bytes)
+
+
+def verdict_of(context: Context, findings: tuple[Finding, ...], options: Options) -> tuple[Verdict, list[str]]:
+    """GO, NO-GO or UNKNOWN, with the notes that explain it."""
+    notes: list[str] = []
+    reading = context.reading
+    framework = context.facts["framework"].value
+    trains = framework is not None and framework not in ("tensorflow", "jax", "mxnet", "paddle")
+    memory = context.memory
+    if not trains:
+        if framework is not None:
+            notes.append(f"this is a {_TITLES.get(str(framework), framework)} script: only PyTorch training is checked")
+        else:
+            notes.append("no training was recognised: no loop that computes gradients, and no trainer that is known")
+    elif memory is not None and context.capacity_bytes is not None and memory.fits == "unknown":
+        notes.append(f"whether the memory suffices cannot be said: {memory.reason}" if memory.reason else "whether the memory suffices is too close to call")
+    if reading.trace.exhausted:
+        notes.append(f"the script was not followed to its end ({reading.trace.exhausted}): rules about missing calls were not evaluated")
+    notes += [note for note in reading.project.notes[:5] if note not in notes]
+    if any(f.decides for f in findings) or (memory is not None and memory.fits == "no"):
+        return "NO-GO", notes
+    if options.fail_on == "warning" and any(f.severity == "warning" for f in findings):
+        return "NO-GO", notes
+    if not trains or (memory is not None and context.capacity_bytes is not None and memory.fits == "unknown"):
+        return "UNKNOWN", notes
+    return "GO", notes
+
+
+_TITLES = {"tensorflow": "TensorFlow", "jax": "JAX", "mxnet": "MXNet", "paddle": "PaddlePaddle"}
+
+
+def _inputs(script: Script, options: Options, device: Device, launch: Launch) -> dict[str, Any]:
+    found: dict[str, Any] = {"path": script.path}
+    if device.title is not None:
+        found["gpu"] = device.gpu.name if device.gpu is not None else None
+        found["capacity_bytes"] = device.capacity_bytes
+        found["device"] = device.title
+    if options.gpus is not None:
+        found["gpus"] = options.gpus
+    if options.launch:
+        found["launch"] = options.launch
+    if options.arguments:
+        found["arguments"] = list(options.arguments)
+    return found

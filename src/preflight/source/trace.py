@@ -250,3 +250,11 @@ def name_of(value: Value | None) -> str | None:
 def literal(value: Value | None) -> object:
     """The plain scalar of a known value, or None."""
     return value.value if isinstance(value, Known) else None
+
+
+def comes_from_any(value: Value | None, limit: int, names: tuple[str, ...]) -> Obj | None:
+    """The nearest thing among a value's first ``limit`` makers that one of the named calls or operators made."""
+    for part in provenance(value, limit):
+        if isinstance(part, Obj) and part.name in names:
+            return part
+    return None

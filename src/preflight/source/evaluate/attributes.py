@@ -238,6 +238,8 @@ def item(m: Machine, base: Value, key: Value, node: ast.AST) -> Value:
         return environ_item(m, key, node) or m.unknown("a variable of the environment", node, key)
     if isinstance(settled, Ext) and settled.name == "sys.argv":
         return m.unknown("a word of the command line", node, base)
+    if isinstance(settled, Ext) and settled.name.endswith(".__dict__") and isinstance(k, Known):
+        return Ext(canonical(f"{settled.name[:-9]}.{k.value}"), m.site(node))
     if isinstance(settled, (Ext, Class)):
         return settled  # a generic type: list[int]
     return m.unknown("item", node, base)

@@ -297,6 +297,8 @@ def _compare(m: Machine, op: ast.cmpop, left: Value, right: Value, node: ast.AST
             verdict = bool(_COMPARE[type(op)][1](a.value, b.value))
         except TypeError:
             verdict = None
+    elif isinstance(a, Unknown) and a.name in _RANKS and isinstance(b, Known):
+        verdict = _rank(op, b.value)
     elif verdict is None and isinstance(op, (ast.Eq, ast.NotEq)):
         verdict = _equality(a, b)
         if verdict is not None and isinstance(op, ast.NotEq):
@@ -305,6 +307,16 @@ def _compare(m: Machine, op: ast.cmpop, left: Value, right: Value, node: ast.AST
         return Known(verdict, m.site(node), _how(*[v for v in (a, b) if isinstance(v, Known)]), soft, (left, right))
     symbol = _COMPARE.get(type(op), (type(op).__name__.lower(), None))[0]
     return m.made("op", symbol, node, [left, right])
+
+
+_RANKS = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID", "SLURM_LOCALID"})
+
+
+def _rank(op: ast.cmpop, other: object) -> bool | None:
+    """A rank is not known, but it is never negative: scripts test for -1 to see whether they were launched."""
+    if isinstance(other, int) and other < 0:
+        return isinstance(op, (ast.NotEq, ast.Gt, ast.GtE))
+    return False if other is None and isinstance(op, ast.Eq) else None
 
 
 def _identity(op: ast.cmpop, a: Value, b: Value) -> bool | None:

@@ -204,13 +204,20 @@ def _parse_args(m: Machine, c: Call) -> Value | None:
     if parser is None:
         return None
     given = settle(c.argument(0, "args")) if c.argument(0, "args") is not None else None
-    line = m.arguments
-    if isinstance(given, Seq) and not (isinstance(c.args[0] if c.args else None, type(None))):
+    line, partial = m.arguments, c.name.endswith("parse_known_args")
+    if isinstance(given, Seq) and given.kind == "argv":
+        partial = True  # what another parser left over: options of that one are not options of this one
+    elif isinstance(given, Seq):
         fixed = plain(given)
         line = tuple(map(str, fixed)) if isinstance(fixed, list) else line
-    namespace = namespace_of(m, parser, c.node, line, c.name.endswith("parse_known_args"))
+    try:
+        namespace = namespace_of(m, parser, c.node, line, partial)
+    except UsageError:
+        if line is m.arguments:
+            raise
+        namespace = namespace_of(m, parser, c.node, None)  # a fixed line that the script itself gets wrong
     if c.name.endswith("parse_known_args"):
-        return Seq([namespace, Seq([], "list", m.site(c.node))], "tuple", m.site(c.node))
+        return Seq([namespace, Seq([], "argv", m.site(c.node), True)], "tuple", m.site(c.node))
     return namespace
 
 

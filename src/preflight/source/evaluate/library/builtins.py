@@ -77,7 +77,7 @@ def _unknown_number(m: Machine, c: Call, name: str) -> Value | None:
         return None
     unknown = next((a for a in settled if isinstance(a, Unknown)), None)
     if unknown is not None:
-        return Unknown(unknown.reason, m.site(c.node), tuple(c.args))
+        return Unknown(unknown.reason, m.site(c.node), tuple(c.args), name=unknown.name)
     return None
 
 

@@ -78,6 +78,9 @@ def _exists(m: Machine, c: Call) -> Value | None:
     path = plain(c.argument(0, "path"))
     if isinstance(path, str) and m.project.read_data(path, m.frame.module.script) is not None:
         return m.known(True, c.node)
+    if isinstance(path, str) and not posixpath.isabs(path) and ".." not in path:
+        # It is not there now: what the script would do today. It may be there when the script runs.
+        return Known(False, m.site(c.node), f"{path} is not there", True)
     return m.unknown("whether a file exists where the script will run", c.node, *c.args)
 
 

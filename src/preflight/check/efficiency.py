@@ -1,0 +1,81 @@
+"""The efficiency score: a weighted mean of stated parts, each with its reason; and what would raise it."""
+
+from __future__ import annotations
+
+from preflight.check.context import Context
+from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.report import Efficiency, EfficiencyPart, Recommendation
+
+BANDS = (
+    (80.0, "Well-optimized configuration"),
+    (60.0, "Minor improvements possible"),
+    (40.0, "Significant inefficiencies"),
+    (0.0, "Severe problems requiring attention"),
+)
+
+# The parts of the score: name, weight, and the codes whose findings lower it with the points each takes.
+# The weights follow what the part can cost: a GPU that waits for data or computes in fp32 loses most of its speed,
+# a missing fused optimizer a few per cent.
+_PARTS: tuple[tuple[str, float, dict[str, float]], ...] = (
+    ("data pipeline", 25.0, {"EFF002": 60, "EFF003": 20, "EFF006": 70, "EFF011": 30, "EFF016": 25, "DAT003": 50, "EFF019": 40, "EFF020": 10}),
+    ("arithmetic", 25.0, {"EFF009": 50, "EFF014": 60, "EFF010": 15, "EFF013": 10, "EFF018": 15, "EFF007": 40, "EFF008": 30, "MEM023": 35}),
+    ("synchronisation", 15.0, {"EFF001": 50, "EFF004": 50, "EFF005": 30}),
+    ("batch", 20.0, {"EFF024": 60, "ACC004": 30}),
+    ("distribution", 10.0, {"DST010": 70, "DST009": 25, "DST018": 40, "DST002": 100}),
+    ("optimizer", 5.0, {"EFF021": 20, "EFF022": 30, "EFF012": 30}),
+)
+
+
+def score(context: Context, findings: list[Finding]) -> Efficiency | None:
+    """The score, from the findings of all personas; None where no training was recognised."""
+    if not context.reading.loops and context.fact("framework") is None:
+        return None
+    parts: list[EfficiencyPart] = []
+    for name, weight, costs in _PARTS:
+        hits = {f.code: f for f in findings if f.code in costs and f.confidence != "possible"}
+        if name == "distribution" and not context.distributed and not hits:
+            continue
+        left = 100.0
+        for code in sorted(hits):
+            left *= 1.0 - costs[code] / 100.0
+        reason = "; ".join(f"{code} takes {costs[code]:.0f} %" for code in sorted(hits)) or "nothing found that slows it"
+        parts.append(EfficiencyPart(name, round(left, 1), weight, reason))
+    total = sum(p.score * p.weight for p in parts) / sum(p.weight for p in parts)
+    return Efficiency(round(total, 1), band_of(total), tuple(parts))
+
+
+def band_of(value: float) -> str:
+    """The band of a score in words."""
+    return next(text for limit, text in BANDS if value >= limit)
+
+
+def recommendations(context: Context, findings: list[Finding]) -> list[Recommendation]:
+    """What to change, most urgent first: the fixes of findings, and changes that make the memory fit."""
+    found: list[Recommendation] = []
+    memory = context.memory
+    if memory is not None and memory.fits == "no" and context.model is not None:
+        found += _to_fit(context)
+    for finding in findings:
+        if finding.fix is None or finding.confidence == "possible" or finding.code.startswith("MEM00"):
+            continue
+        priority = {"error": "critical", "warning": "high", "info": "low"}[finding.severity]
+        change = finding.fix.title
+        place = f" ({finding.location.path}:{finding.location.line})" if finding.location.line else ""
+        if not any(r.change == change + place for r in found):
+            found.append(Recommendation(priority, change + place, finding.fix.expected or finding.message))  # type: ignore[arg-type]
+    order = {"critical": 0, "high": 1, "medium": 2, "low": 3}
+    return sorted(found, key=lambda r: order[r.priority])[:12]
+
+
+def _to_fit(context: Context) -> list[Recommendation]:
+    from preflight.cost.alternatives import alternatives
+    from preflight.vocabulary.quantity import format_bytes
+
+    assert context.model is not None
+    options = alternatives(context.model, context.run, context.parallel, context.gpu, context.capacity_bytes)
+    found: list[Recommendation] = []
+    for option in options[:4]:
+        fits = {"yes": "fits", "no": "still does not fit", "unknown": "may fit"}[option.fits]
+        effect = f"needs {format_bytes(option.device_bytes)}: {fits}"
+        found.append(Recommendation("critical" if option.fits == "yes" else "high", option.change, effect, option.side_effect or None))
+    return found

@@ -1,0 +1,151 @@
+"""One file, from what was named to a judged report: read, checked, suppressed, selected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from preflight import __version__
+from preflight.check.discover import Found, mentions_training
+from preflight.check.selection import Selection, conclude, trains, visible
+from preflight.check.session import Options, check_script
+from preflight.check.suppress import apply_suppressions
+from preflight.errors import InputError, PreflightError
+from preflight.source.script import MAX_BYTES, Script, ScriptSyntaxError, parse, read_bytes
+from preflight.vocabulary.finding import Finding, sort_key
+from preflight.vocabulary.report import SCHEMA, Report, Tool
+
+LIBRARY_NOTE = "no training of its own: checked as a module of the project"
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """What looking at one file gave.
+
+    Attributes:
+        report: The report, or None where there is nothing to say.
+        trains: Whether a training was recognised in it.
+        read: Whether it was checked, rather than passed over because it imports no library that trains.
+        note: Why it could not be read, or None.
+    """
+
+    report: Report | None = None
+    trains: bool = False
+    read: bool = True
+    note: str | None = None
+
+
+def examine_script(script: Script, options: Options, selection: Selection) -> Report:
+    """Check a parsed script and keep what its reader wants to see.
+
+    Raises:
+        UsageError: An option does not fit.
+    """
+    raw = check_script(script, msgspec.structs.replace(options, persona="audit"))
+    findings, hidden = apply_suppressions(script, raw.findings, [item.code for item in raw.not_evaluated])
+    shown = sorted(visible(findings, selection), key=sort_key)
+    inputs = {"path": script.path, **raw.inputs, "persona": selection.persona}
+    if hidden:
+        inputs["suppressed"] = hidden
+    return msgspec.structs.replace(raw, inputs=inputs, findings=tuple(shown), verdict=conclude(raw, shown, selection))
+
+
+def examine_named(path: str, options: Options, selection: Selection) -> Report:
+    """Check the one file that was named.
+
+    Raises:
+        InputError: It cannot be read or parsed.
+    """
+    return examine_script(parse(read_bytes(Path(path), path), path, Path(path)), options, selection)
+
+
+def script_from_stdin(data: bytes) -> Script:
+    """Parse standard input; its imports are looked up from the current folder.
+
+    Raises:
+        InputError: It is empty or cannot be parsed.
+    """
+    if not data.strip():
+        raise InputError("standard input is empty", "pipe a script into it: preflight check - < train.py")
+    book = data.lstrip()[:1] == b"{" and b'"cells"' in data
+    return parse(data, "<stdin>.ipynb" if book else "<stdin>", Path.cwd() / "<stdin>")
+
+
+def examine(found: Found, options: Options, selection: Selection) -> Examined:
+    """Look at one file of several. What is wrong with this one file does not end the others.
+
+    Raises:
+        PreflightError: An option is wrong, or a file that was named itself is not a script.
+    """
+    try:
+        data = read_bytes(Path(found.path), found.path)
+        if not found.named and not mentions_training(data):
+            _check_syntax(data, found.path)
+            return Examined(read=False)
+        report = examine_script(parse(data, found.path, Path(found.path)), options, selection)
+    except ScriptSyntaxError as error:
+        return Examined(_broken(error, found.path, data, selection))
+    except InputError as error:
+        if found.named:
+            raise
+        return Examined(read=False, note=str(error))
+    except PreflightError:
+        raise
+    except Exception as error:  # an error of ours in one file; the others still deserve their answer
+        if found.named:
+            raise
+        return Examined(_failed(error, found.path))
+    return _placed(report, found.named)
+
+
+def _placed(report: Report, named: bool) -> Examined:
+    """Decide whether a file of a folder is worth a report of its own."""
+    recognised = trains(report)
+    if named or recognised or _other_framework(report):
+        return Examined(report, recognised)
+    if not report.findings:
+        return Examined()
+    verdict = "GO" if report.verdict == "UNKNOWN" else report.verdict
+    return Examined(msgspec.structs.replace(report, verdict=verdict, notes=(*report.notes, LIBRARY_NOTE)))
+
+
+def _other_framework(report: Report) -> bool:
+    framework = report.facts.get("framework")
+    return framework is not None and str(framework.value).lower() in ("tensorflow", "keras", "jax", "flax")
+
+
+def _check_syntax(data: bytes, path: str) -> None:
+    """Parse a file that nothing else is done with; a symbol table is the cheapest way to have the parser run."""
+    if path.endswith(".ipynb"):
+        return
+    import symtable
+    import warnings
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            symtable.symtable(data, path, "exec")  # type: ignore[arg-type]
+    except (SyntaxError, ValueError, RecursionError, MemoryError, UnicodeDecodeError):
+        if len(data) <= MAX_BYTES:
+            parse(data, path)  # says where and what, in the words that are used everywhere
+
+
+def _broken(error: ScriptSyntaxError, path: str, data: bytes, selection: Selection) -> Report | None:
+    from preflight.check.notices.syntax_error import finding_for
+
+    shown: list[Finding] = visible([finding_for(error, path, data)], selection)
+    return _bare(path, shown) if shown else None
+
+
+def _failed(error: Exception, path: str) -> Report:
+    said = f"not checked: internal error {type(error).__name__}: {error}; please report it"
+    return Report(
+        schema=SCHEMA, command="check", tool=Tool("preflight", __version__), verdict="UNKNOWN", inputs={"path": path}, notes=(said,)
+    )
+
+
+def _bare(path: str, findings: list[Finding]) -> Report:
+    return Report(
+        schema=SCHEMA, command="check", tool=Tool("preflight", __version__), verdict="NO-GO", inputs={"path": path},
+        findings=tuple(findings),
+    )  # fmt: skip

@@ -1,0 +1,154 @@
+"""Many files: spread over the cores, in a fixed order, put together under the worst verdict."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from preflight import __version__
+from preflight.check.discover import Found
+from preflight.check.examine import Examined, examine
+from preflight.check.selection import Selection, conclude
+from preflight.check.session import Options
+from preflight.errors import PreflightError
+from preflight.vocabulary.finding import Finding, sort_key
+from preflight.vocabulary.report import SCHEMA, VERDICT_ORDER, Report, Tool
+
+CHUNK = 12
+"""Files per piece of work: enough that handing it over costs nothing, few enough that the cores finish together."""
+
+Progress = Callable[[int, int], None]
+
+
+class Many(msgspec.Struct, frozen=True):
+    """What looking at many files gave.
+
+    Attributes:
+        reports: The reports of those with something to say, in the order of the files.
+        files: How many files there were.
+        read: How many of them import a library that trains.
+        scripts: How many of them train.
+        notes: Why files could not be read.
+    """
+
+    reports: tuple[Report, ...]
+    files: int
+    read: int
+    scripts: int
+    notes: tuple[str, ...] = ()
+
+
+def check_many(
+    files: Sequence[Found], options: Options, selection: Selection, jobs: int | None = None, progress: Progress | None = None
+) -> Many:
+    """Check files, on several cores where there are enough of them.
+
+    Args:
+        files: The files, in the order in which they are reported.
+        options: What is said about all of them.
+        selection: Which findings are kept.
+        jobs: Number of processes; None takes as many as there are cores, 1 none beside this one.
+        progress: Called with the number of files done and of all.
+
+    Raises:
+        PreflightError: An option is wrong, or a worker died.
+    """
+    chunks = [files[start : start + CHUNK] for start in range(0, len(files), CHUNK)]
+    workers = min(jobs or _cores(), len(chunks))
+    pieces = _spread(chunks, options, selection, workers) if workers > 1 else (_piece(c, options, selection) for c in chunks)
+    reports: list[Report] = []
+    notes: list[str] = []
+    read = scripts = done = 0
+    for piece in pieces:
+        for examined in piece:
+            done += 1
+            read += examined.read
+            scripts += examined.trains
+            if examined.report is not None:
+                reports.append(examined.report)
+            if examined.note is not None:
+                notes.append(f"not read: {examined.note}")
+        if progress is not None:
+            progress(done, len(files))
+    return Many(_without_repeats(reports), len(files), read, scripts, tuple(notes))
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _piece(files: Sequence[Found], options: Options, selection: Selection) -> list[Examined]:
+    return [examine(found, options, selection) for found in files]
+
+
+def _spread(chunks: Sequence[Sequence[Found]], options: Options, selection: Selection, workers: int) -> Iterator[list[Examined]]:
+    """Work on the pieces in processes and yield the results in the order of the pieces."""
+    import multiprocessing
+    import sys
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    from preflight.check.notices import all_rules
+
+    all_rules()  # loaded once here, a forked process has them
+    method = "fork" if sys.platform == "linux" else "spawn"
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context(method), initializer=_start_worker)
+    try:
+        futures = [pool.submit(_piece, chunk, options, selection) for chunk in chunks]
+        for index, future in enumerate(futures):
+            yield future.result()
+            futures[index] = None  # type: ignore[call-overload]  # its result is the caller's now
+    except BrokenProcessPool:
+        raise PreflightError("a process that was checking files was ended from outside", "--jobs 1 checks in one process") from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    """Leave Ctrl-C to the parent, which ends the workers."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _without_repeats(reports: Sequence[Report]) -> tuple[Report, ...]:
+    """Leave out modules whose findings were all told in the report of a script that imports them."""
+    from preflight.check.examine import LIBRARY_NOTE
+
+    told = {finding for report in reports if LIBRARY_NOTE not in report.notes for finding in report.findings}
+    return tuple(r for r in reports if LIBRARY_NOTE not in r.notes or not told.issuperset(r.findings))
+
+
+def restrict(report: Report, keep: Iterable[Finding], selection: Selection) -> Report:
+    """A report with only some of its findings, judged again."""
+    wanted = set(keep)
+    kept = tuple(finding for finding in report.findings if finding in wanted)
+    if len(kept) == len(report.findings):
+        return report
+    return msgspec.structs.replace(report, findings=kept, verdict=conclude(report, kept, selection))
+
+
+def all_findings(reports: Iterable[Report]) -> list[Finding]:
+    """The findings of several reports, each once, in the fixed order."""
+    return sorted(dict.fromkeys(finding for report in reports for finding in report.findings), key=sort_key)
+
+
+def combine(reports: Sequence[Report], paths: Sequence[str], inputs: dict[str, object], notes: Sequence[str] = ()) -> Report:
+    """One report over several: the worst verdict, all findings, and each report beneath."""
+    if len(reports) == 1:
+        return msgspec.structs.replace(reports[0], notes=(*reports[0].notes, *notes))
+    worst = min((report.verdict for report in reports), key=VERDICT_ORDER.__getitem__, default="UNKNOWN")
+    return Report(
+        schema=SCHEMA,
+        command="check",
+        tool=Tool("preflight", __version__),
+        verdict=worst,
+        inputs={"paths": list(paths), **inputs},
+        findings=tuple(all_findings(reports)),
+        scripts=tuple(reports),
+        notes=tuple(notes),
+    )

@@ -1,0 +1,193 @@
+"""From what was read to numbers: the run and its layout, for the memory formulas."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import msgspec
+
+from preflight.source.architecture import architecture_of, explicit_attention
+from preflight.source.facts.settings import argument_of, deepspeed_config, trainer_setting
+from preflight.source.known_models import spec_of
+from preflight.source.reading import Reading
+from preflight.source.values import Obj, options_of, plain, settle
+from preflight.vocabulary.fact import Fact
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec
+
+_CHECKPOINTING = (
+    ".gradient_checkpointing_enable", ".set_grad_checkpointing", ".enable_gradient_checkpointing", ".enable_input_require_grads",
+    "torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential",
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.apply_activation_checkpointing",
+)
+
+
+def model_spec(reading: Reading, facts: dict[str, Fact]) -> ModelSpec | None:
+    """The architecture of the model that is trained."""
+    if not reading.models:
+        return None
+    spec, network = architecture_of(reading, reading.models[0])
+    if spec is None and network is not None and network.total is not None:
+        spec = ModelSpec(family="other", parameters=network.total)
+    return spec
+
+
+def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) -> RunSpec:
+    """How the model is trained, in numbers; what is not known stays None."""
+
+    def value(key: str) -> Any:
+        found = facts.get(key)
+        return found.value if found is not None else None
+
+    precision = value("precision")
+    trainable = value("model.trainable_parameters")
+    length, variable = value("sequence_length"), bool(value("sequence_length.variable"))
+    return RunSpec(
+        micro_batch=value("batch.micro"),
+        global_batch=value("batch.global"),
+        sequence_length=length,
+        variable_length=variable,
+        image_size=value("image_size"),
+        gradient_accumulation=value("gradient_accumulation") or 1,
+        precision=precision or "fp32",
+        optimizer=optimizer_key(value("optimizer.name")),
+        optimizer_momentum=value("optimizer.momentum"),
+        attention=cast(Any, _attention(reading, model)),
+        recompute="full" if _checkpoints(reading) else "none",
+        stack=cast(Any, _stack(reading)),
+        trainable_parameters=trainable if isinstance(trainable, int) else None,
+        clipping=bool(value("gradient_clipping")),
+        evaluation_micro_batch=_evaluation_batch(reading),
+        steps=value("steps"),
+        **_adapters(reading),
+    )
+
+
+# Names of TrainingArguments(optim=) and of timm that differ from the optimizer's own.
+_OPTIMIZERS = {
+    "adamw_torch": "adamw", "adamw_torch_fused": "adamw", "adamw_hf": "adamw", "adamw_bnb_8bit": "adamw8bit", "adamw_8bit": "adamw8bit",
+    "paged_adamw_8bit": "pagedadamw8bit", "paged_adamw_32bit": "pagedadamw", "paged_adamw": "pagedadamw", "momentum": "sgd", "nesterov": "sgd",
+    "fusedadam": "adam", "cpuadam": "adam", "deepspeedcpuadam": "adam", "bertadam": "adamw", "fusedlamb": "lamb", "fusedsgd": "sgd",
+    "apexfusedadam": "adam", "zeroredundancyoptimizer": "adam",
+}
+
+
+def optimizer_key(name: object) -> str | None:
+    """The key of the memory formulas for an optimizer's name."""
+    if not isinstance(name, str):
+        return None
+    key = name.lower()
+    if key in _OPTIMIZERS:
+        return _OPTIMIZERS[key]
+    return key.replace("_", "").replace("-", "")
+
+
+def _attention(reading: Reading, model: ModelSpec | None) -> str:
+    """Fused unless the script writes the soft-max out or asks a library for the eager one."""
+    for made in reading.models[:1]:
+        asked = plain(made.kwargs.get("attn_implementation"))
+        if asked == "eager":
+            return "eager"
+        if made.cls is not None and explicit_attention(reading) is not None:
+            fused = reading.trace.calls("torch.nn.functional.scaled_dot_product_attention", "flash_attn.flash_attn_func")
+            return "flash" if any(not e.context.shadow for e in fused) else "eager"
+    return "flash"
+
+
+def _checkpoints(reading: Reading) -> bool:
+    if plain(trainer_setting(reading, "gradient_checkpointing")) is True:
+        return True
+    return any(not e.context.shadow for e in reading.trace.calls(*_CHECKPOINTING))
+
+
+def _stack(reading: Reading) -> str:
+    for event in reading.trace.calls("torch.compile", ".compile"):
+        if not event.context.shadow and event.name == "torch.compile":
+            return "compile"
+    if plain(trainer_setting(reading, "torch_compile")) is True:
+        return "compile"
+    for made in reading.models[:1]:
+        if made.name.startswith(("transformers.", "peft.")) or (made.cls is None and spec_of(reading, made) is not None and "transformers" in made.name):
+            return "transformers"
+    return "eager"
+
+
+def _evaluation_batch(reading: Reading) -> int | None:
+    """The batch of the loader that an evaluation loop goes over: the largest of those that do not train."""
+    from preflight.source.facts.data import training_loader
+
+    given = plain(trainer_setting(reading, "per_device_eval_batch_size"))
+    if isinstance(given, int) and any(t.argument(3, "eval_dataset") is not None for t in reading.made("trainer")):
+        return given
+    train = training_loader(reading)
+    sizes = [plain(o.argument(1, "batch_size")) for o in reading.made("loader") if o is not train and not (o.context is not None and o.context.shadow)]
+    return max((s for s in sizes if isinstance(s, int) and not isinstance(s, bool)), default=None)
+
+
+def _adapters(reading: Reading) -> dict[str, Any]:
+    """LoRA adapters, and 4-bit weights under them."""
+    for event in reading.trace.calls("peft.get_peft_model"):
+        if event.context.shadow:
+            continue
+        config = settle(event.argument(1, "peft_config") or event.args[-1]) if event.args or event.kwargs else None
+        if not isinstance(config, Obj) or config.name != "peft.LoraConfig":
+            return {}
+        rank = plain(config.kwargs.get("r"), 8)
+        targets = plain(config.kwargs.get("target_modules"))
+        found: dict[str, Any] = {"finetune": "qlora" if _quantised(reading) else "lora", "lora_rank": rank if isinstance(rank, int) else None}
+        if isinstance(targets, (list, tuple)):
+            found["lora_targets"] = tuple(sorted({_target(str(t)) for t in targets}))
+        dropout = plain(config.kwargs.get("lora_dropout"), 0.0)
+        return found | ({"lora_dropout": float(dropout)} if isinstance(dropout, (int, float)) else {})
+    return {}
+
+
+def _target(name: str) -> str:
+    table = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "query": "q", "key": "k", "value": "v", "lm_head": "head", "q": "q", "v": "v"}
+    return table.get(name.rpartition(".")[2], "mlp")
+
+
+def _quantised(reading: Reading) -> bool:
+    for event in reading.trace.calls("transformers.BitsAndBytesConfig"):
+        if plain(event.kwargs.get("load_in_4bit")) is True and not event.context.shadow:
+            return True
+    return any(plain(m.kwargs.get("load_in_4bit")) is True for m in reading.made("model"))
+
+
+def parallel_dims(reading: Reading, facts: dict[str, Fact]) -> ParallelDims:
+    """How the run is spread; one GPU where nothing says otherwise."""
+    strategy = facts["distributed.strategy"].value
+    world = facts["world_size"].value
+    if not isinstance(world, int) or world < 2:
+        return ParallelDims(framework=strategy if strategy in ("ddp", "fsdp1", "fsdp2", "deepspeed") else None)
+    if strategy in ("fsdp1", "fsdp2"):
+        stage = 2 if _keeps_parameters(reading) else 3
+        return ParallelDims(dp_shard=world, zero_stage=stage, framework=strategy)
+    if isinstance(strategy, str) and strategy.startswith("zero"):
+        return ParallelDims(dp_shard=world, zero_stage=int(strategy[4:]), framework="deepspeed")
+    return ParallelDims(dp_replicate=world, framework="ddp")
+
+
+def _keeps_parameters(reading: Reading) -> bool:
+    for event in reading.trace.calls("torch.distributed.fsdp.FullyShardedDataParallel"):
+        for option in options_of(event.kwargs.get("sharding_strategy")):
+            if getattr(option, "name", "").endswith("SHARD_GRAD_OP"):
+                return True
+    return False
+
+
+def longest(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) -> dict[str, Fact]:
+    """Where a tokenizer truncates to the model's own longest input, that is the longest sequence."""
+    if facts["sequence_length"].known or model is None or model.max_positions is None:
+        return {}
+    for event in reading.trace.calls("()", "?", ".__call__"):
+        if plain(event.kwargs.get("truncation")) is True and plain(event.kwargs.get("max_length")) is None:
+            place = event.script.location(event.node)
+            return {
+                "sequence_length": Fact(model.max_positions, place, f"truncation to the longest input of {model.name or 'the model'}"),
+                "sequence_length.variable": Fact(True, place, "no padding to a fixed length"),
+            }
+    return {}
+
+
+__all__ = ["argument_of", "deepspeed_config", "model_spec", "msgspec", "parallel_dims", "run_spec"]

@@ -1,0 +1,129 @@
+"""The architecture of a model in numbers: from the catalog, a configuration, or the layers of the script."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from preflight.source.known_models import spec_of
+from preflight.source.layers import Leaf, Network
+from preflight.source.trace import comes_from_any
+from preflight.source.values import Class, Obj, plain
+from preflight.vocabulary.model import ModelSpec
+
+if TYPE_CHECKING:
+    from preflight.source.reading import Reading
+
+
+def architecture_of(reading: Reading, model: Obj) -> tuple[ModelSpec | None, Network | None]:
+    """The architecture of a model, and the layers it was read from when it is built in the script."""
+    cache = reading.__dict__.setdefault("_architectures", {})
+    if id(model) not in cache:
+        spec = spec_of(reading, model)
+        network = None
+        if spec is None:
+            network = Network(reading, model)
+            spec = _from_layers(reading, model, network)
+        cache[id(model)] = (spec, network)
+    found: tuple[ModelSpec | None, Network | None] = cache[id(model)]
+    return found
+
+
+def _width(leaf: Leaf, position: int, name: str) -> int | None:
+    found = plain(leaf.obj.argument(position, name))
+    return found if isinstance(found, int) else None
+
+
+def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | None:
+    """A transformer, or nothing: other networks need their shapes, which a dry run gives."""
+    linears = [leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Linear"]
+    blocks = _blocks(network, linears)
+    if network.total is None or blocks is None or not _attends(reading, network):
+        return _other(network)
+    layers, hidden, ffn, gated = blocks
+    embeddings = [leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Embedding"]
+    tables = [(n, d) for n, d in ((_width(e, 0, "num_embeddings"), _width(e, 1, "embedding_dim")) for e in embeddings) if n and d == hidden]
+    vocab = max((n for n, _ in tables), default=None)
+    outputs = [w for w in ((_width(leaf, 1, "out_features")) for leaf in linears[-3:]) if w]
+    head = vocab is not None and bool(outputs) and outputs[-1] == vocab
+    patch = next((leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Conv2d"), None)
+    if patch is not None and vocab is None:
+        return _other(network)
+    positions = min((n for n, _ in tables if n != vocab), default=None)
+    return ModelSpec(
+        family="transformer_decoder" if head else "transformer_encoder", parameters=network.total, layers=layers, hidden=hidden,
+        heads=_heads(network, hidden), ffn=ffn, gated=gated, vocab=vocab, max_positions=positions,
+        learned_positions=positions is not None, head="lm" if head else "none", norm="layernorm", bias=True,
+        tied_embeddings=None, dropout=_dropout(network),
+    )
+
+
+def _other(network: Network) -> ModelSpec | None:
+    if network.total is None:
+        return None
+    names = {leaf.obj.name.rpartition(".")[2] for leaf in network.leaves}
+    family = "cnn" if any(n.startswith("Conv") for n in names) else "rnn" if names & {"LSTM", "GRU", "RNN"} else "mlp" if "Linear" in names else "other"
+    return ModelSpec(family=family, parameters=network.total)  # type: ignore[arg-type]
+
+
+def _blocks(network: Network, linears: list[Leaf]) -> tuple[int, int, int, bool] | None:
+    """Number of blocks, width, inner width, gate: from pairs of layers h -> f and f -> h that repeat."""
+    pairs = [(_width(leaf, 0, "in_features"), _width(leaf, 1, "out_features")) for leaf in linears]
+    back: dict[tuple[int, int], int] = {}
+    for into, out in pairs:
+        if into and out and into > out and (out, into) in pairs:
+            back[(out, into)] = back.get((out, into), 0) + 1
+    encoder = [leaf for leaf in network.leaves if leaf.obj.name in ("torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer")]
+    if encoder:
+        width, inner = _width(encoder[0], 0, "d_model"), _width(encoder[0], 2, "dim_feedforward") or 2048
+        count = sum(leaf.repeat for leaf in encoder)
+        return (count, width, inner, False) if width else None
+    if not back:
+        return None
+    (hidden, ffn), layers = max(back.items(), key=lambda item: (item[1], item[0]))
+    forward = sum(1 for pair in pairs if pair == (hidden, ffn))
+    wide = sum(1 for pair in pairs if pair == (hidden, 2 * ffn))
+    return layers, hidden, ffn, forward >= 2 * layers or wide >= layers
+
+
+def _heads(network: Network, hidden: int) -> int | None:
+    for leaf in network.leaves:
+        if leaf.obj.name == "torch.nn.MultiheadAttention":
+            return _width(leaf, 1, "num_heads")
+        if leaf.obj.name in ("torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer"):
+            return _width(leaf, 1, "nhead")
+    return None
+
+
+def _dropout(network: Network) -> float | None:
+    for leaf in network.leaves:
+        if leaf.obj.name == "torch.nn.Dropout":
+            found = plain(leaf.obj.argument(0, "p"), 0.5)
+            return float(found) if isinstance(found, (int, float)) else None
+    return 0.0
+
+
+_ATTENTION = ("torch.nn.functional.scaled_dot_product_attention", "flash_attn.flash_attn_func", "xformers.ops.memory_efficient_attention")
+
+
+def _attends(reading: Reading, network: Network) -> bool:
+    """Whether the network attends: a layer that does, a fused kernel, or a soft-max that is multiplied with values."""
+    if any("Attention" in leaf.obj.name or "Transformer" in leaf.obj.name for leaf in network.leaves):
+        return True
+    if reading.trace.calls(*_ATTENTION):
+        return True
+    return explicit_attention(reading) is not None
+
+
+def explicit_attention(reading: Reading) -> Obj | None:
+    """A soft-max of a product of matrices, written out: it keeps the whole matrix of scores."""
+    for event in reading.trace.calls("torch.nn.functional.softmax", "torch.softmax", ".softmax"):
+        source = event.receiver if event.name.startswith(".") else (event.args[0] if event.args else None)
+        found = comes_from_any(source, 40, ("@", "torch.matmul", "torch.bmm", "torch.einsum", ".matmul", ".bmm", "torch.baddbmm"))
+        if found is not None:
+            return found
+    return None
+
+
+__all__ = ["Class", "architecture_of", "msgspec"]

@@ -1,0 +1,203 @@
+"""Loaders, workers, sequence length, image size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from preflight.source.facts.settings import trainer_setting, training_arguments
+from preflight.source.facts.telling import fact_of, place_of, unknown
+from preflight.source.launcher import Launch
+from preflight.source.trace import provenance
+from preflight.source.values import Known, Obj, Seq, Value, options_of, plain, settle
+from preflight.vocabulary.fact import Fact
+
+if TYPE_CHECKING:
+    from preflight.source.reading import Reading
+
+
+def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, Fact]) -> dict[str, Fact]:
+    """Facts of the data."""
+    return {"dataloader.num_workers": _workers(reading), **_sequence(reading), "image_size": _image(reading)}
+
+
+def training_loader(reading: Reading) -> Obj | None:
+    """The loader that the first training loop iterates over; else the first that shuffles or that is made."""
+    for loop in reading.loops:
+        for frame in [loop.frame, *loop.outer, *([loop.micro] if loop.micro else [])]:
+            found = _loader_in(reading, frame.value)
+            if found is not None:
+                return found
+        for event in loop.events:
+            if event.name == "builtins.next" and event.args:
+                found = _loader_in(reading, event.args[0])
+                if found is not None:
+                    return found
+    for event in reading.trace.calls(".fit"):
+        for value in (*event.args, *event.kwargs.values()):
+            found = _loader_in(reading, value)
+            if found is not None:
+                return found
+    for event in reading.trace.events:
+        if event.inlined and event.name.endswith(".train_dataloader"):
+            found = _loader_in(reading, event.result)
+            if found is not None:
+                return found
+    loaders = [o for o in reading.made("loader") if not (o.context is not None and o.context.shadow)]
+    shuffled = [o for o in loaders if plain(o.argument(2, "shuffle")) is True]
+    return (shuffled or loaders or [None])[0]
+
+
+def _loader_in(reading: Reading, value: Value | None) -> Obj | None:
+    for option in options_of(value, limit=4):
+        for part in provenance(option, 40):
+            if isinstance(part, Obj) and part.kind in ("call", "instance") and reading.roles.of(part) == "loader":
+                return part
+    return None
+
+
+def _workers(reading: Reading) -> Fact:
+    if training_arguments(reading) is not None:
+        return fact_of(trainer_setting(reading, "dataloader_num_workers"), None, int)
+    loader = training_loader(reading)
+    if loader is None:
+        return unknown("no data loader was recognised")
+    given = loader.argument(5, "num_workers")
+    if given is None:
+        if loader.open_args:
+            return unknown("the loader's arguments are not all known")
+        if not loader.name.endswith("DataLoader"):
+            return unknown(f"the default of {loader.name} is not known")
+        return Fact(0, place_of(loader), "default of DataLoader")
+    return fact_of(given, None, int)
+
+
+_LENGTHS = ("max_length", "max_seq_length", "max_seq_len", "block_size", "seq_len", "seq_length", "model_max_length")
+
+
+def _sequence(reading: Reading) -> dict[str, Fact]:
+    found = _from_windows(reading) or _from_tokenizer(reading) or _from_trainer(reading)
+    if found is None:
+        return {"sequence_length": unknown("no length of a sequence was recognised")}
+    return found
+
+
+def _from_windows(reading: Reading) -> dict[str, Fact] | None:
+    """Windows of a fixed length cut from a long text: ``data[i : i + length]``."""
+    for loop in reading.loops[:1]:
+        for event in loop.events:
+            if event.name != "()" or reading.roles.of(event.receiver) not in ("model", "lightning_module"):
+                continue
+            for value in (*event.args, *event.kwargs.values()):
+                length = _window(value)
+                if length is not None:
+                    return {"sequence_length": fact_of(length, None, int)}
+    for made in reading.made("dataset"):
+        if made.cls is not None:
+            for event in reading.trace.calls(made.cls.qualname + ".__getitem__"):
+                length = _window(event.result)
+                if length is not None:
+                    return {"sequence_length": fact_of(length, None, int)}
+    return None
+
+
+def _window(value: Value | None) -> Value | None:
+    for part in provenance(value, 400):
+        if isinstance(part, Obj) and part.kind == "op" and part.name == "slice" and len(part.args) == 3:
+            low, high = settle(part.args[0]), settle(part.args[1])
+            # high = low + length: the known operand of the addition is the length
+            for sum_ in (high,):
+                operands = _operands(sum_)
+                if operands and any(o is low or _same_name(o, low) for o in operands):
+                    for operand in operands:
+                        worth = plain(operand)
+                        if isinstance(worth, int) and not isinstance(worth, bool) and worth > 1:
+                            return operand
+        if isinstance(part, Obj) and part.name in (".view", ".reshape") and len(part.args) == 2:
+            batch, length = plain(part.args[0]), plain(part.args[1])
+            if isinstance(batch, int) and isinstance(length, int) and batch > 0 and length > 1:
+                return part.args[1]
+        if isinstance(part, Obj) and part.name == "torch.randint" and len(part.args) >= 2:
+            shape = settle(part.argument(2, "size") or part.args[-1])
+            if isinstance(shape, Seq) and len(shape.items) == 2 and isinstance(plain(shape.items[1]), int):
+                return shape.items[1]
+    return None
+
+
+def _operands(value: Value) -> list[Value]:
+    if isinstance(value, Obj) and value.kind == "op" and value.name == "+":
+        result: list[Value] = []
+        for arg in value.args:
+            inner = settle(arg)
+            result += _operands(inner) or [arg]
+        return result
+    parents = getattr(value, "parents", ())
+    node = value.site.node if value.site is not None else None
+    if len(parents) == 2 and type(getattr(node, "op", None)).__name__ == "Add":
+        result = []
+        for parent in parents:
+            result += _operands(settle(parent)) or [parent]
+        return result
+    return []
+
+
+def _same_name(first: Value, second: Value) -> bool:
+    return settle(first) is settle(second)
+
+
+def _from_tokenizer(reading: Reading) -> dict[str, Fact] | None:
+    for event in reading.trace.calls("()", ".__call__", ".encode_plus", ".batch_encode_plus", ".pad", "?"):
+        given = event.kwargs.get("max_length")
+        if given is None or ("truncation" not in event.kwargs and "padding" not in event.kwargs):
+            continue
+        fact = fact_of(given, None, int)
+        if fact.known:
+            padding = plain(event.kwargs.get("padding"))
+            fixed = padding == "max_length"
+            return {"sequence_length": fact, "sequence_length.variable": Fact(not fixed, fact.location, "padding of the tokenizer")}
+    return None
+
+
+def _from_trainer(reading: Reading) -> dict[str, Fact] | None:
+    arguments = training_arguments(reading)
+    if arguments is not None:
+        for name in _LENGTHS:
+            given = arguments.kwargs.get(name) or arguments.attrs.get(name)
+            if given is not None and isinstance(plain(given), int):
+                return {"sequence_length": fact_of(given, None, int)}
+    return None
+
+
+# Sides of the images of data sets whose images all have one size, in pixels.
+_DATASETS = {"CIFAR10": 32, "CIFAR100": 32, "MNIST": 28, "FashionMNIST": 28, "KMNIST": 28, "QMNIST": 28, "EMNIST": 28, "SVHN": 32, "STL10": 96, "USPS": 16}
+_RESIZES = ("RandomResizedCrop", "RandomCrop", "CenterCrop", "Resize", "RandomSizedCrop", "Scale", "RandomResizedCropAndInterpolation")
+
+
+def _image(reading: Reading) -> Fact:
+    loader = training_loader(reading)
+    parts = list(provenance(loader, 600)) if loader is not None else []
+    for part in parts:
+        if isinstance(part, Obj) and part.name.startswith(("torchvision.transforms.", "albumentations.")):
+            if part.name.rpartition(".")[2] in _RESIZES:
+                size = part.argument(0, "size") or part.kwargs.get("height")
+                worth = plain(size)
+                if isinstance(worth, (list, tuple)) and worth and all(isinstance(w, int) for w in worth):
+                    return Fact(max(worth), place_of(size), "transform of the data")
+                if isinstance(worth, int):
+                    return fact_of(size, None, int)
+    if loader is not None and loader.name == "timm.data.create_loader":
+        size = plain(loader.argument(1, "input_size"))
+        if isinstance(size, (list, tuple)) and size and isinstance(size[-1], int):
+            return Fact(size[-1], place_of(loader), "input_size of the loader")
+    for part in parts:
+        if isinstance(part, Obj) and part.name.startswith("torchvision.datasets."):
+            kind = part.name.rpartition(".")[2]
+            if kind in _DATASETS:
+                return Fact(_DATASETS[kind], place_of(part), f"images of {kind}")
+            if kind == "FakeData":
+                size = plain(part.argument(1, "image_size"), (3, 224, 224))
+                if isinstance(size, (list, tuple)) and isinstance(size[-1], int):
+                    return Fact(size[-1], place_of(part), "FakeData")
+    return unknown("no size of an image was recognised")
+
+
+__all__ = ["Known", "facts", "training_loader"]

@@ -1,0 +1,69 @@
+"""The model: framework, family, parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from preflight.source.architecture import architecture_of
+from preflight.source.facts.telling import place_of, unknown
+from preflight.source.launcher import Launch
+from preflight.vocabulary.fact import Fact
+
+if TYPE_CHECKING:
+    from preflight.source.reading import Reading
+
+_FRAMEWORKS = (
+    ("trainer", "transformers"), ("engine", "deepspeed"), ("lightning_trainer", "lightning"), ("lightning_module", "lightning"),
+    ("fabric", "fabric"), ("accelerator", "accelerate"),
+)
+
+
+def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, Fact]) -> dict[str, Fact]:
+    """Facts of the network."""
+    found = {"framework": framework_of(reading)}
+    if not reading.models:
+        reason = "no model was recognised"
+        return found | {k: unknown(reason) for k in ("model.family", "model.parameters", "model.trainable_parameters")}
+    model = reading.models[0]
+    place = place_of(model)
+    spec, network = architecture_of(reading, model)
+    how = f"catalog {spec.name}" if spec is not None and spec.name else "layers of the script" if network is not None else "configuration"
+    if spec is not None:
+        found["model.family"] = Fact(spec.family, place, how)
+        if spec.name:
+            found["model.name"] = Fact(spec.name, place, "catalog")
+    else:
+        found["model.family"] = unknown("the architecture was not recognised")
+    total = spec.parameters if spec is not None else None
+    if total is None and network is not None:
+        total = network.total
+    reason = (spec.parameters_reason if spec is not None else None) or (network.reason if network is not None else None)
+    if total is None:
+        reason = reason or f"{model.name} is not in the catalog"
+        found["model.parameters"] = unknown(f"{reason}; a dry run would tell")
+        found["model.trainable_parameters"] = unknown(f"{reason}; a dry run would tell")
+        return found
+    found["model.parameters"] = Fact(total, place, how)
+    found["model.trainable_parameters"] = _trainable(reading, total, place, how)
+    return found
+
+
+def _trainable(reading: Reading, total: int, place: object, how: str) -> Fact:
+    if any(store.name == "requires_grad" for store in reading.trace.stores) or reading.trace.calls(".requires_grad_", "peft.get_peft_model", ".freeze"):
+        return unknown("some parameters are frozen or adapters are added; a dry run would tell how many")
+    return Fact(total, place, how)  # type: ignore[arg-type]
+
+
+def framework_of(reading: Reading) -> Fact:
+    """Who runs the training loop."""
+    for role, name in _FRAMEWORKS:
+        made = reading.made(role)
+        if made:
+            return Fact(name, place_of(made[0]), "constructor")
+    if reading.loops:
+        return Fact("pytorch", reading.script.location(reading.loops[0].node) if reading.loops[0].node is not None else None, "training loop")
+    other = {"tensorflow": "tensorflow", "keras": "tensorflow", "jax": "jax", "flax": "jax", "haiku": "jax", "mxnet": "mxnet", "paddle": "paddle"}
+    for first, name in other.items():
+        if first in reading.imports and "torch" not in reading.imports:
+            return Fact(name, None, "imports")
+    return unknown("no training was recognised")

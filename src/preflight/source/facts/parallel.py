@@ -1,0 +1,75 @@
+"""World size and how the model is spread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from preflight.source.facts.settings import argument_of, deepspeed_config, trainer_setting, training_arguments
+from preflight.source.facts.telling import at, fact_of, unknown
+from preflight.source.launcher import Launch
+from preflight.source.values import plain
+from preflight.vocabulary.fact import Fact
+
+if TYPE_CHECKING:
+    from preflight.source.reading import Reading
+
+_WRAPPERS = (
+    ("torch.distributed.fsdp.fully_shard", "fsdp2"),
+    ("torch.distributed.fsdp.FullyShardedDataParallel", "fsdp1"),
+    ("fairscale.nn.FullyShardedDataParallel", "fsdp1"),
+    ("torch.nn.parallel.DistributedDataParallel", "ddp"),
+    ("apex.parallel.DistributedDataParallel", "ddp"),
+    ("torch.nn.parallel.DataParallel", "dp"),
+)
+
+
+def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, Fact]) -> dict[str, Fact]:
+    """Facts of the distribution."""
+    strategy = _strategy(reading)
+    return {"distributed.strategy": strategy, "world_size": _world_size(reading, launch, gpus, strategy)}
+
+
+def _strategy(reading: Reading) -> Fact:
+    config = deepspeed_config(reading)
+    if config is not None or reading.made("engine"):
+        section = (config or {}).get("zero_optimization")
+        stage = section.get("stage", 0) if isinstance(section, dict) else 0
+        if config is None:
+            return unknown("the DeepSpeed configuration is not in the repository")
+        return Fact(f"zero{stage}" if stage else "ddp", None, "DeepSpeed configuration")
+    for name, strategy in _WRAPPERS:
+        events = [e for e in reading.trace.calls(name) if not e.context.shadow]
+        if events:
+            return at(events[0], strategy, "wrapper of the model")
+    fsdp = trainer_setting(reading, "fsdp")
+    if fsdp is not None and plain(fsdp):
+        return Fact("fsdp1", None, "TrainingArguments(fsdp=)")
+    given = argument_of(reading, "lightning_trainer", "strategy") or argument_of(reading, "fabric", "strategy")
+    if given is not None and isinstance(plain(given), str):
+        text = str(plain(given))
+        table = {"ddp": "ddp", "fsdp": "fsdp1", "deepspeed": "zero2", "deepspeed_stage_1": "zero1", "deepspeed_stage_2": "zero2",
+                 "deepspeed_stage_3": "zero3", "auto": None, "dp": "dp"}
+        kind = table.get(text, "ddp" if text.startswith("ddp") else None)
+        return Fact(kind, None, "Trainer(strategy=)") if kind else unknown(f"the strategy {text} decides at run time")
+    shadow = [s for n, s in _WRAPPERS if reading.trace.calls(n)]
+    if shadow:
+        return unknown(f"{shadow[0]} is used when the script is launched for several ranks")
+    if training_arguments(reading) is not None or reading.made("accelerator"):
+        return unknown("the launcher decides")
+    return unknown("the model is not wrapped for several ranks")
+
+
+def _world_size(reading: Reading, launch: Launch, gpus: int | None, strategy: Fact) -> Fact:
+    if launch.world_size is not None:
+        return Fact(launch.world_size, None, "launch line")
+    if gpus is not None:
+        return Fact(gpus, None, "--gpus")
+    devices = plain(argument_of(reading, "lightning_trainer", "devices"))
+    if isinstance(devices, int) and devices > 0:
+        nodes = plain(argument_of(reading, "lightning_trainer", "num_nodes"), 1)
+        return Fact(devices * (nodes if isinstance(nodes, int) else 1), None, "Trainer(devices=)")
+    for event in reading.trace.calls("torch.distributed.init_process_group"):
+        given = event.kwargs.get("world_size")
+        if given is not None and not event.context.shadow and isinstance(plain(given), int) and plain(given) > 0:
+            return fact_of(given, "init_process_group", int)
+    return unknown("neither a launch line nor --gpus was given")

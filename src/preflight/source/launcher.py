@@ -1,0 +1,189 @@
+"""Launch lines: torchrun, accelerate, deepspeed, srun, mpirun, plain python; what they say about world size."""
+
+from __future__ import annotations
+
+import shlex
+
+import msgspec
+
+from preflight.errors import UsageError
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """How a script is started.
+
+    Attributes:
+        framework: ``torchrun``, ``accelerate``, ``deepspeed``, ``slurm``, ``mpi``, ``python``; None without a launch line.
+        nodes: Number of machines.
+        gpus_per_node: Processes on each.
+        script: The script that the line names, or None.
+        arguments: The script's own arguments, or None where the line names no script.
+        config: A configuration file of the launcher.
+        options: The launcher's other options.
+        environment: Assignments in front of the command.
+    """
+
+    framework: str | None = None
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    script: str | None = None
+    arguments: tuple[str, ...] | None = None
+    config: str | None = None
+    options: dict[str, str] = {}
+    environment: dict[str, str] = {}
+
+    @property
+    def world_size(self) -> int | None:
+        """Number of ranks, or None where the line does not say."""
+        if self.framework is None or self.gpus_per_node is None:
+            return None
+        return (self.nodes or 1) * self.gpus_per_node
+
+    def variables(self) -> dict[str, str | None]:
+        """The environment that the launcher sets; None stands for a value that differs between ranks."""
+        given: dict[str, str | None] = dict(self.environment)
+        size = self.world_size
+        if size is None or self.framework == "python":
+            return given
+        given.update(
+            WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(self.gpus_per_node), RANK=None, LOCAL_RANK=None, NODE_RANK=None,
+            GROUP_RANK=None, MASTER_ADDR="localhost", MASTER_PORT="29500", PREFLIGHT_GPUS_PER_NODE=str(self.gpus_per_node),
+        )
+        if self.framework == "slurm":
+            given.update(SLURM_NTASKS=str(size), SLURM_PROCID=None, SLURM_LOCALID=None, SLURM_JOB_NUM_NODES=str(self.nodes or 1))
+        return given
+
+
+_FLAGS = frozenset(
+    "--standalone --no-python --no_python --module -m --run-path --run_path --use_env --use-env --multi_gpu --multi-gpu --cpu "
+    "--use_deepspeed --use_fsdp --mixed_precision_off --no_local_rank --force_multi --debug --quiet -q -u".split()
+)
+_PER_NODE = ("nproc-per-node", "num-gpus", "ntasks-per-node", "gpus-per-node", "gpus")
+_NODES = ("nnodes", "num-nodes", "num-machines", "nodes")
+_TOTAL = ("num-processes", "ntasks", "np")
+
+
+def parse_launch(line: str) -> Launch:
+    """Read a launch line.
+
+    Raises:
+        UsageError: The line cannot be split into words, or a count in it is not a number.
+    """
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(f"the launch line cannot be read: {error}", f"given: {line}") from None
+    environment: dict[str, str] = {}
+    while words and "=" in words[0] and words[0].partition("=")[0].isidentifier():
+        name, _, value = words.pop(0).partition("=")
+        environment[name] = value
+    if not words:
+        raise UsageError("the launch line names no command", 'for example --launch "torchrun --nproc_per_node 8 train.py"')
+    framework, rest = _command(words)
+    options, script, arguments, module = _split(rest)
+    if script is not None and framework in ("slurm", "mpi") and _base(script) in _PROGRAMS:
+        inner = parse_launch(shlex.join([script, *(arguments or ())]))
+        nodes, per_node = _counts(options, framework)
+        return msgspec.structs.replace(
+            inner, framework="slurm" if inner.framework == "python" and framework == "slurm" else inner.framework or framework,
+            nodes=inner.nodes if inner.framework == "torchrun" and inner.nodes and inner.nodes > 1 else nodes or inner.nodes,
+            gpus_per_node=inner.gpus_per_node if inner.framework in ("torchrun", "accelerate", "deepspeed") else per_node or inner.gpus_per_node,
+            environment=environment,
+        )
+    nodes, per_node = _counts(options, framework)
+    return Launch(
+        framework=framework, nodes=nodes, gpus_per_node=per_node if framework != "python" else 1,
+        script=script.replace(".", "/") + ".py" if module and script else script, arguments=arguments,
+        config=options.get("config-file"), options=options, environment=environment,
+    )
+
+
+_PROGRAMS = {
+    "torchrun": "torchrun", "accelerate": "accelerate", "deepspeed": "deepspeed", "srun": "slurm", "sbatch": "slurm", "mpirun": "mpi",
+    "mpiexec": "mpi", "horovodrun": "mpi", "python": "python", "python3": "python", "uv": "python", "composer": "torchrun",
+    "torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun", "accelerate.commands.launch": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
+}
+
+
+def _base(word: str) -> str:
+    return word.replace("\\", "/").rpartition("/")[2]
+
+
+def _command(words: list[str]) -> tuple[str, list[str]]:
+    program = _base(words[0])
+    kind = _PROGRAMS.get(program) or ("python" if program.startswith("python") else None)
+    rest = words[1:]
+    if kind == "python":
+        if program == "uv" and rest[:1] == ["run"]:
+            rest = rest[1:]
+            if rest and _base(rest[0]) in _PROGRAMS:
+                return _command(rest)
+        for i, word in enumerate(rest):
+            if word == "-m" and i + 1 < len(rest) and rest[i + 1] in _PROGRAMS:
+                return _command([rest[i + 1], *rest[i + 2 :]])
+            if not word.startswith("-"):
+                break
+        return "python", rest
+    if kind is None:
+        if words[0].endswith(".py"):
+            return "python", words
+        from preflight.errors import nearest
+
+        near = nearest(program, _PROGRAMS)
+        raise UsageError(f"the launch line starts with {program!r}, which is not a launcher that is known", f"did you mean {near}?" if near else None)
+    return kind, rest[1:] if kind == "accelerate" and rest[:1] == ["launch"] else rest
+
+
+def _split(words: list[str]) -> tuple[dict[str, str], str | None, tuple[str, ...] | None, bool]:
+    options: dict[str, str] = {}
+    module = False
+    i = 0
+    while i < len(words):
+        word = words[i]
+        if word == "--":
+            i += 1
+            break
+        if not word.startswith("-"):
+            break
+        name, equals, value = word.lstrip("-").partition("=")
+        key = name.replace("_", "-")
+        if word in ("-m", "--module"):
+            module = True
+            i += 1
+            continue
+        if equals:
+            options[key] = value
+        elif word in _FLAGS or i + 1 >= len(words) or words[i + 1].startswith("-"):
+            options[key] = "true"
+        else:
+            options[{"n": "ntasks", "N": "nodes", "g": "gpus"}.get(key, key)] = words[i + 1]
+            i += 1
+        i += 1
+    if i >= len(words):
+        return options, None, None, module
+    return options, words[i], tuple(words[i + 1 :]), module
+
+
+def _number(options: dict[str, str], names: tuple[str, ...]) -> int | None:
+    for name in names:
+        text = options.get(name)
+        if text is None or text in ("auto", "gpu", "cpu", "true"):
+            continue
+        text = text.rpartition(":")[2]  # torchrun --nnodes 1:4 is elastic: the largest
+        if not text.isdigit() or int(text) < 1:
+            raise UsageError(f"the launch line says --{name} {options[name]}, which is not a number of at least 1")
+        return int(text)
+    return None
+
+
+def _counts(options: dict[str, str], framework: str) -> tuple[int | None, int | None]:
+    nodes, per_node, total = _number(options, _NODES), _number(options, _PER_NODE), _number(options, _TOTAL)
+    if per_node is None and total is not None:
+        per_node = max(total // (nodes or 1), 1)
+    if per_node is None and framework == "torchrun" and "nproc-per-node" not in options:
+        per_node = 1  # torchrun's own default
+    include = options.get("include")
+    if per_node is None and include and "localhost:" in include:
+        per_node = len(include.partition("localhost:")[2].split(","))
+    return nodes, per_node

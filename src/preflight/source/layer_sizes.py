@@ -1,0 +1,281 @@
+"""The exact number of parameters of each layer of ``torch.nn``, from its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from preflight.source.values import Known, Obj, Seq, Value, plain, settle
+
+_MISSING: Any = object()
+
+
+class _Unclear(Exception):
+    """An argument that is not known."""
+
+
+def _int(obj: Obj, position: int, name: str, default: Any = _MISSING) -> int:
+    given = obj.argument(position, name)
+    if given is None:
+        if default is _MISSING or obj.open_args:
+            raise _Unclear
+        return int(default)
+    value = plain(given, _MISSING)
+    if value is None and default is not _MISSING:
+        return int(default)
+    if not isinstance(value, (int, float)) or value != int(value):
+        raise _Unclear
+    return int(value)
+
+
+def _flag(obj: Obj, position: int, name: str, default: bool) -> bool:
+    given = obj.argument(position, name)
+    if given is None:
+        if obj.open_args:
+            raise _Unclear
+        return default
+    value = plain(given, _MISSING)
+    if value is _MISSING:
+        raise _Unclear
+    return bool(value)
+
+
+def _product(value: Value | None, count: int, default: Any = _MISSING) -> int:
+    """The product of a size given as one number for all dimensions or as one for each."""
+    if value is None:
+        if default is _MISSING:
+            raise _Unclear
+        return int(default) ** count
+    size = plain(value, _MISSING)
+    if isinstance(size, int):
+        return size**count
+    if isinstance(size, (list, tuple)) and all(isinstance(s, int) for s in size):
+        total = 1
+        for s in size:
+            total *= s
+        return total if len(size) == count or len(size) != 1 else size[0] ** count
+    raise _Unclear
+
+
+def _linear(o: Obj) -> int:
+    into, out = _int(o, 0, "in_features"), _int(o, 1, "out_features")
+    return into * out + (out if _flag(o, 2, "bias", True) else 0)
+
+
+def _conv(dimensions: int, transposed: bool) -> Callable[[Obj], int]:
+    def size(o: Obj) -> int:
+        into, out = _int(o, 0, "in_channels"), _int(o, 1, "out_channels")
+        kernel = _product(o.argument(2, "kernel_size"), dimensions)
+        # Conv: stride 3, padding 4, dilation 5, groups 6, bias 7. Transposed: output_padding 5, groups 6, bias 7.
+        groups = _int(o, 6, "groups", 1)
+        bias = out if _flag(o, 7, "bias", True) else 0
+        return out * into // groups * kernel + bias
+
+    return size
+
+
+def _embedding(o: Obj) -> int:
+    return _int(o, 0, "num_embeddings") * _int(o, 1, "embedding_dim")
+
+
+def _layer_norm(o: Obj) -> int:
+    if not _flag(o, 2, "elementwise_affine", True):
+        return 0
+    size = _product(o.argument(0, "normalized_shape"), 1)
+    return size * (2 if _flag(o, 3, "bias", True) else 1)
+
+
+def _rms_norm(o: Obj) -> int:
+    return _product(o.argument(0, "normalized_shape"), 1) if _flag(o, 2, "elementwise_affine", True) else 0
+
+
+def _batch_norm(affine: bool) -> Callable[[Obj], int]:
+    # num_features 0, eps 1, momentum 2, affine 3
+    return lambda o: 2 * _int(o, 0, "num_features") if _flag(o, 3, "affine", affine) else 0
+
+
+def _group_norm(o: Obj) -> int:
+    return 2 * _int(o, 1, "num_channels") if _flag(o, 3, "affine", True) else 0
+
+
+def _recurrent(gates: int) -> Callable[[Obj], int]:
+    def size(o: Obj) -> int:
+        into, hidden = _int(o, 0, "input_size"), _int(o, 1, "hidden_size")
+        layers = _int(o, 2, "num_layers", 1)
+        bias = _flag(o, 3 if gates != 1 else 3, "bias", True)
+        if gates == 1 and o.argument(3, "nonlinearity") is not None and "bias" not in o.kwargs:
+            bias = True  # RNN's fourth argument is the non-linearity
+        directions = 2 if _flag(o, 6, "bidirectional", False) else 1
+        projected = _int(o, 7, "proj_size", 0)
+        state = projected or hidden
+        total = 0
+        for layer in range(layers):
+            width = into if layer == 0 else state * directions
+            one = gates * hidden * (width + state) + (2 * gates * hidden if bias else 0)
+            total += directions * (one + (projected * hidden if projected else 0))
+        return total
+
+    return size
+
+
+def _cell(gates: int) -> Callable[[Obj], int]:
+    def size(o: Obj) -> int:
+        into, hidden = _int(o, 0, "input_size"), _int(o, 1, "hidden_size")
+        return gates * hidden * (into + hidden) + (2 * gates * hidden if _flag(o, 2, "bias", True) else 0)
+
+    return size
+
+
+def attention_size(width: int, bias: bool = True, key: int | None = None, value: int | None = None, bias_kv: bool = False) -> int:
+    """Parameters of ``MultiheadAttention``: three input projections and one output projection."""
+    projections = width * width + width * (key or width) + width * (value or width)
+    total = projections + width * width + (4 * width if bias else 0)
+    return total + (2 * width if bias_kv else 0)
+
+
+def _attention(o: Obj) -> int:
+    width = _int(o, 0, "embed_dim")
+    # num_heads 1, dropout 2, bias 3, add_bias_kv 4, add_zero_attn 5, kdim 6, vdim 7
+    return attention_size(
+        width, _flag(o, 3, "bias", True), _int(o, 6, "kdim", width), _int(o, 7, "vdim", width), _flag(o, 4, "add_bias_kv", False)
+    )
+
+
+def _block(width: int, inner: int, attentions: int, bias: bool) -> int:
+    feed = 2 * width * inner + ((inner + width) if bias else 0)
+    norms = (attentions + 1) * width * (2 if bias else 1)
+    return attentions * attention_size(width, bias) + feed + norms
+
+
+def _encoder_layer(attentions: int) -> Callable[[Obj], int]:
+    def size(o: Obj) -> int:
+        # d_model 0, nhead 1, dim_feedforward 2, ..., bias is keyword 8
+        return _block(_int(o, 0, "d_model"), _int(o, 2, "dim_feedforward", 2048), attentions, _flag(o, 8, "bias", True))
+
+    return size
+
+
+def _transformer(o: Obj) -> int:
+    width, inner = _int(o, 0, "d_model", 512), _int(o, 4, "dim_feedforward", 2048)
+    encoder, decoder = _int(o, 2, "num_encoder_layers", 6), _int(o, 3, "num_decoder_layers", 6)
+    if "custom_encoder" in o.kwargs or "custom_decoder" in o.kwargs:
+        raise _Unclear
+    bias = _flag(o, 13, "bias", True)
+    norms = 2 * width * (2 if bias else 1)
+    return encoder * _block(width, inner, 1, bias) + decoder * _block(width, inner, 2, bias) + norms
+
+
+def _bilinear(o: Obj) -> int:
+    out = _int(o, 2, "out_features")
+    return _int(o, 0, "in1_features") * _int(o, 1, "in2_features") * out + (out if _flag(o, 3, "bias", True) else 0)
+
+
+def _safe(size: Callable[[Obj], int]) -> Callable[[Obj], int | None]:
+    def guarded(o: Obj) -> int | None:
+        try:
+            return size(o)
+        except (_Unclear, ZeroDivisionError, OverflowError):
+            return None
+
+    return guarded
+
+
+SIZES: dict[str, Callable[[Obj], int | None]] = {
+    "torch.nn." + name: _safe(size)
+    for name, size in {
+        "Linear": _linear,
+        "Embedding": _embedding,
+        "EmbeddingBag": _embedding,
+        "LayerNorm": _layer_norm,
+        "RMSNorm": _rms_norm,
+        "GroupNorm": _group_norm,
+        "Bilinear": _bilinear,
+        "MultiheadAttention": _attention,
+        "TransformerEncoderLayer": _encoder_layer(1),
+        "TransformerDecoderLayer": _encoder_layer(2),
+        "Transformer": _transformer,
+        "LSTM": _recurrent(4),
+        "GRU": _recurrent(3),
+        "RNN": _recurrent(1),
+        "LSTMCell": _cell(4),
+        "GRUCell": _cell(3),
+        "RNNCell": _cell(1),
+        "PReLU": lambda o: _int(o, 0, "num_parameters", 1),
+        **{f"Conv{d}d": _conv(d, False) for d in (1, 2, 3)},
+        **{f"ConvTranspose{d}d": _conv(d, True) for d in (1, 2, 3)},
+        **{f"BatchNorm{d}d": _batch_norm(True) for d in (1, 2, 3)},
+        **{f"InstanceNorm{d}d": _batch_norm(False) for d in (1, 2, 3)},
+        "SyncBatchNorm": _batch_norm(True),
+    }.items()
+}
+
+WITHOUT_PARAMETERS = frozenset(
+    "torch.nn." + name
+    for name in (
+        "ReLU ReLU6 LeakyReLU ELU SELU CELU GELU SiLU Mish Sigmoid Tanh Softmax Softmax2d LogSoftmax Softplus Softsign Softmin "
+        "Hardtanh Hardswish Hardsigmoid Hardshrink Softshrink Tanhshrink Threshold GLU RReLU LogSigmoid Identity Flatten "
+        "Unflatten Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout Upsample UpsamplingBilinear2d "
+        "UpsamplingNearest2d PixelShuffle PixelUnshuffle Fold Unfold ZeroPad2d ConstantPad1d ConstantPad2d ReflectionPad1d "
+        "ReflectionPad2d ReplicationPad1d ReplicationPad2d CircularPad2d MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d "
+        "AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d LPPool2d "
+        "MaxUnpool2d FractionalMaxPool2d LocalResponseNorm ChannelShuffle CosineSimilarity PairwiseDistance"
+    ).split()
+)
+
+_FACTORIES = frozenset("torch.zeros torch.ones torch.empty torch.rand torch.randn torch.FloatTensor torch.Tensor".split())
+
+
+def shape_of(value: Value | None, depth: int = 0) -> tuple[int, ...] | None:
+    """The shape of a tensor that a factory makes, through methods that keep it."""
+    obj = settle(value) if value is not None else None
+    if not isinstance(obj, Obj) or depth > 8:
+        return None
+    if obj.name in _FACTORIES:
+        size = obj.kwargs.get("size")
+        args = list(obj.args) if size is None else [size]
+        if len(args) == 1 and isinstance(settle(args[0]), Seq):
+            args = settle(args[0]).items  # type: ignore[attr-defined]
+        return _ints(args)
+    if obj.name in ("torch.full", "torch.normal") and obj.args:
+        return _ints(getattr(settle(obj.argument(0, "size") or Known(None)), "items", [None]))
+    if obj.name in ("torch.eye",):
+        side = _ints(obj.args[:1])
+        return (side[0], side[0]) if side else None
+    if obj.name in ("torch.arange", "torch.linspace"):
+        return None
+    if obj.name == "torch.tensor" and obj.args:
+        return _literal_shape(plain(obj.args[0], _MISSING))
+    keep = (".normal_", ".uniform_", ".to", ".cuda", ".float", ".half", ".clone", ".zero_", ".fill_", ".requires_grad_", ".contiguous", ".detach", ".exponential_")
+    if obj.name in keep or (obj.kind == "op" and obj.name in ("*", "/", "+", "-")):
+        for source in (obj.receiver, *obj.args):
+            found = shape_of(source, depth + 1)
+            if found is not None:
+                return found
+    if obj.name.startswith("torch.nn.init.") and obj.args:
+        return shape_of(obj.args[0], depth + 1)
+    return None
+
+
+def _literal_shape(data: object) -> tuple[int, ...] | None:
+    if isinstance(data, (int, float)):
+        return ()
+    if isinstance(data, (list, tuple)) and data:
+        inner = _literal_shape(data[0])
+        return (len(data), *inner) if inner is not None else None
+    return None
+
+
+def _ints(values: list[Value]) -> tuple[int, ...] | None:
+    found = [plain(v) for v in values]
+    return tuple(found) if found and all(isinstance(v, int) for v in found) else None  # type: ignore[arg-type]
+
+
+def numel_of(value: Value | None) -> int | None:
+    """The number of elements of a tensor that a factory makes."""
+    shape = shape_of(value)
+    if shape is None:
+        return None
+    total = 1
+    for side in shape:
+        total *= side
+    return total

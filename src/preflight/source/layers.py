@@ -1,0 +1,285 @@
+"""Parameters of networks that are built plainly in a script: counted exactly, shared ones once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from preflight.source.evaluate.library.torch import module_items
+from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS, numel_of
+from preflight.source.values import Choice, Dict, Known, Obj, Phi, Seq, Unknown, Value, settle
+
+if TYPE_CHECKING:
+    from preflight.source.reading import Reading
+
+
+class Unsized(Exception):
+    """A part of a network whose size is not known, and why."""
+
+
+class Leaf:
+    """A layer of the library inside a network: its object, its exact parameters, how often it occurs."""
+
+    __slots__ = ("count", "obj", "path", "repeat")
+
+    def __init__(self, obj: Obj, count: int, path: str, repeat: int) -> None:
+        self.obj = obj
+        self.count = count
+        self.path = path
+        self.repeat = repeat
+
+
+class Network:
+    """The layers of a network, and its parameters.
+
+    Attributes:
+        leaves: Layers in order of registration; shared ones once.
+        total: Exact number of parameters, or None.
+        reason: Why the number is not known.
+    """
+
+    def __init__(self, reading: Reading, model: Obj) -> None:
+        """Count a network."""
+        self.reading = reading
+        self.leaves: list[Leaf] = []
+        self.total: int | None = None
+        self.reason: str | None = None
+        self._seen: set[tuple[int, str]] = set()
+        self._added = _added_modules(reading)
+        try:
+            self.total = self._module(model, "", 1, set())
+        except Unsized as error:
+            self.reason = str(error)
+        except RecursionError:
+            self.reason = "the network contains itself"
+
+    def _module(self, value: Value, path: str, repeat: int, inside: set[int]) -> int:
+        obj = settle(value)
+        if isinstance(obj, Known) and obj.value is None:
+            return 0
+        if not isinstance(obj, Obj):
+            raise Unsized(f"{path or 'the model'}: {_why(obj)}")
+        if obj.kind == "copy" and isinstance(obj.receiver, Obj):
+            # A copy has parameters of its own: it is counted apart from what was seen.
+            return self._apart(obj, obj.receiver, path, repeat, inside)
+        if id(obj) in inside:
+            return 0
+        if (id(obj), "") in self._seen:
+            return 0
+        self._seen.add((id(obj), ""))
+        if obj.cls is not None:
+            return self._instance(obj, path, repeat, inside | {id(obj)})
+        return self._library(obj, path, repeat, inside)
+
+    def _apart(self, copy: Obj, original: Obj, path: str, repeat: int, inside: set[int]) -> int:
+        if (id(copy), "") in self._seen:
+            return 0
+        seen, self._seen = self._seen, {(id(copy), "")}
+        try:
+            return self._module(original, path, repeat, inside)
+        finally:
+            self._seen = seen | {(id(copy), "")}
+
+    def _instance(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
+        total = 0
+        bases = obj.cls.external_bases() if obj.cls is not None else []
+        base = next((b for b in bases if b.startswith("torch.nn.") and b not in ("torch.nn.Module", "torch.nn.ModuleList")), None)
+        if base == "torch.nn.Sequential" or base in SIZES:
+            total += self._derived(obj, base, path, repeat, inside)
+        elif any(b.endswith("PreTrainedModel") or b.startswith(("transformers.", "timm.", "torchvision.models")) for b in bases):
+            if not any(isinstance(settle(v), Obj) and settle(v).name.startswith("torch.nn.") for v in obj.attrs.values()):  # type: ignore[attr-defined]
+                raise Unsized(f"{path or 'the model'} extends {bases[0]}, whose layers are not in the script")
+        for name, held in list(obj.attrs.items()) + self._added.get(id(obj), []):
+            total += self._held(name, held, f"{path}.{name}" if path else name, repeat, inside)
+        return total
+
+    def _derived(self, obj: Obj, base: str, path: str, repeat: int, inside: set[int]) -> int:
+        """A class that extends a layer: what it passes to ``super().__init__``."""
+        for event in self.reading.trace.on(obj, "super.__init__"):
+            if base == "torch.nn.Sequential":
+                return sum(self._module(a, f"{path}.{i}", repeat, inside) for i, a in enumerate(event.args))
+            made = Obj("call", base, obj.site, obj.context, event.args, event.kwargs)
+            return self._library(made, path, repeat, inside)
+        raise Unsized(f"{path or 'the model'} extends {base} with arguments that are not known")
+
+    def _held(self, name: str, held: Value, path: str, repeat: int, inside: set[int]) -> int:
+        value = settle(held)
+        if name.startswith("<") and name != "<items>":
+            return 0
+        if isinstance(value, Choice):
+            value = next((o for o in value.options if isinstance(o, Obj) and _is_module(self.reading, o)), value)
+            if isinstance(value, Obj) and isinstance(settle(held), Choice):
+                raise Unsized(f"{path} depends on a branch that cannot be decided without running the script")
+        if isinstance(value, Phi):
+            value = settle(value.initial)
+        if isinstance(value, Obj):
+            if value.name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
+                return self._parameter(value, path, repeat)
+            if value.kind == "attr" and value.name in ("weight", "bias"):
+                return 0  # a parameter of a layer under a second name
+            if _is_module(self.reading, value):
+                return self._module(value, path, repeat, inside)
+            if value.kind == "call" and value.name == "?" or (value.kind == "call" and _maybe_module(value)):
+                raise Unsized(f"{path} is made by {value.name}, which cannot be followed")
+        if isinstance(value, Unknown) and self._called(value):
+            raise Unsized(f"{path}: {value.reason}")
+        return 0
+
+    def _called(self, value: Unknown) -> bool:
+        return any(e.func is value for e in self.reading.trace.calls("?"))
+
+    def _parameter(self, obj: Obj, path: str, repeat: int) -> int:
+        if (id(obj), "") in self._seen:
+            return 0
+        self._seen.add((id(obj), ""))
+        size = numel_of(obj.argument(0, "data"))
+        if size is None:
+            raise Unsized(f"{path} is a parameter whose shape is not known")
+        self.leaves.append(Leaf(obj, size, path, repeat))
+        return size
+
+    def _library(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
+        name = obj.name
+        if name in ("torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ParameterList"):
+            parts = module_items(None, obj)
+            if parts is None:
+                first = settle(obj.args[0]) if obj.args else None
+                if isinstance(first, Dict) and not first.open:
+                    parts = list(first.entries.values())
+            if parts is None:
+                raise Unsized(f"{path or name} holds parts that are not all known")
+            total = sum(self._held(str(i), p, f"{path}.{i}", repeat, inside) for i, p in enumerate(parts))
+            return total + sum(self._held(n, v, f"{path}.{n}", repeat, inside) for n, v in self._added.get(id(obj), []))
+        if name in ("torch.nn.ModuleDict", "torch.nn.ParameterDict"):
+            return self._table(obj, path, repeat, inside)
+        if name.startswith("torch.nn.utils.") and obj.args:
+            return self._module(obj.args[0], path, repeat, inside) + self._reparametrised(obj, path)
+        if name in ("torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"):
+            return self._stack(obj, path, repeat, inside)
+        sizes = SIZES.get(name)
+        if sizes is not None:
+            size = sizes(obj)
+            if size is None:
+                raise Unsized(f"{path or name}: the arguments of {name.rpartition('.')[2]} are not all known")
+            size -= self._tied(obj)
+            self.leaves.append(Leaf(obj, size, path, repeat))
+            return size
+        if name in WITHOUT_PARAMETERS or name.endswith("Loss"):
+            self.leaves.append(Leaf(obj, 0, path, repeat))
+            return 0
+        known = self.from_catalog(obj)
+        if known is not None:
+            self.leaves.append(Leaf(obj, known, path, repeat))
+            return known
+        first = obj.args[0] if obj.args else next(iter(obj.kwargs.values()), None)
+        if name.endswith((".from_pretrained", ".create_model")) and first is not None and not isinstance(settle(first), Known):
+            raise Unsized(f"{path or 'the model'}: which model {name.rpartition('.')[2]} loads is not known: {_why(first)}")
+        raise Unsized(f"{path or 'the model'} is made by {name.lstrip('.')}, whose layers are not in the script")
+
+    def _table(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
+        table = settle(obj.args[0]) if obj.args else Dict({})
+        if not isinstance(table, Dict) or table.open:
+            raise Unsized(f"{path or obj.name} holds parts that are not all known")
+        total = sum(self._held(str(k), v, f"{path}.{k}", repeat, inside) for k, v in table.entries.items())
+        return total + sum(
+            self._held(n, v, f"{path}.{n}", repeat, inside) for n, v in obj.attrs.items() if n not in table.entries and n.startswith("[")
+        )
+
+    def _tied(self, obj: Obj) -> int:
+        """Elements of weights that were replaced by a parameter of another layer."""
+        saved = 0
+        for name in ("weight", "bias"):
+            held = obj.attrs.get(name)
+            value = settle(held) if held is not None else None
+            if isinstance(value, Obj) and value.kind == "attr" and value.receiver is not None and settle(value.receiver) is not obj:
+                saved += _part(obj, name)
+            elif isinstance(value, Obj) and value.name == "torch.nn.Parameter":
+                saved += _part(obj, name) - (numel_of(value.argument(0, "data")) or 0)
+        return saved
+
+    def _reparametrised(self, obj: Obj, path: str) -> int:
+        """``weight_norm`` splits a weight into direction and length: one more number per output."""
+        if not obj.name.endswith("weight_norm"):
+            return 0
+        inner = settle(obj.args[0])
+        if isinstance(inner, Obj):
+            out = inner.argument(1, "out_features") or inner.argument(1, "out_channels")
+            width = settle(out) if out is not None else None
+            if isinstance(width, Known) and isinstance(width.value, int):
+                return width.value
+        raise Unsized(f"{path} is normalised by weight, and its width is not known")
+
+    def _stack(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
+        layer, number = obj.argument(0, "encoder_layer") or obj.argument(0, "decoder_layer"), obj.argument(1, "num_layers")
+        count = settle(number) if number is not None else None
+        if layer is None or not isinstance(count, Known) or not isinstance(count.value, int):
+            raise Unsized(f"{path or obj.name}: the number of layers is not known")
+        inner = self._module(layer, path + ".layers", repeat * count.value, inside)
+        norm = obj.argument(2, "norm")
+        return inner * count.value + (self._module(norm, path + ".norm", repeat, inside) if norm is not None else 0)
+
+    def from_catalog(self, obj: Obj) -> int | None:
+        """The parameters of a model that is known by name."""
+        from preflight.source.known_models import spec_of
+
+        spec = spec_of(self.reading, obj)
+        return spec.parameters if spec is not None else None
+
+
+def _part(obj: Obj, name: str) -> int:
+    """Elements of a layer's weight or bias."""
+    without = SIZES[obj.name](obj) if obj.name in SIZES else None
+    if without is None:
+        return 0
+    out = settle(obj.argument(1, "out_features") or obj.argument(1, "out_channels") or Known(None))
+    width = out.value if isinstance(out, Known) and isinstance(out.value, int) else 0
+    bias = settle(obj.argument(2, "bias") or Known(True))
+    has_bias = obj.name == "torch.nn.Linear" and not (isinstance(bias, Known) and bias.value is False)
+    if name == "bias":
+        return width if has_bias else 0
+    return without - (width if has_bias else 0)
+
+
+def _is_module(reading: Reading, value: Obj) -> bool:
+    from preflight.source.evaluate.library.methods import is_module
+
+    if value.kind == "copy" and isinstance(value.receiver, Obj):
+        return _is_module(reading, value.receiver)
+    return is_module(value) or (value.kind == "call" and value.name.startswith("torch.nn.utils.") and bool(value.args) and value.name.endswith("_norm"))
+
+
+def _maybe_module(value: Obj) -> bool:
+    """Whether an unknown library call may have made a module: a class of a package that is not of plain values."""
+    first, _, rest = value.name.partition(".")
+    last = rest.rpartition(".")[2]
+    plain = ("torch", "math", "numpy", "builtins", "os", "collections", "functools", "itertools", "copy", "random", "logging", "argparse", "dataclasses", "")
+    return first not in plain and last[:1].isupper()
+
+
+def _added_modules(reading: Reading) -> dict[int, list[tuple[str, Value]]]:
+    found: dict[int, list[tuple[str, Value]]] = {}
+    for event in reading.trace.calls(".add_module", ".register_module", ".register_parameter"):
+        owner = settle(event.receiver) if event.receiver is not None else None
+        name, module = event.argument(0, "name"), event.argument(1, "module") or event.argument(1, "param")
+        if isinstance(owner, Obj) and module is not None:
+            label = settle(name) if name is not None else None
+            key = str(label.value) if isinstance(label, Known) else f"{len(found)}"
+            rows = found.setdefault(id(owner), [])
+            if not any(known is module for _, known in rows):
+                rows.append((key, module))
+    return found
+
+
+def _why(value: Value) -> str:
+    from preflight.source.values import why_unknown
+
+    return why_unknown(value)
+
+
+def walk(network: Network) -> Iterator[Leaf]:
+    """The leaves of a network."""
+    yield from network.leaves
+
+
+__all__ = ["Leaf", "Network", "Seq", "math"]

@@ -1,0 +1,156 @@
+"""Ranks: which values differ between the processes of a run, and which branches only some of them take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from preflight.source.trace import Context, Event, parents_of
+from preflight.source.values import Choice, Known, Obj, Unknown, Value, options_of, settle
+
+if TYPE_CHECKING:
+    from preflight.source.trace import Trace
+
+Kind = Literal["global", "local"]
+
+_CALLS: dict[str, Kind] = {
+    "torch.distributed.get_rank": "global",
+    "deepspeed.comm.get_rank": "global",
+    "horovod.torch.rank": "global",
+    "torch_xla.core.xla_model.get_ordinal": "global",
+    "torch_xla.core.xla_model.is_master_ordinal": "global",
+    ".is_world_process_zero": "global",
+    "torch.distributed.get_node_local_rank": "local",
+    "horovod.torch.local_rank": "local",
+    "torch_xla.core.xla_model.get_local_ordinal": "local",
+    ".is_local_process_zero": "local",
+    "torch.multiprocessing.spawn": "local",
+}
+_VARIABLES: dict[str, Kind] = {
+    "RANK": "global",
+    "SLURM_PROCID": "global",
+    "OMPI_COMM_WORLD_RANK": "global",
+    "PMI_RANK": "global",
+    "LOCAL_RANK": "local",
+    "SLURM_LOCALID": "local",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "local",
+    "MPI_LOCALRANKID": "local",
+}
+_ATTRIBUTES: dict[str, Kind] = {
+    "is_main_process": "global",
+    "process_index": "global",
+    "is_last_process": "global",
+    "is_global_zero": "global",
+    "global_rank": "global",
+    "is_local_main_process": "local",
+    "local_process_index": "local",
+    "local_rank": "local",
+}
+_HOLDERS = ("accelerator", "fabric", "engine", "lightning_trainer", "lightning_module", "training_arguments", "trainer")
+_CONVERSIONS = ("builtins.int", "builtins.bool", "builtins.str", "builtins.float")
+
+
+def rank_sources(value: Value | None, limit: int = 60) -> Iterator[tuple[Kind, Value]]:
+    """Where the rank comes into a plain value: through arithmetic, comparisons and conversions, never through tensors."""
+    queue: list[Value] = [value] if value is not None else []
+    seen: set[int] = set()
+    while queue and len(seen) < limit:
+        current = queue.pop(0)
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        kind = _source(current)
+        if kind is not None:
+            yield kind, current
+            continue
+        if isinstance(current, Obj):
+            if current.kind == "op" or current.name in _CONVERSIONS:
+                queue.extend(parents_of(current))
+        elif isinstance(current, (Known, Unknown)):
+            queue.extend(parents_of(current))
+        elif isinstance(current, Choice):
+            queue.extend(current.options)
+            if current.test is not None:
+                queue.append(current.test)
+        else:
+            queue.extend(options_of(current, limit=4))
+
+
+def _source(value: Value) -> Kind | None:
+    if not isinstance(value, Obj):
+        return None
+    if value.kind == "item" and value.name == "os.environ" and value.args:
+        name = settle(value.args[0])
+        return _VARIABLES.get(name.value) if isinstance(name, Known) else None
+    if value.kind == "item" and value.name == "argparse.option" and value.args:
+        # torch.distributed.launch gives every process its own --local_rank.
+        name = settle(value.args[0])
+        return "local" if isinstance(name, Known) and name.value in ("local_rank", "local-rank") else None
+    if value.kind in ("call", "item") and value.name in _CALLS:
+        if value.name == "torch.distributed.get_rank" and value.args:
+            return None  # the rank within another group
+        return _CALLS[value.name]
+    if value.kind == "attr" and value.name in _ATTRIBUTES and _holds_rank(value.receiver):
+        return _ATTRIBUTES[value.name]
+    return None
+
+
+def _holds_rank(value: Value | None) -> bool:
+    from preflight.source.roles import role_of_name
+
+    for option in options_of(value, limit=4):
+        if isinstance(option, Obj):
+            names = option.cls.external_bases() if option.cls is not None else [option.name]
+            if any(role_of_name(n) in _HOLDERS for n in names) or option.name in ("accelerate.PartialState", "accelerate.state.PartialState"):
+                return True
+    return False
+
+
+def rank_kind(value: Value | None) -> Kind | None:
+    """Which rank a value depends on: global wins, for it says more; None when it depends on none."""
+    found: Kind | None = None
+    for kind, _ in rank_sources(value):
+        if kind == "global":
+            return "global"
+        found = kind
+    return found
+
+
+def rank_frames(context: Context) -> Iterator[tuple[Kind, Context]]:
+    """The branches around a place that only some ranks take, innermost first."""
+    for frame in context.frames():
+        if frame.kind == "if":
+            kind = rank_kind(frame.value)
+            if kind is not None:
+                yield kind, frame
+
+
+_RANK_ZERO = ("rank_zero_only", "on_main_process", "on_local_main_process", "master_only", "main_process_only")
+
+
+def rank_guard(event: Event) -> Kind | None:
+    """Whether only some ranks get to an event: by a branch on the rank, or a decorator of a library that says so."""
+    found: Kind | None = None
+    for kind, _ in rank_frames(event.context):
+        if kind == "global":
+            return "global"
+        found = kind
+    for frame in event.context.frames():
+        if frame.kind != "call" or frame.value is None:
+            continue
+        for decorator in getattr(frame.value, "decorators", ()):
+            name = getattr(decorator, "name", "")
+            if name.rpartition(".")[2] in _RANK_ZERO:
+                return "local" if "local" in name else "global"
+    return found
+
+
+def makes_group(trace: Trace) -> list[Event]:
+    """The calls that start a process group."""
+    return trace.calls(
+        "torch.distributed.init_process_group", "deepspeed.init_distributed", "torch.distributed.device_mesh.init_device_mesh",
+        "horovod.torch.init", "colossalai.launch_from_torch", "deepspeed.initialize",
+    )
+
+
+__all__ = ["Kind", "makes_group", "rank_frames", "rank_guard", "rank_kind", "rank_sources"]
