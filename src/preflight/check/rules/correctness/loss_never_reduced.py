@@ -1,0 +1,126 @@
+"""A loss with reduction='none' is never reduced.
+
+## What it does
+Follows the value that `backward()` is called on to a loss with `reduction='none'`, with nothing on the way that makes it one number.
+
+## Why
+`backward()` without an argument needs one number.
+With a loss per example it stops in the first step: "grad can be implicitly created only for scalar outputs".
+
+## Fix
+Reduce it: `loss.mean()`, or the weighted mean that `reduction='none'` was chosen for.
+
+## When to ignore
+When the batch holds exactly one number.
+
+## References
+- PyTorch documentation of Tensor.backward
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.losses import is_loss, loss_calls
+from preflight.check.rule import Rule
+from preflight.check.tensors import VIEWS, operation, origin
+from preflight.source.values import Obj, Value, settle
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(name="loss-never-reduced", code="LOS007", severity="error", confidence="certain", layer="D", tags=("loss",))
+
+BAD = (
+    """
+import torch.nn as nn
+model = nn.Linear(8, 3)
+criterion = nn.CrossEntropyLoss(reduction="none")
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+""",
+    """
+import torch.nn.functional as F
+from torch.nn import Linear
+net = Linear(8, 1)
+def compute(x, y, steps):
+    return F.mse_loss(net(x), y, reduction="none") / steps
+for x, y in loader:
+    compute(x, y, 4).backward()
+""",
+    """
+import argparse
+from torch import nn
+p = argparse.ArgumentParser()
+p.add_argument("--reduction", default="none")
+args = p.parse_args()
+class Task:
+    def __init__(self):
+        self.net = nn.Linear(8, 1)
+        self.l1 = nn.L1Loss(reduction=args.reduction)
+    def fit(self):
+        for x, y in loader:
+            loss = self.l1(self.net(x), y)
+            (0.5 * loss).backward()
+Task().fit()
+""",
+)
+
+GOOD = (
+    """
+import torch.nn as nn
+model = nn.Linear(8, 3)
+criterion = nn.CrossEntropyLoss(reduction="none")
+for x, y, w in loader:
+    loss = (criterion(model(x), y) * w).sum() / w.sum()
+    loss.backward()
+""",
+    """
+import torch, torch.nn as nn
+model = nn.Linear(8, 3)
+criterion = nn.CrossEntropyLoss(reduction="none")
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward(torch.ones_like(loss))
+""",
+)
+
+_SCALING = frozenset({"*", "/", "+", "-", "neg"})
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Follow each backward to a loss per example."""
+    unreduced = {id(c.event.result): c for c in loss_calls(context) if c.reduction == "none"}
+    if not unreduced:
+        return
+    for event in context.trace.calls(".backward"):
+        if event.args or event.kwargs.get("gradient") is not None or event.receiver is None:
+            continue
+        call = next((unreduced[id(o)] for o in _terms(event.receiver) if id(o) in unreduced), None)
+        if call is None:
+            continue
+        yield context.finding(
+            RULE,
+            event,
+            f"backward is called on {call.name} with reduction='none', which gives one number per example: "
+            "it stops in the first step",
+            evidence=[Evidence("reduction", "none")],
+            related=[(call.event, "the loss per example is computed here")],
+            fix=Fix(
+                title="reduce the loss to one number",
+                instruction="call .mean() on the loss before backward()",
+                expected="backward gets one number",
+            ),
+        )
+
+
+def _terms(value: Value) -> Iterator[Obj]:
+    """What a loss is made of through scaling and sums, when every part stays as large as it was."""
+    found = origin(value, VIEWS, strict=True)
+    if found is None:
+        return
+    if is_loss(found):
+        yield found
+    elif operation(found) in _SCALING:
+        for arg in found.args:
+            yield from _terms(settle(arg))

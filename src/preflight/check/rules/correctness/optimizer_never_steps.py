@@ -1,0 +1,187 @@
+"""Gradients are computed, and no optimizer uses them.
+
+## What it does
+Looks for a training loop that calls `backward()` on a loss of a model whose parameters an optimizer holds, where nothing ever steps that optimizer.
+
+## Why
+Without `step()` no weight changes: every epoch costs the full price of forward and backward, and the model stays at its initial values.
+
+## Fix
+Call `optimizer.step()` after `backward()`.
+
+## When to ignore
+When the gradients themselves are the result, as in attribution or in a profiling script.
+
+## References
+- PyTorch documentation, "Optimizing Model Parameters"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.backward_graph import reached
+from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.parameters import holding_of, parts_of
+from preflight.check.rule import Rule
+from preflight.check.updates import managed
+from preflight.source.trace import provenance
+from preflight.source.training import TrainingLoop
+from preflight.source.values import Obj, options_of
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="optimizer-never-steps",
+    code="OPT013",
+    severity="error",
+    confidence="likely",
+    needs=("training_loop", "optimizer", "complete"),
+    layer="D",
+    tags=("optimizer",),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in data:
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+""",
+    """
+from torch.optim import Adam as A
+import torch.nn as nn
+class Trainer:
+    def __init__(self):
+        self.net = nn.Linear(10, 2)
+        self.opt = A(self.net.parameters())
+    def update(self, x, y):
+        self.opt.zero_grad()
+        nn.functional.mse_loss(self.net(x), y).backward()
+t = Trainer()
+for x, y in loader:
+    t.update(x, y)
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.1)
+args = parser.parse_args()
+net = torch.nn.Linear(4, 1)
+sgd = torch.optim.SGD(net.parameters(), lr=args.lr)
+schedule = torch.optim.lr_scheduler.StepLR(sgd, 10)
+for epoch in range(10):
+    for x in data:
+        sgd.zero_grad()
+        net(x).mean().backward()
+    schedule.step()
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+from toolbox import take_step
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    take_step(optimizer)
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+per_parameter = {p: torch.optim.SGD([p], lr=0.1) for p in model.parameters()}
+def hook(p):
+    per_parameter[p].step()
+    per_parameter[p].zero_grad()
+for p in model.parameters():
+    p.register_post_accumulate_grad_hook(hook)
+for x, y in data:
+    nn.functional.cross_entropy(model(x), y).backward()
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+train = torch.compile(lambda: optimizer.step())
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    train()
+""",
+)
+
+_HOOKS = (".register_post_accumulate_grad_hook", ".register_hook", "torch.distributed.optim._apply_optimizer_in_backward", ".register_step_post_hook")
+_STEPS = (".step", ".step_and_update_lr", ".first_step", ".second_step", ".step_optimizer", ".apply_gradients", ".minimize", ".fit")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Find loops without any step, whose loss reaches what an optimizer holds that is never stepped."""
+    if managed(context) or context.trace.calls(*_HOOKS) or context.reading.made("lightning_trainer") or context.reading.made("trainer"):
+        return
+    for loop in context.reading.loops:
+        if loop.steps or loop.backwards[0].context.shadow:
+            continue
+        optimizer = _idle(context, loop)
+        if optimizer is None:
+            continue
+        edit = context.insert_after(loop.backwards[-1], "optimizer.step()") if _named(context, optimizer) == "optimizer" else None
+        yield context.finding(
+            RULE,
+            loop.backwards[-1],
+            f"gradients are computed and {optimizer.name.rpartition('.')[2]} never steps: no weight changes",
+            evidence=[Evidence("backward in the loop", len(loop.backwards)), Evidence("steps of the optimizer in the script", 0)],
+            fix=Fix(
+                title="call step() after backward()",
+                safe=False,
+                edits=edits(edit) if edit is not None else (),
+                instruction="call the optimizer's step() after backward()",
+                expected="the weights are updated",
+            ),
+            related=[(optimizer, "the optimizer is made here")],
+        )
+
+
+def _named(context: Context, optimizer: Obj) -> str | None:
+    found = context.reading.machine.module.namespace.get("optimizer")
+    return "optimizer" if found is not None and any(o is optimizer for o in options_of(found)) else None
+
+
+def _idle(context: Context, loop: TrainingLoop) -> Obj | None:
+    """An optimizer that holds what the loss reaches, is made by the script, and is handed to nothing that may step it."""
+    found = reached(loop.losses())
+    optimizers = context.reading.made("optimizer")
+    if any(e.name in _STEPS and context.roles.of(e.receiver) in (None, "optimizer", "scaler") and not _other(context, e) for e in context.trace.events):
+        return None
+    for optimizer in optimizers:
+        held = {i for p in holding_of(context.reading, optimizer).parts for i in parts_of(p.owner)}
+        if held & found.keys() and not _given_away(context, optimizer):
+            return optimizer
+    return None
+
+
+def _other(context: Context, event: object) -> bool:
+    """Steps of environments and profilers: things whose making shows that they are not optimizers."""
+    receiver = getattr(event, "receiver", None)
+    return all(isinstance(o, Obj) and o.kind == "call" and o.name.startswith(("gym", "torch.profiler", "wandb")) for o in options_of(receiver))
+
+
+def _given_away(context: Context, optimizer: Obj) -> bool:
+    for event in context.trace.events:
+        if event.inlined or event.result is optimizer:
+            continue
+        known = event.name.startswith(("builtins.", "torch.optim.lr_scheduler.", "torch.save", "transformers.get_")) or event.name in (".append", ".zero_grad")
+        if known:
+            continue
+        for value in (*event.args, *event.kwargs.values()):
+            if any(part is optimizer for part in provenance(value, 12)):
+                return True
+    return False
