@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library.methods import is_module
-from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, parents_of
 from preflight.source.values import Choice, Class, Func, Known, Obj, Value, options_of, settle
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
+    from preflight.vocabulary.finding import Edit
 
 TORCH = "torch.utils.data.DataLoader"
 _POSITIONS = {
@@ -66,7 +67,7 @@ def is_iterable_dataset(value: Value | None) -> bool:
 
 
 def source_loaders(context: Context, value: Value | None) -> list[Obj]:
-    """The loaders that an iterated value goes through: itself, or inside ``enumerate``, ``tqdm``, ``iter`` and the like.
+    """The loaders that an iterated value goes through: itself, or inside ``enumerate``, ``tqdm``, ``iter`` ...
 
     The walk does not enter loaders, datasets, or networks.
     """
@@ -199,14 +200,25 @@ def _is_lightning(event: Event) -> bool:
     return owner is not None and any(n.startswith("lightning.") for n in owner.external_bases())
 
 
-__all__ = [
-    "Feeding",
-    "dataset_of",
-    "evaluation_loaders",
-    "feeding",
-    "given",
-    "setting",
-    "torch_loaders",
-    "training_loaders",
-    "wrapped",
-]
+def argument_node(loader: Obj, name: str) -> ast.expr | None:
+    """The expression that a setting is given by, where the call itself names it."""
+    node = loader.site.node if loader.site is not None else None
+    if not isinstance(node, ast.Call):
+        return None
+    for keyword in node.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    position = _POSITIONS.get(name, -1)
+    if 0 <= position < len(node.args) and not any(isinstance(a, ast.Starred) for a in node.args):
+        return node.args[position]
+    return None
+
+
+def set_argument(context: Context, loader: Obj, name: str, text: str) -> Edit | None:
+    """Give a setting of a loader another value; None where it comes from elsewhere."""
+    node = argument_node(loader, name)
+    if loader.site is None:
+        return None
+    if node is None:
+        return context.add_argument(loader, f"{name}={text}") if given(loader, name) is None else None
+    return context.replace((loader.site.script, node), text) if isinstance(node, ast.Constant) else None
