@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+import ast
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Literal
 
-from preflight.source.trace import Context, Event, parents_of
-from preflight.source.values import Choice, Known, Obj, Unknown, Value, options_of, settle
+from preflight.source.trace import Context, Event, parents_of, provenance
+from preflight.source.values import Choice, Known, Obj, Unknown, Value, options_of, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.trace import Trace
@@ -24,7 +26,8 @@ _CALLS: dict[str, Kind] = {
     "horovod.torch.local_rank": "local",
     "torch_xla.core.xla_model.get_local_ordinal": "local",
     ".is_local_process_zero": "local",
-    "torch.multiprocessing.spawn": "local",
+    # The index that mp.spawn gives is the rank on one node, and is rarely anything else.
+    "torch.multiprocessing.spawn": "global",
 }
 _VARIABLES: dict[str, Kind] = {
     "RANK": "global",
@@ -101,7 +104,10 @@ def _holds_rank(value: Value | None) -> bool:
     for option in options_of(value, limit=4):
         if isinstance(option, Obj):
             names = option.cls.external_bases() if option.cls is not None else [option.name]
-            if any(role_of_name(n) in _HOLDERS for n in names) or option.name in ("accelerate.PartialState", "accelerate.state.PartialState"):
+            if any(role_of_name(n) in _HOLDERS for n in names) or option.name in (
+                "accelerate.PartialState",
+                "accelerate.state.PartialState",
+            ):
                 return True
     return False
 
@@ -116,12 +122,119 @@ def rank_kind(value: Value | None) -> Kind | None:
     return found
 
 
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "is": operator.eq,
+    "isnot": operator.ne,
+    "in": lambda a, b: a in b,
+    "notin": lambda a, b: a not in b,
+}
+_NODES: dict[type, str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Is: "is",
+    ast.IsNot: "isnot",
+    ast.In: "in",
+    ast.NotIn: "notin",
+    ast.And: "and",
+    ast.Or: "or",
+    ast.Not: "not",
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+}
+_FIRST_ONLY = (
+    "is_main_process",
+    "is_local_main_process",
+    "is_global_zero",
+    ".is_world_process_zero",
+    ".is_local_process_zero",
+)
+
+
+def on_rank(value: Value | None, rank: int, depth: int = 0) -> Any:
+    """What a plain value is on a rank; None where that cannot be told. Parts that are not known do not decide."""
+    base = value
+    if base is None or depth > 30:
+        return None
+    if isinstance(base, Choice):
+        options = [o for o in base.options if rank_kind(o) is not None]
+        return on_rank(options[0], rank, depth + 1) if options else None
+    base = settle(base)
+    if _source(base) is not None:
+        name = getattr(base, "name", "")
+        return rank == 0 if name in _FIRST_ONLY or name.endswith("is_master_ordinal") else rank
+    if rank_kind(base) is None:
+        return plain(base)
+    if isinstance(base, Obj) and base.name in _CONVERSIONS and base.args:
+        return on_rank(base.args[0], rank, depth + 1)
+    return _operation(base, rank, depth)
+
+
+def _operation(base: Value, rank: int, depth: int) -> Any:
+    parents = list(parents_of(base))
+    symbol = base.name if isinstance(base, Obj) else _symbol(base)
+    if symbol is None:  # a conversion, or an option with its default
+        source = next((p for p in parents if rank_kind(p) is not None), None)
+        return on_rank(source, rank, depth + 1)
+    worth = [on_rank(p, rank, depth + 1) for p in parents]
+    if symbol == "not":
+        return None if worth[0] is None else not worth[0]
+    if symbol in ("and", "or"):
+        known = [bool(w) for p, w in zip(parents, worth, strict=True) if w is not None and rank_kind(p) is not None]
+        if not known:
+            return None
+        return all(known) if symbol == "and" else any(known)
+    if len(worth) != 2 or worth[0] is None or worth[1] is None or symbol not in _COMPARE:
+        return None
+    try:
+        return _COMPARE[symbol](worth[0], worth[1])
+    except (TypeError, ArithmeticError):
+        return None
+
+
+def _symbol(value: Value) -> str | None:
+    node = value.site.node if value.site is not None else None
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        return _NODES.get(type(node.ops[0]))
+    if isinstance(node, (ast.BoolOp, ast.UnaryOp, ast.BinOp)):
+        return _NODES.get(type(node.op))
+    return None
+
+
+def divides(frame: Context) -> bool | None:
+    """Whether a branch on the rank is taken by some ranks and not by others; None where that cannot be told.
+
+    ``local_rank != -1`` asks whether the run is distributed at all: every rank answers alike.
+    """
+    answers = [on_rank(frame.value, rank) for rank in (0, 1, 2, 5)] if frame.value is not None else []
+    if not answers or any(a is None for a in answers):
+        return None
+    return len({bool(a) for a in answers}) > 1
+
+
 def rank_frames(context: Context) -> Iterator[tuple[Kind, Context]]:
     """The branches around a place that only some ranks take, innermost first."""
     for frame in context.frames():
         if frame.kind == "if":
             kind = rank_kind(frame.value)
-            if kind is not None:
+            if kind is not None and divides(frame) is not False:
                 yield kind, frame
 
 
@@ -145,12 +258,34 @@ def rank_guard(event: Event) -> Kind | None:
     return found
 
 
+def carries_rank(value: Value | None) -> bool:
+    """Whether the rank is anywhere in what a value was made of, such as a file name."""
+    return any(_source(part) is not None for part in provenance(value, 300))
+
+
+_GROUPS = (
+    "torch.distributed.init_process_group",
+    "deepspeed.init_distributed",
+    "torch.distributed.device_mesh.init_device_mesh",
+    "horovod.torch.init",
+    "colossalai.launch_from_torch",
+    "deepspeed.initialize",
+)
+
+
 def makes_group(trace: Trace) -> list[Event]:
     """The calls that start a process group."""
-    return trace.calls(
-        "torch.distributed.init_process_group", "deepspeed.init_distributed", "torch.distributed.device_mesh.init_device_mesh",
-        "horovod.torch.init", "colossalai.launch_from_torch", "deepspeed.initialize",
-    )
+    return trace.calls(*_GROUPS)
 
 
-__all__ = ["Kind", "makes_group", "rank_frames", "rank_guard", "rank_kind", "rank_sources"]
+__all__ = [
+    "Kind",
+    "carries_rank",
+    "divides",
+    "makes_group",
+    "on_rank",
+    "rank_frames",
+    "rank_guard",
+    "rank_kind",
+    "rank_sources",
+]
