@@ -9,7 +9,9 @@ import msgspec
 from preflight.source.architecture import architecture_of, explicit_attention
 from preflight.source.facts.settings import argument_of, deepspeed_config, trainer_setting
 from preflight.source.known_models import spec_of
+from preflight.source.layers import Network
 from preflight.source.reading import Reading
+from preflight.source.shapes import Flow
 from preflight.source.values import Obj, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.model import ModelSpec
@@ -29,7 +31,22 @@ def model_spec(reading: Reading, facts: dict[str, Fact]) -> ModelSpec | None:
     spec, network = architecture_of(reading, reading.models[0])
     if spec is None and network is not None and network.total is not None:
         spec = ModelSpec(family="other", parameters=network.total)
+    if spec is not None and spec.family == "cnn" and spec.activation_elements is None and network is not None:
+        return _with_activations(reading, facts, spec, network)
     return spec
+
+
+def _with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec, network: Network) -> ModelSpec:
+    """What a convolutional network of the script keeps for one sample, where its shapes can be followed."""
+    size = facts["image_size"].value
+    first = next((leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Conv2d"), None)
+    channels = plain(first.obj.argument(0, "in_channels")) if first is not None else None
+    if not isinstance(size, int) or not isinstance(channels, int):
+        return spec
+    flow = Flow(reading, reading.models[0], (channels, size, size))
+    if flow.saved is None:
+        return spec
+    return msgspec.structs.replace(spec, activation_elements=flow.saved, image_size=size)
 
 
 def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) -> RunSpec:

@@ -53,7 +53,7 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
     positions = min((n for n, _ in tables if n != vocab), default=None)
     return ModelSpec(
         family="transformer_decoder" if head else "transformer_encoder", parameters=network.total, layers=layers, hidden=hidden,
-        heads=_heads(network, hidden), ffn=ffn, gated=gated, vocab=vocab, max_positions=positions,
+        heads=_heads(reading, network, hidden), ffn=ffn, gated=gated, vocab=vocab, max_positions=positions,
         learned_positions=positions is not None, head="lm" if head else "none", norm="layernorm", bias=True,
         tied_embeddings=None, dropout=_dropout(network),
     )
@@ -87,12 +87,23 @@ def _blocks(network: Network, linears: list[Leaf]) -> tuple[int, int, int, bool]
     return layers, hidden, ffn, forward >= 2 * layers or wide >= layers
 
 
-def _heads(network: Network, hidden: int) -> int | None:
+def _heads(reading: Reading, network: Network, hidden: int) -> int | None:
+    """Attention heads: of a layer of the library, or where the width is split: ``x.view(b, t, heads, width // heads)``."""
     for leaf in network.leaves:
         if leaf.obj.name == "torch.nn.MultiheadAttention":
             return _width(leaf, 1, "num_heads")
         if leaf.obj.name in ("torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer"):
             return _width(leaf, 1, "nhead")
+    for event in reading.trace.calls(".view", ".reshape", ".unflatten"):
+        if len(event.args) < 3:
+            continue
+        heads, width = plain(event.args[-2]), plain(event.args[-1])
+        if isinstance(heads, int) and heads > 1 and hidden % heads == 0 and width in (None, hidden // heads):
+            return heads
+    for event in reading.trace.calls("einops.rearrange"):
+        found = plain(event.kwargs.get("h") or event.kwargs.get("heads"))
+        if isinstance(found, int) and found > 0 and hidden % found == 0:
+            return found
     return None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library.torch import module_items
 from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS, numel_of
-from preflight.source.values import Choice, Dict, Known, Obj, Phi, Seq, Unknown, Value, settle
+from preflight.source.values import Choice, Dict, Known, Obj, Phi, Seq, Unknown, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.reading import Reading
@@ -101,6 +101,11 @@ class Network:
                 return sum(self._module(a, f"{path}.{i}", repeat, inside) for i, a in enumerate(event.args))
             made = Obj("call", base, obj.site, obj.context, event.args, event.kwargs)
             return self._library(made, path, repeat, inside)
+        if obj.cls is not None and obj.cls.lookup("__init__") is None and not obj.open_args:
+            if base == "torch.nn.Sequential":
+                return sum(self._module(a, f"{path}.{i}", repeat, inside) for i, a in enumerate(obj.args))
+            made = Obj("call", base, obj.site, obj.context, obj.args, obj.kwargs)
+            return self._library(made, path, repeat, inside)
         raise Unsized(f"{path or 'the model'} extends {base} with arguments that are not known")
 
     def _held(self, name: str, held: Value, path: str, repeat: int, inside: set[int]) -> int:
@@ -161,7 +166,7 @@ class Network:
         if sizes is not None:
             size = sizes(obj)
             if size is None:
-                raise Unsized(f"{path or name}: the arguments of {name.rpartition('.')[2]} are not all known")
+                raise Unsized(f"{path or name}: {_first_unknown(obj)}")
             size -= self._tied(obj)
             self.leaves.append(Leaf(obj, size, path, repeat))
             return size
@@ -175,7 +180,8 @@ class Network:
         first = obj.args[0] if obj.args else next(iter(obj.kwargs.values()), None)
         if name.endswith((".from_pretrained", ".create_model")) and first is not None and not isinstance(settle(first), Known):
             raise Unsized(f"{path or 'the model'}: which model {name.rpartition('.')[2]} loads is not known: {_why(first)}")
-        raise Unsized(f"{path or 'the model'} is made by {name.lstrip('.')}, whose layers are not in the script")
+        made = f"is made by {name.lstrip('.')}, whose layers are not in the script" if name.strip(".()[]?") else _why(obj)
+        raise Unsized(f"{path or 'the model'} {made}")
 
     def _table(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
         table = settle(obj.args[0]) if obj.args else Dict({})
@@ -225,6 +231,18 @@ class Network:
 
         spec = spec_of(self.reading, obj)
         return spec.parameters if spec is not None else None
+
+
+def _first_unknown(obj: Obj) -> str:
+    """The first argument of a layer that is not known, and why."""
+    kind = obj.name.rpartition(".")[2]
+    for position, value in enumerate(obj.args):
+        if plain(value, obj) is obj:
+            return f"argument {position + 1} of {kind}: {_why(value)}"
+    for name, value in obj.kwargs.items():
+        if plain(value, obj) is obj:
+            return f"{name} of {kind}: {_why(value)}"
+    return f"the arguments of {kind} are not all known"
 
 
 def _part(obj: Obj, name: str) -> int:

@@ -184,13 +184,10 @@ class Class(Value):
         self.decorators: list[Value] = []
         self.keywords: dict[str, Value] = {}
         self.closure: Any = None
-        self.lineage: list[Class] = [self]
-        for base in bases:
-            if isinstance(base, Class):
-                self.lineage.extend(c for c in base.lineage if c not in self.lineage)
+        self.lineage: list[Class] = [self, *_linear([base for base in bases if isinstance(base, Class)])]
 
     def lookup(self, name: str) -> Value | None:
-        """Find an attribute along the lineage (depth first, left to right)."""
+        """Find an attribute along the lineage, in Python's order."""
         for cls in self.lineage:
             found = cls.namespace.get(name)
             if found is not None:
@@ -210,6 +207,21 @@ class Class(Value):
 
     def __repr__(self) -> str:
         return f"Class({self.qualname})"
+
+
+def _linear(bases: list[Class]) -> list[Class]:
+    """The order in which Python asks the ancestors (C3): a class before its bases, bases in the order written."""
+    if len(bases) == 1:
+        return bases[0].lineage
+    queues = [list(base.lineage) for base in bases] + [list(bases)]
+    order: list[Class] = []
+    while queues := [queue for queue in queues if queue]:
+        later = {id(cls) for queue in queues for cls in queue[1:]}
+        # Without a head that is free, Python refuses the class; its first base then comes first.
+        head = next((queue[0] for queue in queues if id(queue[0]) not in later), queues[0][0])
+        order.append(head)
+        queues = [[cls for cls in queue if cls is not head] for queue in queues]
+    return order
 
 
 class Module(Value):
@@ -428,29 +440,40 @@ def options_of(value: Value | None, limit: int = 12) -> Iterator[Value]:
 def plain(value: Value | None, default: Any = None) -> Any:
     """Return the Python value of a settled value (containers included), or ``default`` where any part is unknown."""
     missing = _MISSING
-    result = _plain(value, 0)
+    result = _plain(value, 0, [MAX_PARTS])
     return default if result is missing else result
 
 
 _MISSING = object()
+MAX_PARTS = 50_000
+"""Parts of a container that are turned into plain values: one list held many times counts each time."""
 
 
-def _plain(value: Value | None, depth: int) -> Any:
-    if value is None or depth > 12:
+def _plain(value: Value | None, depth: int, left: list[int]) -> Any:
+    left[0] -= 1
+    if value is None or depth > 12 or left[0] < 0:
         return _MISSING
     value = settle(value)
     if isinstance(value, Known):
         return value.value
     if isinstance(value, Seq) and not value.open:
-        items = [_plain(item, depth + 1) for item in value.items]
-        if any(item is _MISSING for item in items):
-            return _MISSING
+        items = []
+        for item in value.items:
+            found = _plain(item, depth + 1, left)
+            if found is _MISSING:
+                return _MISSING
+            items.append(found)
         if value.kind == "tuple":
             return tuple(items)
         return items
     if isinstance(value, Dict) and not value.open:
-        entries = {key: _plain(item, depth + 1) for key, item in value.entries.items()}
-        return _MISSING if any(item is _MISSING for item in entries.values()) else entries
+        entries = {}
+        for key, item in value.entries.items():
+            found = _plain(item, depth + 1, left)
+            if found is _MISSING:
+                return _MISSING
+            entries[key] = found
+        return entries
     return _MISSING
 
 
@@ -464,6 +487,33 @@ def why_unknown(value: Value | None) -> str:
     if isinstance(value, Choice):
         return "depends on a branch that cannot be decided without running the script"
     if isinstance(value, Obj):
-        what = value.cls.qualname if value.cls is not None else value.name
-        return f"result of {what.lstrip('.')}()" if value.kind == "call" else f"computed by {what}"
+        return _why_made(value)
     return "not a plain value"
+
+
+# What a number in a script usually waits for, by the call it comes from.
+_CAUSES = {
+    "torch.distributed.get_world_size": "depends on the world size: give --gpus or --launch",
+    "torch.cuda.device_count": "depends on the number of GPUs: give --gpus or --launch",
+    "builtins.open": "comes from a file that is read at run time",
+    "pickle.load": "comes from a file that is read at run time",
+    "torch.load": "comes from a file that is read at run time",
+}
+
+
+def _why_made(value: Obj) -> str:
+    stack: list[Value] = [value]
+    for _ in range(40):
+        if not stack:
+            break
+        part = settle(stack.pop(0))
+        if isinstance(part, Obj):
+            if part.name in _CAUSES:
+                return _CAUSES[part.name]
+            stack += [v for v in (part.receiver, *part.args, *part.kwargs.values()) if v is not None]
+        elif isinstance(part, Unknown) and part is not value:
+            return part.reason
+    what = (value.cls.qualname if value.cls is not None else value.name).lstrip(".")
+    if not what:
+        return "an item of something that is known only at run time"
+    return f"result of {what}()" if value.kind == "call" else f"computed by {what}"

@@ -44,6 +44,8 @@ def attribute(m: Machine, base: Value, name: str, node: ast.AST) -> Value:
         full = canonical(f"{base.name}.{name}")
         return library_attribute(m, base, full, node) or Ext(full, m.site(node))
     if isinstance(base, Module):
+        if name == "__dict__":
+            return Dict(base.namespace, m.site(node), name="scope")
         found = base.namespace.get(name)
         if found is not None:
             return found
@@ -155,8 +157,8 @@ def _of_object(m: Machine, base: Obj, name: str, node: ast.AST) -> Value:
                 return call_method(m, base, "__getattr__", [m.known(name)], {}, node)
             finally:
                 m.call_stack.pop()
-    if base.kind == "copy" and isinstance(base.receiver, Obj):
-        return _of_object(m, base.receiver, name, node)
+    if base.kind == "copy" and isinstance(base.receiver, Obj) and not _called(m, node):
+        return _of_object(m, base.receiver, name, node)  # a method is the copy's own: b.parameters() is not a.parameters()
     if base.name == "builtins.super":
         from preflight.source.evaluate.classes import super_attribute
 

@@ -65,10 +65,12 @@ def _both(m: Machine, node: ast.stmt, test: Value, result: bool | None, yes: Any
     preferred = None if result is None else (0 if result else 1)
     if signals[0] is None or signals[1] is None:
         m.merge(writes[0], writes[1], preferred, test)
-        if signals[0] is not None:
-            m.implied = contexts[1]
-        elif signals[1] is not None:
-            m.implied = contexts[0]
+        for ended, goes_on in ((0, 1), (1, 0)):
+            if signals[ended] is not None:
+                m.implied = contexts[goes_on]
+                if preferred == ended and signals[ended] == "raise":
+                    # The defaults end in an error: whoever runs the script gives other values, and goes on here.
+                    m.implied.taken = outer.taken
         return None
     # Both sides end. What control does next is what the preferred side does; return covers a mixture.
     if preferred is not None:

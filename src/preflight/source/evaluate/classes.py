@@ -27,6 +27,7 @@ def define_class(m: Machine, node: ast.ClassDef) -> None:
     from preflight.source.evaluate.statements import run_block
 
     bases = [settle(evaluate(m, base)) for base in node.bases if not isinstance(base, ast.Starred)]
+    m.tick(sum(len(base.lineage) for base in bases if isinstance(base, Class)))
     cls = Class(node, m.frame.module, node.name, bases, m.site(node))
     cls.keywords = {k.arg: evaluate(m, k.value) for k in node.keywords if k.arg}
     outer = m.frame

@@ -9,6 +9,7 @@ from preflight.source.evaluate.assign import assign
 from preflight.source.evaluate.branches import decide
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.iteration import copy_of, iterate
+from preflight.source.evaluate.library.methods import is_module
 from preflight.source.evaluate.machine import Frame
 from preflight.source.trace import Context
 from preflight.source.values import Dict, Known, Obj, Seq, Value, settle
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 MAX_ITEMS = 4096
+FEW = 32
+EXPENSIVE = 3000
 
 
 def comprehend(m: Machine, node: Comprehension) -> Value:
@@ -76,7 +79,11 @@ def _generate(m: Machine, node: Any, index: int, pairs: list[tuple[Value | None,
         items = [element] if element is not None else (items or [])[:1]
     elif _repeats(node, index, items):
         return _repeat(m, node, items, pairs, outer)
+    begun = m.steps
     for item in items:
+        if m.steps - begun > EXPENSIVE and len(items) > FEW and not _builds(pairs):
+            exact = False  # a table of numbers: its first entries have to do
+            break
         assign(m, generator.target, item, generator.iter)
         keep = True
         for test in generator.ifs:
@@ -90,6 +97,12 @@ def _generate(m: Machine, node: Any, index: int, pairs: list[tuple[Value | None,
             exact = _generate(m, node, index + 1, pairs) and exact
     m.context = outer
     return exact
+
+
+def _builds(pairs: list[tuple[Value | None, Value]]) -> bool:
+    """Whether the elements are things that must all be counted, such as layers."""
+    last = settle(pairs[-1][1]) if pairs else None
+    return isinstance(last, Obj) and last.kind in ("instance", "call") and is_module(last)
 
 
 def _repeats(node: Any, index: int, items: list[Value]) -> bool:

@@ -220,10 +220,13 @@ class Machine:
             old = table.get(key, _ABSENT)
             a = first[mark][2] if first is not None and mark in first else (old if first is not None else _ABSENT)
             b = second[mark][2] if second is not None and mark in second else (old if second is not None else _ABSENT)
-            if first is None or a is _ABSENT:
-                value = b
-            elif second is None or b is _ABSENT:
-                value = a
+            if first is None or second is None:
+                value = b if first is None else a
+            elif a is _ABSENT or b is _ABSENT:
+                value = b if a is _ABSENT else a
+                if preferred is not None and (a, b)[preferred] is _ABSENT and value is not _ABSENT:
+                    # Bound only where the defaults do not lead: for the defaults it is not there.
+                    value = join(Known(None, None, "not bound"), value, 0, test)
             else:
                 value = join(a, b, preferred, test)
             if value is _ABSENT:

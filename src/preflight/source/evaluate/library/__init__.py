@@ -107,7 +107,14 @@ def library_call(machine: Machine, call: Call) -> Value | None:
     first = "methods" if name.startswith(".") else name.lstrip("@").partition(".")[0]
     model = model_of(first)
     handler = model.calls.get(name) if model is not None else None
-    return handler(machine, call) if handler is not None else None
+    if handler is None:
+        return None
+    try:
+        return handler(machine, call)
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        # A gap in a model costs one value and says so; it must not cost the whole reading.
+        machine.trace.notes.append(f"{name} was not understood: {type(error).__name__}: {error}"[:200])
+        return machine.unknown(f"a call of {name.lstrip('.@')} that is not understood", call.node)
 
 
 def library_attribute(machine: Machine, base: Value, name: str, node: ast.AST, key: Value | None = None) -> Value | None:
