@@ -9,10 +9,51 @@ from preflight.source.values import Choice, Dict, Known, Obj, Phi, Seq, Unknown,
 
 # Autograd does not go through these.
 CUTS = frozenset(
-    ".detach .detach_ .item .tolist .numpy .argmax .argmin .long .int .bool .size .numel .dim .eq .ne .gt .lt .ge .le .sign .multinomial "
-    "builtins.float builtins.int builtins.bool builtins.len builtins.str numpy.array numpy.asarray torch.argmax torch.argmin torch.tensor "
-    "torch.zeros_like torch.ones_like torch.rand_like torch.randn_like torch.full_like torch.empty_like torch.eq torch.ne torch.as_tensor "
-    "torch.from_numpy torch.sign torch.multinomial".split()
+    [
+        ".detach",
+        ".detach_",
+        ".item",
+        ".tolist",
+        ".numpy",
+        ".argmax",
+        ".argmin",
+        ".long",
+        ".int",
+        ".bool",
+        ".size",
+        ".numel",
+        ".dim",
+        ".eq",
+        ".ne",
+        ".gt",
+        ".lt",
+        ".ge",
+        ".le",
+        ".sign",
+        ".multinomial",
+        "builtins.float",
+        "builtins.int",
+        "builtins.bool",
+        "builtins.len",
+        "builtins.str",
+        "numpy.array",
+        "numpy.asarray",
+        "torch.argmax",
+        "torch.argmin",
+        "torch.tensor",
+        "torch.zeros_like",
+        "torch.ones_like",
+        "torch.rand_like",
+        "torch.randn_like",
+        "torch.full_like",
+        "torch.empty_like",
+        "torch.eq",
+        "torch.ne",
+        "torch.as_tensor",
+        "torch.from_numpy",
+        "torch.sign",
+        "torch.multinomial",
+    ]
 )
 _TESTS = frozenset({"==", "!=", "<", ">", "<=", ">=", "not", "and", "or", "in", "notin", "is", "isnot"})
 _OFF = frozenset({"torch.no_grad", "torch.inference_mode"})
@@ -37,8 +78,8 @@ def grad_mode(context: Context | None) -> bool | None:
         if name == "torch.enable_grad":
             return True
         if name == "torch.set_grad_enabled":
-            mode = settle(base.args[0]) if isinstance(base, Obj) and base.args else None
-            return bool(mode.value) if isinstance(mode, Known) and not mode.soft else None
+            switch = settle(base.args[0]) if isinstance(base, Obj) and base.args else None
+            return bool(switch.value) if isinstance(switch, Known) and not switch.soft else None
     return True
 
 
@@ -54,7 +95,9 @@ def is_cut(value: Value) -> bool:
         return True
     if value.kind == "call" and value.name in CUTS:
         return True
-    return value.kind in {"call", "op"} and value.cls is None and grad_mode(value.context) is False and not _makes(value)
+    return (
+        value.kind in {"call", "op"} and value.cls is None and grad_mode(value.context) is False and not _makes(value)
+    )
 
 
 def _makes(value: Obj) -> bool:
@@ -118,7 +161,12 @@ def hidden(losses: list[Value]) -> bool:
         for value in graph(loss):
             if isinstance(value, Obj) and value.name == "?":
                 return True
-            if isinstance(value, Obj) and value.kind == "call" and value.name.startswith(".") and isinstance(_holder(value), Unknown):
+            if (
+                isinstance(value, Obj)
+                and value.kind == "call"
+                and value.name.startswith(".")
+                and isinstance(_holder(value), Unknown)
+            ):
                 return True
             if value is loss and isinstance(value, (Unknown, Known)):
                 return True

@@ -13,8 +13,20 @@ from preflight.source.values import Choice, Dict, Func, Known, Obj, Phi, Seq, Va
 
 _LISTINGS = frozenset({".parameters", ".named_parameters", ".trainable_parameters"})
 _HAND_ON = frozenset(
-    "builtins.list builtins.tuple builtins.iter builtins.set builtins.sorted builtins.reversed builtins.dict itertools.chain "
-    "itertools.chain.from_iterable .values .items .copy".split()
+    [
+        "builtins.list",
+        "builtins.tuple",
+        "builtins.iter",
+        "builtins.set",
+        "builtins.sorted",
+        "builtins.reversed",
+        "builtins.dict",
+        "itertools.chain",
+        "itertools.chain.from_iterable",
+        ".values",
+        ".items",
+        ".copy",
+    ]
 )
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 
@@ -64,9 +76,15 @@ def holding_of(reading: Reading, optimizer: Obj) -> Holding:
     found = cache.get(id(optimizer))
     if found is None:
         found = cache[id(optimizer)] = Holding()
-        given = optimizer.argument(0, "params") or optimizer.kwargs.get("model_params") or optimizer.kwargs.get("parameters")
+        given = (
+            optimizer.argument(0, "params")
+            or optimizer.kwargs.get("model_params")
+            or optimizer.kwargs.get("parameters")
+        )
         if optimizer.name.startswith("timm.optim.create_optimizer"):
-            given = optimizer.argument(0 if optimizer.name.endswith("_v2") else 1, "model_or_params") or optimizer.kwargs.get("model")
+            given = optimizer.argument(
+                0 if optimizer.name.endswith("_v2") else 1, "model_or_params"
+            ) or optimizer.kwargs.get("model")
         if given is None or optimizer.open_args:
             found.complete = False
         if given is not None:
@@ -218,12 +236,16 @@ def _children(value: Obj, exact: bool) -> Iterator[Value]:
     for name, child in value.attrs.items():
         if exact and isinstance(settle(child), (Seq, Dict)) and not name.startswith("<"):
             continue
-        if isinstance(child, (Seq, Dict, Choice, Phi)) or isinstance(child, Obj) and (_holds(child) or not exact and child.kind == "attr"):
+        if isinstance(child, (Seq, Dict, Choice, Phi)) or (
+            isinstance(child, Obj) and (_holds(child) or (not exact and child.kind == "attr"))
+        ):
             yield child
     if value.kind in {"call", "copy"} or value.name.startswith("torch.nn."):
         for arg in (*value.args, *value.kwargs.values()):
             base = settle(arg)
-            if isinstance(base, (Seq, Dict)) or isinstance(base, Obj) and (is_module(base) or base.name in _PARAMETERS):
+            if isinstance(base, (Seq, Dict)) or (
+                isinstance(base, Obj) and (is_module(base) or base.name in _PARAMETERS)
+            ):
                 yield base
     inner = wrapped(value)
     if inner is not None and inner is not value:

@@ -55,7 +55,11 @@ class Update:
             if role == "optimizer" and isinstance(option, Obj) and option.kind in ("call", "instance"):
                 continue
             inner = wrapped(option)
-            if isinstance(inner, Obj) and role in ("model", "lightning_module", None) and inner.kind in ("call", "instance", "copy"):
+            if (
+                isinstance(inner, Obj)
+                and role in ("model", "lightning_module", None)
+                and inner.kind in ("call", "instance", "copy")
+            ):
                 mine = {i for p in self.holding.parts for i in parts_of(p.owner)}
                 if id(inner) in mine or mine & parts_of(inner).keys():
                     return True
@@ -91,7 +95,7 @@ class Update:
         found = []
         for event in self.loop.clips:
             mine = listed(clipped(event))
-            if any(self.holding.covers(p.owner) for p in mine.parts) or not mine.parts and self.alone:
+            if any(self.holding.covers(p.owner) for p in mine.parts) or (not mine.parts and self.alone):
                 found.append(event)
         return found
 
@@ -141,7 +145,9 @@ def managed(context: Context, optimizer: Obj | None = None) -> bool:
         return False
     if optimizer is None:
         return True
-    for event in context.trace.calls(".prepare", ".prepare_optimizer", ".setup", ".setup_optimizers", "deepspeed.initialize"):
+    for event in context.trace.calls(
+        ".prepare", ".prepare_optimizer", ".setup", ".setup_optimizers", "deepspeed.initialize"
+    ):
         values = (*event.args, *event.kwargs.values())
         if any(o is optimizer or isinstance(o, Unknown) for v in values for o in options_of(v)) or not values:
             return True
@@ -192,7 +198,7 @@ class Accumulation:
 
     @property
     def count(self) -> int | None:
-        """k by the defaults, or None where it is not known."""
+        """Return k by the defaults, or None where it is not known."""
         base = settle(self.steps) if self.steps is not None else None
         if isinstance(base, Unknown) and isinstance(base.initial, Known):
             base = None
@@ -237,7 +243,12 @@ def modulo(value: Value | None) -> tuple[Value, Value] | None:
     if isinstance(value, Obj) and value.kind == "op" and value.name == "%" and len(value.args) == 2:
         return value.args[0], value.args[1]
     node = value.site.node if isinstance(value, Unknown) and value.site is not None else None
-    if isinstance(value, Unknown) and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and len(value.parents) == 2:
+    if (
+        isinstance(value, Unknown)
+        and isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.Mod)
+        and len(value.parents) == 2
+    ):
         return value.parents[0], value.parents[1]
     return None
 

@@ -117,8 +117,22 @@ else:
 
 _GENERATORS = frozenset({".parameters", ".named_parameters", "builtins.filter", "itertools.chain", "builtins.map"})
 _EAT = frozenset(
-    "builtins.list builtins.tuple builtins.set builtins.sum builtins.sorted builtins.dict builtins.max builtins.min builtins.any builtins.all "
-    "torch.nn.utils.clip_grad_norm_ torch.nn.utils.clip_grad_value_ torch.nn.utils.parameters_to_vector torch.nn.utils.get_total_norm".split()
+    [
+        "builtins.list",
+        "builtins.tuple",
+        "builtins.set",
+        "builtins.sum",
+        "builtins.sorted",
+        "builtins.dict",
+        "builtins.max",
+        "builtins.min",
+        "builtins.any",
+        "builtins.all",
+        "torch.nn.utils.clip_grad_norm_",
+        "torch.nn.utils.clip_grad_value_",
+        "torch.nn.utils.parameters_to_vector",
+        "torch.nn.utils.get_total_norm",
+    ]
 )
 _CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", ".clip_grad_norm_", ".clip_grad_value_")
 
@@ -132,7 +146,13 @@ def check(context: Context) -> Iterator[Finding]:
         if made is None or given is None or optimizer.name.startswith("timm."):
             continue
         for source in _sources(given):
-            yield from _second(context, source, made, uses, "the optimizer is given a generator of parameters that is already used up: it finds no parameter")
+            yield from _second(
+                context,
+                source,
+                made,
+                uses,
+                "the optimizer is given a generator of parameters that is already used up: it finds no parameter",
+            )
     for event in context.trace.calls(*_CLIPS):
         given = clipped(event)
         for source in _sources(given) if given is not None else ():
@@ -141,7 +161,11 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _second(context: Context, source: Obj, event: Event, uses: dict[int, list[Event]], text: str) -> Iterator[Finding]:
-    before = [u for u in uses.get(id(source), ()) if u is not event and u.number < event.number and same_guards(u, event) and not u.context.shadow]
+    before = [
+        u
+        for u in uses.get(id(source), ())
+        if u is not event and u.number < event.number and same_guards(u, event) and not u.context.shadow
+    ]
     certain = [u for u in before if set(_branches(u)) <= set(_branches(event))]
     if not certain:
         return

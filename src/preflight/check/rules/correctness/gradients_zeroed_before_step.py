@@ -183,7 +183,11 @@ def _between(update: Update) -> tuple[Event, Event, Event, str] | None:
                 continue
             before = [b for b in update.backwards(sure=True) if b.number < zero.number and same_guards(b, step)]
             after = [b for b in update.loop.backwards if b.number > zero.number and b.number < step.number]
-            between = [s for s in update.loop.steps if before and before[-1].number < s.number < step.number and s in update.steps]
+            between = [
+                s
+                for s in update.loop.steps
+                if before and before[-1].number < s.number < step.number and s in update.steps
+            ]
             if before and not after and not between and not _opaque(update, zero, step):
                 text = "gradients are cleared between backward() and step(): the optimizer steps without them"
                 return zero, before[-1], step, text
@@ -194,7 +198,7 @@ def _opaque(update: Update, zero: Event, step: Event) -> bool:
     """Whether something between clearing and step may compute gradients where it is not seen."""
     for event in update.loop.events:
         if zero.number < event.number < step.number and not event.inlined:
-            if event.name in ("?", "torch.autograd.grad") or event.name.startswith(".") and "backward" in event.name:
+            if event.name in ("?", "torch.autograd.grad") or (event.name.startswith(".") and "backward" in event.name):
                 return True
             if not event.name.startswith((".", "builtins.", "torch.")) and event.args and event.name != "()":
                 return True
@@ -213,7 +217,12 @@ def _each_micro_batch(update: Update) -> tuple[Event, Event, Event, str] | None:
     backward = backwards[0]
     for zero in update.zeros:
         inside = zero.context.within(held.frame) if held.kind == "loop" else not zero.context.within(held.frame)
-        if inside and happens_with(zero, backward, frame) and zero.number < backward.number and not _first_only(zero, update):
+        if (
+            inside
+            and happens_with(zero, backward, frame)
+            and zero.number < backward.number
+            and not _first_only(zero, update)
+        ):
             many = f"{held.count}" if held.count else "k"
             text = f"gradients are cleared before each backward while the optimizer steps once in {many}: all but the last micro-batch are thrown away"
             return zero, backward, step, text

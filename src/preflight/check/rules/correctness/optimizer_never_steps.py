@@ -119,13 +119,32 @@ for x, y in data:
 """,
 )
 
-_HOOKS = (".register_post_accumulate_grad_hook", ".register_hook", "torch.distributed.optim._apply_optimizer_in_backward", ".register_step_post_hook")
-_STEPS = (".step", ".step_and_update_lr", ".first_step", ".second_step", ".step_optimizer", ".apply_gradients", ".minimize", ".fit")
+_HOOKS = (
+    ".register_post_accumulate_grad_hook",
+    ".register_hook",
+    "torch.distributed.optim._apply_optimizer_in_backward",
+    ".register_step_post_hook",
+)
+_STEPS = (
+    ".step",
+    ".step_and_update_lr",
+    ".first_step",
+    ".second_step",
+    ".step_optimizer",
+    ".apply_gradients",
+    ".minimize",
+    ".fit",
+)
 
 
 def check(context: Context) -> Iterator[Finding]:
     """Find loops without any step, whose loss reaches what an optimizer holds that is never stepped."""
-    if managed(context) or context.trace.calls(*_HOOKS) or context.reading.made("lightning_trainer") or context.reading.made("trainer"):
+    if (
+        managed(context)
+        or context.trace.calls(*_HOOKS)
+        or context.reading.made("lightning_trainer")
+        or context.reading.made("trainer")
+    ):
         return
     for loop in context.reading.loops:
         if loop.steps or loop.backwards[0].context.shadow:
@@ -133,12 +152,19 @@ def check(context: Context) -> Iterator[Finding]:
         optimizer = _idle(context, loop)
         if optimizer is None:
             continue
-        edit = context.insert_after(loop.backwards[-1], "optimizer.step()") if _named(context, optimizer) == "optimizer" else None
+        edit = (
+            context.insert_after(loop.backwards[-1], "optimizer.step()")
+            if _named(context, optimizer) == "optimizer"
+            else None
+        )
         yield context.finding(
             RULE,
             loop.backwards[-1],
             f"gradients are computed and {optimizer.name.rpartition('.')[2]} never steps: no weight changes",
-            evidence=[Evidence("backward in the loop", len(loop.backwards)), Evidence("steps of the optimizer in the script", 0)],
+            evidence=[
+                Evidence("backward in the loop", len(loop.backwards)),
+                Evidence("steps of the optimizer in the script", 0),
+            ],
             fix=Fix(
                 title="call step() after backward()",
                 safe=False,
@@ -159,7 +185,10 @@ def _idle(context: Context, loop: TrainingLoop) -> Obj | None:
     """An optimizer that holds what the loss reaches, is made by the script, and is handed to nothing that may step it."""
     found = reached(loop.losses())
     optimizers = context.reading.made("optimizer")
-    if any(e.name in _STEPS and context.roles.of(e.receiver) in (None, "optimizer", "scaler") and not _other(context, e) for e in context.trace.events):
+    if any(
+        e.name in _STEPS and context.roles.of(e.receiver) in (None, "optimizer", "scaler") and not _other(context, e)
+        for e in context.trace.events
+    ):
         return None
     for optimizer in optimizers:
         held = {i for p in holding_of(context.reading, optimizer).parts for i in parts_of(p.owner)}
@@ -171,14 +200,19 @@ def _idle(context: Context, loop: TrainingLoop) -> Obj | None:
 def _other(context: Context, event: object) -> bool:
     """Steps of environments and profilers: things whose making shows that they are not optimizers."""
     receiver = getattr(event, "receiver", None)
-    return all(isinstance(o, Obj) and o.kind == "call" and o.name.startswith(("gym", "torch.profiler", "wandb")) for o in options_of(receiver))
+    return all(
+        isinstance(o, Obj) and o.kind == "call" and o.name.startswith(("gym", "torch.profiler", "wandb"))
+        for o in options_of(receiver)
+    )
 
 
 def _given_away(context: Context, optimizer: Obj) -> bool:
     for event in context.trace.events:
         if event.inlined or event.result is optimizer:
             continue
-        known = event.name.startswith(("builtins.", "torch.optim.lr_scheduler.", "torch.save", "transformers.get_")) or event.name in (".append", ".zero_grad")
+        known = event.name.startswith(
+            ("builtins.", "torch.optim.lr_scheduler.", "torch.save", "transformers.get_")
+        ) or event.name in (".append", ".zero_grad")
         if known:
             continue
         for value in (*event.args, *event.kwargs.values()):

@@ -128,7 +128,11 @@ def check(context: Context) -> Iterator[Finding]:
             RULE,
             event or optimizer,
             f"parameter groups {min(whole.group, part.group)} and {max(whole.group, part.group)} hold the same parameters: the optimizer refuses them",
-            evidence=[Evidence("groups", held.groups), Evidence("group with the whole", whole.group), Evidence("group with its part", part.group)],
+            evidence=[
+                Evidence("groups", held.groups),
+                Evidence("group with the whole", whole.group),
+                Evidence("group with its part", part.group),
+            ],
             fix=Fix(
                 title="leave the parameters of the part out of the group of the whole",
                 safe=False,

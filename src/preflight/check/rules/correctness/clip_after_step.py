@@ -1,0 +1,157 @@
+"""Gradients are clipped after the step.
+
+## What it does
+Looks for gradient clipping that comes after `optimizer.step()` in a pass of the loop, with no clipping before it.
+
+## Why
+The step has used the gradients by then, and the next clearing throws away what was clipped: the largest gradient goes into the weights unclipped.
+
+## Fix
+Clip between `backward()` and `step()`.
+
+## When to ignore
+When the call only measures the norm for a log; `torch.nn.utils.get_total_norm` says that more plainly.
+
+## References
+- PyTorch documentation, `torch.nn.utils.clip_grad_norm_`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.rule import Rule
+from preflight.check.updates import happens_with, updates
+from preflight.source.training import same_guards
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="clip-after-step",
+    code="OPT014",
+    severity="error",
+    confidence="likely",
+    needs=("training_loop", "optimizer"),
+    layer="D",
+    tags=("optimizer", "clipping"),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+""",
+    """
+from torch.nn.utils import clip_grad_value_ as clip
+from torch.optim import Adam
+import torch.nn as nn
+class Trainer:
+    def __init__(self):
+        self.net = nn.Linear(10, 2)
+        self.opt = Adam(self.net.parameters())
+    def update(self, loss):
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        clip(self.net.parameters(), 0.5)
+t = Trainer()
+while True:
+    x, y = next(stream)
+    t.update(nn.functional.mse_loss(t.net(x), y))
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--clip", type=float, default=1.0)
+args = parser.parse_args()
+net = torch.nn.Linear(4, 1)
+sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in data:
+    net(x).mean().backward()
+    sgd.step()
+    torch.nn.utils.clip_grad_norm_(list(net.parameters()), args.clip)
+    sgd.zero_grad()
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    print(nn.utils.clip_grad_norm_(model.parameters(), float("inf")))
+""",
+    """
+import torch
+from torch import nn
+a, b = nn.Linear(10, 2), nn.Linear(10, 2)
+opt_a, opt_b = torch.optim.SGD(a.parameters(), lr=0.1), torch.optim.SGD(b.parameters(), lr=0.1)
+for x, y in data:
+    opt_a.zero_grad()
+    nn.functional.cross_entropy(a(x), y).backward()
+    opt_a.step()
+    opt_b.zero_grad()
+    nn.functional.cross_entropy(b(x), y).backward()
+    nn.utils.clip_grad_norm_(b.parameters(), 1.0)
+    opt_b.step()
+""",
+    """
+import torch
+from torch import nn
+critic = nn.Linear(10, 1)
+optimizer = torch.optim.RMSprop(critic.parameters(), lr=5e-5)
+for x in data:
+    optimizer.zero_grad()
+    critic(x).mean().backward()
+    optimizer.step()
+    for p in critic.parameters():
+        p.data.clamp_(-0.01, 0.01)
+""",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Find clipping behind the step, with none before it."""
+    for update in updates(context):
+        clips = update.clips()
+        backwards = update.backwards(sure=True)
+        if not backwards or not clips or not update.zeros:
+            continue
+        last = update.steps[-1]
+        first = min(b.number for b in backwards)
+        if any(first < c.number < last.number for c in clips) or last.number < first:
+            continue
+        late = [
+            c
+            for c in clips
+            if c.number > last.number and same_guards(c, last) and happens_with(last, c, update.loop.frame)
+        ]
+        infinite = [c for c in late if context.value(c.argument(1, "max_norm")) == float("inf")]
+        if not late or infinite:
+            continue
+        yield context.finding(
+            RULE,
+            late[0],
+            "gradients are clipped after the optimizer has used them: the clipping has no effect",
+            evidence=[Evidence("clippings before the step", 0), Evidence("clippings after the step", len(late))],
+            fix=Fix(
+                title="clip between backward() and step()",
+                safe=False,
+                instruction=f"move the clipping before {update.name()}.step()",
+                expected="the step uses clipped gradients",
+            ),
+            related=[(last, "the optimizer steps here")],
+        )

@@ -1,0 +1,171 @@
+"""The optimizer steps before the gradients are computed.
+
+## What it does
+Looks for a loop in which `step()` comes before `backward()` in every pass.
+
+## Why
+The step works on what the pass before left behind.
+Where gradients are cleared after `backward()`, that is nothing at all; where they are cleared in between, each update is one batch late and the last gradient is never used.
+
+## Fix
+Order the pass: clear, forward, `backward()`, `step()`.
+
+## When to ignore
+When the delay is wanted, as in a pipeline that overlaps the update with the next batch.
+
+## References
+- PyTorch documentation, "Optimizing Model Parameters"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.rule import Rule
+from preflight.check.updates import accumulation, guards, managed, updates
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="step-before-backward",
+    code="OPT019",
+    severity="error",
+    confidence="likely",
+    needs=("training_loop", "optimizer"),
+    layer="D",
+    tags=("optimizer",),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in data:
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.step()
+    loss.backward()
+""",
+    """
+from torch.optim import Adam as A
+import torch.nn as nn
+class Trainer:
+    def __init__(self):
+        self.net = nn.Linear(10, 10)
+        self.opt = A(self.net.parameters())
+    def update(self, loss):
+        self.opt.step()
+        self.opt.zero_grad()
+        loss.backward()
+t = Trainer()
+for x in loader:
+    t.update(nn.functional.mse_loss(t.net(x), x))
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.1)
+args = parser.parse_args()
+net = torch.nn.Linear(4, 1)
+sgd = torch.optim.SGD(net.parameters(), lr=args.lr)
+for x in data:
+    cost = net(x).mean()
+    sgd.step()
+    cost.backward()
+    sgd.zero_grad()
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i, (x, y) in enumerate(data):
+    if i > 0 and i % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+    (nn.functional.cross_entropy(model(x), y) / 4).backward()
+""",
+    """
+import torch
+from torch import nn
+G, D = nn.Linear(8, 8), nn.Linear(8, 1)
+opt_g, opt_d = torch.optim.Adam(G.parameters()), torch.optim.Adam(D.parameters())
+for x in data:
+    opt_d.zero_grad()
+    D(x).mean().backward()
+    opt_d.step()
+    opt_g.zero_grad()
+    D(G(x)).mean().backward()
+    opt_g.step()
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.LBFGS(model.parameters())
+for x, y in data:
+    def closure():
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+""",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Order the first backward and the last step of each optimizer within one pass."""
+    for update in updates(context):
+        backwards = update.backwards(sure=True)
+        if (
+            not backwards
+            or len(update.backwards()) != len(backwards)
+            or accumulation(update)
+            or managed(context, update.optimizer)
+        ):
+            continue
+        frame, first, last = update.loop.frame, backwards[0], update.steps[-1]
+        if last.number > first.number or (last.args and last.receiver is update.optimizer):
+            continue
+        if guards(last, frame) or guards(first, frame) or not update.zeros or last.context.loops()[:1] != [frame]:
+            continue
+        late = any(last.number < z.number < first.number for z in update.zeros)
+        text = (
+            "the optimizer steps before backward(): each update uses the gradients of the batch before"
+            if late
+            else "the optimizer steps before backward(), on gradients that were cleared: nothing is learned"
+        )
+        yield context.finding(
+            RULE,
+            last,
+            text,
+            severity="warning" if late else None,
+            evidence=[
+                Evidence(
+                    "order in one pass of the loop",
+                    " > ".join(
+                        n
+                        for _, n in sorted(
+                            [
+                                *((z.number, "zero_grad") for z in update.zeros),
+                                (last.number, "step"),
+                                (first.number, "backward"),
+                            ]
+                        )
+                    ),
+                )
+            ],
+            fix=Fix(
+                title="step after backward()",
+                safe=False,
+                instruction=f"move {update.name()}.step() behind backward()",
+                expected="each step uses the gradient of its own batch",
+            ),
+            related=[(first, "gradients are computed here")],
+        )
