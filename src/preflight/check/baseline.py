@@ -51,7 +51,10 @@ def read_baseline(path: str) -> Baseline:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is not a baseline: {error}", "--update-baseline writes it anew") from None
     if baseline.schema != SCHEMA:
-        raise InputError(f"{path}: a baseline of schema {baseline.schema!r}", f"this version reads {SCHEMA!r}; --update-baseline writes it anew")
+        raise InputError(
+            f"{path}: a baseline of schema {baseline.schema!r}",
+            f"this version reads {SCHEMA!r}; --update-baseline writes it anew",
+        )
     return baseline
 
 
@@ -85,7 +88,11 @@ def _key(finding: Finding, baseline: str, sources: SourceLines) -> Key:
     """What identifies a finding; without a source line, its message stands for it, numbers left out."""
     at = finding.location
     line = sources.line(at)
-    anchor = " ".join(line.split()) if line is not None and line.strip() else "".join(c for c in finding.message if not c.isdigit())
+    anchor = (
+        " ".join(line.split())
+        if line is not None and line.strip()
+        else "".join(c for c in finding.message if not c.isdigit())
+    )
     return _relative(at.path, baseline), finding.code, anchor
 
 

@@ -13,7 +13,19 @@ from preflight.errors import InputError
 STDIN = "-"
 ENDINGS = (".py", ".ipynb", ".pyw")
 SKIPPED = frozenset(
-    {"__pycache__", "build", "dist", "env", "node_modules", "site-packages", "venv", "virtualenv", "wandb", "_build", "buck-out"}
+    {
+        "__pycache__",
+        "build",
+        "dist",
+        "env",
+        "node_modules",
+        "site-packages",
+        "venv",
+        "virtualenv",
+        "wandb",
+        "_build",
+        "buck-out",
+    }
 )
 """Folders that hold what was made or installed, not what somebody wrote here. Hidden folders are skipped as well."""
 
@@ -80,7 +92,11 @@ def _is_pattern(path: str) -> bool:
 def _add_folder(path: str, found: dict[str, Found], exclude: Sequence[str], base: str | None) -> None:
     files = list(walk(path, exclude, base))
     if not files:
-        why = "every Python file in it is excluded" if exclude and any(walk(path)) else "there is no Python file or notebook in it"
+        why = (
+            "every Python file in it is excluded"
+            if exclude and any(walk(path))
+            else "there is no Python file or notebook in it"
+        )
         raise InputError(f"{path}: {why}", "name a training script, or a folder that holds one")
     for file in files:
         found.setdefault(_key(file), Found(file, False))
@@ -113,7 +129,11 @@ def walk(folder: str, exclude: Sequence[str] = (), base: str | None = None) -> I
         if entry.name.startswith(".") or (exclude and excluded(path, exclude, base)):
             continue
         if entry.is_dir(follow_symlinks=False):
-            if entry.name in SKIPPED or entry.name.endswith(".egg-info") or os.path.exists(os.path.join(path, "pyvenv.cfg")):
+            if (
+                entry.name in SKIPPED
+                or entry.name.endswith(".egg-info")
+                or os.path.exists(os.path.join(path, "pyvenv.cfg"))
+            ):
                 continue
             try:
                 yield from walk(path, exclude, base)

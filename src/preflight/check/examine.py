@@ -8,15 +8,15 @@ import msgspec
 
 from preflight import __version__
 from preflight.check.discover import Found, mentions_training
-from preflight.check.selection import Selection, conclude, trains, visible
+from preflight.check.selection import LIBRARY_NOTE, OTHER_FRAMEWORKS, Selection, trains, visible
 from preflight.check.session import Options, check_script
 from preflight.check.suppress import apply_suppressions
 from preflight.errors import InputError, PreflightError
 from preflight.source.script import MAX_BYTES, Script, ScriptSyntaxError, parse, read_bytes
 from preflight.vocabulary.finding import Finding, sort_key
-from preflight.vocabulary.report import SCHEMA, Report, Tool
+from preflight.vocabulary.report import SCHEMA, NotEvaluated, Report, Tool
 
-LIBRARY_NOTE = "no training of its own: checked as a module of the project"
+BROKEN_NOTE = "the file does not parse, so nothing else could be checked in it"
 
 
 class Examined(msgspec.Struct, frozen=True):
@@ -41,13 +41,17 @@ def examine_script(script: Script, options: Options, selection: Selection) -> Re
     Raises:
         UsageError: An option does not fit.
     """
-    raw = check_script(script, msgspec.structs.replace(options, persona="audit"))
-    findings, hidden = apply_suppressions(script, raw.findings, [item.code for item in raw.not_evaluated])
-    shown = sorted(visible(findings, selection), key=sort_key)
-    inputs = {"path": script.path, **raw.inputs, "persona": selection.persona}
-    if hidden:
-        inputs["suppressed"] = hidden
-    return msgspec.structs.replace(raw, inputs=inputs, findings=tuple(shown), verdict=conclude(raw, shown, selection))
+    suppressed = 0
+
+    def keep(findings: list[Finding], missing: list[NotEvaluated]) -> list[Finding]:
+        nonlocal suppressed
+        left, suppressed = apply_suppressions(script, findings, [item.code for item in missing])
+        return sorted(visible(left, selection), key=sort_key)
+
+    report = check_script(script, msgspec.structs.replace(options, persona="audit", fail_on=selection.fail_on), keep)
+    if suppressed:
+        return msgspec.structs.replace(report, inputs={**report.inputs, "suppressed": suppressed})
+    return report
 
 
 def examine_named(path: str, options: Options, selection: Selection) -> Report:
@@ -111,7 +115,7 @@ def _placed(report: Report, named: bool) -> Examined:
 
 def _other_framework(report: Report) -> bool:
     framework = report.facts.get("framework")
-    return framework is not None and str(framework.value).lower() in ("tensorflow", "keras", "jax", "flax")
+    return framework is not None and framework.value in OTHER_FRAMEWORKS
 
 
 def _check_syntax(data: bytes, path: str) -> None:
@@ -140,12 +144,17 @@ def _broken(error: ScriptSyntaxError, path: str, data: bytes, selection: Selecti
 def _failed(error: Exception, path: str) -> Report:
     said = f"not checked: internal error {type(error).__name__}: {error}; please report it"
     return Report(
-        schema=SCHEMA, command="check", tool=Tool("preflight", __version__), verdict="UNKNOWN", inputs={"path": path}, notes=(said,)
+        schema=SCHEMA,
+        command="check",
+        tool=Tool("preflight", __version__),
+        verdict="UNKNOWN",
+        inputs={"path": path},
+        notes=(said,),
     )
 
 
 def _bare(path: str, findings: list[Finding]) -> Report:
     return Report(
         schema=SCHEMA, command="check", tool=Tool("preflight", __version__), verdict="NO-GO", inputs={"path": path},
-        findings=tuple(findings),
+        findings=tuple(findings), notes=(BROKEN_NOTE,),
     )  # fmt: skip

@@ -69,7 +69,9 @@ class Fixing:
         skipped: The findings whose fix is not, each with the reason.
     """
 
-    def __init__(self, findings: Iterable[Finding], *, unsafe: bool, root: str | None, texts: dict[str, TextFile] | None = None) -> None:
+    def __init__(
+        self, findings: Iterable[Finding], *, unsafe: bool, root: str | None, texts: dict[str, TextFile] | None = None
+    ) -> None:
         """Work out the changes.
 
         Args:
@@ -111,8 +113,10 @@ class Fixing:
             shown = path.replace(os.sep, "/")
             before, after = ("", "") if shown.startswith(("/", "<")) or shown[1:2] == ":" else ("a/", "b/")
             old, new = _lines(change.file.text), _lines(change.after)
-            for line in difflib.unified_diff(old, new, before + shown, after + shown):
-                parts.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+            parts += [
+                line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+                for line in difflib.unified_diff(old, new, before + shown, after + shown)
+            ]
         return "".join(parts)
 
     def _add(self, edits: Sequence[Edit]) -> str | None:
@@ -195,7 +199,7 @@ def _replaced(text: str, spans: Sequence[Span]) -> str:
 
 
 def _still_parses(before: str, after: str) -> bool:
-    """Whether a text is Python; repeated keyword arguments and the like count where the text was free of them before."""
+    """Whether a text is Python; repeated keywords and the like count where the text was free of them before."""
     return _compiles(after) or (not _compiles(before) and _parses(after))
 
 

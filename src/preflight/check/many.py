@@ -9,12 +9,12 @@ import msgspec
 
 from preflight import __version__
 from preflight.check.discover import Found
-from preflight.check.examine import Examined, examine
-from preflight.check.selection import Selection, conclude
+from preflight.check.examine import BROKEN_NOTE, Examined, examine
+from preflight.check.selection import LIBRARY_NOTE, Selection, conclude
 from preflight.check.session import Options
 from preflight.errors import PreflightError
 from preflight.vocabulary.finding import Finding, sort_key
-from preflight.vocabulary.report import SCHEMA, VERDICT_ORDER, Report, Tool
+from preflight.vocabulary.report import SCHEMA, VERDICT_ORDER, Report, Tool, Verdict
 
 CHUNK = 12
 """Files per piece of work: enough that handing it over costs nothing, few enough that the cores finish together."""
@@ -41,7 +41,11 @@ class Many(msgspec.Struct, frozen=True):
 
 
 def check_many(
-    files: Sequence[Found], options: Options, selection: Selection, jobs: int | None = None, progress: Progress | None = None
+    files: Sequence[Found],
+    options: Options,
+    selection: Selection,
+    jobs: int | None = None,
+    progress: Progress | None = None,
 ) -> Many:
     """Check files, on several cores where there are enough of them.
 
@@ -57,7 +61,9 @@ def check_many(
     """
     chunks = [files[start : start + CHUNK] for start in range(0, len(files), CHUNK)]
     workers = min(jobs or _cores(), len(chunks))
-    pieces = _spread(chunks, options, selection, workers) if workers > 1 else (_piece(c, options, selection) for c in chunks)
+    pieces = (
+        _spread(chunks, options, selection, workers) if workers > 1 else (_piece(c, options, selection) for c in chunks)
+    )
     reports: list[Report] = []
     notes: list[str] = []
     read = scripts = done = 0
@@ -85,7 +91,9 @@ def _piece(files: Sequence[Found], options: Options, selection: Selection) -> li
     return [examine(found, options, selection) for found in files]
 
 
-def _spread(chunks: Sequence[Sequence[Found]], options: Options, selection: Selection, workers: int) -> Iterator[list[Examined]]:
+def _spread(
+    chunks: Sequence[Sequence[Found]], options: Options, selection: Selection, workers: int
+) -> Iterator[list[Examined]]:
     """Work on the pieces in processes and yield the results in the order of the pieces."""
     import multiprocessing
     import sys
@@ -103,7 +111,9 @@ def _spread(chunks: Sequence[Sequence[Found]], options: Options, selection: Sele
             yield future.result()
             futures[index] = None  # type: ignore[call-overload]  # its result is the caller's now
     except BrokenProcessPool:
-        raise PreflightError("a process that was checking files was ended from outside", "--jobs 1 checks in one process") from None
+        raise PreflightError(
+            "a process that was checking files was ended from outside", "--jobs 1 checks in one process"
+        ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
@@ -117,19 +127,24 @@ def _start_worker() -> None:
 
 def _without_repeats(reports: Sequence[Report]) -> tuple[Report, ...]:
     """Leave out modules whose findings were all told in the report of a script that imports them."""
-    from preflight.check.examine import LIBRARY_NOTE
-
     told = {finding for report in reports if LIBRARY_NOTE not in report.notes for finding in report.findings}
     return tuple(r for r in reports if LIBRARY_NOTE not in r.notes or not told.issuperset(r.findings))
 
 
-def restrict(report: Report, keep: Iterable[Finding], selection: Selection) -> Report:
-    """A report with only some of its findings, judged again."""
-    wanted = set(keep)
+def restrict(report: Report, keep: Iterable[Finding], selection: Selection) -> Report | None:
+    """A report with only some of its findings, judged again; None where nothing is left to say of a mere module."""
+    wanted = keep if isinstance(keep, (set, frozenset)) else set(keep)
     kept = tuple(finding for finding in report.findings if finding in wanted)
     if len(kept) == len(report.findings):
         return report
+    if not kept and (LIBRARY_NOTE in report.notes or BROKEN_NOTE in report.notes):
+        return None
     return msgspec.structs.replace(report, findings=kept, verdict=conclude(report, kept, selection))
+
+
+def worst_of(reports: Iterable[Report], default: Verdict) -> Verdict:
+    """The worst verdict of several reports."""
+    return min((report.verdict for report in reports), key=lambda verdict: VERDICT_ORDER[verdict], default=default)
 
 
 def all_findings(reports: Iterable[Report]) -> list[Finding]:
@@ -137,11 +152,13 @@ def all_findings(reports: Iterable[Report]) -> list[Finding]:
     return sorted(dict.fromkeys(finding for report in reports for finding in report.findings), key=sort_key)
 
 
-def combine(reports: Sequence[Report], paths: Sequence[str], inputs: dict[str, object], notes: Sequence[str] = ()) -> Report:
+def combine(
+    reports: Sequence[Report], paths: Sequence[str], inputs: dict[str, object], notes: Sequence[str] = ()
+) -> Report:
     """One report over several: the worst verdict, all findings, and each report beneath."""
     if len(reports) == 1:
         return msgspec.structs.replace(reports[0], notes=(*reports[0].notes, *notes))
-    worst = min((report.verdict for report in reports), key=VERDICT_ORDER.__getitem__, default="UNKNOWN")
+    worst = worst_of(reports, "UNKNOWN")
     return Report(
         schema=SCHEMA,
         command="check",

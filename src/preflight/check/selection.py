@@ -12,6 +12,11 @@ from preflight.vocabulary.finding import Finding, Persona
 from preflight.vocabulary.report import Report, Verdict
 
 FailOn = Literal["error", "warning"]
+OTHER_FRAMEWORKS = ("tensorflow", "jax", "mxnet", "paddle")
+"""Recognised and named, never judged."""
+
+LIBRARY_NOTE = "no training of its own: checked as a module of the project"
+
 PERSONAS: tuple[Persona, ...] = ("regular", "pedantic", "audit")
 
 
@@ -36,7 +41,9 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
     def decides(self, finding: Finding) -> bool:
         """Whether this finding alone makes the verdict NO-GO."""
-        return finding.decides or (self.fail_on == "warning" and finding.severity == "warning" and finding.confidence != "possible")
+        return finding.decides or (
+            self.fail_on == "warning" and finding.severity == "warning" and finding.confidence != "possible"
+        )
 
     def chosen(self, finding: Finding) -> bool:
         """Whether a finding's rule is selected and not ignored where it is."""
@@ -48,14 +55,16 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
             return True
         from preflight.check.discover import excluded
 
-        return not any(code in codes and excluded(path, (pattern,), self.base) for pattern, codes in self.per_file_ignores)
+        return not any(
+            code in codes and excluded(path, (pattern,), self.base) for pattern, codes in self.per_file_ignores
+        )
 
 
 def for_persona(finding: Finding, persona: Persona, rule_persona: Persona = "regular") -> bool:
     """Whether a persona sees a finding.
 
     ``regular`` sees errors and warnings that are at least likely.
-    ``pedantic`` also sees notes that are at least likely, errors and warnings that are only possible, and pedantic rules.
+    ``pedantic`` also sees notes that are at least likely, what is only possible otherwise, and pedantic rules.
     ``audit`` sees everything.
     """
     if persona == "audit":
@@ -78,7 +87,7 @@ def visible(findings: Iterable[Finding], selection: Selection) -> list[Finding]:
 
 
 def codes_of(selectors: Sequence[str], where: str) -> frozenset[str]:
-    """The codes that selectors stand for: a rule's name or code, the beginning of codes (``MEM``), a family, or ``all``.
+    """The codes that selectors stand for: rules by name or code, beginnings of codes (``MEM``), families, ``all``.
 
     Raises:
         UsageError: A selector stands for no rule; the hint names the nearest.
@@ -93,7 +102,9 @@ def codes_of(selectors: Sequence[str], where: str) -> frozenset[str]:
             families = ", ".join(sorted({loaded.family for loaded in all_rules()}))
             raise UsageError(
                 f"{where}: no rule is called {selector!r}",
-                f"did you mean {near}?" if near else f"a rule's name or code, the letters of a group of codes, or one of {families}",
+                f"did you mean {near}?"
+                if near
+                else f"a rule's name or code, the letters of a group of codes, or one of {families}",
             )
         chosen |= codes
     return frozenset(chosen)
@@ -113,7 +124,8 @@ def match_selector(selector: str) -> frozenset[str]:
     return frozenset(
         r.rule.code
         for r in rules
-        if wanted in (r.family, "all") or (len(wanted) >= 2 and wanted[:1].isalpha() and r.rule.code.lower().startswith(wanted))
+        if wanted in (r.family, "all")
+        or (len(wanted) >= 2 and wanted[:1].isalpha() and r.rule.code.lower().startswith(wanted))
     )
 
 
@@ -135,14 +147,14 @@ def conclude(report: Report, findings: Sequence[Finding], selection: Selection) 
     if report.verdict != "NO-GO":
         return report.verdict
     # What made it NO-GO is not looked at any more; without it, the two reasons for UNKNOWN are left.
+    if LIBRARY_NOTE in report.notes:
+        return "GO"
     if not trains(report) or (memory is not None and memory.capacity_bytes is not None and memory.fits == "unknown"):
         return "UNKNOWN"
     return "GO"
 
 
 def trains(report: Report) -> bool:
-    """Whether a training was recognised in a script."""
-    if report.verdict == "GO":
-        return True
-    known = ("optimizer.name", "optimizer.lr", "model.family", "model.parameters")
-    return any(key in report.facts and report.facts[key].known for key in known)
+    """Whether a training that can be judged was recognised in a script."""
+    framework = report.facts.get("framework")
+    return framework is not None and framework.known and framework.value not in OTHER_FRAMEWORKS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Finding, Persona
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.memory import MemoryEstimate
-from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
+from preflight.vocabulary.report import SCHEMA, NotEvaluated, Report, Tool, Verdict
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +53,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ignore: tuple[str, ...] = ()
     catalog: tuple[str, ...] = ()
     root: str | None = None
+
+
+Keep = Callable[[list[Finding], list[NotEvaluated]], list[Finding]]
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -93,8 +97,13 @@ def check_text(path: Path, options: Options) -> Report:
     return check_script(read_script(path), options)
 
 
-def check_script(script: Script, options: Options) -> Report:
+def check_script(script: Script, options: Options, keep: Keep | None = None) -> Report:
     """Check one parsed script.
+
+    Args:
+        script: The script.
+        options: What is said about the run.
+        keep: Decides which findings are shown, given all and the rules that were not evaluated; by default, the persona does.
 
     Raises:
         UsageError: An option does not fit.
@@ -114,7 +123,7 @@ def check_script(script: Script, options: Options) -> Report:
     memory = memory_of(reading, facts, model, run, parallel, device)
     context = Context(reading, facts, device.gpu, options.gpus, device.capacity_bytes, model, run, parallel, memory)
     findings, missing = evaluate_rules(context, chosen_rules(options))
-    shown = tuple(f for f in findings if visible(f, options.persona))
+    shown = tuple(keep(findings, missing) if keep is not None else (f for f in findings if visible(f, options.persona)))
     verdict, notes = verdict_of(context, shown, options)
     return Report(
         schema=SCHEMA, command="check", tool=Tool("preflight", __version__), verdict=verdict,

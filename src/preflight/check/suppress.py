@@ -1,7 +1,7 @@
 """Suppression comments applied: which findings they hide, and which comments do nothing.
 
-* ``# preflight: ignore[rule, CODE] reason`` on a line covers that line; as first or last line of a statement, all of it;
-  on a line of its own, the statement below.
+* ``# preflight: ignore[rule, CODE] reason`` covers its line; on the first or last line of a statement, all of it;
+  alone on a line, the statement below.
 * ``# preflight: off[rule]`` covers what follows until ``# preflight: on[rule]`` or the end of the file.
 * ``# preflight: ignore-file[rule]`` covers the file.
 
@@ -78,14 +78,22 @@ class Suppressions:
 
         found: list[Finding] = []
         for directive, kind, word, near in self._unknown:
-            found.append(unknown_suppression.finding_for(self._place(directive), kind, word, near, self._correct(directive, word, near)))
+            found.append(
+                unknown_suppression.finding_for(
+                    self._place(directive), kind, word, near, self._correct(directive, word, near)
+                )
+            )
         ran = set(evaluated)
         for directive in self.directives:
             covers = [c for c in self._covers if c.directive is directive]
             idle = [c for c in covers if not c.used and (c.codes is _WIDEST or c.codes <= ran)]
             if idle:
                 names = [c.name for c in idle if c.name]
-                found.append(unused_suppression.finding_for(self._place(directive), names, self._remove(directive, names, len(covers) == len(idle))))
+                found.append(
+                    unused_suppression.finding_for(
+                        self._place(directive), names, self._remove(directive, names, len(covers) == len(idle))
+                    )
+                )
         return found
 
     # ---- reading
@@ -102,7 +110,15 @@ class Suppressions:
             first, last = self._range(index, directive)
             for name, codes in self._named(directive):
                 if directive.word != "on":
-                    covers.append(_Cover(directive, name, codes, first, self._end(index, name, codes) if directive.word == "off" else last))
+                    covers.append(
+                        _Cover(
+                            directive,
+                            name,
+                            codes,
+                            first,
+                            self._end(index, name, codes) if directive.word == "off" else last,
+                        )
+                    )
         return covers
 
     def _named(self, directive: Directive) -> list[tuple[str, frozenset[str]]]:
@@ -126,7 +142,9 @@ class Suppressions:
 
     def _end(self, index: int, name: str, codes: frozenset[str]) -> float:
         for later in self.directives[index + 1 :]:
-            if later.word == "on" and (not later.rules or name in later.rules or codes in [c for _, c in self._named_quietly(later)]):
+            if later.word == "on" and (
+                not later.rules or name in later.rules or codes in [c for _, c in self._named_quietly(later)]
+            ):
                 return later.line
         return float("inf")
 
@@ -187,10 +205,16 @@ class Suppressions:
         if near is None or self.script.cells:
             return None
         at = self.script.lines[directive.line - 1].find(word, directive.start)
-        return Edit(self.script.path, directive.line, at + 1, directive.line, at + len(word) + 1, near) if at >= 0 else None
+        return (
+            Edit(self.script.path, directive.line, at + 1, directive.line, at + len(word) + 1, near)
+            if at >= 0
+            else None
+        )
 
 
-def apply_suppressions(script: Script, findings: Iterable[Finding], not_evaluated: Iterable[str]) -> tuple[list[Finding], int]:
+def apply_suppressions(
+    script: Script, findings: Iterable[Finding], not_evaluated: Iterable[str]
+) -> tuple[list[Finding], int]:
     """Hide what comments hide, in the script and in the modules that findings are in.
 
     Args:

@@ -97,10 +97,10 @@ def write_whole(path: str, data: bytes) -> None:
         raise PreflightError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
         if temporary is not None:
-            try:
+            from contextlib import suppress
+
+            with suppress(OSError):
                 os.unlink(temporary)
-            except OSError:
-                pass
 
 
 def _mode(target: str) -> int:

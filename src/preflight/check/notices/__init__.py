@@ -1,0 +1,50 @@
+"""What the checker says of its own work: a file that does not parse, a suppression that does nothing.
+
+Each notice is one file with the same parts as a rule (page, declaration, examples); what it finds is not found in a
+reading, so instead of a check it has a function of its own that makes the finding.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from importlib import import_module
+
+from preflight.check.registry import load_rules
+from preflight.check.rule import LoadedRule, Rule
+from preflight.vocabulary.rule_info import RuleInfo
+
+FAMILY = "preflight"
+
+
+@lru_cache(maxsize=1)
+def load_notices() -> tuple[LoadedRule, ...]:
+    """All notices, ordered by code: the modules that lie beside this one."""
+    found: list[LoadedRule] = []
+    for name in sorted(os.listdir(os.path.dirname(os.path.abspath(__file__)))):
+        if name.endswith(".py") and not name.startswith("_"):
+            module = f"{__name__}.{name[:-3]}"
+            rule: Rule = import_module(module).RULE
+            found.append(LoadedRule(rule, lambda context: iter(()), FAMILY, module))
+    return tuple(sorted(found, key=lambda loaded: loaded.rule.code))
+
+
+@lru_cache(maxsize=1)
+def all_rules() -> tuple[LoadedRule, ...]:
+    """Rules and notices, ordered by code: everything that a finding can be called."""
+    return tuple(sorted((*load_rules(), *load_notices()), key=lambda loaded: loaded.rule.code))
+
+
+def rule_infos() -> tuple[RuleInfo, ...]:
+    """What all rules and notices say of themselves, for reports that carry it."""
+    return tuple(rule_info(loaded) for loaded in all_rules())
+
+
+def rule_info(loaded: LoadedRule) -> RuleInfo:
+    """What one rule says of itself."""
+    rule = loaded.rule
+    tags = (loaded.family, *(tag for tag in rule.tags if tag != loaded.family))
+    return RuleInfo(
+        name=rule.name, code=rule.code, title=loaded.title, severity=rule.severity, confidence=rule.confidence,
+        page=loaded.page, tags=tags, persona=rule.persona,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The command line: one file per command; the only place that reads arguments, prints and exits."""

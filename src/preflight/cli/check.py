@@ -1,0 +1,46 @@
+"""``preflight check``: the report of scripts, folders, notebooks or standard input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from preflight.cli.parts.options import ScriptCommand, checking, output
+from preflight.errors import UsageError
+
+
+@click.command("check", cls=ScriptCommand)
+@checking
+@click.option("--diff", is_flag=True, help="Print the safe fixes as a patch; with --unsafe-fixes, all of them.")
+@click.option("--fix", is_flag=True, help="Apply the safe fixes, then report what remains.")
+@click.option("--unsafe-fixes", is_flag=True, help="Apply also fixes that may change what the training computes.")
+@output
+@click.option("-v", "--verbose", is_flag=True, help="List what the text otherwise only counts.")
+@click.pass_context
+def command(context: click.Context, /, diff: bool, fix: bool, unsafe_fixes: bool, **given: Any) -> int:
+    """Say whether training scripts will train, and where, why and what to change if not.
+
+    PATH is a script, a notebook, a folder, a quoted pattern such as 'src/**/*.py', or - for standard input.
+    Nothing of a script is imported or run.
+    """
+    from preflight.cli.parts.request import request
+    from preflight.cli.parts.running import run
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+
+    if diff and fix:
+        raise UsageError("--diff shows what --fix would write: name one of the two")
+    look = writing(
+        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
+    )
+    asked = request(context, given)
+    if fix or unsafe_fixes or diff:
+        from preflight.cli.parts.fixing import fixed, patch
+
+        if diff:
+            return EXIT_CODES[patch(asked, look, unsafe_fixes).verdict]
+        done = fixed(asked, look, unsafe_fixes)
+    else:
+        done = run(asked, look)
+    answer(done.report, look, done.sources)
+    return EXIT_CODES[done.report.verdict]

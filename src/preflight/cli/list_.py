@@ -1,0 +1,35 @@
+"""``preflight list``: what there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from preflight.cli.parts.options import output
+
+
+@click.command("list")
+@click.argument("kind", metavar="rules|gpus|models")
+@click.argument("words", nargs=-1, metavar="[WORD...]")
+@output
+def command(kind: str, words: tuple[str, ...], **given: Any) -> int:
+    """List the rules, GPUs or models that are known; words narrow the list.
+
+    A word is a family, tag or severity of rules, an architecture or vendor of GPUs, a family of models,
+    or a part of a name.
+    """
+    from preflight.cli.parts.tables import FORMATS, kinds, render_table, rows
+    from preflight.cli.parts.writing import put, writing
+    from preflight.errors import UsageError, nearest
+
+    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    if look.format not in FORMATS:
+        raise UsageError(f"a list cannot be shown as {look.format}", f"one of {', '.join(FORMATS)}")
+    if kind not in kinds():
+        near = nearest(kind, kinds())
+        raise UsageError(
+            f"there is no list of {kind!r}", f"did you mean {near}?" if near else f"one of {', '.join(kinds())}"
+        )
+    put(render_table(kind, rows(kind, words), look), look)
+    return 0

@@ -1,0 +1,16 @@
+"""The models of the catalog: family, exact number of parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+COLUMNS = ("name", "family", "parameters", "library", "class_name")
+IN_TEXT = ("name", "family", "parameters", "class_name")
+EXACT = ("family", "library")
+
+
+def rows() -> list[dict[str, Any]]:
+    """Every model, by name."""
+    from preflight.catalog.models import load_model, model_names
+
+    return [{column: getattr(model, column, None) for column in COLUMNS} for model in map(load_model, model_names())]

@@ -1,0 +1,133 @@
+"""The command ``preflight``: finds its commands by their files, and turns every outcome into an exit code.
+
+Exit codes: 0 GO, 1 NO-GO, 2 the tool failed or was misused, 3 undecidable, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+
+import click
+
+from preflight import __version__
+from preflight.errors import PreflightError, UsageError, nearest
+
+INTERRUPTED = 130
+FAILED = 2
+_NOT_COMMANDS = ("__init__.py", "main.py")
+
+
+class _Commands(click.Group):
+    """The commands that lie beside this file; one is imported when it is called or when help lists it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands: the files beside this one (``list_.py`` is ``list``)."""
+        files = os.listdir(os.path.dirname(os.path.abspath(__file__)))
+        names = [name[:-3] for name in files if name.endswith(".py") and name not in _NOT_COMMANDS]
+        return sorted(name.rstrip("_").replace("_", "-") for name in names)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, or None."""
+        for module in (cmd_name.replace("-", "_"), f"{cmd_name}_"):
+            if module.isidentifier() and os.path.exists(
+                os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{module}.py")
+            ):
+                command = getattr(import_module(f"preflight.cli.{module}"), "command", None)
+                return command if isinstance(command, click.Command) else None
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; what is a file or a folder instead gets the hint to check it."""
+        word = args[0]
+        if self.get_command(ctx, word) is None and not word.startswith("-"):
+            if os.path.exists(word) or word.endswith((".py", ".ipynb")):
+                raise UsageError(f"no command is called {word!r}", f"did you mean preflight check {word}?")
+            names = self.list_commands(ctx)
+            near = nearest(word, names)
+            raise UsageError(
+                f"no command is called {word!r}", f"did you mean {near}?" if near else f"one of {', '.join(names)}"
+            )
+        return super().resolve_command(ctx, args)
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="preflight", message="%(prog)s %(version)s")
+def preflight() -> None:
+    """Will this training script train? Preflight reads it and says GO, NO-GO or UNKNOWN, and why.
+
+    Exit codes: 0 GO, 1 NO-GO, 2 the tool failed or was misused, 3 undecidable.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if not given:
+            preflight.main(["--help"], prog_name="preflight", standalone_mode=False)
+            return FAILED
+        status = preflight.main(given, prog_name="preflight", standalone_mode=False)
+        _flush()
+        return status if isinstance(status, int) else 0
+    except PreflightError as error:
+        return complain(str(error), error.hint, error.exit_code)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        complain("interrupted", None, INTERRUPTED)
+        return INTERRUPTED
+    except click.ClickException as error:
+        return complain(*_in_our_words(error), FAILED)
+    except BrokenPipeError:
+        silence_stdout()
+        return FAILED
+    except Exception as error:
+        if os.environ.get("PREFLIGHT_TRACEBACK"):
+            import traceback
+
+            traceback.print_exc()
+        said = f"internal error: {type(error).__name__}: {error}"
+        return complain(said, "please report it; PREFLIGHT_TRACEBACK=1 shows where it comes from", FAILED)
+
+
+def complain(message: str, hint: str | None, status: int) -> int:
+    """Say on stderr what is wrong and what to do, and return the exit code."""
+    from preflight.report.parts.clean import clean, one_line
+
+    lines = [f"preflight: error: {one_line(message)}"] + ([f"hint: {clean(hint)}"] if hint else [])
+    with suppress(OSError, ValueError):  # nobody is listening
+        click.echo("\n".join(lines), err=True)
+    return status
+
+
+def _in_our_words(error: click.ClickException) -> tuple[str, str | None]:
+    context = getattr(error, "ctx", None)
+    usage = f"{context.command_path} --help shows what there is" if context is not None else None
+    if isinstance(error, click.NoSuchOption):
+        near = next(iter(error.possibilities or ()), None)
+        return f"no such option: {error.option_name}", f"did you mean {near}?" if near else usage
+    message = error.format_message().strip().rstrip(".")
+    return message[:1].lower() + message[1:], usage
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def silence_stdout() -> None:
+    """Let what is still buffered for a reader that has gone away go nowhere, so that the exit is quiet."""
+    try:
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
+__all__ = ["complain", "main", "preflight", "silence_stdout"]

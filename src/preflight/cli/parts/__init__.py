@@ -1,0 +1,1 @@
+"""What commands share: their options, how a check is run, how an answer leaves the program."""

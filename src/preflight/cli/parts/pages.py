@@ -1,0 +1,149 @@
+"""The page of a rule, put together from its file: declaration, text and examples."""
+
+from __future__ import annotations
+
+import textwrap
+from importlib import import_module
+from typing import Any
+
+from preflight.check.notices import all_rules
+from preflight.check.rule import Example, LoadedRule
+from preflight.cli.parts.writing import Writing
+from preflight.errors import UsageError
+
+FORMATS = ("text", "markdown", "json", "html")
+LAYERS = {"S": "syntax", "D": "data flow", "C": "configuration", "V": "sizes"}
+
+
+def page(identifier: str) -> dict[str, Any]:
+    """Everything that is known of a rule, as plain values.
+
+    Raises:
+        UsageError: No rule has this name or code; the hint names the nearest.
+    """
+    loaded = _find(identifier)
+    rule = loaded.rule
+    module = import_module(loaded.module)
+    title, _, body = loaded.page.strip().partition("\n")
+    return {
+        "schema": "preflight.rule/1", "code": rule.code, "name": rule.name, "title": title.rstrip("."),
+        "family": loaded.family,
+        "severity": rule.severity, "confidence": rule.confidence, "layer": rule.layer, "persona": rule.persona,
+        "tags": list(rule.tags), "needs": list(rule.needs), "page": body.strip(),
+        "bad": [_example(e) for e in getattr(module, "BAD", ())],
+        "good": [_example(e) for e in getattr(module, "GOOD", ())],
+    }  # fmt: skip
+
+
+def _find(identifier: str) -> LoadedRule:
+    from preflight.check.selection import nearest_rule
+
+    wanted = identifier.strip().lower().replace("_", "-")
+    for loaded in all_rules():
+        if wanted in (loaded.rule.name, loaded.rule.code.lower()):
+            return loaded
+    near = nearest_rule(identifier)
+    hint = f"did you mean {near}? " if near else ""
+    raise UsageError(f"no rule is called {identifier!r}", f"{hint}preflight list rules shows all")
+
+
+def _example(given: str | Example) -> dict[str, Any]:
+    example = given if isinstance(given, Example) else Example(given)
+    shown: dict[str, Any] = {"code": example.code.strip("\n") + "\n"}
+    for name in ("arguments", "files", "gpu", "gpus", "launch"):
+        value = getattr(example, name)
+        if value:
+            shown[name] = list(value) if isinstance(value, tuple) else value
+    return shown
+
+
+def render_page(rule: dict[str, Any], look: Writing) -> str:
+    """The page in the format that was asked for."""
+    if look.format == "json":
+        from preflight.report.parts.plain import encode
+
+        return encode(rule)
+    if look.format == "markdown":
+        return _markdown(rule)
+    if look.format == "html":
+        return _html(rule)
+    return _text(rule, look.width)
+
+
+def _declared(rule: dict[str, Any]) -> str:
+    words = [
+        f"{rule['severity']}, {rule['confidence']}",
+        f"layer {rule['layer']} ({LAYERS[rule['layer']]})",
+        f"family {rule['family']}",
+    ]
+    if rule["persona"] != "regular":
+        words.append(f"shown with --persona {rule['persona']}")
+    if rule["needs"]:
+        words.append(f"needs {', '.join(need.replace('_', ' ') for need in rule['needs'])}")
+    return "; ".join(words)
+
+
+def _text(rule: dict[str, Any], width: int) -> str:
+    lines = [
+        f"{rule['code']}  {rule['name']}",
+        *textwrap.wrap(rule["title"], width),
+        *textwrap.wrap(_declared(rule), width),
+        "",
+    ]
+    for line in rule["page"].splitlines():
+        if line.startswith("#"):
+            lines.append(line.lstrip("# ").upper())
+        elif line.startswith("```") or len(line) <= width - 2:
+            lines.append(f"  {line}".rstrip())
+        else:
+            hang = "  - " if line.startswith("- ") else "  "
+            lines += textwrap.wrap(
+                line.removeprefix("- "), width, initial_indent=hang, subsequent_indent=" " * len(hang)
+            )
+    for kind, title in (("bad", "FOUND IN, FOR EXAMPLE"), ("good", "NOT FOUND IN, FOR EXAMPLE")):
+        if rule[kind]:
+            lines += ["", title, *(f"  {line}".rstrip() for line in rule[kind][0]["code"].rstrip().splitlines())]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown(rule: dict[str, Any]) -> str:
+    parts = [f"# {rule['code']} `{rule['name']}`\n\n{rule['title']}\n\n{_declared(rule)}\n", rule["page"] + "\n"]
+    for kind, title in (("bad", "Found in"), ("good", "Not found in")):
+        parts += [f"## {title}\n\n```python\n{example['code']}```\n" for example in rule[kind]]
+    return "\n".join(parts)
+
+
+def _html(rule: dict[str, Any]) -> str:
+    from html import escape
+
+    body: list[str] = []
+    for block in rule["page"].split("\n"):
+        if block.startswith("#"):
+            body.append(f"<h2>{escape(block.lstrip('# '))}</h2>")
+        elif block.startswith("- "):
+            body.append(f"<p>• {_inline(block[2:])}</p>")
+        elif block.strip():
+            body.append(f"<p>{_inline(block)}</p>")
+    for kind, title in (("bad", "Found in"), ("good", "Not found in")):
+        body += [f"<h2>{title}</h2><pre>{escape(example['code'])}</pre>" for example in rule[kind]]
+    head = f"{escape(rule['code'])} {escape(rule['name'])}"
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{head}</title>'
+        '<meta name="viewport" content="width=device-width"><style>:root{color-scheme:light dark}'
+        "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}"
+        "pre{overflow-x:auto;padding:.75rem;border:1px solid #8886;border-radius:4px}"
+        "p{margin:.3rem 0}</style></head><body>\n"
+        f"<h1>{head}</h1>\n<p><strong>{escape(rule['title'])}</strong></p>\n<p>{escape(_declared(rule))}</p>\n"
+        + "\n".join(body)
+        + "\n</body></html>\n"
+    )
+
+
+def _inline(text: str) -> str:
+    """Text with ``code`` in backticks; nothing else of Markdown is used within a sentence."""
+    from html import escape
+
+    parts = escape(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))

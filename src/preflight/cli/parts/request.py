@@ -1,0 +1,146 @@
+"""What a person asked for: the command line over ``[tool.preflight]`` over the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from preflight.check.project_config import Project, load_project
+from preflight.check.selection import Selection, codes_of
+from preflight.check.session import Options
+from preflight.cli.parts.options import SCRIPT_ARGUMENTS
+from preflight.errors import UsageError
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A check that is asked for.
+
+    Attributes:
+        paths: What is to be checked.
+        options: What is said about the run.
+        selection: Which findings matter.
+        exclude: Patterns that folders are searched without.
+        base: The folder that the patterns of the configuration are relative to.
+        baseline: The baseline file, or None.
+        baseline_named: Whether it was named on the command line.
+        update_baseline: Whether it is to be written anew.
+        jobs: Number of processes, or None.
+    """
+
+    paths: tuple[str, ...]
+    options: Options
+    selection: Selection
+    exclude: tuple[str, ...] = ()
+    base: str | None = None
+    baseline: str | None = None
+    baseline_named: bool = False
+    update_baseline: bool = False
+    jobs: int | None = None
+
+
+def request(context: click.Context, given: dict[str, Any]) -> Request:
+    """Put together what was asked for.
+
+    Raises:
+        UsageError: Something does not fit, here or in ``pyproject.toml``.
+    """
+    paths, arguments = _subject(context, given)
+    project = load_project(paths[0])
+    options = _options(given, project, arguments)
+    baseline = given.get("baseline") or (project.resolve(project.config.baseline) if project.config.baseline else None)
+    update = bool(given.get("update_baseline"))
+    if update and baseline is None:
+        raise UsageError("--update-baseline: there is no baseline", "name the file: --baseline FILE")
+    return Request(
+        paths=paths, options=options, selection=_selection(given, project),
+        exclude=(*project.config.exclude, *given.get("exclude", ())), base=project.folder,
+        baseline=baseline, baseline_named=bool(given.get("baseline")), update_baseline=update, jobs=given.get("jobs"),
+    )  # fmt: skip
+
+
+def _subject(context: click.Context, given: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """The paths and the script's arguments; a launch line can name both."""
+    paths: tuple[str, ...] = given["paths"]
+    arguments: tuple[str, ...] | None = context.meta.get(SCRIPT_ARGUMENTS)
+    if given.get("launch"):
+        from preflight.source.launcher import parse_launch
+
+        launch = parse_launch(given["launch"])
+        if not paths and launch.script is None:
+            raise UsageError("the launch line names no script", "name it: preflight check train.py --launch ...")
+        same = launch.script is not None and (not paths or _same(paths, launch.script))
+        paths = paths or (launch.script or "",)
+        if arguments is None and same:
+            arguments = launch.arguments
+    if not paths:
+        raise UsageError("nothing to check", f"name a script or a folder: {context.command_path} train.py")
+    if "-" in paths and len(paths) > 1:
+        raise UsageError("standard input (-) cannot be checked together with other files")
+    return paths, arguments
+
+
+def _same(paths: Sequence[str], script: str) -> bool:
+    from os.path import normpath
+
+    return len(paths) == 1 and normpath(paths[0]) == normpath(script)
+
+
+def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...] | None) -> Options:
+    config = project.config
+    gpu, memory = given.get("gpu"), given.get("gpu_memory")
+    if gpu is None and memory is None:
+        # Both or none: a size from the file must not shrink the card named on the command line.
+        gpu, memory = config.gpu, config.gpu_memory
+    catalog = tuple(project.resolve(folder) for folder in config.catalog)
+    where = "" if given.get("gpu") or given.get("gpu_memory") is not None else f"{project.path}: "
+    _known_hardware(gpu, memory, catalog, where)
+    more: dict[str, Any] = {"catalog": catalog} if catalog else {}
+    return Options(
+        gpu=gpu,
+        gpu_memory=memory,
+        gpus=given.get("gpus") or config.gpus,
+        launch=given.get("launch"),
+        arguments=arguments,
+        **more,
+    )
+
+
+def _known_hardware(gpu: str | None, memory: float | None, catalog: tuple[str, ...], where: str) -> None:
+    """Refuse an unknown GPU before anything is read, also where no script will ask for it."""
+    if gpu is None and memory is None:
+        return
+    from preflight.catalog.hardware import gpu_from_memory, resolve_gpu
+
+    try:
+        if gpu is not None:
+            resolve_gpu(gpu, catalog)
+        if memory is not None:
+            gpu_from_memory(memory, catalog)
+    except UsageError as error:
+        raise UsageError(f"{where}{error}", error.hint) from None
+
+
+def _selection(given: dict[str, Any], project: Project) -> Selection:
+    config = project.config
+    select = codes_of(_words(given.get("select")), "--select") if given.get("select") else None
+    if select is None and config.select is not None:
+        select = codes_of(config.select, f"{project.path}: select")
+    hidden = codes_of(_words(given.get("ignore")), "--ignore")
+    if select is None or not given.get("select"):
+        hidden |= codes_of(config.ignore, f"{project.path}: ignore")
+    per_file = tuple(
+        (pattern, codes_of(rules, f"{project.path}: per-file-ignores"))
+        for pattern, rules in config.per_file_ignores.items()
+    )
+    return Selection(
+        persona=given.get("persona") or config.persona or "regular",
+        select=select, ignore=hidden, per_file_ignores=per_file, base=project.folder,
+        fail_on="warning" if (given.get("fail_on") or config.fail_on) == "warning" else "error",
+    )  # fmt: skip
+
+
+def _words(given: Sequence[str] | None) -> list[str]:
+    return [word for item in given or () for word in item.replace(" ", ",").split(",") if word]

@@ -1,0 +1,158 @@
+"""How an answer leaves the program: in a format, to stdout or to a file, as a whole."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+import msgspec
+
+from preflight.check.source_lines import SourceLines
+from preflight.errors import PreflightError, UsageError
+from preflight.vocabulary.report import Report
+from preflight.vocabulary.rule_info import RuleInfo
+
+EXIT_CODES = {"GO": 0, "NO-GO": 1, "UNKNOWN": 3}
+
+
+class Writing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an answer goes and how it looks.
+
+    Attributes:
+        format: The name of a format.
+        output: The file, or None for stdout.
+        quiet: Whether remarks are left out.
+        color: Whether colours may be used.
+        width: Columns of text.
+        verbose: Whether to list what is otherwise counted.
+    """
+
+    format: str
+    output: str | None = None
+    quiet: bool = False
+    color: bool = False
+    width: int = 80
+    verbose: bool = False
+
+
+def writing(
+    format_: str | None, output: str | None, quiet: bool, no_color: bool, width: int | None, verbose: bool = False
+) -> Writing:
+    """Decide the format and the looks from the options, before any work is done.
+
+    Raises:
+        UsageError: The format does not exist, or no format belongs to the ending of the file.
+    """
+    from preflight.report.render import format_for, formats
+
+    target = None if output in (None, "-") else output
+    if format_ is None:
+        format_ = "text"
+        if target is not None and os.path.splitext(target)[1]:
+            format_ = format_for(target) or ""
+            if not format_:
+                raise UsageError(f"-o {target}: no format belongs to this ending", "say which one: --format json")
+    elif format_ not in formats():
+        from preflight.errors import nearest
+
+        near = nearest(format_, formats())
+        raise UsageError(
+            f"unknown format {format_!r}", f"did you mean {near}?" if near else f"one of {', '.join(formats())}"
+        )
+    if target is not None:
+        _writable(target)
+    terminal = target is None and _is_terminal(sys.stdout)
+    return Writing(
+        format=format_, output=target, quiet=quiet, width=width or (_columns() if terminal else 80), verbose=verbose,
+        color=terminal and not no_color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+    )  # fmt: skip
+
+
+def _writable(target: str) -> None:
+    folder = os.path.dirname(target) or "."
+    if os.path.isdir(target):
+        raise UsageError(f"-o {target}: is a folder", "name a file")
+    if not os.path.isdir(folder):
+        raise UsageError(f"-o {target}: there is no folder {folder}")
+
+
+def _is_terminal(stream: object) -> bool:
+    try:
+        return bool(stream is not None and stream.isatty())  # type: ignore[attr-defined]
+    except (ValueError, AttributeError):
+        return False
+
+
+def _columns() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def remark(text: str, writing: Writing) -> None:
+    """Say something on stderr that is not the answer."""
+    if not writing.quiet:
+        from preflight.report.parts.clean import one_line
+
+        click.echo(f"preflight: {one_line(text)}", err=True)
+
+
+def answer(report: Report, writing: Writing, sources: SourceLines) -> None:
+    """Write a report, and say in one line on stderr how it ended where the report went to a file."""
+    from preflight.report.render import render
+
+    paths = dict.fromkeys(finding.location.path for finding in report.findings if finding.location.path is not None)
+    texts = {path: text for path in paths if (text := sources.text(path)) is not None}
+    infos: tuple[RuleInfo, ...] = ()
+    if writing.format in ("sarif", "html"):
+        from preflight.check.notices import rule_infos
+
+        infos = rule_infos()
+    text = render(
+        report, writing.format, width=writing.width, color=writing.color, symbols=_symbols(writing),
+        verbose=writing.verbose, sources=texts, rules=infos,
+    )  # fmt: skip
+    put(text, writing)
+    if writing.output is not None:
+        from preflight.report.parts.sentences import quick_line
+
+        remark(f"{quick_line(report)}; written to {writing.output}", writing)
+
+
+def put(text: str, writing: Writing) -> None:
+    """Write a text to the file or to stdout.
+
+    Raises:
+        PreflightError: It cannot be written.
+    """
+    if writing.output is not None:
+        from preflight.check.text_file import write_whole
+
+        write_whole(writing.output, text.encode("utf-8", "backslashreplace"))
+        return
+    try:
+        try:
+            click.echo(text, nl=False, color=writing.color)
+        except UnicodeEncodeError:
+            encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+            click.echo(text.encode(encoding, "backslashreplace").decode(encoding), nl=False, color=writing.color)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader has seen enough (head, less); the verdict is known and is still the exit code.
+        from preflight.cli.main import silence_stdout
+
+        silence_stdout()
+    except OSError as error:
+        from preflight.cli.main import silence_stdout
+
+        silence_stdout()
+        raise PreflightError(f"the answer cannot be written: {error.strerror or error}") from None
+
+
+def _symbols(writing: Writing) -> bool:
+    if writing.output is not None:
+        return True
+    encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "")
+    return encoding.startswith("utf")
