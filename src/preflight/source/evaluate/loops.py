@@ -11,7 +11,7 @@ from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.iteration import iterate
 from preflight.source.evaluate.training_names import trains
 from preflight.source.trace import Carry, Context
-from preflight.source.values import Known, Obj, Phi, Unknown, Value, settle
+from preflight.source.values import Known, Obj, Phi, Seq, Unknown, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -142,7 +142,7 @@ def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Carry]:
         if isinstance(settled, Known):
             # A number, None or a flag before the loop: something else afterwards.
             mark = Unknown("changes during the loop", value.site, (), initial=value, name=name)
-        elif isinstance(value, (Obj, Unknown)) or isinstance(settled, (Obj, Unknown)):
+        elif isinstance(value, (Obj, Unknown)) or isinstance(settled, (Obj, Unknown)) or _is_tuple(settled):
             mark = Phi(name, value, value.site)
         else:
             continue
@@ -154,6 +154,11 @@ def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Carry]:
         if table is not None and isinstance(settle(table.get(attr, Unknown(""))), Known):
             m.write(table, attr, Unknown("changes during the loop", None, (), initial=table[attr], name=attr))
     return carries
+
+
+def _is_tuple(value: Value) -> bool:
+    """A pair of tensors, such as the state of an LSTM, is carried like one tensor."""
+    return isinstance(value, Seq) and value.kind == "tuple"
 
 
 def close(m: Machine, carries: list[Carry]) -> None:
