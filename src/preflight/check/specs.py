@@ -31,14 +31,19 @@ def model_spec(reading: Reading, facts: dict[str, Fact]) -> ModelSpec | None:
     spec, network = architecture_of(reading, reading.models[0])
     if spec is None and network is not None and network.total is not None:
         spec = ModelSpec(family="other", parameters=network.total)
-    if spec is not None and spec.family == "cnn" and spec.activation_elements is None and network is not None:
+    if spec is not None and spec.family in ("cnn", "mlp") and spec.activation_elements is None and network is not None:
         return _with_activations(reading, facts, spec, network)
     return spec
 
 
 def _with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec, network: Network) -> ModelSpec:
-    """What a convolutional network of the script keeps for one sample, where its shapes can be followed."""
+    """What a network of the script keeps for one sample, where its shapes can be followed."""
     size = facts["image_size"].value
+    if spec.family == "mlp":
+        entry = next((leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Linear"), None)
+        width = plain(entry.obj.argument(0, "in_features")) if entry is not None else None
+        flow = Flow(reading, reading.models[0], (width,)) if isinstance(width, int) else None
+        return spec if flow is None or flow.saved is None else msgspec.structs.replace(spec, activation_elements=flow.saved)
     first = next((leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Conv2d"), None)
     channels = plain(first.obj.argument(0, "in_channels")) if first is not None else None
     if not isinstance(size, int) or not isinstance(channels, int):

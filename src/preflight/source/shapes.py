@@ -32,6 +32,7 @@ class Flow:
         self.saved: float | None = None
         self.reason: str | None = None
         self.largest = 0
+        self._passes = 1
         self._shapes: dict[int, Shape] = {}
         self._kept: dict[int, float] = {}
         begin = _forward_of(reading, model)
@@ -47,6 +48,7 @@ class Flow:
         last = _last_number(reading, begin)
         for event in reading.trace.events:
             if begin.number < event.number <= last and not event.inlined:
+                self._passes = math.prod(f.passes for f in event.context.frames())
                 self._event(event)
         end = settle(result) if result is not None else None
         if end is None or self.shape(end) is None:
@@ -86,7 +88,7 @@ class Flow:
         size = math.prod(shape)
         self.largest = max(self.largest, size)
         if keep:
-            self._kept[id(value)] = float(size)
+            self._kept[id(value)] = float(size) * self._passes
 
     def _event(self, event: Event) -> None:
         name = event.name

@@ -21,10 +21,11 @@ class Context:
         value: What is iterated, entered, tested or called.
         polarity: For ``if``: which side. For a loop: None.
         taken: For ``if``: False on the side that the defaults do not lead to; None where nothing is known.
+        passes: For a loop over things that are all alike, which is followed once: how often it runs.
         depth: Number of frames.
     """
 
-    __slots__ = ("depth", "kind", "node", "parent", "polarity", "script", "taken", "unrolled", "value")
+    __slots__ = ("depth", "kind", "node", "parent", "passes", "polarity", "script", "taken", "unrolled", "value")
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class Context:
         self.taken = taken if parent is None or parent.taken is not False else False
         self.depth = 1 if parent is None else parent.depth + 1
         self.unrolled = False
+        self.passes = 1
 
     def frames(self) -> Iterator[Context]:
         """Yield the frames from the inside out."""

@@ -32,7 +32,7 @@ def run_for(m: Machine, node: ast.For | ast.AsyncFor) -> str | None:
             return None
         element = items[0] if len(items) == 1 else _any_of(m, items, node, iterable)
     assert element is not None
-    return _once(m, node, iterable, element)
+    return _once(m, node, iterable, element, len(items) if items is not None and _all_alike(items) else 1)
 
 
 def _any_of(m: Machine, items: list[Value], node: ast.AST, iterable: Value) -> Value:
@@ -87,7 +87,7 @@ def _unroll(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, items: li
     return run_block(m, node.orelse) if node.orelse else None
 
 
-def _once(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, element: Value) -> str | None:
+def _once(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, element: Value, passes: int = 1) -> str | None:
     from preflight.source.evaluate.statements import run_block
 
     outer = m.context
