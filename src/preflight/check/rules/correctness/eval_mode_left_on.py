@@ -1,0 +1,270 @@
+"""The model is never put back into train mode.
+
+## What it does
+Looks for a loop that trains a model and, in the same loop, puts it into eval mode (often inside a validation function), without any `train()` in that loop.
+It also reports a pretrained model whose weights the optimizer holds and that is never put into train mode: `from_pretrained` returns it in eval mode.
+
+## Why
+After the first `eval()`, dropout is off and batch norm uses its running statistics for the rest of the loop.
+Training goes on without an error: regularisation is gone, and batch-norm statistics are frozen at the values of the first validation.
+
+## Fix
+Call `model.train()` at the start of each epoch, or after each evaluation.
+
+## When to ignore
+When training in eval mode is wanted, as for fine-tuning with frozen batch-norm statistics.
+
+## References
+- PyTorch documentation of Module.train and Module.eval
+- transformers documentation of from_pretrained: the model is set in evaluation mode by default
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.modes import concerns, handed_out, has_modes, leaves, modes_of, reaches, uses_of
+from preflight.check.rule import Rule
+from preflight.check.tensors import grad_off
+from preflight.source.trace import Context as Frame
+from preflight.source.trace import Event, provenance
+from preflight.source.training import TrainingLoop
+from preflight.source.values import Obj, Value
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="eval-mode-left-on",
+    code="MOD001",
+    severity="error",
+    confidence="likely",
+    needs=("training_loop", "model", "complete"),
+    layer="D",
+    tags=("modes",),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def validate(net, loader):
+    net.eval()
+    with torch.no_grad():
+        return sum(nn.functional.cross_entropy(net(x), y).item() for x, y in loader)
+model.train()
+for epoch in range(10):
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    print(validate(model, test_loader))
+""",
+    """
+import argparse, torch
+import torch.nn as nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.bn = nn.Linear(8, 2), nn.BatchNorm1d(2)
+    def forward(self, x):
+        return self.bn(self.fc(x))
+class Trainer:
+    def __init__(self, every):
+        self.net, self.every = Net().cuda(), every
+        self.opt = torch.optim.AdamW(self.net.parameters())
+    @torch.no_grad()
+    def evaluate(self):
+        self.net.eval()
+        for x, y in val_loader:
+            self.net(x)
+    def run(self):
+        for epoch in range(3):
+            self.net.train()
+            for step, (x, y) in enumerate(train_loader):
+                loss = nn.functional.cross_entropy(self.net(x), y)
+                self.opt.zero_grad()
+                loss.backward()
+                self.opt.step()
+                if step % self.every == 0:
+                    self.evaluate()
+p = argparse.ArgumentParser()
+p.add_argument("--every", type=int, default=100)
+Trainer(p.parse_args().every).run()
+""",
+    """
+import torch
+from transformers import AutoModelForCausalLM as Auto
+lm = Auto.from_pretrained("gpt2")
+opt = torch.optim.AdamW(lm.parameters(), lr=1e-5)
+for batch in loader:
+    loss = lm(input_ids=batch["ids"], labels=batch["ids"]).loss
+    loss.backward()
+    opt.step()
+    opt.zero_grad()
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def validate(net, loader):
+    was_training = net.training
+    net.eval()
+    with torch.no_grad():
+        result = sum(nn.functional.cross_entropy(net(x), y).item() for x, y in loader)
+    net.train(was_training)
+    return result
+for epoch in range(10):
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    print(validate(model, test_loader))
+""",
+    """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    for phase in ["train", "val"]:
+        if phase == "train":
+            model.train()
+        else:
+            model.eval()
+        for x, y in loaders[phase]:
+            with torch.set_grad_enabled(phase == "train"):
+                loss = nn.functional.cross_entropy(model(x), y)
+            if phase == "train":
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+""",
+    """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    model.eval()
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+""",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Look, for each model that is trained, for an eval in a training loop without a train in it."""
+    for model in context.reading.models:
+        modal = has_modes(model)
+        if modal is False or any(concerns(e, model) for e in context.trace.calls(".fit")):
+            continue
+        for loop in context.reading.loops:
+            found = _left_on(context, model, loop)
+            if found is not None:
+                yield _report(context, model, loop, found[0], found[1], modal)
+                break
+        else:
+            yield from _never_on(context, model)
+
+
+def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, Frame] | None:
+    backward = loop.backwards[0]
+    trained = {id(v) for value in loop.losses() for v in provenance(value)}
+    uses = uses_of(context, model)
+    if not any(reaches(e.result, trained) for e in uses):
+        return None
+    modes = modes_of(context, model)
+    for mode in modes:
+        event = mode.event
+        if mode.training is not False or event.context.shadow or not concerns(event, model):
+            continue
+        common = next((f for f in event.context.loops() if backward.context.within(f)), None)
+        if common is None or leaves(event, common) or handed_out(context, model, common):
+            continue
+        if any(m.training is not False and m.event.context.within(common) for m in modes):
+            continue
+        # An eval right before the training forward is a choice; one before an evaluation is a switch that was forgotten.
+        after = next((e for e in uses if e.number > event.number), None)
+        if (
+            after is not None
+            and after.result is not None
+            and id(after.result) in trained
+            and not grad_off(after.context)
+        ):
+            continue
+        return event, common
+    return None
+
+
+def _report(
+    context: Context, model: Obj, loop: TrainingLoop, event: Event, common: Frame, modal: bool | None
+) -> Finding:
+    line = getattr(common.node, "lineno", None)
+    what = "holds dropout or batch norm" if modal else "may hold dropout or batch norm"
+    return context.finding(
+        RULE,
+        event,
+        f"eval() in the loop at line {line} is never undone: from here on the model, which {what}, trains in eval mode",
+        evidence=[
+            Evidence("calls of train() inside the loop", 0),
+            Evidence("layers that depend on the mode", "found" if modal else "not known"),
+        ],
+        related=[(loop.backwards[0], "the model is trained here, in the same loop")],
+        confidence="likely" if modal else "possible",
+        severity="error" if modal else "warning",
+        fix=Fix(
+            title="return to train mode",
+            instruction="call train() on the model at the start of each pass of this loop, or after the evaluation",
+            expected="dropout and batch norm work as in the first epoch",
+        ),
+    )
+
+
+def _never_on(context: Context, model: Obj) -> Iterator[Finding]:
+    """A pretrained model comes in eval mode."""
+    if not (model.name.startswith("transformers.") and model.name.endswith(".from_pretrained")):
+        return
+    if any(m.training is not False for m in modes_of(context, model)) or _adapted(context, model):
+        return
+    for loop in context.reading.loops:
+        trained = {id(v) for value in loop.losses() for v in provenance(value)}
+        used = [e for e in uses_of(context, model) if reaches(e.result, trained)]
+        if not used or grad_off(used[0].context) or used[0].context.shadow:
+            continue
+        if any(context.roles.of(s.receiver) == "engine" for s in loop.steps) or handed_out(context, model, loop.frame):
+            continue
+        yield context.finding(
+            RULE,
+            used[0],
+            "the model is trained in eval mode: from_pretrained returns it so, and nothing calls train(), so its dropout is off",
+            evidence=[Evidence("made by", model.name), Evidence("calls of train()", 0)],
+            related=[(model, "the model is loaded here")],
+            severity="warning",
+            fix=Fix(
+                title="put the model into train mode",
+                instruction="call train() on the model before the training loop",
+                expected="dropout is active while training",
+            ),
+        )
+        return
+
+
+def _adapted(context: Context, model: Obj) -> bool:
+    """Whether a parent whose mode may be set holds the model: peft, a wrapper, a module of the project."""
+
+    def given(value: Value) -> bool:
+        return value is model
+
+    return any(
+        any(given(a) for a in (*e.args, *e.kwargs.values()))
+        for e in context.trace.events
+        if e.inlined or e.name.startswith(("peft.", "trl.", "deepspeed."))
+    ) and any(e.name == ".train" for e in context.trace.calls(".train"))

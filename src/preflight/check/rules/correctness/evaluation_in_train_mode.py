@@ -1,0 +1,246 @@
+"""The model is evaluated in train mode.
+
+## What it does
+Looks for a model that is trained and then called on other data for evaluation, with no `eval()` on the way there, and that holds dropout or batch norm.
+Evaluation is recognised by structure: the input comes from a loader that training does not use, and the result does not reach a training loss; or gradients are off and another trained model beside it is in eval mode.
+
+## Why
+In train mode, dropout drops a share of the activations of the test data, so the result is noisy and too low; batch norm normalises with the statistics of the test batch and also updates its running statistics from test data, which leaks into what is saved.
+
+## Fix
+Call `model.eval()` before the evaluation and `model.train()` after it.
+
+## When to ignore
+When the noise is wanted, as for Monte-Carlo dropout.
+
+## References
+- PyTorch documentation of Module.eval
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.modes import concerns, handed_out, has_modes, modes_of, reaches, uses_of
+from preflight.check.rule import Rule
+from preflight.check.tensors import grad_off, within_forward
+from preflight.source.trace import Event, provenance
+from preflight.source.training import TrainingLoop
+from preflight.source.values import Obj, Value, settle
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="evaluation-in-train-mode",
+    code="MOD002",
+    severity="error",
+    confidence="likely",
+    needs=("training_loop", "model", "complete"),
+    layer="D",
+    tags=("modes",),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+train_loader, test_loader = DataLoader(train_set), DataLoader(test_set)
+model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    with torch.no_grad():
+        for x, y in test_loader:
+            correct = (model(x).argmax(1) == y).sum()
+""",
+    """
+import torch, torch.nn as nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.bn = nn.Linear(8, 2), nn.BatchNorm1d(2)
+    def forward(self, x):
+        return self.bn(self.fc(x))
+def evaluate(net, data):
+    total = 0
+    for x, y in data:
+        total += (net(x).argmax(1) == y).sum().item()
+    return total
+def main():
+    a = torch.utils.data.DataLoader(train_set, batch_size=8)
+    b = torch.utils.data.DataLoader(test_set, batch_size=8)
+    net = Net()
+    opt = torch.optim.Adam(net.parameters())
+    for epoch in range(10):
+        net.train()
+        for x, y in a:
+            opt.zero_grad()
+            nn.functional.cross_entropy(net(x), y).backward()
+            opt.step()
+        evaluate(net, b)
+main()
+""",
+    """
+import argparse, torch, torch.nn as nn
+p = argparse.ArgumentParser()
+p.add_argument("--dropout", type=float, default=0.3)
+args = p.parse_args()
+encoder = nn.Sequential(nn.Linear(8, 8), nn.Dropout(args.dropout))
+head = nn.Sequential(nn.Dropout(args.dropout), nn.Linear(8, 2))
+opt = torch.optim.Adam(list(encoder.parameters()) + list(head.parameters()))
+@torch.no_grad()
+def test(x):
+    encoder.eval()
+    return head(encoder(x))
+for x, y in batches:
+    encoder.train()
+    opt.zero_grad()
+    nn.functional.cross_entropy(head(encoder(x)), y).backward()
+    opt.step()
+    test(held_out)
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+train_loader, test_loader = DataLoader(train_set), DataLoader(test_set)
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    for x, y in test_loader:
+        correct = (model(x).argmax(1) == y).sum()
+""",
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+train_loader, test_loader = DataLoader(train_set), DataLoader(test_set)
+model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def run(loader, training):
+    model.train(training)
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        if training:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+for epoch in range(10):
+    run(train_loader, True)
+    run(test_loader, False)
+""",
+    """
+import torch, torch.nn as nn
+g = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+opt = torch.optim.Adam(g.parameters())
+fixed = torch.randn(64, 8)
+for x in torch.utils.data.DataLoader(real):
+    opt.zero_grad()
+    (g(torch.randn(16, 8)) - x).square().mean().backward()
+    opt.step()
+    with torch.no_grad():
+        picture = g(fixed)
+""",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Look, for each model that is trained, for an evaluation that no eval precedes."""
+    for model in context.reading.models:
+        modal = has_modes(model)
+        if modal is False:
+            continue
+        for loop in context.reading.loops:
+            event = _evaluated(context, model, loop)
+            if event is not None:
+                yield _report(context, event, loop, modal)
+                break
+
+
+def _evaluated(context: Context, model: Obj, loop: TrainingLoop) -> Event | None:
+    losses = {id(v) for one in context.reading.loops for value in one.losses() for v in provenance(value)}
+    uses = [e for e in uses_of(context, model) if e.name == "()" and not within_forward(e.context)]
+    training = [e for e in uses if reaches(e.result, losses) and e.context.within(loop.frame)]
+    if not training or any(handed_out(context, model, f) for f in loop.frame.loops()):
+        return None
+    used = {id(source) for e in training for source in _sources(context, e)}
+    for event in uses:
+        if (
+            event.result is None
+            or id(event.result) in losses
+            or event.context.shadow
+            or event.number < training[0].number
+        ):
+            continue
+        sources = _sources(context, event)
+        other_data = bool(sources) and not any(id(s) in used for s in sources)
+        if not other_data and not (grad_off(event.context) and _companion_in_eval(context, model, event)):
+            continue
+        if not _in_eval(context, model, event):
+            return event
+    return None
+
+
+def _sources(context: Context, event: Event) -> list[Value]:
+    """The loaders and datasets that the input of a call comes from."""
+    parts = (p for value in (*event.args, *event.kwargs.values()) for p in provenance(value, 400))
+    return [p for p in parts if context.roles.of(p) == "loader"]
+
+
+def _in_eval(context: Context, model: Obj, event: Event) -> bool:
+    """Whether the model may be in eval mode at a call: the last unconditional call of train or eval before it says."""
+    for mode in reversed(modes_of(context, model)):
+        if mode.event.number > event.number:
+            continue
+        if mode.training is not True:
+            return True
+        if not any(f.kind in ("if", "except") and not event.context.within(f) for f in mode.event.context.frames()):
+            return False
+    return False
+
+
+def _companion_in_eval(context: Context, model: Obj, event: Event) -> bool:
+    """Whether another trained model is put into eval mode in the same function, before the call."""
+    function = next((f for f in event.context.frames() if f.kind == "call"), None)
+    if function is None:
+        return False
+    others = [m for m in context.reading.models if m is not model]
+    return any(
+        e.context.within(function) and e.number < event.number and any(concerns(e, o) for o in others)
+        for e in context.trace.calls(".eval")
+    )
+
+
+def _report(context: Context, event: Event, loop: TrainingLoop, modal: bool | None) -> Finding:
+    receiver = settle(event.receiver) if event.receiver is not None else None
+    return context.finding(
+        RULE,
+        event,
+        "the model is evaluated in train mode: "
+        + ("its" if modal else "any")
+        + " dropout or batch norm works on the test data as it does in training",
+        severity="error" if modal else "warning",
+        confidence="likely" if modal else "possible",
+        evidence=[
+            Evidence("calls of eval() before this evaluation", 0),
+            Evidence("layers that depend on the mode", "found" if modal else "not known"),
+        ],
+        related=[(loop.backwards[0], "the model is trained here")]
+        + ([(receiver, "the model is made here")] if receiver is not None and receiver.site is not None else []),
+        fix=Fix(
+            title="evaluate in eval mode",
+            instruction="call eval() on the model before the evaluation, and train() after it",
+            expected="the result no longer depends on dropout or on the test batch",
+        ),
+    )
