@@ -43,6 +43,8 @@ def kind_of(scheduler: Obj) -> str | None:
     """The class or function that made a scheduler: ``OneCycleLR``; None for those whose step is not PyTorch's."""
     if scheduler.cls is None and (scheduler.name.startswith(TORCH) or scheduler.name.startswith(_HF)):
         return scheduler.name.rpartition(".")[2]
+    if scheduler.cls is not None and any(n.startswith(TORCH) for n in scheduler.cls.external_bases()):
+        return scheduler.cls.qualname if scheduler.cls.lookup("step") is None else None
     return None
 
 
@@ -265,6 +267,21 @@ def paces(context: Context, scheduler: Obj) -> list[Pace]:
         )
         found.append(Pace(context, event, training or context.reading.loop_of(event)))
     return found
+
+
+def divided_by(value: Value | None, divisor: Value, depth: int = 0) -> bool:
+    """Whether a length is divided by a value somewhere on the way, even where that value is 1."""
+    from preflight.check.counts import operands
+
+    base = settle(value) if value is not None else None
+    parts = operands(base) if base is not None and depth < 12 else None
+    if parts is None:
+        return isinstance(base, Unknown) and any(
+            divided_by(p, divisor, depth + 1) for p in base.parents[:2] if depth < 12
+        )
+    if parts[0] in ("/", "//") and settle(parts[2]) is settle(divisor):
+        return True
+    return any(divided_by(p, divisor, depth + 1) for p in parts[1:])
 
 
 def steps_plainly(event: Event) -> bool:

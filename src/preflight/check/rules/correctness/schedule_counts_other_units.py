@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.counts import Product
 from preflight.check.rule import Rule
-from preflight.check.schedules import Pace, kind_of, length, paces, prepared, schedulers, steps_plainly
-from preflight.source.values import Obj
+from preflight.check.schedules import Pace, divided_by, kind_of, length, paces, prepared, schedulers, steps_plainly
+from preflight.source.values import Obj, Value
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -263,6 +263,12 @@ def _per_epoch(context: Context, scheduler: Obj, name: str, size: Product, pace:
     )
 
 
+def _given(context: Context, scheduler: Obj) -> Value | None:
+    """The length as given."""
+    found = length(context, scheduler)
+    return found[1] if found is not None else None
+
+
 def _accumulated(context: Context, scheduler: Obj, name: str, size: Product, pace: Pace) -> Finding | None:
     """The length counts batches, the steps are accumulated ones."""
     if not pace.every or not pace.per_batch or pace.epochs is None or prepared(context, scheduler):
@@ -276,6 +282,8 @@ def _accumulated(context: Context, scheduler: Obj, name: str, size: Product, pac
             return None
         per_batch = per_batch.times(inner)
     if size.times(per_batch, -1).number != 1:
+        return None
+    if divided_by(_given(context, scheduler), pace.every[0]):
         return None
     every = context.value(pace.every[0])
     harmless = every == 1

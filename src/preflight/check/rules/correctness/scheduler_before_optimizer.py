@@ -101,6 +101,22 @@ trainer = Trainer()
 for x, y in loader:
     trainer.step(x, y)
 """,
+    """
+import torch
+from ignite.engine import Engine, Events
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30)
+def update(engine, batch):
+    optimizer.zero_grad()
+    loss = model(batch).mean()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+trainer = Engine(update)
+trainer.add_event_handler(Events.ITERATION_STARTED, lambda engine: scheduler.step())
+""",
 )
 
 GOOD = (
@@ -229,8 +245,8 @@ def _stepped_by(handler: Value) -> Value | None:
         target = base.node.body.func
         if isinstance(target, ast.Attribute) and target.attr == "step" and isinstance(target.value, ast.Name):
             scope = base.closure
-            while scope is not None:
-                if target.value.id in scope.locals:
-                    return settle(scope.locals[target.value.id])
+            while scope is not None and target.value.id not in scope.locals:
                 scope = scope.closure
+            found = (scope.locals if scope is not None else base.module.namespace).get(target.value.id)
+            return settle(found) if found is not None else None
     return Known(None)
