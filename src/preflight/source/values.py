@@ -446,7 +446,8 @@ def plain(value: Value | None, default: Any = None) -> Any:
 
 _MISSING = object()
 MAX_PARTS = 50_000
-"""Parts of a container that are turned into plain values: one list held many times counts each time."""
+"""Parts of a container that are turned into plain values (64 characters of text are one more part): one list that is
+held many times counts each time."""
 
 
 def _plain(value: Value | None, depth: int, left: list[int]) -> Any:
@@ -455,6 +456,9 @@ def _plain(value: Value | None, depth: int, left: list[int]) -> Any:
         return _MISSING
     value = settle(value)
     if isinstance(value, Known):
+        if isinstance(value.value, (str, bytes)):
+            left[0] -= len(value.value) // 64
+            return value.value if left[0] >= 0 else _MISSING
         return value.value
     if isinstance(value, Seq) and not value.open:
         items = []

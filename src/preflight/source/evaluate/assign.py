@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.expressions import evaluate
+from preflight.source.evaluate.iteration import items_of_record
 from preflight.source.values import Choice, Class, Dict, Func, Known, Module, Obj, Phi, Seq, Unknown, Value, options_of, settle
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def spread(m: Machine, targets: list[ast.expr], value: Value, node: ast.AST) -> 
     settled = settle(value)
     if isinstance(settled, Choice):
         settled = next((o for o in settled.options if isinstance(o, Seq) and len(o.items) == count), settled)
+    record = items_of_record(settled)
+    if record is not None:
+        settled = Seq(record, "tuple")
     if isinstance(settled, Seq) and not settled.open:
         items = settled.items
         if star is None and len(items) == count:
@@ -89,6 +93,8 @@ def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST)
         if isinstance(k, Known) and isinstance(k.value, int) and -len(base.items) <= k.value < len(base.items):
             m.touch(base)
             base.items[k.value] = value
+        elif isinstance(k, Obj) and k.name == "slice" and _replace(m, base, k, value, node):
+            pass
         elif not base.open:
             m.touch(base)
             base.open = True
@@ -99,6 +105,23 @@ def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST)
             m.write(base.attrs, str(k.value), value)
     label = f"[{k.value!r}]" if isinstance(k, Known) else "[]"
     m.store(target, label, value, node)
+
+
+def _replace(m: Machine, base: Seq, key: Obj, value: Value, node: ast.AST) -> bool:
+    """``a[i:j] = ...`` where all of it is known."""
+    from preflight.source.evaluate.attributes import slice_of
+    from preflight.source.evaluate.iteration import iterate
+
+    bounds = slice_of(key)
+    items, _ = iterate(m, value, node)
+    if bounds is None or items is None or base.open:
+        return False
+    m.touch(base)
+    try:
+        base.items[bounds] = items
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def delete(m: Machine, target: ast.expr) -> None:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.canonical import canonical
+from preflight.source.evaluate.iteration import items_of_record
 from preflight.source.evaluate.library import library_attribute
 from preflight.source.values import (
     Bound,
@@ -216,6 +217,9 @@ def item(m: Machine, base: Value, key: Value, node: ast.AST) -> Value:
         for option in options:
             result = option if result is None else join(result, option)
         return result if result is not None else m.unknown("item", node, base)
+    record = items_of_record(settled)
+    if record is not None:
+        settled = Seq(record, "tuple")
     if isinstance(settled, Seq):
         return _item_of_seq(m, settled, base, k, node)
     if isinstance(settled, Dict):
@@ -252,7 +256,7 @@ def _item_of_seq(m: Machine, seq: Seq, base: Value, key: Value, node: ast.AST) -
         if -len(seq.items) <= key.value < len(seq.items):
             return seq.items[key.value]
         return m.unknown("index out of range", node, base)
-    bounds = _bounds(key)
+    bounds = slice_of(key)
     if bounds is not None and not seq.open:
         try:
             return Seq(seq.items[bounds], seq.kind, m.site(node))
@@ -268,7 +272,8 @@ def _item_of_seq(m: Machine, seq: Seq, base: Value, key: Value, node: ast.AST) -
     return m.unknown("item of a list that is not fully known", node, base)
 
 
-def _bounds(key: Value) -> slice | None:
+def slice_of(key: Value) -> slice | None:
+    """The bounds of a slice whose ends are known, or None."""
     if isinstance(key, Obj) and key.name == "slice":
         parts: list[Any] = []
         for arg in key.args:
@@ -296,7 +301,7 @@ def _item_of_dict(m: Machine, table: Dict, base: Value, key: Value, node: ast.AS
 
 
 def _of_text(m: Machine, text: Known, key: Value, node: ast.AST) -> Value | None:
-    bounds = _bounds(key)
+    bounds = slice_of(key)
     try:
         if bounds is not None:
             return m.known(text.value[bounds], node, text.how, text.soft)

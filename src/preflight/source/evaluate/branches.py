@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.trace import Context
-from preflight.source.values import Choice, Known, Obj, Value, settle
+from preflight.source.values import Choice, Func, Known, Obj, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -22,6 +22,10 @@ def decide(m: Machine, value: Value) -> tuple[bool | None, bool]:
     """The truth of a test, and whether it is soft (decided by an option that a person can change)."""
     from preflight.source.evaluate.machine import truth
 
+    if isinstance(value, Obj) and value.cls is not None and id(value) not in m.assumed:
+        answer = _asked(m, value)
+        if answer is not None:
+            value = answer
     if isinstance(value, Choice):
         settled = settle(value)
         result = truth(value)
@@ -32,6 +36,17 @@ def decide(m: Machine, value: Value) -> tuple[bool | None, bool]:
         return m.assumed[id(value)], False
     result = truth(value)
     return result, isinstance(value, Known) and value.soft
+
+
+def _asked(m: Machine, value: Obj) -> Value | None:
+    """What ``__bool__`` or ``__len__`` of a class of the project says; None where it has neither."""
+    from preflight.source.evaluate.functions import call_function
+
+    for name in ("__bool__", "__len__"):
+        method = value.cls.lookup(name) if value.cls is not None else None
+        if isinstance(method, Func) and value.site is not None:
+            return call_function(m, method, [value], {}, value.site.node)
+    return None
 
 
 def run_if(m: Machine, node: ast.If) -> Signal:

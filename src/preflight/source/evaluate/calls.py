@@ -130,7 +130,7 @@ def _external(m: Machine, func: Ext, args: list[Value], kwargs: dict[str, Value]
 
 
 def _method(m: Machine, func: Method, args: list[Value], kwargs: dict[str, Value], node: ast.AST, open_: bool) -> Value:
-    receiver, name = func.receiver, func.name
+    receiver, name = _something(func.receiver), func.name
     event = m.event("." + name, node, func, receiver, args, kwargs)
     base = settle(receiver)
     if isinstance(base, Choice):
@@ -155,6 +155,16 @@ def _method(m: Machine, func: Method, args: list[Value], kwargs: dict[str, Value
     event.result = result
     m.trace.results.setdefault(id(result), event)
     return result
+
+
+def _something(receiver: Value) -> Value:
+    """What a method is called on, where it may be None by the defaults: a call that is reached is not made on None."""
+    base = settle(receiver)
+    if isinstance(receiver, Choice) and isinstance(base, Known) and base.value is None:
+        others = tuple(o for o in receiver.options if not (isinstance(o, Known) and o.value is None))
+        if others:
+            return others[0] if len(others) == 1 else Choice(others, None, receiver.test)
+    return receiver
 
 
 def type_names(base: Value) -> list[str]:
@@ -222,7 +232,7 @@ def _object(m: Machine, func: Obj, args: list[Value], kwargs: dict[str, Value], 
             result = library_call(m, Call(type_name + ".()", func, args, kwargs, node, open_, event))
             if result is not None:
                 break
-    if result is None or isinstance(result, Known):
+    if result is None or (isinstance(result, Known) and _has_forward(func)):
         made = m.made("call", "()", node, args, kwargs, func)
         made.open_args = open_
         result = made

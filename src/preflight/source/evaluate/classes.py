@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.calls import call
 from preflight.source.evaluate.expressions import evaluate
-from preflight.source.evaluate.functions import call_function, define_function
+from preflight.source.evaluate.functions import call_function, decorate, define_function
 from preflight.source.evaluate.machine import Frame
-from preflight.source.values import Class, Ext, Func, Known, Method, Obj, Seq, Unknown, Value, settle
+from preflight.source.values import Bound, Class, Ext, Func, Known, Method, Obj, Partial, Seq, Unknown, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -48,9 +48,13 @@ def define_class(m: Machine, node: ast.ClassDef) -> None:
                 run_block(m, [statement])
     finally:
         m.frame, m.context = outer, context
-    for expression in node.decorator_list:
-        cls.decorators.append(settle(evaluate(m, expression)))
-    m.bind(node.name, cls)
+    value: Value = cls
+    decorators = [(settle(evaluate(m, expression)), expression) for expression in node.decorator_list]
+    for decorator, expression in reversed(decorators):
+        cls.decorators.append(decorator)
+        if isinstance(decorator, (Func, Bound, Class, Partial)):  # of a library, they matter by their names alone
+            value = decorate(m, decorator, value, expression)
+    m.bind(node.name, value)
 
 
 def is_dataclass(cls: Class) -> bool:
@@ -164,8 +168,6 @@ def super_of(m: Machine, args: list[Value], node: ast.AST) -> Value:
 
 def super_attribute(m: Machine, proxy: Obj, name: str, node: ast.AST) -> Value:
     """An attribute of ``super()``."""
-    from preflight.source.values import Bound
-
     owner, self_value = proxy.data, proxy.receiver
     lineage = self_value.cls.lineage if isinstance(self_value, Obj) and self_value.cls is not None else owner.lineage
     after = lineage[lineage.index(owner) + 1 :] if owner in lineage else owner.lineage[1:]

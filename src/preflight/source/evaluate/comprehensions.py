@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.source.evaluate.assign import assign
 from preflight.source.evaluate.branches import decide
 from preflight.source.evaluate.expressions import evaluate
-from preflight.source.evaluate.iteration import copy_of, iterate
+from preflight.source.evaluate.iteration import duplicate, iterate
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.evaluate.machine import Frame
 from preflight.source.trace import Context
@@ -27,6 +27,7 @@ def comprehend(m: Machine, node: Comprehension) -> Value:
     """The value of a comprehension."""
     outer = m.frame
     frame = Frame(outer.module, {}, outer, outer.func)
+    frame.comprehension = True
     # Assignment expressions and yields belong to the function around.
     frame.returns, frame.yields, frame.self_value, frame.owner = outer.returns, outer.yields, outer.self_value, outer.owner
     m.frame = frame
@@ -115,9 +116,12 @@ def _repeats(node: Any, index: int, items: list[Value]) -> bool:
 
 
 def _repeat(m: Machine, node: Any, items: list[Value], pairs: list[tuple[Value | None, Value]], outer: Context) -> bool:
+    before = m.serial
     first = evaluate(m, node.elt)
     m.context = outer
     pairs.append((None, first))
+    held = isinstance(node.elt, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(settle(first), (Obj, Seq, Dict))
     for _ in items[1:]:
-        pairs.append((None, copy_of(m, first, node.elt) if isinstance(settle(first), Obj) else first))
+        # What was there before is one thing, held many times; what the element makes is made anew each time.
+        pairs.append((None, first if held else duplicate(m, first, node.elt, before)))
     return True

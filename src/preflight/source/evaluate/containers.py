@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.iteration import iterate
+from preflight.source.evaluate.operators import is_soft
 from preflight.source.values import Dict, Known, Seq, Value, plain, settle
 
 if TYPE_CHECKING:
@@ -70,8 +71,10 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
             base.open = _repeats(m)
         elif name == "reverse":
             base.items.reverse()
+        elif name == "sort":
+            _sort(m, base, kwargs, node)
         else:
-            base.open = True
+            _remove(m, base, settle(args[0]) if args else None)
         return m.known(None)
     if name == "index" and args:
         wanted = settle(args[0])
@@ -79,12 +82,38 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
             if isinstance(item, Known) and isinstance(wanted, Known) and item.value == wanted.value:
                 return m.known(i, node)
         return m.unknown("position in a list", node, base)
-    if name == "count":
+    if name == "count" and args:
+        worth, wanted = plain(base, _MISSING), plain(args[0], _MISSING)
+        if worth is not _MISSING and wanted is not _MISSING:
+            return m.known(worth.count(wanted), node)
         return m.unknown("count in a list", node, base)
     if name in ("union", "difference", "intersection", "symmetric_difference"):
         extra = [i for a in args if isinstance(settle(a), Seq) for i in settle(a).items]  # type: ignore[attr-defined]
         return Seq([*base.items, *(extra if name == "union" else [])], "set", m.site(node), True)
     return None
+
+
+def _sort(m: Machine, base: Seq, kwargs: dict[str, Value], node: ast.AST) -> None:
+    from preflight.source.evaluate.library.builtins import in_order
+
+    ordered = in_order(m, base.items, kwargs, node) if not base.open else None
+    if ordered is not None:
+        base.items[:] = ordered
+    else:
+        base.open = True
+
+
+def _remove(m: Machine, base: Seq, wanted: Value | None) -> None:
+    """Take the first item that equals ``wanted`` out, where all items before it are known to differ."""
+    for index, item in enumerate(map(settle, base.items)):
+        if item is wanted and not isinstance(item, Known):
+            break
+        if not isinstance(item, Known) or not isinstance(wanted, Known):
+            break
+        if item.value == wanted.value and not base.open and not _repeats(m):
+            del base.items[index]
+            return
+    base.open = True
 
 
 def _repeats(m: Machine) -> bool:
@@ -161,13 +190,18 @@ def _known(m: Machine, base: Known, name: str, args: list[Value], kwargs: dict[s
         digits = "".join(c if c.isdigit() else " " for c in str(base.value) + str(values)).split()
         if name != "join" and any(len(d) > 4 for d in digits):
             return m.unknown("text too long to follow", node)
-        if name == "replace" and len(values) > 1 and len(str(values[1])) * (len(str(base.value)) + 1) > MAX_TEXT:
+        size = len(str(values)) + len(str(named))
+        holes = {"replace": len(str(base.value)) + 1, "format": str(base.value).count("{")}.get(name, 1)
+        if name == "join":
+            size, holes = len(base.value) if isinstance(base.value, (str, bytes)) else 0, len(values[0]) if values and isinstance(values[0], list) else 1
+        if size * holes > 10 * MAX_TEXT:
             return m.unknown("text too long to follow", node)
     try:
         result = getattr(base.value, name)(*values, **named)
     except (AttributeError, TypeError, ValueError, KeyError, IndexError, LookupError, OverflowError, MemoryError):
         return m.unknown("cannot be computed", node, base)
-    return m.lift(result, node, base.how, base.soft)
+    soft = base.soft or any(map(is_soft, (*args, *kwargs.values())))
+    return m.lift(result, node, base.how, soft, (base, *args, *kwargs.values()))
 
 
 _MISSING: Any = object()

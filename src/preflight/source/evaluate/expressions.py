@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 MAX_ITEMS = 20_000
+MAX_TEXT = 100_000
 
 
 def evaluate(m: Machine, node: ast.expr) -> Value:
@@ -158,39 +159,41 @@ def _hashable(value: Any) -> bool:
 
 def _joined_str(m: Machine, node: ast.JoinedStr) -> Value:
     parts: list[str] = []
-    unknown = None
-    soft = False
+    missing = soft = False
+    size = 0
     values: list[Value] = []
     for part in node.values:
         if isinstance(part, ast.Constant):
-            parts.append(str(part.value))
-            continue
-        value = settle(evaluate(m, part.value))  # type: ignore[attr-defined]
-        values.append(value)
-        if isinstance(value, Known) and unknown is None:
-            soft = soft or value.soft
-            parts.append(_formatted(m, part, value))  # type: ignore[arg-type]
+            text: str | None = str(part.value)
         else:
-            unknown = value
-    if unknown is not None:
+            value = evaluate(m, part.value)  # type: ignore[attr-defined]
+            values.append(value)
+            text = _formatted(m, part, settle(value))  # type: ignore[arg-type]
+            soft = soft or operators.is_soft(value)
+        size += len(text or "")
+        missing = missing or text is None or size > MAX_TEXT
+        if not missing:
+            parts.append(text or "")
+    if missing:
         return m.unknown("text with a part that is not known", node, *values)
-    return Known("".join(parts)[:100_000], m.site(node), "computed", soft)
+    return Known("".join(parts), m.site(node), "computed", soft, tuple(values))
 
 
-def _formatted(m: Machine, node: ast.FormattedValue, value: Known) -> str:
-    spec = settle(evaluate(m, node.format_spec)) if node.format_spec is not None else None
-    text = spec.value if isinstance(spec, Known) and isinstance(spec.value, str) else ""
-    if len(text) > 20 or any(part.isdigit() and int(part) > 1000 for part in _numbers(text)):
-        return str(value.value)[:1000]
+def _formatted(m: Machine, node: ast.FormattedValue, value: Value) -> str | None:
+    spec = settle(evaluate(m, node.format_spec)) if node.format_spec is not None else Known("")
+    if not isinstance(value, Known) or not isinstance(spec, Known) or not isinstance(spec.value, str):
+        return None
+    if len(spec.value) > 20 or any(int(part) > 1000 for part in _numbers(spec.value)):
+        return None
     try:
         shown = {114: repr, 115: str, 97: ascii}.get(node.conversion)
-        return format(shown(value.value) if shown else value.value, text)
+        return format(shown(value.value) if shown else value.value, spec.value)
     except (ValueError, TypeError, OverflowError):
-        return str(value.value)
+        return None
 
 
 def _numbers(text: str) -> list[str]:
-    return "".join(c if c.isdigit() else " " for c in text).split()
+    return "".join(c if c in "0123456789" else " " for c in text).split()
 
 
 def _subscript(m: Machine, node: ast.Subscript) -> Value:
@@ -218,7 +221,11 @@ def _call(m: Machine, node: ast.Call) -> Value:
 
 def _named(m: Machine, node: ast.NamedExpr) -> Value:
     value = evaluate(m, node.value)
+    inner = m.frame
+    while m.frame.comprehension and m.frame.closure is not None:
+        m.frame = m.frame.closure  # the name belongs to the function around a comprehension
     m.bind(node.target.id, value)
+    m.frame = inner
     return value
 
 

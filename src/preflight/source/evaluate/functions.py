@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.machine import MAX_DEPTH, Frame
 from preflight.source.trace import Context
-from preflight.source.values import Class, Dict, Ext, Func, Known, Obj, Seq, Unknown, Value, join, settle
+from preflight.source.values import Bound, Class, Dict, Ext, Func, Known, Obj, Partial, Seq, Unknown, Value, join, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -54,21 +54,23 @@ def define_function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, ow
     for expression in reversed(node.decorator_list):
         decorator = evaluate(m, expression)
         func.decorators.append(decorator)
-        value = _decorate(m, decorator, value, expression)
+        value = decorate(m, decorator, value, expression)
     m.bind(node.name, value)
     return value
 
 
-def _decorate(m: Machine, decorator: Value, value: Value, node: ast.AST) -> Value:
+def decorate(m: Machine, decorator: Value, value: Value, node: ast.AST) -> Value:
+    """What a name is bound to after a decorator; one that cannot be followed is taken to keep what it is given."""
     from preflight.source.evaluate.calls import call
 
     settled = settle(decorator)
-    if isinstance(settled, Func) and len(m.call_stack) < MAX_DEPTH:
+    if isinstance(settled, (Func, Bound, Class, Partial)) and len(m.call_stack) < MAX_DEPTH:
         result = settle(call(m, settled, [value], {}, node))
-        if isinstance(result, (Func, Class)):
-            if isinstance(result, Func) and isinstance(value, Func):
-                result.decorators = [*value.decorators, *result.decorators]
+        if isinstance(result, Func) and isinstance(value, Func):
+            result.decorators = [*value.decorators, *(d for d in result.decorators if d not in value.decorators)]
+        if isinstance(result, (Func, Class)) or (isinstance(result, Obj) and result.kind == "instance"):
             return result
+        return value
     if isinstance(settled, (Ext, Obj)):
         from preflight.source.evaluate.library import Call, library_call
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from preflight.source.values import Choice, Dict, Known, Obj, Phi, Seq, Unknown, Value, join, settle
 
 if TYPE_CHECKING:
+    from preflight.source.trace import Context
     from preflight.source.evaluate.machine import Machine
 
 MAX_RANGE = 4096
@@ -66,12 +67,15 @@ def _object(
             if len(span) <= MAX_RANGE:
                 return [Known(i, base.site, "loop variable") for i in span], None
             return None, Unknown("changes with each iteration of the loop", m.site(node), (value,), Known(span.start))
-        return None, Unknown("changes with each iteration of the loop", m.site(node), (value,))
+        # Where it begins is often known though its end is not: range(1, config.epochs + 1).
+        begin = settle(base.args[0]) if len(base.args) > 1 else Known(0)
+        first = begin if isinstance(begin, Known) and isinstance(begin.value, int) else None
+        return None, Unknown("changes with each iteration of the loop", m.site(node), (value,), first)
     if name == "builtins.enumerate" and base.args:
         items, element = iterate(m, base.args[0], node, depth + 1)
         if items is not None:
-            first = settle(base.argument(1, "start") or Known(0))
-            start = first.value if isinstance(first, Known) and isinstance(first.value, int) else 0
+            given = settle(base.argument(1, "start") or Known(0))
+            start = given.value if isinstance(given, Known) and isinstance(given.value, int) else 0
             return [Seq([Known(i + start), item], "tuple") for i, item in enumerate(items)], None
         index = Unknown("changes with each iteration of the loop", m.site(node), (value,), Known(0), "index")
         return None, Seq([index, element or m.unknown("item", node)], "tuple")
@@ -84,6 +88,8 @@ def _object(
         items, element = iterate(m, inner, node, depth + 1)
         return (None, _joined(items)) if name == "itertools.cycle" and items else (items, element)
     if base.kind == "generator" and isinstance(base.data, list):
+        if base.data and all(_certain(frame, base.context) for _, frame in base.data):
+            return [v for v, _ in base.data], None
         return None, _joined([v for v, _ in base.data]) or m.unknown("a generator that yields nothing", node, value)
     if name in ("torch.nn.ModuleList", "torch.nn.Sequential") and base.cls is None:
         from preflight.source.evaluate.library.torch import module_items
@@ -93,6 +99,26 @@ def _object(
             return parts, None
     if base.cls is not None:
         return _instance(m, base, node, depth)
+    return None
+
+
+def _certain(place: Context, top: Context | None) -> bool:
+    """Whether a place in a generator is reached exactly once: no undecided branch and no open loop lies around it."""
+    for frame in place.frames():
+        if frame is top:
+            return True
+        if frame.kind in ("if", "except") or (frame.kind == "loop" and not frame.unrolled):
+            return False
+    return False
+
+
+def items_of_record(value: Value) -> list[Value] | None:
+    """The fields of a named tuple, in order; None for anything else."""
+    if isinstance(value, Obj) and value.cls is not None and "typing.NamedTuple" in value.cls.external_bases():
+        from preflight.source.evaluate.classes import fields
+
+        found = [value.attrs.get(name) for name, _, _ in fields(value.cls)]
+        return [v for v in found if v is not None] if None not in found else None
     return None
 
 
@@ -110,6 +136,9 @@ def _instance(m: Machine, base: Obj, node: ast.AST, depth: int) -> tuple[list[Va
 
     cls = base.cls
     assert cls is not None
+    record = items_of_record(base)
+    if record is not None:
+        return record, None
     if cls.lookup("__iter__") is not None:
         result = settle(call_method(m, base, "__iter__", [], {}, node))
         if result is not base:
@@ -133,9 +162,37 @@ def copy_of(m: Machine, value: Value, node: ast.AST) -> Value:
     while original.kind == "copy" and isinstance(original.receiver, Obj):
         original = original.receiver
     result = m.made("copy", original.name, node, original.args, original.kwargs, original, original.cls)
-    result.attrs = original.attrs
+    result.attrs = dict(original.attrs)
     result.data = original.data
     return result
 
 
-__all__ = ["PASS_THROUGH", "Phi", "copy_of", "iterate"]
+def duplicate(m: Machine, value: Value, node: ast.AST, since: int = 0, done: dict[int, Value] | None = None) -> Value:
+    """A value made a second time, with all that it holds: of containers too, so that changing one leaves the other.
+
+    Things older than ``since`` are held by both.
+    """
+    from preflight.source.evaluate.library.methods import is_module
+
+    done = {} if done is None else done
+    base = settle(value)
+    if id(base) in done:
+        return done[id(base)]
+    m.tick()
+    if isinstance(base, Seq):
+        copied = done[id(base)] = Seq([], base.kind, m.site(node), base.open)
+        copied.items.extend(duplicate(m, item, node, since, done) for item in base.items)
+        return copied
+    if isinstance(base, Dict):
+        table = done[id(base)] = Dict({}, m.site(node), base.open, base.name)
+        table.entries.update({k: duplicate(m, v, node, since, done) for k, v in base.entries.items()})
+        return table
+    if isinstance(base, Obj) and base.number > since:
+        result = done[id(base)] = copy_of(m, base, node)
+        if isinstance(result, Obj) and not is_module(base):
+            result.attrs = {k: duplicate(m, v, node, since, done) for k, v in base.attrs.items()}
+        return result
+    return value
+
+
+__all__ = ["PASS_THROUGH", "Phi", "copy_of", "duplicate", "iterate"]

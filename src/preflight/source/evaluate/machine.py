@@ -44,7 +44,7 @@ class Exhausted(Exception):
 class Frame:
     """The scope of one function, class body or module."""
 
-    __slots__ = ("closure", "func", "globals_", "locals", "module", "nonlocals", "owner", "returns", "self_value", "yields")
+    __slots__ = ("closure", "comprehension", "func", "globals_", "locals", "module", "nonlocals", "owner", "returns", "self_value", "yields")
 
     def __init__(self, module: Module, locals_: dict[str, Value], closure: Frame | None = None, func: Func | None = None) -> None:
         self.module = module
@@ -57,6 +57,7 @@ class Frame:
         self.nonlocals: set[str] = set()
         self.self_value: Value | None = None
         self.owner: Any = None
+        self.comprehension = False
 
 
 class Machine:
@@ -362,6 +363,8 @@ def truth(value: Value) -> bool | None:
         return first if value.final is None and isinstance(value.initial, Obj) else None
     if isinstance(value, Obj):
         # Objects of modules, optimizers, scalers are true; what an unknown call returns may be anything.
+        if value.cls is not None and (value.cls.lookup("__bool__") or value.cls.lookup("__len__")):
+            return None
         return True if value.kind == "instance" or value.data is not None else None
     if isinstance(value, (Ext, Func)):
         return True

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from preflight.source.values import Choice, Dict, Ext, Known, Obj, Phi, Seq, Unknown, Value, join, settle
+from preflight.source.values import Choice, Dict, Ext, Func, Known, Obj, Phi, Seq, Unknown, Value, join, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -69,6 +69,9 @@ def apply(m: Machine, op: ast.operator, left: Value, right: Value, node: ast.AST
             return spread
     if isinstance(a, Known) and isinstance(b, Known):
         return _plain(m, symbol, function, a, b, node)
+    custom = _overloaded(m, op, left, a, right, b, node)
+    if custom is not None:
+        return custom
     if isinstance(a, Seq) and isinstance(b, Seq) and symbol == "+":
         return Seq(a.items + b.items, a.kind, m.site(node), a.open or b.open)
     if isinstance(a, Seq) and isinstance(b, Known) and symbol == "*" and isinstance(b.value, int):
@@ -84,6 +87,28 @@ def apply(m: Machine, op: ast.operator, left: Value, right: Value, node: ast.AST
     if _numeric(a) and _numeric(b) and not isinstance(a, Obj) and not isinstance(b, Obj):
         return Unknown(_reason(a, b), m.site(node), (left, right))
     return m.made("op", symbol, node, [left, right])
+
+
+_METHODS = dict(
+    zip(
+        (*_BINARY, *_COMPARE),
+        "add sub mul truediv floordiv mod pow lshift rshift or and xor matmul eq ne lt le gt ge".split(),
+        strict=True,
+    )
+)
+
+
+def _overloaded(m: Machine, op: Any, left: Value, a: Value, right: Value, b: Value, node: ast.AST) -> Value | None:
+    """The result of an operator that a class of the project defines; None where it defines none."""
+    name = _METHODS.get(type(op))
+    for holder, settled, other, prefix in ((left, a, right, "__"), (right, b, left, "__r")):
+        if isinstance(settled, Obj) and settled.cls is not None and name is not None:
+            method = settled.cls.lookup(f"{prefix}{name}__")
+            if isinstance(method, Func):
+                from preflight.source.evaluate.functions import call_function
+
+                return call_function(m, method, [holder, other], {}, node)
+    return None
 
 
 def _numeric(value: Value) -> bool:
@@ -151,10 +176,17 @@ def _too_large(symbol: str, x: Any, y: Any) -> bool:
         if isinstance(x, int) and isinstance(y, int):
             return x.bit_length() + y.bit_length() > MAX_BITS
     if symbol == "%" and isinstance(x, (str, bytes)):
-        return len(x) > MAX_SIZE or any(len(part) > 3 for part in "".join(c if c.isdigit() else " " for c in str(x)).split())
+        digits = "".join(c if c.isdigit() else " " for c in str(x)).split()
+        widths = any(len(d) > 3 for d in digits) or ("*" in str(x) and isinstance(y, (int, tuple)))
+        return len(x) > MAX_SIZE or widths or (isinstance(y, (str, bytes)) and len(y) > MAX_SIZE)
     if symbol == "+" and isinstance(x, (str, bytes)) and isinstance(y, (str, bytes)):
         return len(x) + len(y) > 10 * MAX_SIZE
     return False
+
+
+def is_soft(value: Value) -> bool:
+    """Whether an option or the environment decides a value."""
+    return bool(getattr(settle(value), "soft", False)) or (isinstance(value, Choice) and value.preferred is not None)
 
 
 def _repeated(m: Machine, seq: Seq, count: int, node: ast.AST) -> Value:
@@ -169,9 +201,12 @@ def _percent(m: Machine, a: Known, b: Value, node: ast.AST) -> Value:
     worth = plain(b)
     if worth is not None and not _too_large("%", a.value, worth):
         try:
-            return Known((a.value % worth)[:MAX_SIZE], m.site(node), "computed")
+            text = a.value % worth
         except (TypeError, ValueError, KeyError, OverflowError):
-            pass
+            text = None
+        if text is not None and len(text) <= 10 * MAX_SIZE:
+            parts = b.items if isinstance(b, Seq) else [b]
+            return Known(text, m.site(node), "computed", a.soft or any(map(is_soft, parts)), (a, *parts))
     return m.unknown("text with a part that is not known", node, a, b)
 
 
@@ -287,6 +322,9 @@ def _compare(m: Machine, op: ast.cmpop, left: Value, right: Value, node: ast.AST
     soft = bool(getattr(a, "soft", False) or getattr(b, "soft", False))
     if isinstance(left, Choice) and left.preferred is not None:
         soft = True
+    custom = _overloaded(m, op, left, a, right, b, node)
+    if custom is not None:
+        return custom
     verdict = _identity(op, a, b) if isinstance(op, (ast.Is, ast.IsNot)) else None
     if isinstance(op, (ast.In, ast.NotIn)):
         verdict = _member(a, b)

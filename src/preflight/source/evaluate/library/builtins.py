@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
-from preflight.source.evaluate.iteration import iterate
+from preflight.source.evaluate.iteration import items_of_record, iterate
 from preflight.source.evaluate.library import Call, Model
+from preflight.source.evaluate.operators import is_soft
 from preflight.source.values import (
     Bound,
     Choice,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 MODEL = Model()
 _MISSING: Any = object()
+_NAMED = {"max": {"default"}, "min": {"default"}, "sum": {"start"}, "int": {"base"}, "round": {"ndigits"}}
 _PURE: dict[str, Any] = {
     name: getattr(__import__("builtins"), name)
     for name in "int float str bool complex abs round min max sum len divmod ord chr hex bin oct pow any all repr bytes".split()
@@ -40,28 +42,30 @@ def _pure(m: Machine, c: Call) -> Value | None:
     name = c.name.rpartition(".")[2]
     if name == "len" and c.args:
         return _len(m, c)
-    if name in ("any", "all"):
-        return None
     values = [plain(a, _MISSING) for a in c.args]
-    if any(v is _MISSING for v in values) or c.kwargs:
-        return _unknown_number(m, c, name)
+    named = {k: plain(v, _MISSING) for k, v in c.kwargs.items()}
+    if any(v is _MISSING for v in (*values, *named.values())) or c.open or not set(named) <= _NAMED.get(name, set()):
+        path = settle(c.args[0]) if name == "str" and len(c.args) == 1 else None
+        if isinstance(path, Obj) and path.name == "pathlib.Path" and isinstance(path.data, str):
+            return m.known(path.data, c.node)
+        return _unknown_number(m, c, name) if name not in ("any", "all") else None
     if name == "pow" and (len(values) != 2 or abs(_bits(values[0]) * _bits(values[1], True)) > 4096):
         return m.unknown("too large to compute here", c.node)
     try:
-        result = _PURE[name](*values)
+        result = _PURE[name](*values, **named)
     except Exception as error:
         return m.unknown(f"cannot be computed: {error}", c.node, *c.args)
     if name == "bytes" and len(result) > 10_000:
         return m.unknown("too large to compute here", c.node)
     first = settle(c.args[0]) if c.args else None
     how = first.how if isinstance(first, Known) else "computed"
-    soft = any(_soft(a) for a in c.args)
+    soft = any(is_soft(a) for a in c.args)
     return m.lift(result, c.node, how, soft, tuple(c.args))
 
 
-def _soft(value: Value) -> bool:
-    settled = settle(value)
-    return bool(getattr(settled, "soft", False)) or (isinstance(value, Choice) and value.preferred is not None)
+def is_soft_range(value: Obj) -> bool:
+    """Whether an option decides how far a range goes."""
+    return any(map(is_soft, value.args))
 
 
 def _bits(value: Any, exponent: bool = False) -> int:
@@ -91,7 +95,12 @@ def _len(m: Machine, c: Call) -> Value | None:
     if isinstance(value, Known) and isinstance(value.value, (str, bytes)):
         return m.known(len(value.value), c.node, "computed")
     if isinstance(value, Obj) and isinstance(value.data, range):
-        return m.known(len(value.data), c.node, "computed")
+        span = value.data  # len() of a range fails beyond a machine word
+        count = (span.stop - span.start + span.step - (1 if span.step > 0 else -1)) // span.step
+        return m.known(max(0, count), c.node, "computed", is_soft_range(value))
+    record = items_of_record(value)
+    if record is not None:
+        return m.known(len(record), c.node, "computed")
     if isinstance(value, Obj) and value.cls is not None and isinstance(value.cls.lookup("__len__"), Func):
         from preflight.source.evaluate.calls import call_method
 
@@ -121,14 +130,44 @@ def _sequence(m: Machine, c: Call) -> Value | None:
             return None
         return Seq([element], kind, m.site(c.node), True)
     if name == "sorted":
-        values = [plain(i, _MISSING) for i in items]
-        if _MISSING in values or c.kwargs:
-            return Seq(list(items), kind, m.site(c.node), False)
-        try:
-            return m.lift(sorted(values), c.node)
-        except TypeError:
-            return Seq(list(items), kind, m.site(c.node))
+        ordered = in_order(m, items, c.kwargs, c.node)
+        return Seq(list(items) if ordered is None else ordered, kind, m.site(c.node), ordered is None and len(items) > 1)
+    if kind == "set":
+        items = _each_once(items)
     return Seq(list(reversed(items)) if name == "reversed" else list(items), kind, m.site(c.node))
+
+
+def in_order(m: Machine, items: list[Value], kwargs: dict[str, Value], node: ast.AST) -> list[Value] | None:
+    """The items as ``sorted`` gives them, or None where the order is not known."""
+    from preflight.source.evaluate.calls import call
+
+    backwards = plain(kwargs["reverse"], _MISSING) if "reverse" in kwargs else False
+    key = kwargs.get("key")
+    if backwards is _MISSING or len(items) > 1024:
+        return None
+    bare = key is None or isinstance(settle(key), Known)
+    marks = [plain(item if bare or key is None else call(m, key, [item], {}, node), _MISSING) for item in items]
+    if any(mark is _MISSING for mark in marks):
+        return None
+    try:
+        order = sorted(range(len(items)), key=marks.__getitem__, reverse=bool(backwards))
+    except TypeError:
+        return None
+    return [items[i] for i in order]
+
+
+def _each_once(items: list[Value]) -> list[Value]:
+    """The members of a set: plain values that are equal count once."""
+    seen: set[Any] = set()
+    members = []
+    for item in items:
+        settled = settle(item)
+        if isinstance(settled, Known):
+            if settled.value in seen:
+                continue
+            seen.add(settled.value)
+        members.append(item)
+    return members
 
 
 @MODEL.call("builtins.dict")
@@ -218,6 +257,9 @@ def _setattr(m: Machine, c: Call) -> Value | None:
 def _isinstance(m: Machine, c: Call) -> Value | None:
     if len(c.args) != 2:
         return None
+    if c.name.endswith("issubclass"):
+        child, parent = settle(c.args[0]), settle(c.args[1])
+        return m.known(parent in child.lineage, c.node) if isinstance(child, Class) and isinstance(parent, Class) else None
     base, kinds = settle(c.args[0]), settle(c.args[1])
     wanted = kinds.items if isinstance(kinds, Seq) else [kinds]
     verdicts = [_is(base, settle(kind)) for kind in wanted]
@@ -261,11 +303,25 @@ def _type(m: Machine, c: Call) -> Value | None:
     return None
 
 
+@MODEL.call("builtins.iter")
+def _iter(m: Machine, c: Call) -> Value | None:
+    """An iterator over known items, which ``next`` uses up; over anything else, the call itself."""
+    base = settle(c.args[0]) if len(c.args) == 1 else None
+    repeats = any(f.kind == "loop" and not f.unrolled for f in m.context.frames())
+    if isinstance(base, Seq) and not base.open and base.kind != "generator" and not repeats:
+        return Seq(list(base.items), "generator", m.site(c.node))
+    return None
+
+
 @MODEL.call("builtins.next")
 def _next(m: Machine, c: Call) -> Value | None:
     if not c.args:
         return None
     items, element = iterate(m, c.args[0], c.node)
+    source = settle(c.args[0])
+    if items and isinstance(source, Seq) and source.kind == "generator":
+        m.touch(source)
+        return source.items.pop(0)
     if items:
         return items[0]
     made = m.made("item", "next", c.node, receiver=c.args[0])

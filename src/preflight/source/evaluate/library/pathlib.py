@@ -10,6 +10,8 @@ from preflight.source.evaluate.library import Call, Model
 from preflight.source.values import Obj, Value, plain, settle
 
 if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
     from preflight.source.evaluate.machine import Machine
 
 MODEL = Model()
@@ -21,6 +23,13 @@ def _text(value: Value | None) -> str | None:
         return base.data
     found = plain(base)
     return found if isinstance(found, str) else None
+
+
+def posixpath_of(text: str) -> PurePosixPath:
+    """The path of a text, which is only looked at."""
+    from pathlib import PurePosixPath
+
+    return PurePosixPath(text)
 
 
 def _made(m: Machine, text: str | None, node: ast.AST) -> Value:
@@ -50,6 +59,12 @@ def _join(m: Machine, c: Call) -> Value | None:
 def _parent(m: Machine, base: Value, name: str, node: ast.AST, key: Value | None) -> Value | None:
     text = _text(base)
     return _made(m, posixpath.dirname(text) if text else None, node)
+
+
+@MODEL.attribute("pathlib.Path.name", "pathlib.Path.stem", "pathlib.Path.suffix")
+def _part(m: Machine, base: Value, name: str, node: ast.AST, key: Value | None) -> Value | None:
+    text = _text(base)
+    return m.known(getattr(posixpath_of(text), name.rpartition(".")[2]), node) if text is not None else None
 
 
 @MODEL.call("pathlib.Path.open", "pathlib.Path.read_text")
