@@ -122,7 +122,10 @@ def check(context: Context) -> Iterator[Finding]:
             RULE,
             event,
             f"{inside.qualname} moves samples to the GPU: {told}",
-            evidence=[Evidence("called for each", "batch" if id(inside.node) in collates else "sample"), Evidence("num_workers", workers)],
+            evidence=[
+                Evidence("called for each", "batch" if id(inside.node) in collates else "sample"),
+                Evidence("num_workers", workers),
+            ],
             fix=Fix(
                 title="move batches in the training loop instead",
                 instruction="return CPU tensors, pass pin_memory=True to the loader, and move each batch with .to(device, non_blocking=True)",
@@ -175,7 +178,11 @@ def _workers(context: Context, inside: Func) -> int | None:
 
 
 def _spawned(context: Context) -> bool:
-    names = ("torch.multiprocessing.set_start_method", "multiprocessing.set_start_method", "torch.multiprocessing.get_context")
+    names = (
+        "torch.multiprocessing.set_start_method",
+        "multiprocessing.set_start_method",
+        "torch.multiprocessing.get_context",
+    )
     if context.trace.calls(*names):
         return True
     return any(setting(o, "multiprocessing_context") is not None for o in torch_loaders(context))

@@ -24,7 +24,15 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.loaders import dataset_of, feeding, given, is_iterable_dataset, set_argument, setting, training_loaders
+from preflight.check.loaders import (
+    dataset_of,
+    feeding,
+    given,
+    is_iterable_dataset,
+    set_argument,
+    setting,
+    training_loaders,
+)
 from preflight.check.rule import Rule
 from preflight.source.trace import provenance
 from preflight.source.values import Func, Obj, Unknown, Value, settle
@@ -166,14 +174,22 @@ def check(context: Context) -> Iterator[Finding]:
         if setting(loader, "shuffle") is not False or not _ordered(context, loader):
             continue
         dataset = dataset_of(loader)
+        once = _shuffled_before(context, dataset)
+        if once is None:
+            continue
         shown = "not given" if given(loader, "shuffle") is None else "False"
+        told = (
+            "the samples are shuffled once and then visited in the same order in each epoch"
+            if once
+            else "the batches that train are drawn in stored order, the same in each epoch"
+        )
         edit = set_argument(context, loader, "shuffle", "True")
         yield context.finding(
             RULE,
             loader,
-            f"the batches that train are drawn in stored order, the same in each epoch (shuffle is {shown}, no sampler): neighbouring steps see alike samples",
+            f"{told} (shuffle is {shown}, no sampler): neighbouring steps see the same neighbours again and again",
             evidence=[
-                Evidence("shuffle", False, None, "derived", "DataLoader's default" if given(loader, "shuffle") is None else "as given"),
+                Evidence("shuffle", False, None, "derived", "default" if shown == "not given" else "as given"),
                 Evidence("sampler", None),
                 Evidence("dataset", _shown(dataset)),
             ],
@@ -183,6 +199,7 @@ def check(context: Context) -> Iterator[Finding]:
                 instruction="pass shuffle=True to the loader that feeds the training loop, or shuffle the samples before",
                 expected="each epoch visits the samples in another order",
             ),
+            severity="info" if once else None,
             confidence=_confidence(dataset),
         )
 
@@ -192,7 +209,7 @@ def _ordered(context: Context, loader: Obj) -> bool:
     if any(setting(loader, name) is not None for name in ("sampler", "batch_sampler")):
         return False
     dataset = dataset_of(loader)
-    if is_iterable_dataset(dataset) or _full_batch(loader) or _shuffled_elsewhere(context, dataset):
+    if is_iterable_dataset(dataset) or _full_batch(loader):
         return False
     return not _random_access(dataset) and not _carries_state(context, loader)
 
@@ -211,11 +228,16 @@ _SHUFFLES = (
 )  # fmt: skip
 
 
-def _shuffled_elsewhere(context: Context, dataset: Value | None) -> bool:
-    """Whether samples were put in random order before: in place, or on the way to the dataset."""
-    if context.trace.calls(*_SHUFFLES[:-1]):
+def _shuffled_before(context: Context, dataset: Value | None) -> bool | None:
+    """Whether samples were put in random order once, before training; None where that happens again and again."""
+    if any(isinstance(p, Obj) and p.name in _SHUFFLES for p in provenance(dataset, 400)):
         return True
-    return any(isinstance(p, Obj) and p.name in _SHUFFLES for p in provenance(dataset, 400))
+    events = context.trace.calls(*_SHUFFLES[:-1])
+    feeds = feeding(context)
+    trains = [f for f in feeds.frames if any(e.name in (".backward", ".manual_backward") for e in feeds.inside(f))]
+    if any(e.context.within(frame) for e in events for frame in trains):
+        return None
+    return bool(events)
 
 
 _RANDOM = frozenset(("randint", "randrange", "choice", "choices", "sample", "integers", "rand", "random_integers"))
@@ -229,7 +251,8 @@ def _random_access(dataset: Value | None) -> bool:
     for name in ("__getitem__", "__getitems__", "sample", "get_batch"):
         method = base.cls.lookup(name)
         if isinstance(method, Func) and any(
-            isinstance(n, ast.Call) and getattr(n.func, "attr", getattr(n.func, "id", "")) in _RANDOM for n in ast.walk(method.node)
+            isinstance(n, ast.Call) and getattr(n.func, "attr", getattr(n.func, "id", "")) in _RANDOM
+            for n in ast.walk(method.node)
         ):
             return True
     return False

@@ -1,0 +1,188 @@
+"""The same file is read again for each sample.
+
+## What it does
+Looks for a call in `Dataset.__getitem__` that reads or opens a file whose path does not depend on the index.
+
+## Why
+Parsing a table takes time in proportion to its size, and here it is done once per sample: with n rows an epoch parses n x n rows.
+Even opening an HDF5 or LMDB file costs about a millisecond of metadata reads, more on a network file system.
+
+## Fix
+Read the table in `__init__`; open handles that cannot be shared between processes lazily, once per worker.
+
+## When to ignore
+When the dataset has only a few samples.
+
+## References
+- h5py documentation, "Multiprocessing and parallel access"
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.rule import Rule
+from preflight.source.trace import Context as Frame
+from preflight.source.trace import Event, provenance
+from preflight.source.values import Func, Value
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="file-read-for-each-sample",
+    code="DAT011",
+    severity="warning",
+    confidence="likely",
+    layer="D",
+    tags=("data",),
+)
+
+BAD = (
+    """
+import pandas as pd
+from torch.utils.data import Dataset
+class Rows(Dataset):
+    def __init__(self, path):
+        self.path = path
+    def __getitem__(self, i):
+        return pd.read_csv(self.path).iloc[i].values
+    def __len__(self):
+        return 100
+Rows("x.csv")[0]
+""",
+    """
+import json
+from torch.utils import data
+def notes(folder):
+    with open(folder + "/notes.json") as file:
+        return json.load(file)
+class Pictures(data.Dataset):
+    def __getitem__(self, index):
+        return notes(self.folder)[index]
+    def __len__(self):
+        return 100
+""",
+    """
+import argparse, h5py, torch
+class Signals(torch.utils.data.Dataset):
+    def __init__(self, args):
+        self.args = args
+    def __getitem__(self, i):
+        with h5py.File(self.args.file, "r") as f:
+            return torch.from_numpy(f["x"][i])
+    def __len__(self):
+        return 100
+parser = argparse.ArgumentParser()
+parser.add_argument("--file", default="x.h5")
+signals = Signals(parser.parse_args())
+""",
+)
+GOOD = (
+    """
+import json, numpy, h5py
+from torch.utils.data import Dataset
+class Pictures(Dataset):
+    def __init__(self):
+        self.handle = None
+    def __getitem__(self, index):
+        if self.handle is None:
+            self.handle = h5py.File("x.h5", "r")
+        with open(f"{self.folder}/{index}.json") as file:
+            note = json.load(file)
+        name = self.names[index]
+        return numpy.load(name), note, self.handle["x"][index]
+    def __len__(self):
+        return 100
+""",
+    """
+import numpy as np
+from torch.utils.data import Dataset
+class Tokens(Dataset):
+    def __getitem__(self, i):
+        data = np.load("tokens.npy", mmap_mode="r")
+        return data[i:i + 10]
+    def __len__(self):
+        return 100
+class Files:
+    def __getitem__(self, key):
+        import pandas
+        return pandas.read_csv("x.csv")[key]
+""",
+)
+
+_PARSERS = (
+    "pandas.read_csv", "pandas.read_parquet", "pandas.read_json", "pandas.read_excel", "pandas.read_pickle", "pandas.read_feather",
+    "json.load", "pickle.load", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "torch.load", "yaml.safe_load", "yaml.load",
+    "scipy.io.loadmat", "joblib.load", "polars.read_csv", "polars.read_parquet",
+)  # fmt: skip
+_HANDLES = (
+    "h5py.File",
+    "lmdb.open",
+    "zipfile.ZipFile",
+    "tarfile.open",
+    "sqlite3.connect",
+    "netCDF4.Dataset",
+    "zarr.open",
+    "xarray.open_dataset",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Find reads in ``__getitem__`` that do not depend on the index."""
+    for event in context.trace.calls(*_PARSERS, *_HANDLES):
+        getter = _getter(event)
+        if getter is None or not event.args or "mmap_mode" in event.kwargs:
+            continue
+        func, frame = getter
+        index = _index(context, func, frame)
+        if index is None or any(part is index for value in event.args for part in provenance(value, 200)):
+            continue
+        handle = event.name in _HANDLES
+        told = "is opened again for each sample" if handle else "is read and parsed as a whole for each sample"
+        yield context.finding(
+            RULE,
+            event,
+            f"the file given to {event.name} does not depend on the index, and {told}",
+            evidence=[Evidence("call", event.name), Evidence("called in", func.qualname)],
+            fix=Fix(
+                title="read the file once",
+                instruction="open the file when it is first needed and keep the handle (one per worker)"
+                if handle
+                else "read the file in __init__ and index the result here",
+                expected="a sample costs a look-up instead of a read of the file",
+            ),
+            severity="info" if handle else None,
+        )
+
+
+def _getter(event: Event) -> tuple[Func, Frame] | None:
+    """The ``__getitem__`` of a dataset that an event is always reached in."""
+    inner: ast.AST = event.node
+    for frame in event.context.frames():
+        if frame.kind in ("if", "try", "except", "loop"):
+            return None
+        func = frame.value
+        if isinstance(func, Func):
+            if _conditional(func.node, inner):
+                return None
+            inner = frame.node or inner
+        if frame.kind in ("call", "root") and isinstance(func, Func) and func.qualname.endswith(".__getitem__"):
+            owner = func.owner
+            if owner is not None and any(n.startswith("torch.utils.data.") for n in owner.external_bases()):
+                return func, frame
+    return None
+
+
+def _conditional(function: ast.AST, call: ast.AST) -> bool:
+    """Whether a call stands in a branch of a function: a file that is opened only when it is not open yet."""
+    branches = (n for n in ast.walk(function) if isinstance(n, (ast.If, ast.IfExp, ast.Try)))
+    return any(part is call for branch in branches for part in ast.walk(branch))
+
+
+def _index(context: Context, func: Func, frame: Frame) -> Value | None:
+    """What the index was when the method was followed."""
+    for event in reversed(context.trace.calls(func.qualname)):
+        if len(event.args) > 1 and (event.context is frame or event.context is frame.parent):
+            return event.args[1]
+    return None
