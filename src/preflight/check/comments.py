@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 
-MARK = "preflight:"
+from preflight.check.selection import MARK
+
 DIRECTIVES = ("ignore", "ignore-file", "off", "on")
-_COMMENT = re.compile(r"#\s*preflight:\s*(?P<word>[\w-]+)\s*(?P<rules>\[[^\]\n]*\]?)?\s*(?P<reason>[^#]*)")
+_COMMENT = r"#\s*preflight:\s*(?P<word>[\w-]+)\s*(?P<rules>\[[^\]\n]*\]?)?\s*(?P<reason>[^#]*)"
 
 
 class Directive:
@@ -54,7 +55,7 @@ def directives(text: str) -> list[Directive]:
             if token.type == tokenize.COMMENT and MARK in token.string:
                 line, column = token.start
                 alone = not token.line[:column].strip()
-                found += [Directive(match, line, column, alone) for match in _COMMENT.finditer(token.string)]
+                found += [Directive(match, line, column, alone) for match in re.finditer(_COMMENT, token.string)]
     except (tokenize.TokenError, IndentationError, SyntaxError):
         pass  # the parser took it; what was read up to here counts
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import msgspec
 
@@ -34,10 +35,6 @@ LIBRARIES = (
     "deepspeed|timm|diffusers|peft|trl|fastai|ignite|composer|colossalai|megatron|fairscale|fairseq|detectron2|mmengine|monai|"
     "sentence_transformers|ultralytics|unsloth|apex|bitsandbytes|tensorflow|tf_keras|keras|jax|flax|optax|haiku|paddle|mxnet"
 )
-_IMPORT = re.compile(
-    rb"(?:^|[\n\r;:])[ \t\f]*(?:import|from)[ \t]+(?:[\w., \t]*[, \t])?(?:" + LIBRARIES.encode() + rb")\b"
-    rb'|"(?:\s|\\t)*(?:import|from)[ \t]+(?:' + LIBRARIES.encode() + rb")\b"  # a line of a notebook
-)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -54,7 +51,16 @@ class Found(msgspec.Struct, frozen=True):
 
 def mentions_training(data: bytes) -> bool:
     """Whether a file imports a library that trains; one pass over the bytes, nothing is parsed."""
-    return _IMPORT.search(data) is not None
+    return _import_pattern().search(data) is not None
+
+
+@cache
+def _import_pattern() -> re.Pattern[bytes]:
+    """An import of one of the libraries; compiled only where folders are searched."""
+    return re.compile(
+        rb"(?:^|[\n\r;:])[ \t\f]*(?:import|from)[ \t]+(?:[\w., \t]*[, \t])?(?:" + LIBRARIES.encode() + rb")\b"
+        rb'|"(?:\s|\\t)*(?:import|from)[ \t]+(?:' + LIBRARIES.encode() + rb")\b"  # a line of a notebook
+    )
 
 
 def discover(paths: Sequence[str], exclude: Sequence[str] = (), base: str | None = None) -> list[Found]:

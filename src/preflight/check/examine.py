@@ -8,9 +8,8 @@ import msgspec
 
 from preflight import __version__
 from preflight.check.discover import Found, mentions_training
-from preflight.check.selection import LIBRARY_NOTE, OTHER_FRAMEWORKS, Selection, trains, visible
+from preflight.check.selection import LIBRARY_NOTE, MARK, OTHER_FRAMEWORKS, Selection, trains, visible
 from preflight.check.session import Options, check_script
-from preflight.check.suppress import apply_suppressions
 from preflight.errors import InputError, PreflightError
 from preflight.source.script import MAX_BYTES, Script, ScriptSyntaxError, parse, read_bytes
 from preflight.vocabulary.finding import Finding, sort_key
@@ -45,7 +44,11 @@ def examine_script(script: Script, options: Options, selection: Selection) -> Re
 
     def keep(findings: list[Finding], missing: list[NotEvaluated]) -> list[Finding]:
         nonlocal suppressed
-        left, suppressed = apply_suppressions(script, findings, [item.code for item in missing])
+        left = findings
+        if MARK in script.text or any(finding.location.path != script.path for finding in findings):
+            from preflight.check.suppress import apply_suppressions
+
+            left, suppressed = apply_suppressions(script, findings, [item.code for item in missing])
         return sorted(visible(left, selection), key=sort_key)
 
     report = check_script(script, msgspec.structs.replace(options, persona="audit", fail_on=selection.fail_on), keep)

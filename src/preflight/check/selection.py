@@ -15,6 +15,9 @@ FailOn = Literal["error", "warning"]
 OTHER_FRAMEWORKS = ("tensorflow", "jax", "mxnet", "paddle")
 """Recognised and named, never judged."""
 
+MARK = "preflight:"
+"""What every suppression comment has in it; a text without it is not searched for them."""
+
 LIBRARY_NOTE = "no training of its own: checked as a module of the project"
 
 PERSONAS: tuple[Persona, ...] = ("regular", "pedantic", "audit")

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from preflight.check.comments import DIRECTIVES, MARK, Directive, Statements, directives
+from preflight.check.comments import DIRECTIVES, Directive, Statements, directives
+from preflight.check.selection import MARK
 from preflight.errors import InputError, nearest
 from preflight.source.script import Script, read_script
 from preflight.vocabulary.finding import Edit, Finding, Location
