@@ -1,0 +1,206 @@
+"""Autocast to float16 without a gradient scaler.
+
+## What it does
+Looks for a loss computed under autocast to float16 whose gradients are computed without a `GradScaler`.
+`torch.autocast("cuda")` means float16 unless a dtype is given.
+
+## Why
+The smallest number that float16 holds is 2^-24, about 6e-8: smaller gradients of activations become 0 on their way back, and layers stop learning without an error.
+A scaler multiplies the loss (by 65,536 at first) so that they survive.
+
+## Fix
+Add a `torch.amp.GradScaler`, or use bfloat16, which has the range of float32 and needs no scaler.
+
+## When to ignore
+When the loss is scaled by other means.
+
+## References
+- PyTorch documentation, "Automatic Mixed Precision package": gradient scaling
+- Micikevicius et al., "Mixed Precision Training" (2018)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.backward_graph import graph
+from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.precision import Region, enabled, region_of, scalers
+from preflight.check.rule import Rule
+from preflight.check.updates import managed
+from preflight.source.trace import Event
+from preflight.source.training import loss_of
+from preflight.source.values import Known, Obj, settle
+from preflight.vocabulary.finding import Edit, Finding
+
+RULE = Rule(
+    name="fp16-autocast-without-scaler",
+    code="AMP001",
+    severity="error",
+    confidence="likely",
+    needs=("training_loop", "complete"),
+    layer="D",
+    tags=("precision",),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for x, y in data:
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+    """
+import torch
+import torch.nn as nn
+from torch.cuda.amp import autocast as cast
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+    @cast()
+    def forward(self, x):
+        return self.a(x)
+net = Net()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+def step(x):
+    opt.zero_grad()
+    net(x).mean().backward()
+    opt.step()
+for x in data:
+    step(x)
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--dtype", default="float16", choices=["float16", "bfloat16"])
+args = parser.parse_args()
+kinds = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+net = torch.nn.Linear(4, 1).to("cuda")
+opt = torch.optim.Adam(net.parameters())
+context = torch.amp.autocast(device_type="cuda", dtype=kinds[args.dtype])
+for x in data:
+    with context:
+        loss = net(x).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for x, y in data:
+    optimizer.zero_grad()
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+scaler = torch.amp.GradScaler("cuda")
+def update(loss):
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+for x, y in data:
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = nn.functional.cross_entropy(model(x), y)
+    update(loss)
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.AdamW(model.parameters())
+for x, y in data:
+    optimizer.zero_grad()
+    with torch.autocast("cuda", enabled=False):
+        loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+with torch.no_grad(), torch.autocast("cuda"):
+    model(x)
+""",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Find backwards of losses that were computed in float16 and not scaled."""
+    if managed(context):
+        return
+    working = [s for s in context.reading.made("scaler") if s not in scalers(context) or enabled(s) is not False]
+    if working and (context.trace.calls(".scale") or any(s not in scalers(context) for s in working)):
+        return
+    for loop in context.reading.loops:
+        for backward in loop.backwards:
+            region = _half(backward)
+            if (
+                region is None
+                or backward.context.shadow
+                or context.roles.of(backward.receiver) in ("accelerator", "fabric", "engine")
+            ):
+                continue
+            if len(working) > 0 and not all(s in scalers(context) for s in working):
+                continue
+            made = context.reading.event_of(region.manager)
+            yield context.finding(
+                RULE,
+                backward,
+                "the loss is computed in float16 and its gradients without a GradScaler: gradients below 6e-8 become 0",
+                confidence="possible" if region.enabled is None else None,
+                evidence=[
+                    Evidence("dtype of autocast", "float16"),
+                    Evidence("smallest positive float16", 2**-24, arithmetic="2^-24"),
+                    Evidence("calls of scale() of a scaler", len(context.trace.calls(".scale"))),
+                ],
+                fix=Fix(
+                    title="use bfloat16, or add a GradScaler",
+                    safe=False,
+                    edits=_edit(context, made) if made is not None else (),
+                    instruction="give autocast dtype=torch.bfloat16, or wrap backward and step with a torch.amp.GradScaler",
+                    expected="small gradients survive",
+                ),
+                related=[(made, "autocast to float16")] if made is not None else [],
+            )
+            break
+
+
+def _edit(context: Context, made: Event) -> tuple[Edit, ...]:
+    if made.name != "torch.autocast" or len(made.args) > 1 or "dtype" in made.kwargs:
+        return ()
+    return edits(context.add_argument(made, "dtype=torch.bfloat16"))
+
+
+def _half(backward: Event) -> Region | None:
+    """The float16 region in which a part of the loss was computed."""
+    loss = loss_of(backward)
+    for value in graph(loss):
+        if not isinstance(value, Obj) or value.kind not in {"call", "op"}:
+            continue
+        if value.kind == "op" and value.name == "*" and any(_large(a) for a in value.args):
+            return None  # scaled by hand
+        region = region_of(value.context)
+        if region is not None and region.dtype == "float16" and region.device in ("cuda", None):
+            return region
+    return None
+
+
+def _large(value: object) -> bool:
+    base = settle(value)  # type: ignore[arg-type]
+    return isinstance(base, Known) and isinstance(base.value, (int, float)) and base.value >= 8

@@ -1,0 +1,221 @@
+"""The weights that are trained are float16.
+
+## What it does
+Looks for a model that is cast to float16 (`.half()`, `.to(torch.float16)`) and whose parameters an optimizer of PyTorch holds.
+
+## Why
+`scaler.step` refuses such gradients: `ValueError: Attempting to unscale FP16 gradients`.
+Without a scaler, Adam's `eps` of 1e-8 is 0 in float16 and the step divides by 0; and an update smaller than 1/2,048 of a weight is rounded away.
+
+## Fix
+Keep the weights in float32 and compute under `torch.autocast`; or cast to bfloat16.
+
+## When to ignore
+When a library (DeepSpeed, Apex, Megatron) keeps float32 copies of the weights.
+
+## References
+- PyTorch documentation, "Automatic Mixed Precision package": do not call `half()` on the model
+- Micikevicius et al., "Mixed Precision Training" (2018)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.parameters import holding_of, parts_of
+from preflight.check.precision import dtype_of, enabled, scalers
+from preflight.check.rule import Rule
+from preflight.check.updates import managed, updates
+from preflight.source.evaluate.library.torch import wrapped
+from preflight.source.trace import Event
+from preflight.source.values import Obj, options_of
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="fp16-weights-with-optimizer",
+    code="AMP007",
+    severity="error",
+    confidence="likely",
+    needs=("training_loop", "optimizer", "complete"),
+    layer="D",
+    tags=("precision",),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2).cuda().half()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+""",
+    """
+import torch as t
+from torch.amp import GradScaler as Scaler
+class Trainer:
+    def __init__(self):
+        self.net = t.nn.Linear(4, 4)
+        self.net.to("cuda", dtype=t.float16)
+        self.opt = t.optim.SGD(self.net.parameters(), lr=0.1)
+        self.scaler = Scaler("cuda")
+    def update(self, x):
+        self.opt.zero_grad()
+        self.scaler.scale(self.net(x).mean()).backward()
+        self.scaler.step(self.opt)
+        self.scaler.update()
+trainer = Trainer()
+for x in data:
+    trainer.update(x)
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--dtype", default="fp16")
+args = parser.parse_args()
+dtype = {"fp16": torch.float16, "fp32": torch.float32}[args.dtype]
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+net = net.to(dtype)
+opt = torch.optim.AdamW(net.parameters())
+for x in data:
+    opt.zero_grad()
+    net(x).mean().backward()
+    opt.step()
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+model, teacher = nn.Linear(10, 2).cuda(), nn.Linear(10, 2).cuda().half()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), teacher(x).float()).backward()
+    optimizer.step()
+model.half()
+torch.save(model.state_dict(), "model.pt")
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2).half()
+model.load_state_dict(torch.load("half.pt", weights_only=True))
+model.float()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+""",
+    """
+import copy, torch
+from torch import nn
+model = nn.Linear(10, 2).to(torch.bfloat16)
+light = copy.deepcopy(model).half()
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in data:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x.to(torch.float16)), y).backward()
+    optimizer.step()
+""",
+)
+
+_BACK = (".float", ".double", ".bfloat16")
+_MASTERS = (
+    "apex",
+    "deepspeed",
+    "fairscale",
+    "bitsandbytes",
+    "fairseq",
+    "colossalai",
+    "megatron",
+    "peft",
+    "torchao",
+    "optimi",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Find casts to float16 of what an optimizer holds as a whole, before its loop."""
+    if managed(context) or context.reading.imports & set(_MASTERS):
+        return
+    for update in updates(context):
+        if not update.optimizer.name.startswith("torch.optim.") or update.steps[0].context.shadow:
+            continue
+        cast = _cast(context, update.optimizer, update.steps[0])
+        if cast is None:
+            continue
+        scaled = [
+            s
+            for s in scalers(context)
+            if enabled(s) is not False and any(s in options_of(e.receiver) for e in update.steps)
+        ]
+        kind = update.optimizer.name.rpartition(".")[2]
+        why = (
+            "the scaler refuses to unscale float16 gradients"
+            if scaled
+            else f"{kind} has no float32 copy of them, so small updates are rounded away"
+        )
+        if not scaled and kind not in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax", "RMSprop"):
+            continue
+        edit = None
+        node = cast.node
+        if cast.name == ".half" and hasattr(node, "func"):
+            edit = (
+                context.replace((cast.script, node), f"{cast.script.segment(node.func.value)}.bfloat16()")
+                if not scaled
+                else None
+            )
+        yield context.finding(
+            RULE,
+            cast,
+            f"the weights that {kind} trains are cast to float16: {why}",
+            evidence=[
+                Evidence("dtype of the weights", "float16"),
+                Evidence("smallest relative update", 2**-11, arithmetic="2^-11 = 1/2,048"),
+                Evidence("scaler", bool(scaled)),
+            ],
+            fix=Fix(
+                title="keep the weights in float32 and use autocast, or cast to bfloat16",
+                safe=False,
+                edits=edits(edit) if edit is not None else (),
+                instruction="remove the cast and run the forward pass under torch.autocast",
+                expected="updates reach the weights",
+            ),
+            related=[(update.optimizer, "the optimizer is made here")],
+        )
+
+
+def _cast(context: Context, optimizer: Obj, step: Event) -> Event | None:
+    """The last cast to float16 of what the optimizer holds, unless something casts it back."""
+    owners = {id(p.owner) for p in holding_of(context.reading, optimizer).parts if p.amount != "some"}
+    found: Event | None = None
+    for event in context.trace.calls(".half", ".to", ".type", *_BACK):
+        if event.number > step.number or event.context.shadow:
+            continue
+        inner = wrapped(event.receiver)
+        if not isinstance(inner, Obj) or not (id(inner) in owners or owners & parts_of(inner).keys()):
+            continue
+        kind = _target(event)
+        if kind == "float16" and id(inner) in owners:
+            found = event
+        elif kind in ("float32", "float64", "bfloat16", "float", "double"):
+            found = None
+    return found
+
+
+def _target(event: Event) -> str | None:
+    if event.name == ".half":
+        return "float16"
+    if event.name in _BACK:
+        return event.name[1:]
+    for value in (*event.args, *event.kwargs.values()):
+        kind = dtype_of(value)
+        if kind is not None:
+            return kind
+    return None

@@ -1,0 +1,218 @@
+"""A gradient scaler steps without `update()`, or unscales twice.
+
+## What it does
+Looks for `scaler.step(optimizer)` without a call of `scaler.update()` anywhere, and for `scaler.unscale_` that is called more than once between two updates.
+
+## Why
+`update()` adjusts the scale and makes the scaler ready for the next step.
+Without it, the second `scaler.step` raises `RuntimeError: step() has already been called since the last update()`; a second `unscale_` of one optimizer raises likewise.
+
+## Fix
+Call `scaler.update()` once per step, after the last `scaler.step`; call `unscale_` once per step.
+
+## When to ignore
+Never, when the scaler is enabled.
+
+## References
+- PyTorch documentation, `torch.amp.GradScaler`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.precision import SCALERS, enabled
+from preflight.check.rule import Rule
+from preflight.check.updates import Update, accumulation, guards, happens_with, updates
+from preflight.source.trace import Event
+from preflight.source.training import same
+from preflight.source.values import Obj, options_of
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="scaler-not-updated",
+    code="AMP003",
+    severity="error",
+    confidence="certain",
+    needs=("training_loop", "scaler", "complete"),
+    layer="D",
+    tags=("precision",),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+scaler = torch.cuda.amp.GradScaler()
+for x, y in data:
+    optimizer.zero_grad()
+    with torch.autocast("cuda"):
+        loss = nn.functional.cross_entropy(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+""",
+    """
+import torch
+import torch.nn as nn
+from torch.amp import GradScaler as Scaler
+class Trainer:
+    def __init__(self):
+        self.net = nn.Linear(4, 4)
+        self.opt = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.scaler = Scaler("cuda")
+    def update(self, x):
+        self.scaler.scale(self.net(x).mean()).backward()
+        self.scaler.step(self.opt)
+        self.opt.zero_grad()
+t = Trainer()
+for x in data:
+    t.update(x)
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--accumulate", type=int, default=4)
+args = parser.parse_args()
+net = torch.nn.Linear(4, 1)
+opt = torch.optim.Adam(net.parameters())
+scaler = torch.cuda.amp.GradScaler()
+for i, x in enumerate(data):
+    scaler.scale(net(x).mean() / args.accumulate).backward()
+    scaler.unscale_(opt)
+    torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+    if (i + 1) % args.accumulate == 0:
+        scaler.step(opt)
+        scaler.update()
+        opt.zero_grad()
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+scaler = torch.cuda.amp.GradScaler()
+def finish(s):
+    s.update()
+for x, y in data:
+    optimizer.zero_grad()
+    scaler.scale(nn.functional.cross_entropy(model(x), y)).backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    finish(scaler)
+""",
+    """
+import torch
+from torch import nn
+a, b = nn.Linear(8, 8), nn.Linear(8, 1)
+one, two = torch.optim.Adam(a.parameters()), torch.optim.Adam(b.parameters())
+scaler = torch.amp.GradScaler("cuda")
+for x in data:
+    one.zero_grad(); two.zero_grad()
+    scaler.scale(b(a(x)).mean()).backward()
+    scaler.unscale_(one)
+    scaler.unscale_(two)
+    scaler.step(one)
+    scaler.step(two)
+    scaler.update()
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.AdamW(model.parameters())
+scaler = torch.cuda.amp.GradScaler(enabled=False)
+for x, y in data:
+    optimizer.zero_grad()
+    scaler.scale(nn.functional.cross_entropy(model(x), y)).backward()
+    scaler.step(optimizer)
+""",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Look at each scaler's steps, updates and unscalings."""
+    for update in updates(context):
+        for step in update.steps:
+            scaler = next((o for o in options_of(step.receiver) if isinstance(o, Obj) and o.name in SCALERS), None)
+            if scaler is None or enabled(scaler) is False:
+                continue
+            if not context.trace.on(scaler, "update") and not _given_away(context, scaler):
+                yield _not_updated(context, step)
+            else:
+                yield from _twice(context, update, step, scaler)
+            break
+
+
+def _given_away(context: Context, scaler: Obj) -> bool:
+    for event in context.trace.events:
+        hidden = not event.inlined and not event.name.startswith(("builtins.", "torch."))
+        if hidden and any(same(v, scaler) for v in (*event.args, *event.kwargs.values())):
+            return True
+    return False
+
+
+def _not_updated(context: Context, step: Event) -> Finding:
+    name = step.script.segment(step.node.func.value)  # type: ignore[attr-defined]
+    edit = context.insert_after(step, f"{name}.update()")
+    return context.finding(
+        RULE,
+        step,
+        f"{name}.step() is never followed by {name}.update(): the second step raises an error",
+        evidence=[Evidence("calls of update()", 0)],
+        fix=Fix(
+            title=f"call {name}.update() after the step",
+            safe=False,
+            edits=edits(edit),
+            instruction=f"call {name}.update() once per step, after the last {name}.step()",
+            expected="the scale adapts, and the next step is accepted",
+        ),
+    )
+
+
+def _twice(context: Context, update: Update, step: Event, scaler: Obj) -> Iterator[Finding]:
+    """Unscalings that happen at each micro-batch, or several of them for one step."""
+    frame = update.loop.frame
+    mine = [
+        e for e in update.loop.unscales if same(e.receiver, scaler) and e.args and same(e.args[0], update.optimizer)
+    ]
+    held = accumulation(update)
+    for index, event in enumerate(mine):
+        inside = (
+            held is not None
+            and held.count != 1
+            and (event.context.within(held.frame) if held.kind == "loop" else not guards(event, frame))
+        )
+        updated = [u for u in context.trace.on(scaler, "update") if u.context.within(frame)]
+        if inside and held is not None and all(guards(u, frame) or held.kind == "loop" for u in updated):
+            text = "unscale_ is called for every micro-batch of an accumulated step: the second call before update() raises an error"
+        else:
+            again = [
+                e
+                for e in mine[index + 1 :]
+                if happens_with(event, e, frame) and not any(event.number < u.number < e.number for u in updated)
+            ]
+            if not again or not updated:
+                continue
+            text = "unscale_ is called twice for one optimizer before update(): the second call raises an error"
+            event = again[0]
+        yield context.finding(
+            RULE,
+            event,
+            text,
+            confidence="likely",
+            evidence=[Evidence("unscalings in the loop", len(mine)), Evidence("updates in the loop", len(updated))],
+            fix=Fix(
+                title="unscale once per step",
+                safe=False,
+                instruction="call unscale_ where the step is, once",
+                expected="gradients are divided by the scale once",
+            ),
+            related=[(step, "the scaler steps here")],
+        )
+        return
