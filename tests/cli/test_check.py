@@ -75,7 +75,8 @@ def test_an_unknown_gpu_and_an_impossible_memory(project: Path, capsys: pytest.C
 
 
 def test_what_follows_two_dashes_belongs_to_the_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    script = "import argparse, torch\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float, default=0.1)\na = p.parse_args()\n"
+    script = "import argparse, torch\np = argparse.ArgumentParser()\n"
+    script += "p.add_argument('--lr', type=float, default=0.1)\na = p.parse_args()\n"
     (project / "train.py").write_text(script + HEALTHY.replace("lr=0.1", "lr=a.lr"))
     _, report = _json(capsys, "train.py")
     assert report["facts"]["optimizer.lr"]["value"] == 0.1
@@ -104,8 +105,9 @@ def test_a_folder_is_searched_and_the_worst_verdict_is_on_top(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, text in {
-        "train.py": NEVER_ZEROED, "fine.py": HEALTHY, "net.py": LIBRARY, "plain.py": "x = 1\n", "sub/broken.py": "def f(:\n",
-        ".venv/lib/t.py": NEVER_ZEROED, "node_modules/t.py": NEVER_ZEROED, "__pycache__/t.py": NEVER_ZEROED, "notes.txt": "(",
+        "train.py": NEVER_ZEROED, "fine.py": HEALTHY, "net.py": LIBRARY, "plain.py": "x = 1\n",
+        "sub/broken.py": "def f(:\n", "notes.txt": "(", ".venv/lib/t.py": NEVER_ZEROED,
+        "node_modules/t.py": NEVER_ZEROED, "__pycache__/t.py": NEVER_ZEROED,
     }.items():  # fmt: skip
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text(text)

@@ -68,7 +68,8 @@ def test_every_file_beside_the_program_is_a_command() -> None:
 
 
 def test_a_command_that_is_not_called_is_not_imported(tmp_path: Path) -> None:
-    code = "import sys; from preflight.cli.main import main; main(['list', 'gpus']); print([m for m in sys.modules if m.startswith('preflight.c')])"
+    code = "import sys; from preflight.cli.main import main; main(['list', 'gpus']); "
+    code += "print([name for name in sys.modules if name.startswith('preflight.c')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.splitlines()[-1]
     assert "'preflight.cli.list_'" in loaded

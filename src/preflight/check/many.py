@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ CHUNK = 12
 """Files per piece of work: enough that handing it over costs nothing, few enough that the cores finish together."""
 
 Progress = Callable[[int, int], None]
+Identity = tuple[str, str | None, int | None, int | None, int | None]
 
 
 class Many(msgspec.Struct, frozen=True):
@@ -127,14 +128,19 @@ def _start_worker() -> None:
 
 def _without_repeats(reports: Sequence[Report]) -> tuple[Report, ...]:
     """Leave out modules whose findings were all told in the report of a script that imports them."""
-    told = {finding for report in reports if LIBRARY_NOTE not in report.notes for finding in report.findings}
-    return tuple(r for r in reports if LIBRARY_NOTE not in r.notes or not told.issuperset(r.findings))
+    told = {identity(f) for report in reports if LIBRARY_NOTE not in report.notes for f in report.findings}
+    return tuple(r for r in reports if LIBRARY_NOTE not in r.notes or not all(identity(f) in told for f in r.findings))
 
 
-def restrict(report: Report, keep: Iterable[Finding], selection: Selection) -> Report | None:
+def identity(finding: Finding) -> Identity:
+    """What makes two findings the same: scripts that share a module find the same there, each in its own words."""
+    at = finding.location
+    return finding.code, at.path, at.cell, at.line, at.column
+
+
+def restrict(report: Report, keep: Collection[Identity], selection: Selection) -> Report | None:
     """A report with only some of its findings, judged again; None where nothing is left to say of a mere module."""
-    wanted = keep if isinstance(keep, (set, frozenset)) else set(keep)
-    kept = tuple(finding for finding in report.findings if finding in wanted)
+    kept = tuple(finding for finding in report.findings if identity(finding) in keep)
     if len(kept) == len(report.findings):
         return report
     if not kept and (LIBRARY_NOTE in report.notes or BROKEN_NOTE in report.notes):
@@ -148,8 +154,11 @@ def worst_of(reports: Iterable[Report], default: Verdict) -> Verdict:
 
 
 def all_findings(reports: Iterable[Report]) -> list[Finding]:
-    """The findings of several reports, each once, in the fixed order."""
-    return sorted(dict.fromkeys(finding for report in reports for finding in report.findings), key=sort_key)
+    """The findings of several reports, each once, the surest of equal ones, in the fixed order."""
+    found: dict[Identity, Finding] = {}
+    for finding in sorted((finding for report in reports for finding in report.findings), key=sort_key):
+        found.setdefault(identity(finding), finding)
+    return list(found.values())
 
 
 def combine(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,8 +15,10 @@ from preflight.cli.parts.request import Request
 from preflight.cli.parts.writing import Writing, remark
 from preflight.errors import UsageError
 from preflight.source.script import Script
-from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.report import Report
+
+if TYPE_CHECKING:
+    from preflight.check.many import Identity
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -93,6 +96,7 @@ def _with_baseline(report: Report, request: Request, writing: Writing, sources: 
     if path is None:
         return report
     from preflight.check.baseline import read_baseline, without_known, write_baseline
+    from preflight.check.many import identity
 
     there = os.path.exists(path)
     if request.update_baseline or (not there and request.baseline_named):
@@ -108,18 +112,18 @@ def _with_baseline(report: Report, request: Request, writing: Writing, sources: 
     hidden = len(report.findings) - len(new)
     if not hidden:
         return report
-    restricted = _restricted(report, set(new), request.selection)
+    restricted = _restricted(report, {identity(finding) for finding in new}, request.selection)
     note = f"{hidden} {'finding is' if hidden == 1 else 'findings are'} in the baseline {path} and not shown"
     return msgspec.structs.replace(restricted, notes=(*restricted.notes, note))
 
 
-def _restricted(report: Report, keep: set[Finding], selection: Selection) -> Report:
-    from preflight.check.many import restrict, worst_of
+def _restricted(report: Report, keep: set[Identity], selection: Selection) -> Report:
+    from preflight.check.many import identity, restrict, worst_of
 
     if not report.scripts:
         return restrict(report, keep, selection) or msgspec.structs.replace(report, findings=(), verdict="GO")
     scripts = tuple(s for s in (restrict(script, keep, selection) for script in report.scripts) if s is not None)
-    findings = tuple(finding for finding in report.findings if finding in keep)
+    findings = tuple(finding for finding in report.findings if identity(finding) in keep)
     return msgspec.structs.replace(report, findings=findings, scripts=scripts, verdict=worst_of(scripts, "GO"))
 
 

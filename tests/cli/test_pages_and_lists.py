@@ -1,0 +1,75 @@
+"""``preflight explain`` and ``preflight list``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from preflight.check.notices import all_rules, load_notices, rule_infos
+from preflight.check.registry import load_rules
+from preflight.cli.parts.tables import kinds
+
+from .command_line import run
+
+
+def _said(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(*arguments) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out
+
+
+@pytest.mark.parametrize("loaded", all_rules(), ids=lambda loaded: loaded.rule.code)
+def test_every_rule_has_a_page_in_every_format(loaded, capsys: pytest.CaptureFixture[str]) -> None:  # type: ignore[no-untyped-def]
+    rule = loaded.rule
+    text = _said(capsys, "explain", rule.code, "--width", "80")
+    assert text.startswith(f"{rule.code}  {rule.name}\n")
+    assert "FOUND IN, FOR EXAMPLE" in text
+    page = json.loads(_said(capsys, "explain", rule.name, "--format", "json"))
+    assert (page["code"], page["severity"], page["family"]) == (rule.code, rule.severity, loaded.family)
+    assert page["bad"]
+    assert page["title"]
+    assert _said(capsys, "explain", rule.code.lower(), "--format", "markdown").startswith(
+        f"# {rule.code} `{rule.name}`"
+    )
+    html = _said(capsys, "explain", rule.code, "--format", "html")
+    assert html.startswith("<!doctype html>")
+    assert html.count("<pre>") == len(page["bad"]) + len(page["good"])
+
+
+def test_the_notices_are_rules_too() -> None:
+    codes = [loaded.rule.code for loaded in load_notices()]
+    assert codes == ["SUP001", "SUP002", "SYN001"]
+    assert not set(codes) & {loaded.rule.code for loaded in load_rules()}
+    assert {info.code for info in rule_infos()} >= set(codes)
+
+
+def test_everything_that_can_be_listed_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {"rules", "gpus", "models"} <= set(kinds())
+    for kind in kinds():
+        listed = json.loads(_said(capsys, "list", kind, "--format", "json"))
+        rows = listed[kind]
+        assert rows
+        assert len(list(csv.DictReader(io.StringIO(_said(capsys, "list", kind, "--format", "csv"))))) == len(rows)
+        text = _said(capsys, "list", kind)
+        assert text.endswith(f"{len(rows)} in all\n")
+        assert len(text.splitlines()) == len(rows) + 2
+        assert _said(capsys, "list", kind, "--format", "markdown").count("\n") == len(rows) + 2
+
+
+def test_words_narrow_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    rules = json.loads(_said(capsys, "list", "rules", "correctness", "error", "--format", "json"))["rules"]
+    assert {(rule["family"], rule["severity"]) for rule in rules} == {("correctness", "error")}
+    gpus = json.loads(_said(capsys, "list", "gpus", "amd", "--format", "json"))["gpus"]
+    assert gpus
+    assert {gpu["vendor"].lower() for gpu in gpus} == {"amd"}
+    models = json.loads(_said(capsys, "list", "models", "gpt2", "--format", "json"))["models"]
+    assert {"name": "gpt2", "parameters": 124439808}.items() <= next(m for m in models if m["name"] == "gpt2").items()
+
+
+def test_what_a_gpu_lacks_is_not_zero(capsys: pytest.CaptureFixture[str]) -> None:
+    gpus = json.loads(_said(capsys, "list", "gpus", "v100", "--format", "json"))["gpus"]
+    assert {gpu["bf16_tflops"] for gpu in gpus} == {None}
