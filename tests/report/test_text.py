@@ -24,36 +24,6 @@ NO-GO  train.py
   2 errors, 1 warning, 1 note; fix the errors before training
   gpu: NVIDIA A100 40GB, gpus: 1
 
-MEMORY  of one GPU, read from the script
-  peak (allocated)           58.7 GiB   (55.0 to 63.1 GiB)
-  reserved by the allocator  60.7 GiB   (57.0 to 66.0 GiB)
-  shown by the driver        61.2 GiB   (57.5 to 66.5 GiB)
-  capacity of the GPU        39.4 GiB   does not fit (chance that it fits: 1 %)
-  Will run out of memory at step 0, in the forward pass
-    5.8 GiB of parameters + 35.2 GiB of activations = 41.0 GiB > 39.4 GiB
-  breakdown at the peak
-    activations              29.0 GiB   47 %  ███████████████▏
-    optimizer states         11.6 GiB   19 %  ██████▏
-    logits and loss           6.2 GiB   10 %  ███▎
-    gradients                 5.8 GiB    9 %  ███
-    model parameters          5.8 GiB    9 %  ███
-    fragmentation             2.0 GiB    3 %  █
-    context                   512 MiB    1 %  ▎
-    workspace                 307 MiB    0 %  ▏
-    total                    61.2 GiB
-  timeline of allocated memory
-    step 0 init               5.8 GiB  ██▌
-    step 0 forward           41.0 GiB  █████████████████▉       above capacity
-    step 0 backward          47.1 GiB  ████████████████████▋    above capacity
-    step 0 optimizer         23.2 GiB  ██████████▏
-    step 1 forward           52.6 GiB  ███████████████████████  above capacity
-
-EFFICIENCY  score 42 %: Significant inefficiencies
-  precision      30 %  ███         fp32 without TF32: 19.5 of 312 TFLOP/s
-                                   (weight 0.4)
-  data loading   20 %  ██          0 workers (weight 0.3)
-  batch size     80 %  ████████    1 x 1024 tokens (weight 0.3)
-
 CRITICAL ERRORS (2)
   1. Memory overflow: the peak of 61.2 GiB exceeds the 39.4 GiB of the GPU
      train.py:11:2  MEM002 memory-exceeds-capacity
@@ -93,6 +63,36 @@ NOTES (1)
          1 | import torch
            | ^
 
+MEMORY  of one GPU, read from the script
+  peak (allocated)           58.7 GiB   (55.0 to 63.1 GiB)
+  reserved by the allocator  60.7 GiB   (57.0 to 66.0 GiB)
+  shown by the driver        61.2 GiB   (57.5 to 66.5 GiB)
+  capacity of the GPU        39.4 GiB   does not fit (chance that it fits: 1 %)
+  Will run out of memory at step 0, in the forward pass
+    5.8 GiB of parameters + 35.2 GiB of activations = 41.0 GiB > 39.4 GiB
+  breakdown at the peak
+    activations              29.0 GiB   47 %  ███████████████▏
+    optimizer states         11.6 GiB   19 %  ██████▏
+    logits and loss           6.2 GiB   10 %  ███▎
+    gradients                 5.8 GiB    9 %  ███
+    model parameters          5.8 GiB    9 %  ███
+    fragmentation             2.0 GiB    3 %  █
+    context                   512 MiB    1 %  ▎
+    workspace                 307 MiB    0 %  ▏
+    total                    61.2 GiB
+  timeline of allocated memory
+    step 0 init               5.8 GiB  ██▌
+    step 0 forward           41.0 GiB  █████████████████▉       above capacity
+    step 0 backward          47.1 GiB  ████████████████████▋    above capacity
+    step 0 optimizer         23.2 GiB  ██████████▏
+    step 1 forward           52.6 GiB  ███████████████████████  above capacity
+
+EFFICIENCY  score 42 %: Significant inefficiencies
+  precision      30 %  ███         fp32 without TF32: 19.5 of 312 TFLOP/s
+                                   (weight 0.4)
+  data loading   20 %  ██          0 workers (weight 0.3)
+  batch size     80 %  ████████    1 x 1024 tokens (weight 0.3)
+
 RECOMMENDATIONS
   1. [critical] Enable gradient checkpointing
      expected: peak 61.2 GiB -> 34.3 GiB
@@ -101,11 +101,11 @@ RECOMMENDATIONS
      expected: matrix products up to 16 times faster
 
 WHAT WAS READ
-  framework         pytorch   (import, train.py:1:1)
-  model.parameters  1,557,611,200 (1.56 B)   (catalog gpt2-xl, train.py:5:9)
-  optimizer.lr      0.1   (literal, train.py:6:51)
-  batch.micro       1   (literal, train.py:7:31)
-  sequence_length   not known: the dataset is not built in this file
+  framework         pytorch   (import, line 1)
+  model.parameters  1,557,611,200 (1.56 B)   (catalog gpt2-xl, line 5)
+  optimizer.lr      0.1   (literal, line 6)
+  batch.micro       1   (literal, line 7)
+  not known         sequence_length   (--verbose says why)
 
 NOT EVALUATED  2 rules were not evaluated, for want of a fact
     2 x sequence_length is not known
@@ -262,7 +262,9 @@ def test_a_long_timeline_keeps_its_peak_and_says_what_is_left_out() -> None:
         )
         for step in range(100)
     )
-    report = msgspec.structs.replace(samples.GO, memory=MemoryEstimate(timeline=points, reason="not computed"))
+    report = msgspec.structs.replace(
+            samples.GO, memory=MemoryEstimate(timeline=points, reason="not computed", capacity_bytes=int(GIB))
+        )
     text = render(report, "text")
     assert "(88 more not shown)" in text
     assert "step 70 forward" in text

@@ -154,7 +154,7 @@ def _rest(report: Report, level: str) -> list[str]:
     steps = step_rows(report)
     if steps:
         lines += [f"{level}# Step", "", *_table(("what", "value"), [(escape(a), escape(b)) for a, b in steps])]
-    facts = [tuple(escape(cell) for cell in row) for row in fact_rows(report)]
+    facts = [tuple(escape(cell) for cell in row[:3]) for row in fact_rows(report)]
     if facts:
         lines += [
             "<details><summary>What was read</summary>",

@@ -66,17 +66,17 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
     inputs = input_line(report)
     if inputs:
         canvas.write(inputs, indent=2, style="dim")
-    if report.memory is not None:
-        memory_section(canvas, report.memory, verbose=options.verbose)
-    _step(canvas, report)
-    if report.efficiency is not None:
-        _efficiency(canvas, report.efficiency)
     for severity, title in TITLES.items():
         findings = of_severity(report, severity)
         if findings:
             findings_section(canvas, title, findings, options.sources)
+    if report.memory is not None:
+        memory_section(canvas, report.memory, verbose=options.verbose)
+    _step(canvas, report)
+    if report.efficiency is not None:
+        _efficiency(canvas, report.efficiency, verbose=options.verbose)
     _recommendations(canvas, report)
-    _facts(canvas, report)
+    _facts(canvas, report, verbose=options.verbose)
     _not_evaluated(canvas, report, verbose=options.verbose)
     _notes(canvas, report)
 
@@ -89,10 +89,11 @@ def _step(canvas: Canvas, report: Report) -> None:
             canvas.write(value, indent=2, first=f"{name:<25}")
 
 
-def _efficiency(canvas: Canvas, efficiency: Efficiency) -> None:
+def _efficiency(canvas: Canvas, efficiency: Efficiency, *, verbose: bool) -> None:
     canvas.heading("EFFICIENCY", f"score {efficiency.score:.0f} %: {one_line(efficiency.band)}")
-    width = max((len(clean(part.name)) for part in efficiency.parts), default=0)
-    for part in efficiency.parts:
+    parts = [part for part in efficiency.parts if verbose or part.score < 100]
+    width = max((len(clean(part.name)) for part in parts), default=0)
+    for part in parts:
         score = f"{clean(part.name):<{width}}  {part.score:>3.0f} %  {canvas.bar(part.score / 100, 10)}  "
         canvas.write(f"{one_line(part.reason)} (weight {number(part.weight)})", indent=2, first=score)
 
@@ -108,14 +109,18 @@ def _recommendations(canvas: Canvas, report: Report) -> None:
             canvas.write(one_line(item.side_effect), indent=5, first="costs: ")
 
 
-def _facts(canvas: Canvas, report: Report) -> None:
-    rows = fact_rows(report)
+def _facts(canvas: Canvas, report: Report, *, verbose: bool) -> None:
+    rows = fact_rows(report, whole_paths=verbose)
     if not rows:
         return
     canvas.heading("WHAT WAS READ")
-    width = min(max(len(name) for name, _, _ in rows), 32)
-    for name, value, origin in rows:
-        canvas.write(value + (f"   ({origin})" if origin else ""), indent=2, first=f"{name:<{width}}  ")
+    shown = [row for row in rows if row.known or verbose]
+    width = min(max((len(row.name) for row in shown), default=0), 32)
+    for row in shown:
+        canvas.write(row.value + (f"   ({row.origin})" if row.origin else ""), indent=2, first=f"{row.name:<{width}}  ")
+    hidden = [row.name for row in rows if not row.known]
+    if hidden and not verbose:
+        canvas.write(", ".join(hidden) + "   (--verbose says why)", indent=2, first=f"{'not known':<{width}}  ")
 
 
 def _not_evaluated(canvas: Canvas, report: Report, *, verbose: bool) -> None:

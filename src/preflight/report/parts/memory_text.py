@@ -29,7 +29,7 @@ def memory_section(canvas: Canvas, memory: MemoryEstimate, *, verbose: bool) -> 
             canvas.write(one_line(memory.oom.arithmetic), indent=4)
     if memory.breakdown is not None and memory.breakdown.total > 0:
         _breakdown(canvas, memory.breakdown)
-    if memory.timeline:
+    if memory.timeline and (verbose or memory.capacity_bytes is not None):
         _timeline(canvas, memory, verbose=verbose)
     if memory.how and verbose:
         canvas.write("how it came about:", indent=2)

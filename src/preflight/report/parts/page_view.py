@@ -49,7 +49,7 @@ def view(report: Report, options: Options) -> dict[str, Any]:
             }
             for item in report.recommendations
         ],
-        "facts": fact_rows(report),
+        "facts": [row[:3] for row in fact_rows(report)],
         "not_evaluated": [
             f"{clean(item.code)} {clean(item.rule)}: {one_line(item.reason)}" for item in report.not_evaluated
         ],

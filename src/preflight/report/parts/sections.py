@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.sentences import number, of_severity, peak_of, place, subject
-from preflight.vocabulary.quantity import format_count
+from preflight.vocabulary.quantity import format_bytes, format_count
 from preflight.vocabulary.report import Report
 
 _SHOWN_ELSEWHERE = ("path", "paths", "script")
@@ -15,25 +15,59 @@ _SHOWN_ELSEWHERE = ("path", "paths", "script")
 def input_line(report: Report) -> str:
     """Return the given inputs in one line: ``gpu: h100_sxm, launch: torchrun ...``; empty when there are none."""
     said = []
+    device = report.inputs.get("device")
+    if device is not None:
+        capacity = report.inputs.get("capacity_bytes")
+        size = f" ({format_bytes(capacity)})" if isinstance(capacity, int) else ""
+        said.append(f"for {one_line(str(device))}{size}")
     for name, value in report.inputs.items():
+        if device is not None and name in ("gpu", "capacity_bytes", "device"):
+            continue
         if name in _SHOWN_ELSEWHERE or value is None or value in ("", [], {}, ()):
             continue
         said.append(f"{one_line(name).replace('_', ' ')}: {_plain(value)}")
     return ", ".join(said)
 
 
-def fact_rows(report: Report) -> list[tuple[str, str, str]]:
-    """Return (name, value, origin) of every fact; a value that is not known gives its reason."""
+class FactRow(NamedTuple):
+    """One fact as it is shown."""
+
+    name: str
+    value: str
+    origin: str
+    known: bool
+
+
+def fact_rows(report: Report, *, whole_paths: bool = True) -> list[FactRow]:
+    """Return every fact; a value that is not known gives its reason.
+
+    Args:
+        report: The report.
+        whole_paths: Whether places name the whole path; else only what differs from the script's own.
+    """
     rows = []
+    own = subject(report)
     for name, fact in report.facts.items():
+        if not whole_paths and (name.endswith(".variable") or _repeats(report, name)):
+            continue
         value = (
             _fact_value(name, fact.value) if fact.known else f"not known: {one_line(fact.reason or 'no reason given')}"
         )
         origin = [one_line(fact.how)] if fact.how else []
         if fact.location is not None and place(fact.location):
-            origin.append(place(fact.location))
-        rows.append((clean(name), value, ", ".join(origin)))
+            at = fact.location
+            file = one_line(at.path or "").replace("\\", "/").rpartition("/")[2]
+            short = f"line {at.line}" if at.path == own else f"{file}:{at.line}"
+            origin.append(place(at) if whole_paths or at.line is None else short)
+        rows.append(FactRow(clean(name), value, ", ".join(origin), fact.known))
     return rows
+
+
+def _repeats(report: Report, name: str) -> bool:
+    """Whether a fact only says what another one says: all parameters are trained."""
+    total = report.facts.get("model.parameters")
+    fact = report.facts[name]
+    return name == "model.trainable_parameters" and total is not None and (fact.value == total.value or not fact.known)
 
 
 def _fact_value(name: str, value: Any) -> str:
