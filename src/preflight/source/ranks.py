@@ -174,6 +174,9 @@ def on_rank(value: Value | None, rank: int, depth: int = 0) -> Any:
     if base is None or depth > 30:
         return None
     if isinstance(base, Choice):
+        if base.test is not None and len(base.options) == 2 and rank_kind(base.test) is not None:
+            answer = on_rank(base.test, rank, depth + 1)
+            return None if answer is None else on_rank(base.options[0 if answer else 1], rank, depth + 1)
         options = [o for o in base.options if rank_kind(o) is not None]
         return on_rank(options[0], rank, depth + 1) if options else None
     base = settle(base)
@@ -181,7 +184,7 @@ def on_rank(value: Value | None, rank: int, depth: int = 0) -> Any:
         name = getattr(base, "name", "")
         return rank == 0 if name in _FIRST_ONLY or name.endswith("is_master_ordinal") else rank
     if rank_kind(base) is None:
-        return plain(base)
+        return plain(base, base if isinstance(base, Obj) and base.kind in ("call", "instance") else None)
     if isinstance(base, Obj) and base.name in _CONVERSIONS and base.args:
         return on_rank(base.args[0], rank, depth + 1)
     return _operation(base, rank, depth)
@@ -201,6 +204,8 @@ def _operation(base: Value, rank: int, depth: int) -> Any:
         if not known:
             return None
         return all(known) if symbol == "and" else any(known)
+    if symbol in ("is", "isnot") and len(worth) == 2 and rank_kind(parents[1]) is None:
+        return (worth[0] is worth[1] or worth[0] == worth[1]) is (symbol == "is")
     if len(worth) != 2 or worth[0] is None or worth[1] is None or symbol not in _COMPARE:
         return None
     try:
@@ -256,6 +261,26 @@ def rank_guard(event: Event) -> Kind | None:
             if name.rpartition(".")[2] in _RANK_ZERO:
                 return "local" if "local" in name else "global"
     return found
+
+
+_PLAIN = ("torch.", "builtins.", "math.", "os.", "numpy.", "time.", "random.", ".item", ".get", ".keys")
+
+
+def may_ask_rank(frame: Context) -> bool:
+    """Whether a branch could be one on the rank, asked by code that was not followed."""
+    for index, part in enumerate(provenance(frame.value, 40)):
+        if isinstance(part, Obj) and index < 12:
+            if part.kind == "call" and not part.name.startswith(_PLAIN) and part.name != "()":
+                return True
+            if part.kind == "attr" and not (isinstance(part.receiver, Obj) and part.receiver.name.startswith("torch.")):
+                return True
+        if (
+            isinstance(part, Unknown)
+            and not part.parents
+            and not part.reason.startswith(("whether a file", "the number of", "the length"))
+        ):
+            return True
+    return False
 
 
 def carries_rank(value: Value | None) -> bool:

@@ -31,7 +31,12 @@ from preflight.source.values import Known, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
-    name="collective-on-some-ranks", code="DST004", severity="error", confidence="likely", needs=("complete",), layer="S",
+    name="collective-on-some-ranks",
+    code="DST004",
+    severity="error",
+    confidence="likely",
+    needs=("complete",),
+    layer="S",
     tags=("distributed", "hang"),
 )
 
@@ -135,8 +140,11 @@ _COLLECTIVES = tuple(
     ).split()
 )
 _OF_ROLE = {
-    ".gather": ("accelerator",), ".gather_for_metrics": ("accelerator",), ".reduce": ("accelerator",),
-    ".wait_for_everyone": ("accelerator",), ".save_checkpoint": ("engine",),
+    ".gather": ("accelerator",),
+    ".gather_for_metrics": ("accelerator",),
+    ".reduce": ("accelerator",),
+    ".wait_for_everyone": ("accelerator",),
+    ".save_checkpoint": ("engine",),
 }
 
 
@@ -160,7 +168,12 @@ def check(context: Context) -> Iterator[Finding]:
             event,
             f"{shown}() is called by some ranks only: they wait for the others, which never call it, until the timeout",
             evidence=[
-                Evidence("branch", frame.script.segment(getattr(frame.node, "test", frame.node)) if frame.script and frame.node else None),
+                Evidence(
+                    "branch",
+                    frame.script.segment(getattr(frame.node, "test", frame.node))
+                    if frame.script and frame.node
+                    else None,
+                ),
                 Evidence(f"calls of {shown} by the other ranks", 0),
             ],
             fix=Fix(

@@ -31,8 +31,13 @@ from preflight.source.values import Obj, Value, options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
-    name="model-never-wrapped", code="DST002", severity="error", confidence="likely",
-    needs=("training_loop", "optimizer", "model", "complete"), layer="D", tags=("distributed",),
+    name="model-never-wrapped",
+    code="DST002",
+    severity="error",
+    confidence="likely",
+    needs=("training_loop", "optimizer", "model", "complete"),
+    layer="D",
+    tags=("distributed",),
 )
 
 BAD = (
@@ -98,7 +103,9 @@ for x, y in DataLoader(data, sampler=Shards(data)):
 )
 
 GOOD = (
-    BAD[0].replace("optimizer = torch", "model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])\noptimizer = torch"),
+    BAD[0].replace(
+        "optimizer = torch", "model = nn.parallel.DistributedDataParallel(model, device_ids=[rank])\noptimizer = torch"
+    ),
     BAD[0].replace(
         "        optimizer.step()",
         "        for p in model.parameters():\n            dist.all_reduce(p.grad)\n        optimizer.step()",
@@ -107,11 +114,29 @@ GOOD = (
     BAD[0].replace(", sampler=DistributedSampler(dataset)", ""),
 )
 
-_KEEP = ("torch.optim.", "torch.utils.", "torch.nn.init", "torch.nn.utils.", "torch.save", "torch.load", "builtins.", "torch.cuda.", "copy.")
-_QUIET = ("torch.distributed.init_process_group", "torch.distributed.destroy_process_group", "torch.distributed.is_available",
-          "torch.distributed.is_initialized", "torch.distributed.get_rank", "torch.distributed.get_world_size",
-          "torch.distributed.barrier", "torch.distributed.is_nccl_available", "torch.distributed.get_backend",
-          "torch.distributed.is_torchelastic_launched")
+_KEEP = (
+    "torch.optim.",
+    "torch.utils.",
+    "torch.nn.init",
+    "torch.nn.utils.",
+    "torch.save",
+    "torch.load",
+    "builtins.",
+    "torch.cuda.",
+    "copy.",
+)
+_QUIET = (
+    "torch.distributed.init_process_group",
+    "torch.distributed.destroy_process_group",
+    "torch.distributed.is_available",
+    "torch.distributed.is_initialized",
+    "torch.distributed.get_rank",
+    "torch.distributed.get_world_size",
+    "torch.distributed.barrier",
+    "torch.distributed.is_nccl_available",
+    "torch.distributed.get_backend",
+    "torch.distributed.is_torchelastic_launched",
+)
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -129,7 +154,10 @@ def check(context: Context) -> Iterator[Finding]:
             RULE,
             loop.backwards[0],
             "each rank trains on its own shard, but the model is not wrapped and no collective reduces the gradients: the copies drift apart",
-            evidence=[Evidence("wrappers of the model (DDP, FSDP, engine)", 0), Evidence("collectives that could reduce gradients", 0)],
+            evidence=[
+                Evidence("wrappers of the model (DDP, FSDP, engine)", 0),
+                Evidence("collectives that could reduce gradients", 0),
+            ],
             fix=Fix(
                 title="wrap the model in DistributedDataParallel",
                 instruction="model = DistributedDataParallel(model, device_ids=[local_rank]) after moving it to its device",
@@ -151,7 +179,9 @@ def _reduced(context: Context) -> bool:
     for name, events in context.trace.by_name.items():
         if name in _QUIET:
             continue
-        if name.startswith(("torch.distributed.", "apex.parallel.", "fairscale.", "horovod.", "deepspeed.", "colossalai.", "megatron.")):
+        if name.startswith(
+            ("torch.distributed.", "apex.parallel.", "fairscale.", "horovod.", "deepspeed.", "colossalai.", "megatron.")
+        ):
             if name not in ("torch.distributed.init_process_group",):
                 return True
         if "DataParallel" in name or name in (".all_reduce", ".register_post_accumulate_grad_hook", ".register_hook"):

@@ -31,7 +31,12 @@ from preflight.source.values import Obj, options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
-    name="optimizer-before-sharding", code="DST005", severity="error", confidence="likely", needs=("optimizer",), layer="D",
+    name="optimizer-before-sharding",
+    code="DST005",
+    severity="error",
+    confidence="likely",
+    needs=("optimizer",),
+    layer="D",
     tags=("distributed", "optimizer"),
 )
 
@@ -107,7 +112,11 @@ else:
 """,
 )
 
-_SHARDING = ("torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard", "fairscale.nn.FullyShardedDataParallel")
+_SHARDING = (
+    "torch.distributed.fsdp.FullyShardedDataParallel",
+    "torch.distributed.fsdp.fully_shard",
+    "fairscale.nn.FullyShardedDataParallel",
+)
 
 
 def check(context: Context) -> Iterator[Finding]:

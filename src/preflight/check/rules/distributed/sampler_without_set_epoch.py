@@ -30,8 +30,13 @@ from preflight.source.values import Obj, Unknown, Value, options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
-    name="sampler-without-set-epoch", code="DST001", severity="warning", confidence="likely",
-    needs=("training_loop", "complete"), layer="S", tags=("distributed", "data"),
+    name="sampler-without-set-epoch",
+    code="DST001",
+    severity="warning",
+    confidence="likely",
+    needs=("training_loop", "complete"),
+    layer="S",
+    tags=("distributed", "data"),
 )
 
 BAD = (
@@ -100,8 +105,13 @@ Trainer(nn.Linear(4, 1), dataset).run()
 
 GOOD = (
     BAD[0].replace("    for x, y in loader:", "    loader.sampler.set_epoch(epoch)\n    for x, y in loader:"),
-    BAD[2].replace("            for x, y in self.loader:", "            self.start(epoch)\n            for x, y in self.loader:")
-    .replace("    def run(self):", "    def start(self, epoch):\n        self.sampler.set_epoch(epoch)\n    def run(self):"),
+    BAD[2]
+    .replace(
+        "            for x, y in self.loader:", "            self.start(epoch)\n            for x, y in self.loader:"
+    )
+    .replace(
+        "    def run(self):", "    def start(self, epoch):\n        self.sampler.set_epoch(epoch)\n    def run(self):"
+    ),
     BAD[0].replace("DistributedSampler(dataset)", "DistributedSampler(dataset, shuffle=False)"),
     BAD[0].replace("for epoch in range(10):", "if True:"),
 )
@@ -150,7 +160,9 @@ def _epochs(context: Context, sampler: Obj) -> tuple[TrainingLoop, Frame] | None
     for loop in context.reading.loops:
         loops = [loop.frame, *loop.outer] if loop.micro is None else [loop.micro, loop.frame, *loop.outer]
         for inner, outer in zip(loops, loops[1:], strict=False):
-            if isinstance(inner.node, (ast.For, ast.AsyncFor)) and any(p is sampler for p in provenance(inner.value, 300)):
+            if isinstance(inner.node, (ast.For, ast.AsyncFor)) and any(
+                p is sampler for p in provenance(inner.value, 300)
+            ):
                 return loop, outer
     return None
 

@@ -7,7 +7,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.values import Ext, Known, Obj, Unknown, Value, plain, settle
+from preflight.source.values import Ext, Known, Obj, Unknown, Value, join, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -28,7 +28,7 @@ def environment(m: Machine, name: str, node: ast.AST, default: Value | None) -> 
         if isinstance(settled, Known):
             how = f"default of the environment variable {name}"
             return Known(settled.value, m.site(node), how, True, (variable,))
-        return default
+        return join(Unknown(f"the environment variable {name} is not given", m.site(node), (variable,), name=name), default, 1)
     return Unknown(f"the environment variable {name} is not given", m.site(node), (variable,), name=name)
 
 

@@ -1,0 +1,206 @@
+"""Every rank, or one rank of each node, writes the same file.
+
+## What it does
+Looks for `torch.save`, `save_pretrained` and `save_file` in a distributed script that no branch on the global rank guards, and whose path does not name the rank.
+A guard on the *local* rank lets one process of every node write.
+
+## Why
+N processes write one file at the same time: the result is whichever wrote last, or a mixture that cannot be loaded.
+With a local guard the mistake only shows on the second node.
+
+## Fix
+Write under `if torch.distributed.get_rank() == 0:`, or put the rank into the name of the file.
+
+## When to ignore
+When each process writes to a disk of its own, or each node has its own disk and needs its own copy.
+
+## References
+- PyTorch tutorial, "Multinode Training"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.options import from_option
+from preflight.check.rule import Rule
+from preflight.source.evaluate.library.methods import is_module
+from preflight.source.ranks import carries_rank, makes_group, may_ask_rank, rank_guard
+from preflight.source.trace import Event, provenance
+from preflight.source.values import Known, Obj, Value, settle
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="every-rank-writes",
+    code="DST006",
+    severity="warning",
+    confidence="likely",
+    needs=("complete",),
+    layer="D",
+    tags=("distributed", "checkpoint"),
+)
+
+BAD = (
+    """
+import torch
+import torch.distributed as dist
+from torch import nn
+dist.init_process_group("nccl")
+model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2).cuda())
+for epoch in range(10):
+    train(epoch)
+    torch.save(model.state_dict(), "checkpoint.pt")
+""",
+    """
+import os, torch
+from torch.distributed import init_process_group
+class Trainer:
+    def __init__(self, model):
+        self.local_rank = int(os.environ["LOCAL_RANK"])
+        self.model = model
+    def save(self, epoch):
+        path = f"checkpoint_{epoch}.pt"
+        torch.save(self.model.state_dict(), path)
+    def run(self):
+        for epoch in range(3):
+            if self.local_rank == 0:
+                self.save(epoch)
+init_process_group("nccl")
+Trainer(torch.nn.Linear(4, 2)).run()
+""",
+    """
+import argparse, torch
+import torch as T
+p = argparse.ArgumentParser()
+p.add_argument("--local_rank", type=int, default=-1)
+p.add_argument("--out", default="out")
+args = p.parse_args()
+torch.distributed.init_process_group("nccl")
+first = args.local_rank in (-1, 0)
+model = torch.nn.Linear(4, 2)
+if first:
+    T.save({"model": model.state_dict(), "step": 1}, args.out + "/last.pt")
+""",
+)
+
+GOOD = (
+    """
+import os, torch
+import torch.distributed as dist
+def is_main():
+    return dist.get_rank() == 0
+def save_on_master(*args):
+    if is_main():
+        torch.save(*args)
+dist.init_process_group("nccl")
+save_on_master({"a": 1}, "checkpoint.pt")
+rank = dist.get_rank()
+torch.save({"a": 1}, f"shard_{rank}.pt")
+""",
+    """
+import torch
+from utils import is_main_process, init
+import torch.distributed as dist
+dist.init_process_group("nccl")
+if is_main_process():
+    torch.save({"a": 1}, "checkpoint.pt")
+""",
+    """
+import io, torch
+import torch.distributed as dist
+dist.init_process_group("nccl")
+buffer = io.BytesIO()
+torch.save({"a": 1}, buffer)
+def main():
+    if dist.get_rank() != 0:
+        return
+    torch.save({"a": 1}, "checkpoint.pt")
+main()
+""",
+    """
+import torch
+torch.save({"a": 1}, "checkpoint.pt")
+""",
+)
+
+_WRITES = {
+    "timm.utils.CheckpointSaver": 5,
+    "torch.save": 1,
+    "safetensors.torch.save_file": 1,
+    "safetensors.torch.save_model": 1,
+    ".save_pretrained": 0,
+}
+_NAMES = {
+    "timm.utils.CheckpointSaver": "checkpoint_dir",
+    "torch.save": "f",
+    "safetensors.torch.save_file": "filename",
+    "safetensors.torch.save_model": "filename",
+    ".save_pretrained": "save_directory",
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Find writes that more than one rank gets to."""
+    groups = makes_group(context.trace)
+    if not groups or context.reading.made("accelerator") or context.reading.made("fabric"):
+        return
+    ranks = {name for g in groups for name in from_option(g.kwargs.get("rank"))}
+    decided = any(not g.context.shadow for g in groups)
+    for event in context.trace.calls(*_WRITES):
+        path = event.argument(_WRITES[event.name], _NAMES[event.name])
+        if path is None or event.context.shadow or not _main(event) or not _is_path(path) or carries_rank(path):
+            continue
+        kind = rank_guard(event)
+        if kind == "global" or (kind == "local" and not _checkpoint(event)):
+            continue  # what is no checkpoint, such as a cache of the data, may be wanted on every node
+        tests = [f for f in event.context.frames() if f.kind == "if"]
+        if kind is None and any(may_ask_rank(f) or from_option(f.value) & ranks for f in tests):
+            continue
+        if event.name == ".save_pretrained" and context.roles.of(event.receiver) != "model":
+            continue
+        yield _finding(context, event, kind is not None, decided, groups[0])
+
+
+def _finding(context: Context, event: Event, local: bool, decided: bool, group: Event) -> Finding:
+    who = "one process of every node" if local else "every rank"
+    guard = "local rank" if local else "none"
+    return context.finding(
+        RULE,
+        event,
+        f"{who} writes this file: {'the guard tests the local rank' if local else 'no branch on the rank guards it'}, and the path does not name the rank",
+        confidence="likely" if decided else "possible",
+        evidence=[Evidence("guard on the rank", guard)],
+        fix=Fix(
+            title="write on global rank 0 only",
+            instruction="guard the write with torch.distributed.get_rank() == 0",
+            expected="one process writes the file",
+        ),
+        related=[(group, "the process group")],
+    )
+
+
+def _checkpoint(event: Event) -> bool:
+    """Whether what is written holds the state of a model or optimizer."""
+    if event.name != "torch.save":
+        return True
+    parts = provenance(event.argument(0, "obj"), 200)
+    return any(isinstance(p, Obj) and (p.name in (".state_dict", ".parameters") or is_module(p)) for p in parts)
+
+
+def _main(event: Event) -> bool:
+    """Whether the script's own run gets here: not a function that nothing calls."""
+    last = None
+    for last in event.context.frames():
+        pass
+    return last is None or last.node is None
+
+
+def _is_path(value: Value) -> bool:
+    base = settle(value)
+    if isinstance(base, Known):
+        return isinstance(base.value, str)
+    return not any(
+        isinstance(p, Obj) and p.name in ("io.BytesIO", "builtins.open", "tempfile.NamedTemporaryFile")
+        for p in provenance(base, 40)
+    )
