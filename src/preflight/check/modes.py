@@ -102,7 +102,7 @@ def modes_of(context: Context, model: Value) -> list[Mode]:
     """The calls that set the mode of a model or of something that holds it, in order."""
     found: list[Mode] = []
     for event in context.trace.calls(".train", ".eval"):
-        if not concerns(event, model) and not _holds(event.receiver, model):
+        if not concerns(event, model) and not holds(event.receiver, model):
             continue
         if event.name == ".eval":
             found.append(Mode(event, False))
@@ -121,7 +121,7 @@ def modes_of(context: Context, model: Value) -> list[Mode]:
     return found
 
 
-def _holds(holder: Value | None, model: Value, depth: int = 0) -> bool:
+def holds(holder: Value | None, model: Value, depth: int = 0) -> bool:
     """Whether a module holds a model among its parts."""
     inner = wrapped(holder)
     if not isinstance(inner, Obj) or depth > 3:
@@ -133,7 +133,7 @@ def _holds(holder: Value | None, model: Value, depth: int = 0) -> bool:
         settled = wrapped(part)
         if settled is model:
             return True
-        if isinstance(settled, Obj) and is_module(settled) and _holds(settled, model, depth + 1):
+        if isinstance(settled, Obj) and is_module(settled) and holds(settled, model, depth + 1):
             return True
         if isinstance(settled, Seq) and any(wrapped(i) is model for i in settled.items):
             return True
