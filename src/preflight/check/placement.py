@@ -13,44 +13,24 @@ if TYPE_CHECKING:
     from preflight.check.context import Context
 
 _FACTORIES = frozenset({
-    "zeros", "ones", "randn", "rand", "arange", "eye", "full", "linspace", "randint", "randperm", "empty", "tensor", "FloatTensor",
-    "LongTensor", "Tensor", "from_numpy", "logspace", "hann_window", "normal", "as_tensor",
+    "zeros", "ones", "randn", "rand", "arange", "eye", "full", "linspace", "randint", "randperm", "empty",
+    "tensor", "FloatTensor", "LongTensor", "Tensor", "from_numpy", "logspace", "hann_window", "normal",
+    "as_tensor",
 })  # fmt: skip
 _KEEPS = frozenset({
-    "view", "reshape", "unsqueeze", "squeeze", "float", "double", "half", "long", "bool", "int", "expand", "repeat", "t", "transpose",
-    "permute", "tril", "triu", "contiguous", "clone", "detach", "flatten", "exp", "sin", "cos", "sqrt", "neg", "pow", "**", "cpu",
-    "requires_grad_", "log", "clamp", "normalize", "fill_", "zero_", "bernoulli", "cumsum", "flip",
+    "view", "reshape", "unsqueeze", "squeeze", "float", "double", "half", "long", "bool", "int", "expand",
+    "repeat", "t", "transpose", "permute", "tril", "triu", "contiguous", "clone", "detach", "flatten", "exp",
+    "sin", "cos", "sqrt", "neg", "pow", "**", "cpu", "requires_grad_", "log", "clamp", "normalize", "fill_",
+    "zero_", "bernoulli", "cumsum", "flip",
 })  # fmt: skip
-_TYPES = frozenset(f"torch.{t}" for t in ("float32", "float16", "bfloat16", "float64", "long", "int64", "bool", "float"))
+_TYPES = frozenset(f"torch.{t}" for t in ("float32", "float16", "bfloat16", "float64", "long", "int64", "bool"))
 _MOVES = frozenset({"cuda", "to", "type_as"})
 _MEETING = (
-    "+",
-    "-",
-    "*",
-    "/",
-    "@",
-    "matmul",
-    "bmm",
-    "mm",
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "cat",
-    "where",
-    "masked_fill",
-    "baddbmm",
-)
+    "+", "-", "*", "/", "@", "matmul", "bmm", "mm", "add", "sub", "mul", "div", "cat", "where", "masked_fill", "baddbmm",
+)  # fmt: skip
 _WITH_PARAMETERS = (
-    "nn.Linear",
-    "nn.Conv",
-    "nn.Embedding",
-    "nn.LSTM",
-    "nn.GRU",
-    "nn.LayerNorm",
-    "nn.BatchNorm",
-    "nn.Bilinear",
-)
+    "nn.Linear", "nn.Conv", "nn.Embedding", "nn.LSTM", "nn.GRU", "nn.LayerNorm", "nn.BatchNorm", "nn.Bilinear",
+)  # fmt: skip
 _DEFAULTS = (
     "torch.set_default_device", "torch.set_default_tensor_type", "torch.utils._device.set_device", "torch.cuda.device",
 )  # fmt: skip
@@ -86,8 +66,6 @@ def made_at(value: Value | None) -> tuple[Obj, str] | None:
 
 def _is_type(value: Value) -> bool:
     return getattr(settle(value), "name", "") in _TYPES
-        f"torch.{t}" for t in ("float32", "float16", "bfloat16", "long", "int64", "bool", "float")
-    }
 
 
 def _many(obj: Obj, name: str) -> bool:
