@@ -186,8 +186,8 @@ def _finding(context: Context, event: Event, key: str, saved: int, added: int, l
     return context.finding(
         RULE,
         event,
-        f'"{key}" is saved as epoch{f" + {saved}" if saved else ""} after the epoch, and the resumed loop begins at the '
-        f"saved number{f' + {added}' if added else ''}: an epoch {what}",
+        f'"{key}" is saved as epoch{f" + {saved}" if saved else ""} after the epoch, and the resumed loop begins at '
+        f"that number{f' + {added}' if added else ''}: an epoch {what}",
         evidence=[
             Evidence(
                 "added to the epoch on the way",
