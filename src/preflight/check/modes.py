@@ -179,7 +179,7 @@ def reaches(value: Value | None, wanted: set[int], depth: int = 0) -> bool:
 
 
 def leaves(event: Event, frame: Frame) -> bool:
-    """Whether the branch that a call is in leaves the loop ``frame`` afterwards: ``break``, ``return``, ``sys.exit()``."""
+    """Whether the branch a call is in leaves the loop ``frame`` afterwards: ``break``, ``return``, ``sys.exit()``."""
     import ast
 
     for inner in event.context.frames():

@@ -31,9 +31,7 @@ _MEETING = (
 _WITH_PARAMETERS = (
     "nn.Linear", "nn.Conv", "nn.Embedding", "nn.LSTM", "nn.GRU", "nn.LayerNorm", "nn.BatchNorm", "nn.Bilinear",
 )  # fmt: skip
-_DEFAULTS = (
-    "torch.set_default_device", "torch.set_default_tensor_type", "torch.utils._device.set_device", "torch.cuda.device",
-)  # fmt: skip
+_DEFAULTS = ("torch.set_default_device", "torch.set_default_tensor_type", "torch.cuda.device")
 
 
 def made_at(value: Value | None) -> tuple[Obj, str] | None:
@@ -81,9 +79,7 @@ def meetings(context: Context) -> Iterator[tuple[Obj, Obj, str]]:
     Yields:
         The operation, the factory call, and ``cpu`` or ``moved``.
     """
-    if context.trace.calls(*_DEFAULTS) or any(
-        _default_device(w) for e in context.trace.calls("()") for w in e.context.withs()
-    ):
+    if context.trace.calls(*_DEFAULTS) or _under_device(context):
         return
     for value in graph(context).made(*_MEETING):
         if not within_forward(value.context):

@@ -137,7 +137,8 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             RULE,
             store,
-            f"self.{store.name} requires gradients but is no nn.Parameter: parameters() leaves it out, so it is never updated",
+            f"self.{store.name} requires gradients but is no nn.Parameter: "
+            "parameters() leaves it out, so it is never updated",
             evidence=[Evidence("assigned", source_text(context, value)), Evidence("in parameters()", False)],
             fix=Fix(
                 title="make it a parameter",
