@@ -21,7 +21,8 @@ from preflight.source.script import Script, read_script
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Finding, Persona
 from preflight.vocabulary.hardware import Gpu
-from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.memory import MemoryEstimate, TimelinePoint
+from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.report import SCHEMA, NotEvaluated, Report, Tool, Verdict
 
 
@@ -183,7 +184,33 @@ def memory_of(
     for key in ("batch.micro", "precision", "optimizer.name"):
         if not facts[key].known:
             return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=f"{key} is not known: {facts[key].reason}")
+    if run.length_schedule:
+        return _over_schedule(model, run, parallel, device)
     return estimate_memory(model, run, parallel, device.gpu, device.capacity_bytes)
+
+
+def _over_schedule(model: ModelSpec, run: RunSpec, parallel: ParallelDims, device: Device) -> MemoryEstimate:
+    """The memory of a run whose sequences change their length at known steps: the first stage that does not fit decides."""
+    from preflight.cost.memory import estimate_memory
+
+    timeline: list[TimelinePoint] = []
+    worst: MemoryEstimate | None = None
+    for first_step, tokens in run.length_schedule:
+        stage = estimate_memory(
+            model, msgspec.structs.replace(run, sequence_length=tokens), parallel, device.gpu, device.capacity_bytes
+        )
+        # Step 0 of a later stage has its optimizer states already: its peaks are those of the steady step.
+        points = [p for p in stage.timeline if first_step == 0 or p.step > 0]
+        timeline += [msgspec.structs.replace(p, step=p.step if first_step == 0 else first_step + p.step - 1) for p in points]
+        oom = stage.oom
+        if oom is not None and first_step:
+            oom = msgspec.structs.replace(oom, step=first_step, arithmetic=f"{tokens} tokens a sample from step {first_step} on: {oom.arithmetic}")
+        if worst is None or stage.peak_bytes is None or (worst.peak_bytes is not None and stage.peak_bytes.mid > worst.peak_bytes.mid):
+            worst = msgspec.structs.replace(stage, oom=oom)
+        if stage.fits == "no":
+            break
+    assert worst is not None
+    return msgspec.structs.replace(worst, timeline=tuple(timeline))
 
 
 def verdict_of(context: Context, findings: tuple[Finding, ...], options: Options) -> tuple[Verdict, list[str]]:

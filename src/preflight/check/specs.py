@@ -69,6 +69,7 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         global_batch=value("batch.global"),
         sequence_length=length,
         variable_length=variable,
+        length_schedule=tuple((int(step), int(tokens)) for step, tokens in value("sequence_length.schedule") or ()),
         image_size=value("image_size"),
         gradient_accumulation=value("gradient_accumulation") or 1,
         precision=precision or "fp32",

@@ -23,14 +23,10 @@ class Varying(msgspec.Struct, frozen=True):
 def varying(context: Context) -> Varying | None:
     """The padding of the training loader's collate function, when it follows the batch."""
     loader = training_loader(context.reading)
-    if loader is None:
-        return None
-    collate = settle(loader.kwargs["collate_fn"]) if "collate_fn" in loader.kwargs else None
+    collate = settle(loader.kwargs["collate_fn"]) if loader is not None and "collate_fn" in loader.kwargs else None
     func = _function(collate)
-    if func is None:
-        return None
     for event in context.trace.calls(*_PADS, "()", ".pad", "?"):
-        if not any(f.kind in ("call", "root") and f.value is func for f in event.context.frames()) and not _inside(func, event):
+        if not _feeds(context, func, event):
             continue
         if event.name in _PADS:
             return Varying(event, f"{event.name.rpartition('.')[2]} pads to the longest sample of the batch", False)
@@ -39,6 +35,13 @@ def varying(context: Context) -> Varying | None:
             capped = plain(event.kwargs.get("truncation")) is True
             return Varying(event, f"padding={padding!r} pads to the longest sample of the batch", capped)
     return None
+
+
+def _feeds(context: Context, func: Func | None, event: Event) -> bool:
+    """Whether a call prepares training batches: in the collate function, or in the training loop itself."""
+    if func is not None and (_inside(func, event) or any(f.kind in ("call", "root") and f.value is func for f in event.context.frames())):
+        return True
+    return context.reading.loop_of(event) is not None and bool(context.reading.loops)
 
 
 def _function(collate: Value | None) -> Func | None:

@@ -49,6 +49,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         micro_batch: Samples per GPU per forward.
         sequence_length: Tokens per sample (the longest, where lengths vary).
+        length_schedule: (first step, tokens) of a length that changes at known steps (a curriculum), in order.
         variable_length: Whether lengths vary, so that the peak is at the longest sample.
         image_size: Side of the image in pixels.
         gradient_accumulation: Micro-batches per optimizer step.
@@ -71,6 +72,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     sequence_length: int | None = None
     target_length: int | None = None
     variable_length: bool = False
+    length_schedule: tuple[tuple[int, int], ...] = ()
     image_size: int | None = None
     gradient_accumulation: int = 1
     precision: Precision = "fp32"

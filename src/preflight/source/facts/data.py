@@ -8,7 +8,7 @@ from preflight.source.facts.settings import trainer_setting, training_arguments
 from preflight.source.facts.telling import fact_of, place_of, unknown
 from preflight.source.launcher import Launch
 from preflight.source.trace import provenance
-from preflight.source.values import Known, Obj, Seq, Value, options_of, plain, settle
+from preflight.source.values import Choice, Known, Obj, Seq, Unknown, Value, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
 
 if TYPE_CHECKING:
@@ -69,6 +69,37 @@ def _workers(reading: Reading) -> Fact:
             return unknown(f"the default of {loader.name} is not known")
         return Fact(0, place_of(loader), "default of DataLoader")
     return fact_of(given, None, int)
+
+
+def schedule_of(value: Value | None) -> list[tuple[int, int]]:
+    """The stages of a number that changes with the step: ``256 if step <= 1000 else 2048``.
+
+    Returns:
+        (first step, number) in order of the steps; empty when it is not of this form.
+    """
+    if not isinstance(value, Choice) or len(value.options) != 2:
+        return []
+    first, second = (plain(option) for option in value.options)
+    if not all(isinstance(n, int) and not isinstance(n, bool) for n in (first, second)):
+        return []
+    change = _change(value.test)
+    if change is None:
+        return []
+    step, holds_before = change
+    early, late = (first, second) if holds_before else (second, first)
+    return [(0, early), (step, late)]
+
+
+def _change(test: Value | None) -> tuple[int, bool] | None:
+    """The step at which a test of the loop's index changes, and whether it holds before."""
+    if not isinstance(test, Obj) or test.kind != "op" or len(test.args) != 2:
+        return None
+    index, bound = settle(test.args[0]), plain(test.args[1])
+    counts = isinstance(index, Unknown) and isinstance(index.initial, Known) and index.initial.value == 0
+    if not counts or not isinstance(bound, int) or isinstance(bound, bool):
+        return None
+    # step <= 1000 holds up to step 1000: it changes at step 1001.
+    return {"<": (bound, True), "<=": (bound + 1, True), ">": (bound + 1, False), ">=": (bound, False)}.get(test.name)
 
 
 _LENGTHS = ("max_length", "max_seq_length", "max_seq_len", "block_size", "seq_len", "seq_length", "model_max_length")
@@ -149,6 +180,15 @@ def _from_tokenizer(reading: Reading) -> dict[str, Fact] | None:
         given = event.kwargs.get("max_length")
         if given is None or ("truncation" not in event.kwargs and "padding" not in event.kwargs):
             continue
+        stages = schedule_of(given)
+        if stages:
+            longest = max(tokens for _, tokens in stages)
+            place = place_of(given)
+            return {
+                "sequence_length": Fact(longest, place, "the longest of its schedule"),
+                "sequence_length.schedule": Fact([list(stage) for stage in stages], place, "tests of the step"),
+                "sequence_length.variable": Fact(plain(event.kwargs.get("padding")) != "max_length", place, "padding of the tokenizer"),
+            }
         fact = fact_of(given, None, int)
         if fact.known:
             padding = plain(event.kwargs.get("padding"))

@@ -83,7 +83,8 @@ def check(context: Context) -> Iterator[Finding]:
     model, run, gpu = context.model, context.run, context.gpu
     if model is None or gpu is None or run.micro_batch is None or not model.hidden:
         return
-    tokens = run.micro_batch * (model.tokens_per_image or run.sequence_length or 0)
+    stages = run.length_schedule
+    tokens = run.micro_batch * (model.tokens_per_image or (stages[0][1] if stages else run.sequence_length) or 0)
     dtype = _dtype(run.precision)
     needed, ridge = minimal_tokens(model, gpu, dtype), ridge_point(gpu, dtype)
     if not tokens or needed is None or ridge is None or tokens >= needed / 2:
@@ -91,10 +92,11 @@ def check(context: Context) -> Iterator[Finding]:
     length = tokens // run.micro_batch
     enough = -(-round(needed) // length)
     share = 100 * tokens / needed
+    until = f"up to step {stages[1][0] - 1}, " if len(stages) > 1 else ""
     yield context.finding(
         RULE,
         place_of_model(context),
-        f"one forward sees {tokens} tokens ({run.micro_batch} x {length}): the matrices of this model need about {needed:.0f} "
+        f"{until}one forward sees {tokens} tokens ({run.micro_batch} x {length}): the matrices of this model need about {needed:.0f} "
         f"to keep a {gpu.title} busy, so it runs at no more than {share:.0f} % of its speed",
         evidence=[
             Evidence("tokens per forward", tokens, "tokens", "derived", f"{run.micro_batch} samples x {length} tokens"),
