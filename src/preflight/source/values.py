@@ -144,7 +144,7 @@ class Ext(Value):
 class Func(Value):
     """A function of the project, with the scope it closes over."""
 
-    __slots__ = ("attrs", "closure", "decorators", "module", "node", "owner", "qualname", "generator", "defaults")
+    __slots__ = ("attrs", "closure", "decorators", "module", "node", "owner", "qualname", "_generator", "defaults")
 
     def __init__(
         self,
@@ -161,12 +161,32 @@ class Func(Value):
         self.site = site
         self.owner: Class | None = None
         self.decorators: list[Value] = []
-        self.generator = False
+        self._generator: bool | None = None
         self.attrs: dict[str, Value] = {}
         self.defaults: dict[str, Value] = {}
 
+    @property
+    def generator(self) -> bool:
+        """Whether calling it makes a generator. Looked up when asked: most functions of a project are never called."""
+        if self._generator is None:
+            self._generator = _yields(self.node)
+        return self._generator
+
     def __repr__(self) -> str:
         return f"Func({self.qualname})"
+
+
+def _yields(node: ast.AST) -> bool:
+    if isinstance(node, ast.Lambda):
+        return False
+    stack = list(ast.iter_child_nodes(node))
+    while stack:
+        current = stack.pop()
+        if isinstance(current, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            stack.extend(ast.iter_child_nodes(current))
+    return False
 
 
 class Class(Value):
@@ -439,9 +459,14 @@ def options_of(value: Value | None, limit: int = 12) -> Iterator[Value]:
 
 def plain(value: Value | None, default: Any = None) -> Any:
     """Return the Python value of a settled value (containers included), or ``default`` where any part is unknown."""
-    missing = _MISSING
-    result = _plain(value, 0, [MAX_PARTS])
-    return default if result is missing else result
+    return weighed(value, default)[0]
+
+
+def weighed(value: Value | None, default: Any = None) -> tuple[Any, int]:
+    """Return what ``plain`` returns, and how many parts were looked at."""
+    left = [MAX_PARTS]
+    result = _plain(value, 0, left)
+    return (default if result is _MISSING else result), MAX_PARTS - left[0]
 
 
 _MISSING = object()

@@ -83,7 +83,7 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
                 return m.known(i, node)
         return m.unknown("position in a list", node, base)
     if name == "count" and args:
-        worth, wanted = plain(base, _MISSING), plain(args[0], _MISSING)
+        worth, wanted = m.plain(base, _MISSING), m.plain(args[0], _MISSING)
         if worth is not _MISSING and wanted is not _MISSING:
             return m.known(worth.count(wanted), node)
         return m.unknown("count in a list", node, base)
@@ -180,8 +180,8 @@ def _forget(m: Machine, base: Dict, key: Any) -> None:
 def _known(m: Machine, base: Known, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value | None:
     if name not in _TEXT or not isinstance(base.value, (str, bytes, int, float)):
         return m.unknown("an error: None has no methods", node) if base.value is None else None
-    values = [plain(a, _MISSING) for a in args]
-    named = {k: plain(v, _MISSING) for k, v in kwargs.items()}
+    values = [m.plain(a, _MISSING) for a in args]
+    named = {k: m.plain(v, _MISSING) for k, v in kwargs.items()}
     if any(v is _MISSING for v in (*values, *named.values())):
         return m.unknown("text with a part that is not known", node, base, *args)
     if isinstance(base.value, (str, bytes)) and len(base.value) > MAX_TEXT:

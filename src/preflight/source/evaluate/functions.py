@@ -32,19 +32,7 @@ def make_function(m: Machine, node: Any, name: str, owner: Class | None = None) 
     for arg, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
         if default is not None:
             func.defaults[arg.arg] = evaluate(m, default)
-    func.generator = not isinstance(node, ast.Lambda) and _yields(node)
     return func
-
-
-def _yields(node: ast.AST) -> bool:
-    stack = list(ast.iter_child_nodes(node))
-    while stack:
-        current = stack.pop()
-        if isinstance(current, (ast.Yield, ast.YieldFrom)):
-            return True
-        if not isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            stack.extend(ast.iter_child_nodes(current))
-    return False
 
 
 def define_function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: Class | None = None) -> Value:

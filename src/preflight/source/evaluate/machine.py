@@ -29,6 +29,7 @@ from preflight.source.values import (
     Unknown,
     Value,
     join,
+    weighed,
 )
 
 MAX_STEPS = 400_000
@@ -159,6 +160,13 @@ class Machine:
         obj = Obj(kind, name, self.site(node), self.context, args, kwargs, receiver, cls)
         obj.number = self.number()
         return obj
+
+    def plain(self, value: Value | None, default: Any = None) -> Any:
+        """The Python value of a settled value, paid for by the budget where it is large."""
+        result, parts = weighed(value, default)
+        if parts > 100:
+            self.tick(parts // 20)
+        return result
 
     # ---- writing, with an undo log
 

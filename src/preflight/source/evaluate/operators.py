@@ -198,7 +198,7 @@ def _repeated(m: Machine, seq: Seq, count: int, node: ast.AST) -> Value:
 def _percent(m: Machine, a: Known, b: Value, node: ast.AST) -> Value:
     from preflight.source.values import plain
 
-    worth = plain(b)
+    worth = m.plain(b)
     if worth is not None and not _too_large("%", a.value, worth):
         try:
             text = a.value % worth
@@ -378,7 +378,12 @@ def _equality(a: Value, b: Value) -> bool | None:
         return True
     if isinstance(a, (Seq, Dict)) and isinstance(b, (Seq, Dict)):
         x, y = plain(a), plain(b)
-        return bool(x == y) if x is not None and y is not None else None
+        if x is None or y is None:
+            return None
+        unordered = [isinstance(v, Seq) and v.kind == "set" for v in (a, b)]
+        if any(unordered):
+            return all(unordered) and len(x) == len(y) and all(item in y for item in x)
+        return bool(x == y)
     return None
 
 

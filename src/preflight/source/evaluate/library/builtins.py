@@ -42,8 +42,8 @@ def _pure(m: Machine, c: Call) -> Value | None:
     name = c.name.rpartition(".")[2]
     if name == "len" and c.args:
         return _len(m, c)
-    values = [plain(a, _MISSING) for a in c.args]
-    named = {k: plain(v, _MISSING) for k, v in c.kwargs.items()}
+    values = [m.plain(a, _MISSING) for a in c.args]
+    named = {k: m.plain(v, _MISSING) for k, v in c.kwargs.items()}
     if any(v is _MISSING for v in (*values, *named.values())) or c.open or not set(named) <= _NAMED.get(name, set()):
         path = settle(c.args[0]) if name == "str" and len(c.args) == 1 else None
         if isinstance(path, Obj) and path.name == "pathlib.Path" and isinstance(path.data, str):
@@ -124,6 +124,7 @@ def _sequence(m: Machine, c: Call) -> Value | None:
     if not c.args:
         return Seq([], kind, m.site(c.node))
     items, element = iterate(m, c.args[0], c.node)
+    m.tick(len(items or ()) // 8)
     if items is None:
         base = settle(c.args[0])
         if isinstance(base, Obj) or element is None:
@@ -146,7 +147,7 @@ def in_order(m: Machine, items: list[Value], kwargs: dict[str, Value], node: ast
     if backwards is _MISSING or len(items) > 1024:
         return None
     bare = key is None or isinstance(settle(key), Known)
-    marks = [plain(item if bare or key is None else call(m, key, [item], {}, node), _MISSING) for item in items]
+    marks = [m.plain(item if bare or key is None else call(m, key, [item], {}, node), _MISSING) for item in items]
     if any(mark is _MISSING for mark in marks):
         return None
     try:
@@ -250,7 +251,18 @@ def _setattr(m: Machine, c: Call) -> Value | None:
     name = settle(c.args[1]) if len(c.args) > 2 else None
     if isinstance(name, Known) and isinstance(name.value, str):
         set_attribute(m, c.args[0], name.value, c.args[2], c.node)
+    elif name is not None and not isinstance(settle(c.args[2]), Known):
+        _any_may_change(m, c.args[0])
     return m.known(None)
+
+
+def _any_may_change(m: Machine, target: Value) -> None:
+    """A name from outside is set (``for k, v in kwargs.items(): setattr(config, k, v)``): what is there are defaults."""
+    base = settle(target)
+    if isinstance(base, Obj) and base.kind == "instance":
+        for name, value in list(base.attrs.items()):
+            if isinstance(value, Known) and not value.soft:
+                m.write(base.attrs, name, Known(value.value, value.site, value.how, True))
 
 
 @MODEL.call("builtins.isinstance", "builtins.issubclass")
@@ -309,6 +321,7 @@ def _iter(m: Machine, c: Call) -> Value | None:
     base = settle(c.args[0]) if len(c.args) == 1 else None
     repeats = any(f.kind == "loop" and not f.unrolled for f in m.context.frames())
     if isinstance(base, Seq) and not base.open and base.kind != "generator" and not repeats:
+        m.tick(len(base.items) // 8)
         return Seq(list(base.items), "generator", m.site(c.node))
     return None
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 MODEL = Model()
+MAX_ITEMS = 20_000
 
 
 @MODEL.call("itertools.chain", "itertools.chain.from_iterable")
@@ -30,7 +31,11 @@ def _chain(m: Machine, c: Call) -> Value | None:
             if element is not None:
                 items.append(element)
         else:
+            m.tick(len(more) // 8)
             items.extend(more)
+        if len(items) > MAX_ITEMS:
+            items, open_ = items[:MAX_ITEMS], True
+            break
     made = m.made("call", "itertools.chain", c.node, c.args, c.kwargs)
     return Seq(items, "generator", m.site(c.node)) if not open_ else made
 

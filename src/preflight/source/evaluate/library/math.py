@@ -21,7 +21,7 @@ _MISSING: Any = object()
 
 @MODEL.call(*("math." + name for name in _SAFE))
 def _math(m: Machine, c: Call) -> Value | None:
-    values = [plain(a, _MISSING) for a in c.args]
+    values = [m.plain(a, _MISSING) for a in c.args]
     name = c.name.partition(".")[2]
     if any(v is _MISSING for v in values):
         unknown = next((a for a in map(settle, c.args) if isinstance(a, Unknown)), None)
