@@ -12,6 +12,7 @@ from preflight import __version__
 from preflight.check.context import Context
 from preflight.check.efficiency import recommendations, score
 from preflight.check.evaluate import evaluate_rules
+from preflight.check.growth import with_growth
 from preflight.check.registry import load_rules
 from preflight.check.specs import longest, model_spec, parallel_dims, run_spec
 from preflight.source.facts.gather import gather
@@ -19,7 +20,7 @@ from preflight.source.launcher import Launch, parse_launch
 from preflight.source.reading import Reading, read
 from preflight.source.script import Script, read_script
 from preflight.vocabulary.fact import Fact
-from preflight.vocabulary.finding import Finding, Persona
+from preflight.vocabulary.finding import Finding, Persona, sort_key
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.memory import MemoryEstimate, TimelinePoint
 from preflight.vocabulary.model import ModelSpec
@@ -124,6 +125,12 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     memory = memory_of(reading, facts, model, run, parallel, device)
     context = Context(reading, facts, device.gpu, options.gpus, device.capacity_bytes, model, run, parallel, memory)
     findings, missing = evaluate_rules(context, chosen_rules(options))
+    grown = with_growth(context, findings)
+    if grown is not None:
+        context.run, context.memory = grown
+        memory = context.memory
+        again, _ = evaluate_rules(context, [r for r in chosen_rules(options) if r.rule.code == "MEM026"])
+        findings = sorted([*findings, *again], key=sort_key)
     shown = tuple(keep(findings, missing) if keep is not None else (f for f in findings if visible(f, options.persona)))
     verdict, notes = verdict_of(context, shown, options)
     return Report(

@@ -1,0 +1,30 @@
+"""Memory that grows from step to step, because graphs are kept: how much, and when it runs out."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.check.context import Context
+from preflight.cost.memory import estimate_memory
+from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.run import RunSpec
+
+# Rules whose findings mean that each step keeps the activations of its forward pass, when they are errors.
+KEEPING = frozenset({"MEM010", "MEM013", "MEM015"})
+
+
+def with_growth(context: Context, findings: list[Finding]) -> tuple[RunSpec, MemoryEstimate] | None:
+    """The run and its memory with what each step keeps, or None where nothing is kept or the sizes are not known.
+
+    A step that keeps its graph keeps what its layers saved for the backward pass: the activations of one forward.
+    """
+    memory, model = context.memory, context.model
+    keeps = any(f.code in KEEPING and f.severity == "error" and f.confidence != "possible" for f in findings)
+    if not keeps or memory is None or memory.breakdown is None or model is None or memory.fits == "no":
+        return None
+    kept = memory.breakdown.activations + memory.breakdown.logits_and_loss
+    if kept <= 0:
+        return None
+    run = msgspec.structs.replace(context.run, kept_bytes_per_step=kept)
+    return run, estimate_memory(model, run, context.parallel, context.gpu, context.capacity_bytes)
