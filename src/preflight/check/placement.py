@@ -20,11 +20,14 @@ _FACTORIES = frozenset({
 _KEEPS = frozenset({
     "view", "reshape", "unsqueeze", "squeeze", "float", "double", "half", "long", "bool", "int", "expand",
     "repeat", "t", "transpose", "permute", "tril", "triu", "contiguous", "clone", "detach", "flatten", "exp",
-    "sin", "cos", "sqrt", "neg", "pow", "**", "cpu", "requires_grad_", "log", "clamp", "normalize", "fill_",
+    "sin", "cos", "sqrt", "neg", "pow", "**", "cpu", "requires_grad_", "[]", "log", "clamp", "normalize", "fill_",
     "zero_", "bernoulli", "cumsum", "flip",
 })  # fmt: skip
 _TYPES = frozenset(f"torch.{t}" for t in ("float32", "float16", "bfloat16", "float64", "long", "int64", "bool"))
 _MOVES = frozenset({"cuda", "to", "type_as"})
+_ARRAYS = frozenset(
+    f"numpy.{n}" for n in ("concatenate", "stack", "linalg.inv", "zeros", "ones", "eye", "linspace", "arange")
+)
 _MEETING = (
     "+", "-", "*", "/", "@", "matmul", "bmm", "mm", "add", "sub", "mul", "div", "cat", "where", "masked_fill", "baddbmm",
 )  # fmt: skip
@@ -69,7 +72,8 @@ def _is_type(value: Value) -> bool:
 def _many(obj: Obj, name: str) -> bool:
     """Whether it is more than one number: tensors without a dimension may meet those of a GPU."""
     if name in ("tensor", "as_tensor", "from_numpy"):
-        return bool(obj.args) and (isinstance(settle(obj.args[0]), Seq) or name == "from_numpy")
+        first = settle(obj.args[0]) if obj.args else None
+        return isinstance(first, Seq) or name == "from_numpy" or getattr(first, "name", "") in _ARRAYS
     return bool(obj.args or obj.kwargs)
 
 
