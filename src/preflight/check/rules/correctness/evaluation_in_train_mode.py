@@ -175,9 +175,11 @@ def _evaluated(context: Context, model: Obj, loop: TrainingLoop) -> Event | None
     if not training or any(handed_out(context, model, f) for f in loop.frame.loops()):
         return None
     used = {id(source) for e in training for source in _sources(context, e)}
+    lines = {id(e.node) for e in training}  # the same line, followed for another process, trains too
     for event in uses:
         if (
             event.result is None
+            or id(event.node) in lines
             or id(event.result) in losses
             or event.context.shadow
             or event.number < training[0].number

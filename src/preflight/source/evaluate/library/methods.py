@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.values import Known, Obj, Unknown, Value, options_of, settle
+from preflight.source.values import Bound, Func, Known, Obj, Partial, Unknown, Value, options_of, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -56,6 +56,17 @@ def is_module(value: Value | None) -> bool:
 def _self(m: Machine, c: Call) -> Value | None:
     """Module methods return the module itself (tensors get a new value)."""
     return c.receiver if c.receiver is not None and is_module(c.receiver) else None
+
+
+@MODEL.call(".step")
+def _step(m: Machine, c: Call) -> Value | None:
+    """``optimizer.step(closure)`` calls the closure, which computes the loss and its gradients."""
+    closure = settle(c.argument(0, "closure")) if c.argument(0, "closure") is not None else None
+    if isinstance(closure, (Func, Bound, Partial)):
+        from preflight.source.evaluate.calls import call
+
+        return call(m, closure, [], {}, c.node)
+    return None
 
 
 @MODEL.call(".super.__init__")

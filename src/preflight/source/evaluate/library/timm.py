@@ -35,3 +35,19 @@ def _patches(m: Machine, base: Value, name: str, node: ast.AST, key: Value | Non
     if wanted == "num_patches":
         return m.known(grid[0] * grid[1], node, "computed")
     return m.lift({"patch_size": patch, "grid_size": grid, "img_size": image}[wanted], node)
+
+
+@MODEL.call("timm.utils.NativeScaler.()")
+def _scale_and_step(m: Machine, c: Call) -> Value | None:
+    """``scaler(loss, optimizer, clip_grad=..., parameters=...)``: backward, clipping, step and update in one call."""
+    loss, optimizer = c.argument(0, "loss"), c.argument(1, "optimizer")
+    if loss is None or optimizer is None or c.receiver is None:
+        return None
+    m.event(".backward", c.node, None, loss, [], {})
+    clip = c.argument(2, "clip_grad")
+    if clip is not None and plain(clip, 0.0) is not None:
+        m.event(".unscale_", c.node, None, c.receiver, [optimizer], {})
+        m.event("timm.utils.dispatch_clip_grad", c.node, None, None, [c.argument(4, "parameters") or optimizer, clip], {})
+    m.event(".step", c.node, None, c.receiver, [optimizer], {})
+    m.event(".update", c.node, None, c.receiver, [], {})
+    return m.known(None)

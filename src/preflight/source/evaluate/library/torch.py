@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.evaluate.library.methods import is_module
-from preflight.source.values import Known, Obj, Seq, Value, settle
+from preflight.source.values import Dict, Known, Obj, Seq, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -187,6 +187,20 @@ def _devices(m: Machine, c: Call) -> Value | None:
     return m.unknown("the number of GPUs is not given", c.node)
 
 
+def start_process(m: Machine, c: Call) -> Value | None:
+    """``Process(target=f, args=(...))``: the new process calls the function; that it starts is taken for granted."""
+    from preflight.source.evaluate.calls import call
+
+    target, given, named = c.argument(1, "target"), c.argument(3, "args"), c.argument(4, "kwargs")
+    if target is not None:
+        args = settle(given) if given is not None else Seq([])
+        table = settle(named) if named is not None else None
+        items = list(args.items) if isinstance(args, Seq) else []
+        kwargs = {str(k): v for k, v in table.entries.items()} if isinstance(table, Dict) else {}
+        call(m, target, items, kwargs, c.node, not isinstance(args, Seq) or args.open)
+    return None
+
+
 @MODEL.call("torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn")
 def _spawn(m: Machine, c: Call) -> Value | None:
     """Each process calls the function with its index, then the given arguments."""
@@ -199,6 +213,11 @@ def _spawn(m: Machine, c: Call) -> Value | None:
         items = list(more.items) if isinstance(more, Seq) else []
         call(m, function, [index, *items], {}, c.node, not isinstance(more, Seq) or more.open)
     return Known(None)
+
+
+@MODEL.call("torch.multiprocessing.Process", "torch.multiprocessing.process.Process")
+def _process(m: Machine, c: Call) -> Value | None:
+    return start_process(m, c)
 
 
 @MODEL.call("torch.distributed.get_world_size")
