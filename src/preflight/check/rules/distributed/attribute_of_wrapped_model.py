@@ -109,14 +109,73 @@ compiled.predict(x)
 _WRAPPERS = ("torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.DataParallel")
 # The methods that torch.nn.Module and the two wrappers have themselves (PyTorch 2.x).
 _OWN = frozenset(
-    "add_module apply bfloat16 buffers children compile cpu cuda double eval extra_repr float forward get_buffer get_extra_state "
-    "get_parameter get_submodule half ipu load_state_dict modules mtia named_buffers named_children named_modules named_parameters "
-    "parameters register_backward_hook register_buffer register_forward_hook register_forward_pre_hook "
-    "register_full_backward_hook register_full_backward_pre_hook register_load_state_dict_post_hook "
-    "register_load_state_dict_pre_hook register_module register_parameter register_state_dict_post_hook "
-    "register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule share_memory state_dict to to_empty train type xpu "
-    "zero_grad no_sync join join_hook register_comm_hook will_sync_module_buffers scatter gather replicate parallel_apply "
-    "to_kwargs scatter_kwargs prepare_for_backward reducer logger to_kwargs".split()
+    [
+        "add_module",
+        "apply",
+        "bfloat16",
+        "buffers",
+        "children",
+        "compile",
+        "cpu",
+        "cuda",
+        "double",
+        "eval",
+        "extra_repr",
+        "float",
+        "forward",
+        "get_buffer",
+        "get_extra_state",
+        "get_parameter",
+        "get_submodule",
+        "half",
+        "ipu",
+        "load_state_dict",
+        "modules",
+        "mtia",
+        "named_buffers",
+        "named_children",
+        "named_modules",
+        "named_parameters",
+        "parameters",
+        "register_backward_hook",
+        "register_buffer",
+        "register_forward_hook",
+        "register_forward_pre_hook",
+        "register_full_backward_hook",
+        "register_full_backward_pre_hook",
+        "register_load_state_dict_post_hook",
+        "register_load_state_dict_pre_hook",
+        "register_module",
+        "register_parameter",
+        "register_state_dict_post_hook",
+        "register_state_dict_pre_hook",
+        "requires_grad_",
+        "set_extra_state",
+        "set_submodule",
+        "share_memory",
+        "state_dict",
+        "to",
+        "to_empty",
+        "train",
+        "type",
+        "xpu",
+        "zero_grad",
+        "no_sync",
+        "join",
+        "join_hook",
+        "register_comm_hook",
+        "will_sync_module_buffers",
+        "scatter",
+        "gather",
+        "replicate",
+        "parallel_apply",
+        "to_kwargs",
+        "scatter_kwargs",
+        "prepare_for_backward",
+        "reducer",
+        "logger",
+        "to_kwargs",
+    ]
 )
 
 

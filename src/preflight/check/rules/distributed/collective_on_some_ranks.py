@@ -133,11 +133,26 @@ if dist.get_world_size() > 1:
 _D = "torch.distributed."
 _COLLECTIVES = tuple(
     _D + n
-    for n in (
-        "all_reduce all_gather all_gather_into_tensor all_gather_object all_to_all all_to_all_single barrier broadcast "
-        "broadcast_object_list gather gather_object monitored_barrier reduce reduce_scatter reduce_scatter_tensor scatter "
-        "scatter_object_list new_group"
-    ).split()
+    for n in [
+        "all_reduce",
+        "all_gather",
+        "all_gather_into_tensor",
+        "all_gather_object",
+        "all_to_all",
+        "all_to_all_single",
+        "barrier",
+        "broadcast",
+        "broadcast_object_list",
+        "gather",
+        "gather_object",
+        "monitored_barrier",
+        "reduce",
+        "reduce_scatter",
+        "reduce_scatter_tensor",
+        "scatter",
+        "scatter_object_list",
+        "new_group",
+    ]
 )
 _OF_ROLE = {
     ".gather": ("accelerator",),

@@ -25,6 +25,7 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import provenance
+from preflight.source.values import Value
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -167,7 +168,7 @@ def _reduces(context: Context) -> bool:
     return False
 
 
-def _without_gradients(withs: list[object]) -> bool:
+def _without_gradients(withs: list[Value]) -> bool:
     return any(
         getattr(w, "name", "") in ("torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled") for w in withs
     )

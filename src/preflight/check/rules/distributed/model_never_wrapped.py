@@ -181,9 +181,8 @@ def _reduced(context: Context) -> bool:
             continue
         if name.startswith(
             ("torch.distributed.", "apex.parallel.", "fairscale.", "horovod.", "deepspeed.", "colossalai.", "megatron.")
-        ):
-            if name not in ("torch.distributed.init_process_group",):
-                return True
+        ) and name not in ("torch.distributed.init_process_group",):
+            return True
         if "DataParallel" in name or name in (".all_reduce", ".register_post_accumulate_grad_hook", ".register_hook"):
             return True
         if name.startswith((".", *_KEEP)) or name in ("()", "?"):

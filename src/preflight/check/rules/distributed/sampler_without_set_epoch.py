@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 
 from preflight.check.context import Context, Edit, Evidence, Fix, edits
 from preflight.check.rule import Rule
@@ -159,7 +160,7 @@ def _epochs(context: Context, sampler: Obj) -> tuple[TrainingLoop, Frame] | None
     """The training loop over the sampler's loader and the loop around it, where there are both."""
     for loop in context.reading.loops:
         loops = [loop.frame, *loop.outer] if loop.micro is None else [loop.micro, loop.frame, *loop.outer]
-        for inner, outer in zip(loops, loops[1:], strict=False):
+        for inner, outer in pairwise(loops):
             if isinstance(inner.node, (ast.For, ast.AsyncFor)) and any(
                 p is sampler for p in provenance(inner.value, 300)
             ):

@@ -1,0 +1,214 @@
+"""The learning rate is far outside what is usual for the optimizer.
+
+## What it does
+Compares the highest learning rate of each optimizer with the range that is usual for it.
+The schedule is taken into account: of a one-cycle schedule its peak is compared.
+
+## Why
+Adam moves every weight by about the learning rate in each step, whatever the gradient.
+With a rate of 0.1 a weight of 0.02 is replaced, not adjusted: a deep network explodes within a few steps.
+With a rate of 0 nothing is trained at all.
+
+## Fix
+Begin in the usual range (Adam: 1e-3 from scratch, 2e-5 for fine-tuning; SGD: 0.1) and search from there.
+
+## When to ignore
+When the rate is the result of a search, or the loss is scaled down.
+
+## References
+- Kingma and Ba, "Adam", 2015; Goyal et al., "Accurate, Large Minibatch SGD", 2017
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.learning_rates import USUAL, Rate, Usual, is_adapted, optimizers, rates, schedule_of, short
+from preflight.check.parameters import Holding, holding_of, parts_of
+from preflight.check.rule import Rule
+from preflight.source.evaluate.library.methods import is_module
+from preflight.source.values import Known, Obj, settle
+from preflight.vocabulary.finding import Confidence, Finding
+
+RULE = Rule(
+    name="learning-rate-out-of-range",
+    code="LR001",
+    severity="warning",
+    confidence="likely",
+    needs=("optimizer",),
+    layer="C",
+    tags=("optimizer",),
+)
+_WEIGHTS = ("Linear", "Conv", "LSTM", "GRU", "RNN", "Multihead", "Transformer")
+
+BAD = (
+    """
+import torch
+from torch import nn
+layers = []
+for _ in range(50):
+    layers += [nn.Linear(64, 64), nn.ReLU()]
+model = nn.Sequential(*layers)
+optimizer = torch.optim.Adam(model.parameters(), lr=1.0)
+""",
+    """
+import argparse
+from torch import nn
+from torch.optim import AdamW as Opt
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.1)
+args = parser.parse_args()
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(10, 10)
+        self.second = nn.Linear(10, 2)
+    def forward(self, x):
+        return self.second(self.first(x).relu())
+def make(net, lr):
+    return Opt(net.parameters(), lr)
+make(Net(), args.lr)
+""",
+    """
+import torch
+import torchvision
+from dataclasses import dataclass
+@dataclass
+class Config:
+    peak: float = 0.5
+config = Config()
+net = torchvision.models.resnet18()
+opt = torch.optim.AdamW(net.parameters(), lr=1e-3)
+schedule = torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=config.peak, total_steps=1000)
+""",
+    """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=10.0)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+a = torch.optim.Adadelta(model.parameters(), lr=1.0)
+b = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+c = torch.optim.LBFGS(model.parameters(), lr=1)
+d = torch.optim.Muon(model.parameters(), lr=0.02)
+e = torch.optim.Adam(model.parameters(), lr=1e-3)
+""",
+    """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-9)
+noam = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda s: min((s + 1) ** -0.5, (s + 1) * 4000 ** -1.5))
+""",
+    """
+import torch
+image = torch.randn(1, 3, 64, 64, requires_grad=True)
+optimizer = torch.optim.Adam([image], lr=0.1)
+""",
+    """
+import torch
+from torch import nn
+model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0)
+for step in range(1000):
+    for group in optimizer.param_groups:
+        group["lr"] = 1e-3 * min(1, step / 100)
+    model(next(data)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""",
+    """
+import torch
+from torch import nn
+probe = nn.Linear(2048, 1000)
+optimizer = torch.optim.SGD(probe.parameters(), lr=30.0)
+""",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Compare the rates with the table."""
+    for optimizer in optimizers(context):
+        usual = USUAL.get(short(optimizer))
+        if usual is None:
+            continue
+        held = holding_of(context.reading, optimizer)
+        for rate in rates(context, optimizer):
+            if rate.value == 0 and rate.how == "lr" and schedule_of(context, optimizer) is None:
+                yield _finding(context, optimizer, rate, usual, "likely", "nothing is trained")
+            elif rate.value >= usual.odd and _deep(held) and not is_adapted(context):
+                effect = (
+                    "each step changes the weights by more than they are"
+                    if short(optimizer) != "SGD"
+                    else "the loss diverges"
+                )
+                yield _finding(
+                    context, optimizer, rate, usual, _confidence(context, optimizer, rate, usual, held), effect
+                )
+
+
+def _deep(held: Holding) -> bool:
+    """Whether what is trained has at least two layers with weights."""
+    for part in held.parts:
+        count = 0
+        for inner in parts_of(part.owner).values():
+            if inner.name.startswith("torch.nn."):
+                count += inner.name.rpartition(".")[2].startswith(_WEIGHTS)
+                count += inner.open_args and inner.name == "torch.nn.Sequential"  # further layers of a list
+            elif inner.cls is None and inner.kind == "call" and is_module(inner):
+                count += 2  # a whole network of a library
+        if count >= 2:
+            return True
+    return False
+
+
+def _confidence(context: Context, optimizer: Obj, rate: Rate, usual: Usual, held: Holding) -> Confidence:
+    if rate.value >= usual.high:
+        return "likely"
+    if short(optimizer) != "SGD":
+        return "possible"
+    clipped = any(loop.clips for loop in context.reading.loops)
+    frozen = any(part.amount != "all" for part in held.parts) or any(
+        s.name == "requires_grad" for s in context.trace.stores
+    )
+    return "possible" if clipped or frozen or not context.reading.loops else "likely"
+
+
+def _finding(
+    context: Context, optimizer: Obj, rate: Rate, usual: Usual, confidence: Confidence, effect: str
+) -> Finding:
+    how = rate.given.how if isinstance(rate.given, Known) and rate.given.how not in (None, "literal") else None
+    event = context.reading.event_of(optimizer)
+    return context.finding(
+        RULE,
+        event or settle(optimizer),
+        f"{short(optimizer)} with {rate.how} = {rate.value:g}{f' ({how})' if how else ''}: usual is {usual.text}; {effect}",
+        confidence=confidence,
+        evidence=[
+            Evidence("learning rate", rate.value, arithmetic=f"{rate.how} = {rate.value:g}"),
+            Evidence("usual range", usual.text, source="published", arithmetic=usual.source),
+        ],
+        fix=Fix(
+            title="choose a learning rate in the usual range",
+            instruction=f"begin with a rate from {usual.text} and search from there",
+            expected="the loss falls instead of diverging",
+        ),
+    )
