@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cached_property
 
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.evaluate.library.torch import wrapped
@@ -66,8 +67,12 @@ class Holding:
 
     def covers(self, thing: Obj) -> bool:
         """Whether a module or parameter may have parameters in here."""
-        mine = {i for part in self.parts for i in parts_of(part.owner)}
-        return any(i in mine for i in parts_of(thing))
+        return any(i in self.members for i in parts_of(thing))
+
+    @cached_property
+    def members(self) -> frozenset[int]:
+        """Identities of the owners and of everything they consist of; asked for once all parts are in."""
+        return frozenset(i for part in self.parts for i in parts_of(part.owner))
 
 
 def holding_of(reading: Reading, optimizer: Obj) -> Holding:
@@ -196,7 +201,7 @@ def _chosen(value: Seq) -> str:
         return "some"
     tests = [t for g in node.generators for t in g.ifs]
     if not tests:
-        return "all"
+        return "all" if isinstance(node.elt, ast.Name) else "some"  # p for p in ..., not table[name] for name in ...
     return "trainable" if all(isinstance(t, ast.Attribute) and t.attr == "requires_grad" for t in tests) else "some"
 
 

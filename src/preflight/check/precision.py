@@ -50,8 +50,11 @@ class Region:
 
 
 def _truth(value: Value) -> bool | None:
+    """Whether a switch is on; one that is off by default and that an option turns on counts as not known."""
     base = settle(value)
-    return bool(base.value) if isinstance(base, Known) else None
+    if not isinstance(base, Known) or (base.soft and not base.value):
+        return None
+    return bool(base.value)
 
 
 def dtype_of(value: Value | None) -> str | None:

@@ -60,7 +60,7 @@ class Update:
                 and role in ("model", "lightning_module", None)
                 and inner.kind in ("call", "instance", "copy")
             ):
-                mine = {i for p in self.holding.parts for i in parts_of(p.owner)}
+                mine = self.holding.members
                 if id(inner) in mine or mine & parts_of(inner).keys():
                     return True
                 verdict = verdict if self.holding.complete else None
@@ -75,8 +75,7 @@ class Update:
             loss = loss_of(backward)
             losses = [loss] if loss is not None else []
             found = reached(losses)
-            mine = {i for p in self.holding.parts for i in parts_of(p.owner)}
-            if mine & found.keys():
+            if self.holding.members & found.keys():
                 self._reached[key] = True
             elif not self.holding.complete or not losses or hidden(losses):
                 self._reached[key] = None

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import holding_of, listed, parts_of
+from preflight.check.parameters import holding_of, listed
 from preflight.check.rule import Rule
 from preflight.check.updates import clipped, updates
 from preflight.source.trace import Event
@@ -124,7 +124,7 @@ def check(context: Context) -> Iterator[Finding]:
     holdings = [holding_of(context.reading, o) for o in optimizers]
     if not holdings or not all(h.complete and h.parts for h in holdings):
         return
-    held = {i for h in holdings for p in h.parts for i in parts_of(p.owner)}
+    held = {i for h in holdings for i in h.members}
     for loop in dict.fromkeys(u.loop for u in updates(context)):
         for event in loop.clips:
             if not _unrelated(event, held) or _also_clipped(loop, event, held):
@@ -150,8 +150,7 @@ def _unrelated(event: Event, held: set[int]) -> bool:
     mine = listed(given)
     if isinstance(given, (Choice, Phi)) or not mine.complete or not mine.parts:
         return False
-    things = {i for p in mine.parts for i in parts_of(p.owner)}
-    return not things & held
+    return not mine.members & held
 
 
 def _also_clipped(loop: TrainingLoop, event: Event, held: set[int]) -> bool:

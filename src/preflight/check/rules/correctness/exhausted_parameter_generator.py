@@ -164,7 +164,7 @@ def _second(context: Context, source: Obj, event: Event, uses: dict[int, list[Ev
     before = [
         u
         for u in uses.get(id(source), ())
-        if u is not event and u.number < event.number and same_guards(u, event) and not u.context.shadow
+        if u.node is not event.node and u.number < event.number and same_guards(u, event) and not u.context.shadow
     ]
     certain = [u for u in before if set(_branches(u)) <= set(_branches(event))]
     if not certain:

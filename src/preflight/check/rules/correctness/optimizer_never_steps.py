@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from preflight.check.backward_graph import reached
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.parameters import holding_of, parts_of
+from preflight.check.parameters import holding_of
 from preflight.check.rule import Rule
 from preflight.check.updates import managed
 from preflight.source.trace import provenance
@@ -191,7 +191,7 @@ def _idle(context: Context, loop: TrainingLoop) -> Obj | None:
     ):
         return None
     for optimizer in optimizers:
-        held = {i for p in holding_of(context.reading, optimizer).parts for i in parts_of(p.owner)}
+        held = holding_of(context.reading, optimizer).members
         if held & found.keys() and not _given_away(context, optimizer):
             return optimizer
     return None

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from preflight.check.backward_graph import graph
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.parameters import parts_of
-from preflight.check.precision import device_of, regions
+from preflight.check.precision import AUTOCASTS, device_of, regions
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.training import loss_of
@@ -136,7 +136,7 @@ for x, y in data:
 
 def check(context: Context) -> Iterator[Finding]:
     """Compare the autocast blocks of each loss with where its modules are."""
-    for loop in context.reading.loops:
+    for loop in context.reading.loops if context.trace.calls(*AUTOCASTS) else ():
         backward = loop.backwards[0]
         if backward.context.shadow:
             continue
@@ -144,8 +144,10 @@ def check(context: Context) -> Iterator[Finding]:
             if not isinstance(value, Obj) or value.name != "()":
                 continue
             active = [r for r in regions(value.context) if r.enabled is True]
+            if not active or active[0].device is None:
+                continue
             place = _place(context, value.receiver)
-            if not active or place is None or active[0].device is None:
+            if place is None:
                 continue
             if (
                 active[0].device == place

@@ -1,0 +1,169 @@
+"""The loss that is trained on is computed under no_grad.
+
+## What it does
+Looks for a `backward()` on a loss that was computed inside `torch.no_grad()` or `torch.inference_mode()`.
+
+## Why
+Nothing is recorded there, so `backward()` raises `RuntimeError: element 0 of tensors does not require grad`.
+
+## Fix
+Compute the loss of the training step outside of the block.
+
+## When to ignore
+Never.
+
+## References
+- PyTorch documentation, "Locally disabling gradient computation"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.backward_graph import grad_mode
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.rule import Rule
+from preflight.source.training import loss_of
+from preflight.source.values import Choice, Obj, Phi
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="forward-without-gradients",
+    code="AUT005",
+    severity="error",
+    confidence="certain",
+    needs=("training_loop",),
+    layer="D",
+    tags=("autograd",),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in data:
+    optimizer.zero_grad()
+    with torch.no_grad():
+        loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+    """
+import torch as t
+from torch.optim import Adam
+net = t.nn.Linear(4, 4)
+opt = Adam(net.parameters())
+@t.inference_mode()
+def cost(x):
+    return net(x).pow(2).mean()
+for x in data:
+    opt.zero_grad()
+    cost(x).backward()
+    opt.step()
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--lr", type=float, default=0.5)
+args = parser.parse_args()
+class Trainer:
+    def __init__(self):
+        self.net = torch.nn.Linear(4, 1)
+        self.opt = torch.optim.Adam(self.net.parameters(), lr=args.lr)
+    @torch.no_grad()
+    def update(self, x):
+        self.opt.zero_grad()
+        self.net(x).mean().backward()
+        self.opt.step()
+t = Trainer()
+for x in data:
+    t.update(x)
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+teacher, model = nn.Linear(10, 2), nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x in data:
+    optimizer.zero_grad()
+    with torch.no_grad():
+        target = teacher(x)
+    nn.functional.mse_loss(model(x), target).backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+@torch.no_grad()
+def update(x):
+    optimizer.zero_grad()
+    with torch.enable_grad():
+        loss = model(x).mean()
+    loss.backward()
+    optimizer.step()
+for x in data:
+    update(x)
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def run(loader, train):
+    with torch.set_grad_enabled(train):
+        for x in loader:
+            loss = model(x).mean()
+            if train:
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+run(a, True)
+run(b, False)
+""",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Find losses that were made where gradients are off."""
+    for loop in context.reading.loops:
+        for backward in loop.backwards:
+            loss = loss_of(backward)
+            if not isinstance(loss, Obj) or isinstance(loss, (Choice, Phi)) or loss.kind not in ("call", "op"):
+                continue
+            if loss.name in (
+                ".requires_grad_",
+                "torch.tensor",
+                "torch.autograd.Variable",
+                "torch.nn.Parameter",
+                "torch.zeros",
+                "torch.ones",
+            ):
+                continue
+            if "requires_grad" in loss.kwargs or grad_mode(loss.context) is not False:
+                continue
+            manager = (
+                next(f for f in loss.context.frames() if f.kind == "with" and f.value is not None)
+                if loss.context
+                else None
+            )
+            yield context.finding(
+                RULE,
+                backward,
+                "the loss was computed where gradients are off: backward() raises an error",
+                evidence=[Evidence("gradients at the loss", "off")],
+                fix=Fix(
+                    title="compute the loss where gradients are on",
+                    safe=False,
+                    instruction="move the forward pass and the loss out of no_grad (inference_mode)",
+                    expected="backward() finds a graph",
+                ),
+                related=[(loss, "the loss is computed here")] if manager is not None else [],
+            )
+            break

@@ -1,0 +1,195 @@
+"""The loss is rebuilt from a number, so no gradient flows.
+
+## What it does
+Follows the loss of a `backward()` back to where it comes from, and finds that all of it passed through `.item()`, `.detach()`, `.data` or `float()`.
+
+## Why
+These hand over the value without the graph behind it.
+A tensor made from it with `requires_grad=True` lets `backward()` run without an error, and gives a gradient to nothing but itself: no weight changes.
+
+## Fix
+Call `backward()` on the loss itself; detach only what is logged.
+
+## When to ignore
+Never, in a loop that is to train.
+
+## References
+- PyTorch documentation, "Autograd mechanics"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.backward_graph import CUTS, graph
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.rule import Rule
+from preflight.source.evaluate.library.methods import is_module
+from preflight.source.trace import provenance
+from preflight.source.training import loss_of
+from preflight.source.values import Known, Obj, Unknown, Value, settle
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="loss-rebuilt-from-number",
+    code="AUT001",
+    severity="error",
+    confidence="certain",
+    needs=("training_loop",),
+    layer="D",
+    tags=("autograd",),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in data:
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    loss = torch.tensor(loss.item(), requires_grad=True)
+    loss.backward()
+    optimizer.step()
+""",
+    """
+from torch.autograd import Variable as V
+import torch.nn as nn
+from torch.optim import Adam
+net = nn.Linear(4, 4)
+opt = Adam(net.parameters())
+def total(parts):
+    return V(sum(p.data for p in parts), requires_grad=True)
+for x in data:
+    opt.zero_grad()
+    total([net(x).mean(), net(x).pow(2).mean()]).backward()
+    opt.step()
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--weight", type=float, default=0.5)
+args = parser.parse_args()
+class Trainer:
+    def __init__(self):
+        self.net = torch.nn.Linear(4, 1)
+        self.opt = torch.optim.Adam(self.net.parameters())
+    def update(self, x):
+        self.opt.zero_grad()
+        cost = (self.net(x).mean() * args.weight).detach().requires_grad_()
+        cost.backward()
+        self.opt.step()
+t = Trainer()
+for x in data:
+    t.update(x)
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+total = 0.0
+for x, y in data:
+    optimizer.zero_grad()
+    out = model(x)
+    weight = out.detach().abs().mean().item()
+    loss = nn.functional.cross_entropy(out, y) / weight
+    total += loss.item()
+    loss.backward()
+    optimizer.step()
+""",
+    """
+import torch
+image = torch.tensor([0.5, 0.5], requires_grad=True)
+optimizer = torch.optim.Adam([image])
+for step in range(100):
+    optimizer.zero_grad()
+    loss = (image - 1).pow(2).sum()
+    loss.backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
+actor, critic = nn.Linear(4, 2), nn.Linear(4, 1)
+optimizer = torch.optim.Adam(actor.parameters())
+for x in data:
+    optimizer.zero_grad()
+    advantage = critic(x).detach()
+    loss = -(actor(x).log_softmax(-1)[:, 0] * advantage).mean()
+    loss.backward()
+    optimizer.step()
+""",
+)
+
+_ADDING = frozenset(
+    {"torch.autograd.Variable", "torch.stack", "torch.cat", "builtins.sum", "torch.FloatTensor", "torch.Tensor"}
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Find losses in whose graph nothing is left but numbers, while a module is behind the cut."""
+    for loop in context.reading.loops:
+        for backward in loop.backwards:
+            loss = loss_of(backward)
+            if loss is None or (backward.args and backward.name == ".backward" and loss is not backward.receiver):
+                continue
+            cut = _cut(loss)
+            if cut is None:
+                continue
+            yield context.finding(
+                RULE,
+                backward,
+                f"the loss comes through {_shown(cut)}, which leaves the graph behind: no gradient reaches the model",
+                evidence=[
+                    Evidence("what cuts the graph", _shown(cut)),
+                    Evidence("modules that the gradient reaches", 0),
+                ],
+                fix=Fix(
+                    title="call backward() on the loss itself",
+                    safe=False,
+                    instruction=f"leave out {_shown(cut)} between the model and backward()",
+                    expected="the gradient reaches the weights",
+                ),
+                related=[(cut, "the graph ends here")],
+            )
+
+
+def _cut(loss: Value) -> Obj | None:
+    """What cuts the graph; None when something may be left behind the loss, or there was no module to reach."""
+    for value in graph(loss):
+        base = settle(value)
+        if isinstance(base, Unknown):
+            return None
+        if not isinstance(base, Obj) or base.kind == "op" or value is not base:
+            continue
+        if base.kind != "call" or base.name in ("()", "?") or base.cls is not None or is_module(base):
+            return None
+        if not (base.name.startswith(".") or base.name in _ADDING or base.name.startswith("torch.")):
+            return None
+        if base.name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter") or not (base.args or base.receiver):
+            return None
+    cuts = [v for v in provenance(loss, 400) if isinstance(v, Obj) and _cutting(v)]
+    behind = [
+        c
+        for c in cuts
+        if any(isinstance(p, Obj) and p.name == "()" and is_module(p.receiver) for p in provenance(c, 400))
+    ]
+    return behind[0] if behind else None
+
+
+def _cutting(value: Obj) -> bool:
+    if value.kind == "attr":
+        return value.name == "data"
+    return (
+        value.kind == "call" and value.name in CUTS and value.name not in ("torch.tensor", "torch.as_tensor")
+    ) or isinstance(value, Known)
+
+
+def _shown(value: Obj) -> str:
+    name = value.name.rpartition(".")[2]
+    return f".{name}" if value.kind == "attr" else f".{name}()" if value.name.startswith(".") else f"{name}()"
