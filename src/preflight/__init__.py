@@ -1,3 +1,70 @@
-"""Preflight: will this training script train, and will it train well?"""
+"""Preflight: will this training script train, and will it train well?
+
+``analyze("train.py")`` answers with a report; the words it is made of are here too. Everything is loaded when it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from preflight.check.api import TrainingPreflightAnalyzer, analyze
+    from preflight.errors import PreflightError
+    from preflight.vocabulary.finding import Edit, Evidence, Finding, Fix, Location
+    from preflight.vocabulary.hardware import Gpu
+    from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate
+    from preflight.vocabulary.model import ModelSpec
+    from preflight.vocabulary.report import Report
+    from preflight.vocabulary.run import ParallelDims, RunSpec
+
+_HOMES = {
+    "analyze": "preflight.check.api",
+    "TrainingPreflightAnalyzer": "preflight.check.api",
+    "PreflightError": "preflight.errors",
+    "Edit": "preflight.vocabulary.finding",
+    "Evidence": "preflight.vocabulary.finding",
+    "Finding": "preflight.vocabulary.finding",
+    "Fix": "preflight.vocabulary.finding",
+    "Location": "preflight.vocabulary.finding",
+    "Gpu": "preflight.vocabulary.hardware",
+    "MemoryBreakdown": "preflight.vocabulary.memory",
+    "MemoryEstimate": "preflight.vocabulary.memory",
+    "ModelSpec": "preflight.vocabulary.model",
+    "ParallelDims": "preflight.vocabulary.run",
+    "RunSpec": "preflight.vocabulary.run",
+    "Report": "preflight.vocabulary.report",
+}
+
+__all__ = [
+    "Edit",
+    "Evidence",
+    "Finding",
+    "Fix",
+    "Gpu",
+    "Location",
+    "MemoryBreakdown",
+    "MemoryEstimate",
+    "ModelSpec",
+    "ParallelDims",
+    "PreflightError",
+    "Report",
+    "RunSpec",
+    "TrainingPreflightAnalyzer",
+    "__version__",
+    "analyze",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'preflight' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

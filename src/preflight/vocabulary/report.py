@@ -9,6 +9,7 @@ import msgspec
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.quantity import format_bytes
 
 Verdict = Literal["GO", "NO-GO", "UNKNOWN"]
 SCHEMA = "preflight.report/1"
@@ -78,3 +79,27 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_evaluated: tuple[NotEvaluated, ...] = ()
     scripts: tuple[Report, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def critical_errors(self) -> tuple[str, ...]:
+        """The findings that make the verdict NO-GO, each in one line with its place."""
+        return tuple(_line(finding) for finding in self.findings if finding.severity == "error")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warnings, each in one line with its place."""
+        return tuple(_line(finding) for finding in self.findings if finding.severity == "warning")
+
+    @property
+    def breakdown(self) -> dict[str, str]:
+        """The memory at the peak by component, as shown to a person; empty where it is not known."""
+        if self.memory is None or self.memory.breakdown is None:
+            return {}
+        parts = self.memory.breakdown
+        return {name: format_bytes(getattr(parts, name)) for name in parts.__struct_fields__}
+
+
+def _line(finding: Finding) -> str:
+    at = finding.location
+    place = f" ({at.path}:{at.line})" if at.path is not None and at.line is not None else ""
+    return f"{finding.message}{place}"

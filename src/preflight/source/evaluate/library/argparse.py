@@ -167,6 +167,8 @@ def default_of(m: Machine, parser: Parser, option: Option) -> Value:
         if option.action == "count" or not (option.flags or option.nargs in ("?", "*")):
             reason = f"{option.label} has no default" if option.action != "count" else ""
             return Known(None, site, how, True, source) if option.action == "count" else Unknown(reason, site, source, name=option.dest)
+        if not option.flags and option.nargs == "*":
+            return Seq([], "list", site)
         if option.required:
             return Unknown(f"{option.label} is required and was not given", site, source, name=option.dest)
         return Known(None, site, how, True, source)
