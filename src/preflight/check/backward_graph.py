@@ -178,3 +178,29 @@ def _holder(value: Obj) -> Value | None:
     if isinstance(base, Unknown) and (base.parents or base.reason.startswith("item")):
         return None
     return base
+
+
+def explained(losses: list[Value]) -> bool:
+    """Whether everything behind the losses is known but for the data: then what is not there is not used."""
+    for loss in losses:
+        called = False
+        for value in graph(loss):
+            if isinstance(value, Obj):
+                called = called or value.name == "()"
+                if value.name == "?" or value.kind == "generator":
+                    return False
+            elif (isinstance(value, Unknown) and not value.parents and not value.reason.endswith("is not bound")) or (
+                isinstance(value, (Seq, Dict)) and value.open
+            ):
+                return False
+        if not called:
+            return False
+    return bool(losses)
+
+
+def _stands_for_all(value: Value) -> bool:
+    """Whether the items of a list that is not fully known are what a comprehension makes of one element: all are alike."""
+    import ast
+
+    node = value.site.node if value.site is not None else None
+    return isinstance(value, Seq) and bool(value.items) and isinstance(node, (ast.ListComp, ast.GeneratorExp))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import hidden, reached
+from preflight.check.backward_graph import explained, reached
 from preflight.check.context import Context
 from preflight.check.parameters import Holding, holding_of, listed, parts_of, stepped
 from preflight.source.evaluate.library.torch import wrapped
@@ -77,7 +77,7 @@ class Update:
             found = reached(losses)
             if self.holding.members & found.keys():
                 self._reached[key] = True
-            elif not self.holding.complete or not losses or hidden(losses):
+            elif not self.holding.complete or not explained(losses):
                 self._reached[key] = None
             else:
                 self._reached[key] = False

@@ -24,7 +24,7 @@ from preflight.check.backward_graph import grad_mode
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.training import loss_of
-from preflight.source.values import Choice, Obj, Phi
+from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -135,7 +135,7 @@ def check(context: Context) -> Iterator[Finding]:
     for loop in context.reading.loops:
         for backward in loop.backwards:
             loss = loss_of(backward)
-            if not isinstance(loss, Obj) or isinstance(loss, (Choice, Phi)) or loss.kind not in ("call", "op"):
+            if not isinstance(loss, Obj) or loss.kind not in ("call", "op"):
                 continue
             if loss.name in (
                 ".requires_grad_",

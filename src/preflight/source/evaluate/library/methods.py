@@ -69,6 +69,19 @@ def _step(m: Machine, c: Call) -> Value | None:
     return None
 
 
+@MODEL.call(".add_module", ".register_module", ".register_parameter")
+def _add_module(m: Machine, c: Call) -> Value | None:
+    """``self.add_module("conv1", layer)`` sets an attribute, when the name is known."""
+    from preflight.source.evaluate.assign import set_attribute
+
+    base = settle(c.receiver) if c.receiver is not None else None
+    name = settle(c.args[0]) if len(c.args) == 2 else None
+    if isinstance(base, Obj) and is_module(base) and isinstance(name, Known) and isinstance(name.value, str):
+        set_attribute(m, base, name.value, c.args[1], c.node)
+        return Known(None)
+    return None
+
+
 @MODEL.call(".super.__init__")
 def _super_init(m: Machine, c: Call) -> Value | None:
     """``super().__init__(...)`` of a library base: arguments of a record become its fields."""

@@ -95,7 +95,10 @@ def _sequential(m: Machine, c: Call) -> Value | None:
     return value
 
 
-@MODEL.call("torch.nn.ModuleList.append", "torch.nn.ModuleList.extend", "torch.nn.Sequential.append")
+_NAMED = ("torch.nn.ModuleList.add_module", "torch.nn.Sequential.add_module", "torch.nn.ModuleList.register_module", "torch.nn.Sequential.register_module")
+
+
+@MODEL.call("torch.nn.ModuleList.append", "torch.nn.ModuleList.extend", "torch.nn.Sequential.append", *_NAMED)
 def _append(m: Machine, c: Call) -> Value | None:
     from preflight.source.evaluate.iteration import iterate
 
@@ -107,7 +110,7 @@ def _append(m: Machine, c: Call) -> Value | None:
             new = items if items is not None else [element] if element is not None else []
             base.open_args = base.open_args or items is None
         else:
-            new = [c.args[0]]
+            new = [c.args[1] if c.name in _NAMED and len(c.args) > 1 else c.args[0]]
         if parts is not None:
             held = base.attrs.get("<items>")
             seq = settle(held) if held is not None else Seq(list(parts), "list", m.site(c.node))
@@ -116,11 +119,6 @@ def _append(m: Machine, c: Call) -> Value | None:
             seq.items.extend(new)
             base.attrs["<items>"] = seq
     return c.receiver
-
-
-@MODEL.call(".add_module", ".register_module")
-def _add_module(m: Machine, c: Call) -> Value | None:
-    return None
 
 
 def module_items(m: Machine | None, base: Obj, node: object = None) -> list[Value] | None:
