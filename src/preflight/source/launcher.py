@@ -85,7 +85,7 @@ def parse_launch(line: str) -> Launch:
         inner = parse_launch(shlex.join([script, *(arguments or ())]))
         nodes, per_node = _counts(options, framework)
         return msgspec.structs.replace(
-            inner, framework="slurm" if inner.framework == "python" and framework == "slurm" else inner.framework or framework,
+            inner, framework=framework if inner.framework in ("python", None) else inner.framework,
             nodes=inner.nodes if inner.framework == "torchrun" and inner.nodes and inner.nodes > 1 else nodes or inner.nodes,
             gpus_per_node=inner.gpus_per_node if inner.framework in ("torchrun", "accelerate", "deepspeed") else per_node or inner.gpus_per_node,
             environment=environment,

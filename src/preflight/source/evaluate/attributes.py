@@ -134,6 +134,8 @@ def _of_object(m: Machine, base: Obj, name: str, node: ast.AST) -> Value:
     found = base.attrs.get(name)
     if found is not None:
         return found
+    if name == "__dict__" and base.name == "argparse.Namespace":
+        return Dict(base.attrs, m.site(node), name="vars")
     if base.cls is not None:
         member = base.cls.lookup(name)
         if member is not None:

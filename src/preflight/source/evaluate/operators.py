@@ -35,6 +35,7 @@ _COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Gt: (">", operator.gt),
     ast.GtE: (">=", operator.ge),
 }
+_IN_PLACE = {ast.Add: "__iadd__", ast.Sub: "__isub__", ast.Mult: "__imul__", ast.Div: "__itruediv__"}
 MAX_BITS = 4096
 MAX_SIZE = 10_000
 
@@ -242,7 +243,10 @@ def augmented(m: Machine, node: ast.AugAssign) -> None:
         return
     result = apply(m, node.op, before, change, node)
     if isinstance(result, Obj):
+        # On a tensor this is a method that works in place: it leaves a trace of its own.
         result.data = "augmented"
+        event = m.event(f".{_IN_PLACE.get(type(node.op), '__iop__')}", node, None, before, [change], {})
+        event.result = result
     assign(m, target, result, node)
 
 
@@ -259,7 +263,7 @@ def unary(m: Machine, node: ast.UnaryOp) -> Value:
         return Known(not verdict, m.site(node), getattr(settled, "how", None) or "computed", soft, (value,))
     if isinstance(settled, Known):
         try:
-            function = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[type(node.op)]
+            function: Any = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[type(node.op)]
             return Known(function(settled.value), m.site(node), settled.how, settled.soft, (settled,))
         except TypeError:
             return m.unknown("cannot be computed", node, value)

@@ -235,10 +235,7 @@ def namespace_of(m: Machine, parser: Parser, node: Any, line: tuple[str, ...] | 
     for option in parser.options:
         if option.action not in ("help", "version"):
             value = default_of(m, parser, option)
-            known = namespace.attrs.get(option.dest)
-            # Two flags for one name (--flag / --no-flag): the first declared default holds.
-            if known is None or (isinstance(known, Known) and known.value is None):
-                namespace.attrs[option.dest] = value
+            namespace.attrs.setdefault(option.dest, value)  # two flags for one name: the first declared default holds
     for name, value in parser.defaults.items():
         namespace.attrs.setdefault(name, value)
     if parser.subdest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.library import Model
-from preflight.source.values import Dict, Known, Obj, Seq, Value, settle
+from preflight.source.values import Dict, Known, Obj, Seq, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.library.argparse import Option, Parser
@@ -37,6 +37,9 @@ def parse_line(m: Machine, parser: Parser, namespace: Obj, line: list[str], part
                 keywords["action"] = real.BooleanOptionalAction
             elif action in ("store_true", "store_false", "store_const", "append_const", "count"):
                 keywords["action"] = action
+                before = plain(namespace.attrs.get(option.dest))
+                if action == "count" and isinstance(before, (int, float)):
+                    keywords["default"] = before  # counting goes on from the default
                 if action in ("store_const", "append_const"):
                     keywords["const"] = ("<const>", option.dest)
             else:
@@ -72,7 +75,7 @@ def parse_line(m: Machine, parser: Parser, namespace: Obj, line: list[str], part
                 namespace.attrs[parser.subdest] = Known(raw, None, "command line")
             continue
         option = known.get(dest)
-        if option is not None:
+        if option is not None and not (option.action == "count" and raw == plain(namespace.attrs.get(dest))):
             namespace.attrs[dest] = _value(m, option, raw, error_type)
 
 

@@ -22,7 +22,7 @@ def text_of(m: Machine, value: Value | None) -> tuple[bytes, str] | None:
         if "\n" not in base.value and len(base.value) < 300 and base.value.endswith((".yaml", ".yml", ".json", ".toml")):
             return m.project.read_data(base.value, m.frame.module.script)
         shown = base.how.removeprefix("file ") if base.how else "text"
-        return base.value.encode(), shown
+        return base.value.encode(errors="surrogatepass"), shown
     return None
 
 
@@ -59,11 +59,27 @@ def load_yaml(text: bytes, exponents: bool = False) -> Any:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        if text.count(b"*") > 200:
-            return None
-        return yaml.load(text, Loader=_exponents(loader) if exponents else loader)
+        data = yaml.load(text, Loader=_exponents(loader) if exponents else loader)
+        return data if _few_parts(data) else None
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, UnicodeDecodeError):
         return None
+
+
+MAX_PARTS = 50_000
+
+
+def _few_parts(data: Any) -> bool:
+    """Whether a configuration stays small when each alias in it counts as what it stands for."""
+    left = MAX_PARTS
+    stack = [data]
+    while stack and left > 0:
+        part = stack.pop()
+        left -= 1
+        if isinstance(part, (dict, list)):
+            left -= len(part)
+            if left > 0:
+                stack.extend(part.values() if isinstance(part, dict) else part)
+    return left > 0
 
 
 @MODEL.call("yaml.safe_load", "yaml.load", "yaml.full_load", "yaml.unsafe_load", "ruamel.yaml.YAML.load")
