@@ -190,7 +190,7 @@ def explained(losses: list[Value]) -> bool:
                 if value.name == "?" or value.kind == "generator":
                     return False
             elif (isinstance(value, Unknown) and not value.parents and not value.reason.endswith("is not bound")) or (
-                isinstance(value, (Seq, Dict)) and value.open
+                isinstance(value, (Seq, Dict)) and value.open and not _stands_for_all(value)
             ):
                 return False
         if not called:
