@@ -9,7 +9,7 @@ from preflight.check.loaders import feeding
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
-from preflight.source.values import Obj, options_of
+from preflight.source.values import Dict, Obj, Seq, options_of
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
@@ -52,7 +52,7 @@ def evaluations_with_gradients(context: Context) -> list[Evaluation]:
         for frame in sorted(feeds.frames, key=lambda f: -f.depth):
             inside = feeds.inside(frame)
             calls = [e for e in inside if e.name == "()" and _is_one_of(e, models)]
-            if not calls or any(_trains(context, e) for e in inside) or any(e.name in _WANTED for e in inside):
+            if not calls or any(_trains(context, e) or _wants(e) for e in inside):
                 continue
             calls = [
                 e for e in calls if recorded(e.context) is True and not e.context.shadow and not _feeds_loss(e, used)
@@ -65,12 +65,14 @@ def evaluations_with_gradients(context: Context) -> list[Evaluation]:
     return result
 
 
+def _wants(event: Event) -> bool:
+    """Whether gradients may be wanted: a policy that is sampled is mostly trained on its log-probabilities later."""
+    return event.name in _WANTED or event.name.startswith("torch.distributions.")
+
+
 def _is_one_of(event: Event, models: set[int]) -> bool:
     """Whether the outermost network that an event calls is one that is trained."""
-    for option in options_of(event.receiver, limit=4):
-        if id(option) in models or id(wrapped(option)) in models:
-            return True
-    return False
+    return any(id(o) in models or id(wrapped(o)) in models for o in options_of(event.receiver, limit=4))
 
 
 _TRAINING = (
@@ -99,8 +101,12 @@ def _trains(context: Context, event: Event) -> bool:
 
 
 def _feeds_loss(event: Event, used: set[int]) -> bool:
-    """Whether some loss is computed from what a network returned."""
-    return any(id(option) in used for option in options_of(event.result))
+    """Whether some loss is computed from what a network returned, or from a part of it."""
+    for option in options_of(event.result):
+        parts = option.items if isinstance(option, Seq) else option.entries.values() if isinstance(option, Dict) else ()
+        if any(id(o) in used for value in (option, *parts) for o in options_of(value)):
+            return True
+    return False
 
 
 def _inner(frame: Frame, found: list[Evaluation]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop
-from preflight.source.values import Known, Obj, Value, settle
+from preflight.source.values import Ext, Known, Obj, Value, settle
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
@@ -67,7 +67,7 @@ def moves_to_gpu(event: Event) -> bool | None:
         return False
     given = event.argument(0, "device")
     base = settle(given) if given is not None else None
-    if getattr(base, "name", "").startswith("torch.") and not isinstance(base, Obj):
+    if isinstance(base, Ext):
         return False  # a data type
     return on_gpu(given)
 

@@ -147,7 +147,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield from _judge(context, used, carry.name, addend[0], addend[1], _place(addend[0]))
     for store in context.trace.stores:
         change = _stored(store)
-        if change is not None and any(store.context.within(loop.frame) for loop in context.reading.loops):
+        if change is not None and _lasts(context, store):
             yield from _judge(context, used, store.name, change[0], change[1], store)
 
 
@@ -207,6 +207,21 @@ def _stored(store: Store) -> tuple[Obj, Value] | None:
     if isinstance(value, Obj) and value.kind == "op" and value.name == "+" and isinstance(statement, ast.AugAssign):
         return value, value.args[1]
     return None
+
+
+def _lasts(context: Context, store: Store) -> bool:
+    """Whether what is stored in a training loop is not set anew in each of its passes."""
+    loop = next((loop for loop in context.reading.loops if store.context.within(loop.frame)), None)
+    if loop is None:
+        return False
+    targets = {id(o) for o in options_of(store.target)}
+    return not any(
+        other.name == store.name
+        and not isinstance(other.node, ast.AugAssign)
+        and other.context.within(loop.frame)
+        and any(id(o) in targets for o in options_of(other.target))
+        for other in context.trace.stores
+    )
 
 
 def _place(total: Obj) -> Place | None:
