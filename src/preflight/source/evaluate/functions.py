@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.machine import MAX_DEPTH, Frame
 from preflight.source.trace import Context
-from preflight.source.values import Bound, Class, Dict, Ext, Func, Known, Obj, Partial, Seq, Unknown, Value, join, settle
+from preflight.source.values import Bound, Class, Dict, Ext, Func, Known, Obj, Partial, Seq, Unknown, Value, join, options_of, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -58,6 +58,9 @@ def decorate(m: Machine, decorator: Value, value: Value, node: ast.AST) -> Value
             result.decorators = [*value.decorators, *(d for d in result.decorators if d not in value.decorators)]
         if isinstance(result, (Func, Class)) or (isinstance(result, Obj) and result.kind == "instance"):
             return result
+        around = _entered_by(result)
+        if around is not None and isinstance(value, Func):
+            value.decorators.append(around)  # ``(torch.inference_mode if new else torch.no_grad)()(function)``
         return value
     if isinstance(settled, (Ext, Obj)):
         from preflight.source.evaluate.library import Call, library_call
@@ -70,12 +73,20 @@ def decorate(m: Machine, decorator: Value, value: Value, node: ast.AST) -> Value
     return value
 
 
+def _entered_by(result: Value) -> Value | None:
+    """What a decorator of the project enters around the function it was given, when it hands on one of PyTorch's."""
+    for made in options_of(result):
+        if isinstance(made, Obj) and made.name == "()" and made.receiver is not None:
+            return next((o for o in options_of(made.receiver) if getattr(o, "name", None) in _AROUND), None)
+    return None
+
+
 def call_function(
     m: Machine, func: Func, args: list[Value], kwargs: dict[str, Value], node: ast.AST, open_: bool = False
 ) -> Value:
     """Follow a call of a function of the project."""
     event = m.event(func.qualname, node, func, None, args, kwargs)
-    if m.call_stack.count(func) >= 2 or len(m.call_stack) >= MAX_DEPTH:
+    if m.call_stack.count(func) >= 2 or len(m.call_stack) >= MAX_DEPTH or _worn(m, func):
         result: Value = m.made("call", func.qualname, node, args, kwargs)
         event.result = result
         return result
@@ -95,14 +106,32 @@ def call_function(
             m.context = Context(m.context, "with", func.node, func.module.script, decorator)
     inner = m.context
     m.call_stack.append(func)
+    begun = m.steps
     try:
         result = _body(m, func, frame, node, inner)
     finally:
         m.call_stack.pop()
+        times, steps = m.spent.get(id(func.node), (0, 0))
+        m.spent[id(func.node)] = (times + 1, steps + m.steps - begun)
         m.frame, m.context, m.implied = outer_frame, outer_context, outer_implied
     event.result = result
     m.trace.results.setdefault(id(result), event)
     return result
+
+
+OFTEN = 12
+MUCH = 40_000
+
+
+def _worn(m: Machine, func: Func) -> bool:
+    """Whether a function was followed often and at such a cost that more tells nothing new.
+
+    Constructors are always followed: every layer counts.
+    """
+    times, steps = m.spent.get(id(func.node), (0, 0))
+    if times < OFTEN or steps < MUCH:
+        return False
+    return not any(isinstance(f, Func) and f.qualname.endswith(".__init__") for f in (*m.call_stack, func))
 
 
 def _body(m: Machine, func: Func, frame: Frame, node: ast.AST, context: Context) -> Value:
