@@ -56,6 +56,8 @@ def _worth_unrolling(m: Machine, node: ast.For | ast.AsyncFor, items: list[Value
             name = part.func.attr if isinstance(part.func, ast.Attribute) else getattr(part.func, "id", "")
             if name in builds:
                 return True
+        elif isinstance(part, ast.AugAssign) and isinstance(part.value, (ast.List, ast.Tuple)):
+            return True  # layers += [Linear(n, n), ReLU()]
     return False
 
 

@@ -195,12 +195,13 @@ def _confidence(context: Context, optimizer: Obj, rate: Rate, usual: Usual, held
 def _finding(
     context: Context, optimizer: Obj, rate: Rate, usual: Usual, confidence: Confidence, effect: str
 ) -> Finding:
-    how = rate.given.how if isinstance(rate.given, Known) and rate.given.how not in (None, "literal") else None
+    said = rate.given.how if isinstance(rate.given, Known) else None
+    how = f" ({said})" if said not in (None, "literal", "computed") else ""
     event = context.reading.event_of(optimizer)
     return context.finding(
         RULE,
         event or settle(optimizer),
-        f"{short(optimizer)} with {rate.how} = {rate.value:g}{f' ({how})' if how else ''}: usual is {usual.text}; {effect}",
+        f"{short(optimizer)} with {rate.how} = {rate.value:g}{how}: usual is {usual.text}; {effect}",
         confidence=confidence,
         evidence=[
             Evidence("learning rate", rate.value, arithmetic=f"{rate.how} = {rate.value:g}"),

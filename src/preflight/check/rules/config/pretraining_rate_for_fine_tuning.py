@@ -132,7 +132,7 @@ def _finding(context: Context, optimizer: Obj, rate: Rate, owner: Obj) -> Findin
     return context.finding(
         RULE,
         context.reading.event_of(optimizer) or optimizer,
-        f"pretrained weights are trained with {rate.how} = {rate.value:g}, a rate for random weights (usual here: {usual})",
+        f"pretrained weights are trained with {rate.how} = {rate.value:g}, for random ones (usual here: {usual})",
         evidence=[
             Evidence("learning rate", rate.value),
             Evidence("usual for fine-tuning", usual, source="published", arithmetic="Devlin et al. 2019: 2e-5 to 5e-5"),

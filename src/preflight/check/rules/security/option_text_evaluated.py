@@ -24,8 +24,8 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
-from preflight.source.trace import Event, provenance
-from preflight.source.values import Known, Obj, settle
+from preflight.source.trace import Event, parents_of
+from preflight.source.values import Known, Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -97,9 +97,26 @@ def check(context: Context) -> Iterator[Finding]:
             yield _finding(context, event, option)
 
 
+_TEXT = frozenset({".strip", ".lower", ".upper", ".replace", ".format", ".join", ".split", ".title", "builtins.str"})
+
+
+def _texts(value: Value, limit: int = 60) -> Iterator[Value]:
+    """A text and what it was put together from; what a file or another call gives is not entered."""
+    queue, seen = [value], {id(value)}
+    while queue and len(seen) < limit:
+        current = queue.pop(0)
+        yield current
+        if isinstance(current, Obj) and current.kind != "op" and current.name not in _TEXT:
+            continue
+        for parent in parents_of(current):
+            if id(parent) not in seen:
+                seen.add(id(parent))
+                queue.append(parent)
+
+
 def _option(context: Context, event: Event) -> str | None:
     """The option that the text comes from; None where there is none, or where it has only a few choices."""
-    for part in provenance(event.args[0], 60):
+    for part in _texts(event.args[0]):
         if isinstance(part, Known) and part.soft and str(part.how or "").startswith(("default of -", "-")):
             flag = str(part.how).removeprefix("default of ")
             return None if _few(context, flag) else flag
