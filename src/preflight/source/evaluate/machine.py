@@ -99,6 +99,7 @@ class Machine:
         self.training_names: set[str] = set()
         self.indexed: set[int] = set()
         self.calling: ast.AST | None = None
+        self.spent: dict[int, tuple[int, int]] = {}
 
     # ---- budget and identity
 
