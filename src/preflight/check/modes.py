@@ -142,12 +142,15 @@ def holds(holder: Value | None, model: Value, depth: int = 0) -> bool:
 
 def uses_of(context: Context, model: Value) -> list[Event]:
     """The calls that compute something with a model: calling it, and methods such as ``generate``."""
-    found = []
-    for event in context.trace.events:
-        used = event.name == "()" or (event.name.startswith(".") and event.name not in _SETUP)
-        if used and event.receiver is not None and concerns(event, model):
-            found.append(event)
-    return found
+    index: dict[int, list[Event]] | None = context.__dict__.get("_uses_of")
+    if index is None:
+        index = context.__dict__["_uses_of"] = {}
+        for event in context.trace.events:
+            used = event.name == "()" or (event.name.startswith(".") and event.name not in _SETUP)
+            if used and event.receiver is not None:
+                for found in models_of(event.receiver):
+                    index.setdefault(id(found), []).append(event)
+    return index.get(id(model), [])
 
 
 _SETUP = frozenset({
@@ -202,16 +205,17 @@ _HARMLESS = ("builtins.", "torch.", "copy.", "wandb.")
 
 def handed_out(context: Context, model: Value, frame: Frame) -> bool:
     """Whether, inside a frame, code that cannot be seen is given the model and may set its mode."""
-    for event in context.trace.events:
-        if event.inlined or event.name == "()" or not event.context.within(frame):
-            continue
-        if event.name.startswith(_HARMLESS):
-            continue
-        if event.name.startswith(".") and context.roles.of(event.receiver) is not None:
-            continue
-        if any(m is model for a in (*event.args, *event.kwargs.values()) for m in models_of(a)):
-            return True
-    return False
+    index: dict[int, list[Event]] | None = context.__dict__.get("_handed_out")
+    if index is None:
+        index = context.__dict__["_handed_out"] = {}
+        for event in context.trace.events:
+            if event.inlined or event.name == "()" or event.name.startswith(_HARMLESS):
+                continue
+            if event.name.startswith(".") and context.roles.of(event.receiver) is not None:
+                continue
+            for given in {id(m) for a in (*event.args, *event.kwargs.values()) for m in models_of(a)}:
+                index.setdefault(given, []).append(event)
+    return any(event.context.within(frame) for event in index.get(id(model), ()))
 
 
 __all__ = ["Mode", "concerns", "handed_out", "has_modes", "leaves", "models_of", "modes_of", "reaches", "uses_of"]

@@ -65,7 +65,10 @@ class Context:
 
     def within(self, other: Context) -> bool:
         """Whether this place lies inside the frame ``other``."""
-        return any(frame is other for frame in self.frames())
+        frame: Context | None = self
+        while frame is not None and frame.depth > other.depth:
+            frame = frame.parent
+        return frame is other
 
     @property
     def shadow(self) -> bool:
@@ -205,8 +208,9 @@ class Carry:
 def parents_of(value: Value) -> Iterable[Value]:
     """The values that a value was directly made from."""
     if isinstance(value, Obj):
-        found = list(value.args)
-        found.extend(value.kwargs.values())
+        if value.receiver is None and not value.kwargs:
+            return value.args
+        found = [*value.args, *value.kwargs.values()]
         if value.receiver is not None:
             found.append(value.receiver)
         return found
@@ -229,10 +233,10 @@ def provenance(value: Value | None, limit: int = 4000) -> Iterator[Value]:
         return
     queue: list[Value] = [value]
     seen = {id(value)}
-    index = 0
-    while index < len(queue) and index < limit:
-        current = queue[index]
-        index += 1
+    for current in queue:  # grows while it is gone through
+        if limit <= 0:
+            return
+        limit -= 1
         yield current
         for parent in parents_of(current):
             if id(parent) not in seen:

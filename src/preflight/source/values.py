@@ -424,6 +424,8 @@ def join(first: Value, second: Value, preferred: int | None = None, test: Value 
 
 def settle(value: Value) -> Value:
     """Return the value that the defaults lead to: see through choices with a preference and loop-carried names."""
+    if not isinstance(value, (Choice, Phi)):
+        return value
     for _ in range(20):
         if isinstance(value, Choice) and value.preferred is not None:
             value = value.options[value.preferred]
@@ -436,7 +438,12 @@ def settle(value: Value) -> Value:
 
 def options_of(value: Value | None, limit: int = 12) -> Iterator[Value]:
     """Yield all values that this one can be, the preferred one first."""
-    stack = [value] if value is not None else []
+    if value is None or not limit:
+        return
+    if not isinstance(value, (Choice, Phi)):
+        yield value
+        return
+    stack: list[Value] = [value]
     seen: set[int] = set()
     while stack and limit:
         value = stack.pop()

@@ -123,8 +123,12 @@ def check(context: Context) -> Iterator[Finding]:
 def _used(context: Context, samplers: list[Obj]) -> set[int]:
     wanted = {id(s) for s in samplers}
     found: set[int] = set()
+    seen: set[int] = set()
 
     def look(value: Value | None) -> None:
+        if value is None or id(value) in seen:
+            return
+        seen.add(id(value))
         for part in provenance(value, 60):
             if id(part) in wanted:
                 found.add(id(part))
@@ -138,9 +142,7 @@ def _used(context: Context, samplers: list[Obj]) -> set[int]:
             look(event.receiver)
     for store in context.trace.stores:
         look(store.value)
-    for event in context.trace.events:
-        for frame in event.context.frames():
-            if frame.kind == "loop" and frame.value is not None and len(found) < len(wanted):
-                look(frame.value)
-                break
+    if len(found) < len(wanted):
+        for event in context.trace.events:
+            look(next((f.value for f in event.context.frames() if f.kind == "loop" and f.value is not None), None))
     return found
