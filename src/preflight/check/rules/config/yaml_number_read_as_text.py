@@ -121,7 +121,9 @@ def check(context: Context) -> Iterator[Finding]:
                     or not _NUMBER.match(settled.value)
                 ):
                     continue
-                source = settled.how or "the script"
+                source = settled.how or ""
+                if not source.endswith((".yaml", ".yml")):
+                    continue
                 yield context.finding(
                     RULE,
                     event or made,
