@@ -50,7 +50,7 @@ def spec_of(reading: Reading, model: Value) -> ModelSpec | None:
 
 
 def _find(name: str, class_name: str | None = None) -> ModelSpec | None:
-    from preflight.catalog.models import find_model
+    from preflight.catalog.architectures import find_model
 
     return find_model(name, class_name)
 
@@ -93,7 +93,7 @@ def named_config(reading: Reading, name: str) -> dict[str, Any] | None:
         except msgspec.DecodeError:
             return None
         return data if isinstance(data, dict) else None
-    from preflight.catalog.models import find_name, model_file
+    from preflight.catalog.architectures import find_name, model_file
 
     known = find_name(name)
     content = model_file(known) if known is not None else None

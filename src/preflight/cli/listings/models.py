@@ -11,6 +11,6 @@ EXACT = ("family", "library")
 
 def rows() -> list[dict[str, Any]]:
     """Every model, by name."""
-    from preflight.catalog.models import load_model, model_names
+    from preflight.catalog.architectures import load_model, model_names
 
     return [{column: getattr(model, column, None) for column in COLUMNS} for model in map(load_model, model_names())]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from preflight.catalog import files
-from preflight.catalog.models import (
+from preflight.catalog.architectures import (
     ModelFile,
     find_model,
     find_name,
