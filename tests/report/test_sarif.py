@@ -96,7 +96,7 @@ def test_fingerprints_stay_when_lines_move_and_differ_between_findings() -> None
         ("./a b/c#d.py", "a%20b/c%23d.py"),
         ("/srv/x.py", "file:///srv/x.py"),
         ("src\\x.py", "src/x.py"),
-        ("C:\\work\\x y.py", "file:///C:/work/x%20y.py"),
+        ("C:\\data\\x y.py", "file:///C:/data/x%20y.py"),
         ("caf\u00e9.py", "caf%C3%A9.py"),
         ("a:b.py", "a%3Ab.py"),
     ],
