@@ -116,10 +116,10 @@ class Reading:
         """First parts of all names that the script and its modules import."""
         names: set[str] = set()
         for script in self.scripts:
-            for node in ast.walk(script.tree):
-                if isinstance(node, ast.Import):
-                    names.update(alias.name.partition(".")[0] for alias in node.names)
-                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for plain in script.nodes(ast.Import):
+                names.update(alias.name.partition(".")[0] for alias in plain.names)
+            for node in script.nodes(ast.ImportFrom):
+                if node.module and not node.level:
                     names.add(node.module.partition(".")[0])
         return frozenset(names)
 

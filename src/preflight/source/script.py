@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import warnings
 from pathlib import Path
+from typing import TypeVar
 
 from preflight.errors import InputError
 from preflight.vocabulary.finding import Location
 
 MAX_BYTES = 4_000_000
 MAX_NESTING = 190
+
+Node = TypeVar("Node", bound=ast.AST)
 
 
 class Script:
@@ -24,7 +27,7 @@ class Script:
         cells: For notebooks: the first line of each code cell, to translate places; else empty.
     """
 
-    __slots__ = ("_lines", "cells", "file", "path", "text", "tree")
+    __slots__ = ("_lines", "_nodes", "cells", "file", "path", "text", "tree")
 
     def __init__(self, path: str, text: str, tree: ast.Module, file: Path | None, cells: tuple[int, ...] = ()) -> None:
         self.path = path
@@ -33,6 +36,7 @@ class Script:
         self.file = file
         self.cells = cells
         self._lines: list[str] | None = None
+        self._nodes: dict[type[ast.AST], list[ast.AST]] | None = None
 
     @property
     def lines(self) -> list[str]:
@@ -40,6 +44,14 @@ class Script:
         if self._lines is None:
             self._lines = self.text.splitlines()
         return self._lines
+
+    def nodes(self, kind: type[Node]) -> list[Node]:
+        """All nodes of one type, outer ones first; the tree is walked once for all types."""
+        if self._nodes is None:
+            from preflight.source.nodes import by_kind
+
+            self._nodes = by_kind(self.tree)
+        return self._nodes.get(kind, [])  # type: ignore[return-value]
 
     def column(self, line: int, offset: int) -> int:
         """Translate a byte offset of ``ast`` into a column that counts characters from 1."""

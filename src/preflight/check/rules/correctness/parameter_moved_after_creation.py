@@ -25,6 +25,7 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.check.tensors import operation, source_text
 from preflight.source.evaluate.library.methods import is_module
+from preflight.source.nodes import encloses
 from preflight.source.values import Obj, settle
 from preflight.vocabulary.finding import Finding
 
@@ -144,6 +145,4 @@ def _fresh(parameter: Obj, value: Obj) -> bool:
     outer, inner = value.site, parameter.site
     if outer is None or inner is None or outer.script is not inner.script:
         return False
-    import ast
-
-    return any(node is inner.node for node in ast.walk(outer.node))
+    return encloses(outer.node, inner.node)

@@ -28,6 +28,7 @@ from preflight.check.loaders import feeding
 from preflight.check.rule import Rule
 from preflight.check.steps import uses_gpu
 from preflight.source.evaluate.library.methods import is_module
+from preflight.source.nodes import encloses
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
 from preflight.source.values import Obj, Seq, Value, options_of, settle
@@ -202,9 +203,7 @@ def _output(value: Value) -> Obj | None:
 
 
 def _made_inside(event: Event, frame: Frame) -> bool:
-    import ast
-
     holder = _receiver(event)
     if holder is None or holder.site is None or frame.node is None:
         return True
-    return any(part is holder.site.node for part in ast.walk(frame.node))
+    return encloses(frame.node, holder.site.node)

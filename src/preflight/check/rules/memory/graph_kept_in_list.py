@@ -26,6 +26,7 @@ from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.evaluations import evaluations_with_gradients
 from preflight.check.kept_graphs import detached_in_place, graph_of, used_in_losses
 from preflight.check.rule import Rule
+from preflight.source.nodes import encloses
 from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, Seq, Value, options_of, settle
@@ -211,16 +212,14 @@ def _long_lived(event: Event, loop: TrainingLoop) -> Value | None:
     node = loop.frame.node
     if node is None:
         return None
-    import ast
-
-    if any(part is base.site.node for part in ast.walk(node)):
+    if encloses(node, base.site.node):
         return None
     # A list that a function makes for itself lives as long as the call.
     for frame in event.context.frames():
         if frame is loop.frame:
             return base
         func = getattr(frame.value, "node", None)
-        if frame.kind == "call" and func is not None and any(part is base.site.node for part in ast.walk(func)):
+        if frame.kind == "call" and func is not None and encloses(func, base.site.node):
             return None
     return base
 
@@ -242,18 +241,18 @@ def _deleted(context: Context, holder: Value) -> bool:
         return True
     names: set[str] = set()
     for script in context.reading.scripts:
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.Assign) and any(n is site.node for n in ast.walk(node.value)):
+        for node in script.nodes(ast.Assign):
+            if encloses(node.value, site.node):
                 names |= {t.attr if isinstance(t, ast.Attribute) else getattr(t, "id", "") for t in node.targets}
     assigned = 0
     for script in context.reading.scripts:
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.Delete):
-                for target in node.targets:
-                    base = target.value if isinstance(target, ast.Subscript) else target
-                    if (base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", None)) in names:
-                        return True
-            elif isinstance(node, ast.Assign) and isinstance(node.value, (ast.List, ast.Call)):
+        for deletion in script.nodes(ast.Delete):
+            for target in deletion.targets:
+                base = target.value if isinstance(target, ast.Subscript) else target
+                if (base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", None)) in names:
+                    return True
+        for node in script.nodes(ast.Assign):
+            if isinstance(node.value, (ast.List, ast.Call)):
                 for t in node.targets:
                     assigned += (t.attr if isinstance(t, ast.Attribute) else getattr(t, "id", None)) in names
     return assigned > 1
