@@ -37,7 +37,8 @@ def encloses(outer: ast.AST, inner: ast.AST) -> bool:
     first, last = getattr(outer, "lineno", None), getattr(outer, "end_lineno", None)
     line = getattr(inner, "lineno", None)
     # The decorators of a definition lie above its first line.
-    known = first is not None and last is not None and line is not None and not getattr(outer, "decorator_list", None)
-    if known and not first <= line <= last:
+    if first is None or last is None or line is None or getattr(outer, "decorator_list", None):
+        return any(part is inner for part in walk(outer))
+    if not first <= line <= last:
         return False
     return any(part is inner for part in walk(outer))
