@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import textwrap
@@ -122,7 +123,7 @@ def test_what_does_not_end_in_time_is_said(name: str) -> None:
     "text", ["x = " + "(" * 3000 + ")" * 3000, "x" + ".a" * 20_000, "-" * 5000 + "1", "a" + " + a" * 60_000]
 )
 def test_what_nests_too_deep_is_refused(text: str) -> None:
-    with pytest.raises(PreflightError, match="nested|syntax|too many"):
+    with pytest.raises(PreflightError, match=r"nested|syntax|too many"):
         follow_briefly(text)
 
 
@@ -193,19 +194,15 @@ WORDS += [
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(WORDS), max_size=40))
 def test_any_text_is_followed_or_refused(words: list[str]) -> None:
-    try:
+    with contextlib.suppress(PreflightError):
         follow_briefly(" ".join(words))
-    except PreflightError:
-        pass
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.binary(max_size=80), st.sampled_from(["t.py", "t.ipynb"]))
 def test_any_bytes_are_followed_or_refused(data: bytes, name: str) -> None:
-    try:
+    with contextlib.suppress(PreflightError):
         read(parse(data, name), max_steps=FEW_STEPS)
-    except PreflightError:
-        pass
 
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
@@ -225,10 +222,8 @@ def test_mutations_of_real_scripts_are_followed_or_refused(
         random.shuffle(words)
         if source % 3 == 0:
             lines[source % len(lines)] = " ".join(words)
-    try:
+    with contextlib.suppress(PreflightError):
         follow_briefly("\n".join(lines))
-    except PreflightError:
-        pass
 
 
 # ---- nothing of the script is run, and nothing outside the repository is read

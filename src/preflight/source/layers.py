@@ -77,6 +77,9 @@ class Network:
             return 0
         seen, self._seen = self._seen, {(id(copy), "")}
         try:
+            changed = any(value is not original.attrs.get(name) for name, value in copy.attrs.items())
+            if changed and copy.cls is not None and not _extends_layer(copy):
+                return self._instance(copy, path, repeat, inside | {id(copy)})
             return self._module(original, path, repeat, inside)
         finally:
             self._seen = seen | {(id(copy), "")}
@@ -243,6 +246,11 @@ def _first_unknown(obj: Obj) -> str:
         if plain(value, obj) is obj:
             return f"{name} of {kind}: {_why(value)}"
     return f"the arguments of {kind} are not all known"
+
+
+def _extends_layer(obj: Obj) -> bool:
+    """Whether the class of a thing extends a layer that has a size of its own."""
+    return obj.cls is not None and any(b in SIZES or b == "torch.nn.Sequential" for b in obj.cls.external_bases())
 
 
 def _part(obj: Obj, name: str) -> int:

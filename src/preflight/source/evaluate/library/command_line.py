@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.library import Model
@@ -43,6 +44,7 @@ def parse_line(m: Machine, parser: Parser, namespace: Obj, line: list[str], part
                 if action in ("store_const", "append_const"):
                     keywords["const"] = ("<const>", option.dest)
             else:
+                keywords["type"] = partial_word(option)
                 if action in ("append", "extend"):
                     keywords["action"] = action
                 if option.nargs is not None:
@@ -79,7 +81,28 @@ def parse_line(m: Machine, parser: Parser, namespace: Obj, line: list[str], part
             namespace.attrs[dest] = _value(m, option, raw, error_type)
 
 
+class Word(str):
+    """A word of the command line that knows which option took it: several may write to one name."""
+
+    option: Option
+
+
+def partial_word(option: Option) -> Callable[[str], str]:
+    """A conversion for argparse that only marks what it is given; argparse's own placeholders stay as they are."""
+
+    def convert(text: str) -> str:
+        if text in ("<const>", "==SUPPRESS=="):
+            return text
+        word = Word(text)
+        word.option = option
+        return word
+
+    return convert
+
+
 def _value(m: Machine, option: Option, raw: Any, error_type: Any) -> Value:
+    if isinstance(raw, Word):
+        option, raw = raw.option, str(raw)
     how = f"command line {option.label}"
     if isinstance(raw, (list, tuple)) and not (isinstance(raw, tuple) and raw[:1] == ("<const>",)):
         return Seq([_value(m, option, item, error_type) for item in raw], "list", m.site(option.node))

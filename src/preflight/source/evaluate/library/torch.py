@@ -136,6 +136,9 @@ def module_items(m: Machine | None, base: Obj, node: object = None) -> list[Valu
         modules = base.kwargs.get("modules")
         first = settle(modules) if modules is not None else Seq([])
         return first.items if isinstance(first, Seq) and not first.open else None
+    named = settle(base.args[0]) if len(base.args) == 1 else None
+    if isinstance(named, Dict):
+        return None if named.open else list(named.entries.values())
     return None if base.open_args else list(base.args)
 
 
@@ -157,7 +160,6 @@ def _nothing(m: Machine, c: Call) -> Value | None:
 @MODEL.attribute("torch.nn.ModuleDict.__getitem__")
 def _module_entry(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
     from preflight.source.evaluate.attributes import item
-    from preflight.source.values import Dict
 
     if isinstance(base, Obj) and base.args and key is not None:
         table = settle(base.args[0])
