@@ -25,7 +25,7 @@ def _findings(loaded: LoadedRule, example: Example, folder: Path) -> list[Findin
         path.write_text(text)
     (folder / "train.py").write_text(example.code)
     options = Options(
-        gpu=example.gpu, gpus=example.gpus, launch=example.launch, arguments=example.arguments or None, persona="audit"
+        gpu=example.gpu, gpus=example.gpus, launch=example.launch, arguments=example.arguments or None
     )
     report = check_text(folder / "train.py", options)
     return [f for f in report.findings if f.code == loaded.rule.code]

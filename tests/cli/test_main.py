@@ -96,7 +96,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["check", "x.py", "--format", "jsn"], "did you mean json?"),
         (["check", "x.py", "--update-baseline"], "name the file: --baseline FILE"),
         (["check", "--launch", "torchrun --nproc_per_node 8"], "name it: preflight check train.py --launch ..."),
-        (["explain", "OPT0011"], "did you mean OPT001? preflight list rules shows all"),
+        (["explain", "OPT0001"], "did you mean OPT001? preflight list rules shows all"),
         (["explain", "gradient-never-zeroed"], "did you mean gradients-never-zeroed? preflight list rules shows all"),
         (["explain", "OPT001", "--format", "sarif"], "one of text, markdown, json, html"),
         (["list", "rule"], "did you mean rules?"),

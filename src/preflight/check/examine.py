@@ -51,7 +51,7 @@ def examine_script(script: Script, options: Options, selection: Selection) -> Re
             left, suppressed = apply_suppressions(script, findings, [item.code for item in missing])
         return sorted(visible(left, selection), key=sort_key)
 
-    report = check_script(script, msgspec.structs.replace(options, persona="audit", fail_on=selection.fail_on), keep)
+    report = check_script(script, msgspec.structs.replace(options, fail_on=selection.fail_on), keep)
     if suppressed:
         return msgspec.structs.replace(report, inputs={**report.inputs, "suppressed": suppressed})
     return report

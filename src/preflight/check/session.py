@@ -20,11 +20,12 @@ from preflight.source.launcher import Launch, parse_launch
 from preflight.source.reading import Reading, read
 from preflight.source.script import Script, read_script
 from preflight.vocabulary.fact import Fact
-from preflight.vocabulary.finding import Finding, Persona, sort_key
+from preflight.vocabulary.finding import Finding, sort_key
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.memory import MemoryEstimate, TimelinePoint
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.report import SCHEMA, NotEvaluated, Report, Tool, Verdict
+from preflight.vocabulary.run import ParallelDims, RunSpec
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,11 +37,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         gpus: Number of GPUs.
         launch: The launch line.
         arguments: The script's own command line.
-        persona: Who reads: ``regular`` sees errors and warnings that are certain or likely, ``pedantic`` also hints,
-            ``audit`` everything.
         fail_on: The severity from which the verdict is NO-GO.
-        select: Rules (names, codes or beginnings of codes) to run; all when empty.
-        ignore: Rules not to run.
+        catalog: Folders of the user's own catalog.
         root: The repository's root; found from the script when None.
     """
 
@@ -49,10 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int | None = None
     launch: str | None = None
     arguments: tuple[str, ...] | None = None
-    persona: Persona = "regular"
     fail_on: str = "error"
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
     catalog: tuple[str, ...] = ()
     root: str | None = None
 
@@ -79,7 +74,7 @@ def device_of(options: Options) -> Device:
     from preflight.catalog import hardware
     from preflight.errors import UsageError
 
-    extra = tuple(Path(p) for p in options.catalog)
+    extra = options.catalog
     gpu = hardware.resolve_gpu(options.gpu, extra) if options.gpu is not None else None
     if options.gpu_memory is not None:
         if not options.gpu_memory > 0 or options.gpu_memory > 100_000:
@@ -105,7 +100,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     Args:
         script: The script.
         options: What is said about the run.
-        keep: Decides which findings are shown, given all and the rules that were not evaluated; by default, the persona does.
+        keep: Decides which findings are shown, given all and the rules that were not evaluated; by default all are.
 
     Raises:
         UsageError: An option does not fit.
@@ -124,14 +119,14 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     parallel = parallel_dims(reading, facts)
     memory = memory_of(reading, facts, model, run, parallel, device)
     context = Context(reading, facts, device.gpu, options.gpus, device.capacity_bytes, model, run, parallel, memory)
-    findings, missing = evaluate_rules(context, chosen_rules(options))
+    findings, missing = evaluate_rules(context, load_rules())
     grown = with_growth(context, findings)
     if grown is not None:
         context.run, context.memory = grown
         memory = context.memory
-        again, _ = evaluate_rules(context, [r for r in chosen_rules(options) if r.rule.code == "MEM026"])
+        again, _ = evaluate_rules(context, [r for r in load_rules() if r.rule.code == "MEM026"])
         findings = sorted([*findings, *again], key=sort_key)
-    shown = tuple(keep(findings, missing) if keep is not None else (f for f in findings if visible(f, options.persona)))
+    shown = tuple(findings if keep is None else keep(findings, missing))
     verdict, notes = verdict_of(context, shown, options)
     return Report(
         schema=SCHEMA, command="check", tool=Tool("preflight", __version__), verdict=verdict,
@@ -139,42 +134,6 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         efficiency=score(context, findings), recommendations=tuple(recommendations(context, list(shown))),
         not_evaluated=tuple(missing), notes=tuple(notes),
     )
-
-
-def chosen_rules(options: Options) -> list[Any]:
-    """The rules that the options select."""
-    from preflight.errors import UsageError
-
-    rules = list(load_rules())
-    for word in (*options.select, *options.ignore):
-        if not any(_matches(r.rule.name, r.rule.code, r.family, word) for r in rules):
-            from preflight.check.registry import find_rule
-
-            try:
-                find_rule(word)
-            except UsageError as error:
-                raise error from None
-    if options.select:
-        rules = [r for r in rules if any(_matches(r.rule.name, r.rule.code, r.family, w) for w in options.select)]
-    return [r for r in rules if not any(_matches(r.rule.name, r.rule.code, r.family, w) for w in options.ignore)]
-
-
-def _matches(name: str, code: str, family: str, word: str) -> bool:
-    wanted = word.strip().lower()
-    return wanted in (name, family) or (code.lower().startswith(wanted) and wanted[:1].isalpha() and bool(wanted))
-
-
-def visible(finding: Finding, persona: Persona) -> bool:
-    """Whether a persona is shown a finding."""
-    if persona == "audit":
-        return True
-    if finding.confidence == "possible":
-        return False
-    if persona == "pedantic":
-        return True
-    from preflight.check.registry import find_rule
-
-    return finding.severity != "info" and find_rule(finding.code).rule.persona == "regular"
 
 
 def memory_of(
