@@ -84,7 +84,7 @@ def uses_gpu(context: Context) -> bool:
 
 
 def from_network(context: Context, value: Value | None) -> bool:
-    """Whether a value is computed from what a network returned, without a copy to the host in between."""
+    """Whether a value is computed from what a network returned or from its parameters, without a copy to the host."""
     from preflight.source.evaluate.library.methods import is_module
 
     stack: list[Value] = [value] if value is not None else []
@@ -95,7 +95,10 @@ def from_network(context: Context, value: Value | None) -> bool:
                 continue
             seen.add(id(part))
             if isinstance(part, Obj):
-                if part.name == "()" and is_module(part.receiver):
+                if (part.name == "()" and is_module(part.receiver)) or part.name in (
+                    ".parameters",
+                    ".named_parameters",
+                ):
                     return True
                 if part.name in HOST or (part.kind == "attr" and part.name in ("shape", "dtype", "device")):
                     continue
