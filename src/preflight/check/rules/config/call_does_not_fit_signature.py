@@ -152,8 +152,11 @@ _SAME = (
 def check(context: Context) -> Iterator[Finding]:
     """Find calls that raise TypeError."""
     callees: dict[int, set[int]] = {}
+    objects: dict[int, set[int]] = {}
     for event in context.trace.events:
-        if event.name != "()":
+        if event.name == "()":
+            objects.setdefault(id(event.node), set()).add(id(event.receiver))
+        else:
             callees.setdefault(id(event.node), set()).add(id(getattr(event.func, "node", event.func)))
     for event in context.trace.events:
         func = event.func
@@ -161,7 +164,10 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         if not _written(event, func, func.node.name) or _depends(event):
             continue
-        if len(callees[id(event.node)]) > (2 if func.node.name == "__init__" else 1):
+        if (
+            len(callees[id(event.node)]) > (2 if func.node.name == "__init__" else 1)
+            or len(objects.get(id(event.node), ())) > 1
+        ):
             continue  # one of several things is called, and which one may go with the arguments
         if any(getattr(d, "name", None) not in _SAME for d in func.decorators):
             continue
@@ -172,7 +178,9 @@ def check(context: Context) -> Iterator[Finding]:
             RULE,
             event,
             f"{func.qualname}() {problem}: this raises TypeError",
-            evidence=[Evidence("signature", f"{func.qualname.rpartition('.')[2]}({ast.unparse(func.node.args)[:120]})")],
+            evidence=[
+                Evidence("signature", f"{func.qualname.rpartition('.')[2]}({ast.unparse(func.node.args)[:120]})")
+            ],
             fix=Fix(
                 title=f"call {func.qualname}() as it is defined",
                 instruction="give the arguments of the signature, by their names",
@@ -190,7 +198,8 @@ def _depends(event: Event) -> bool:
         if frame.kind in ("try", "except"):
             return True
         if frame.kind == "if" and any(
-            isinstance(p, Obj) and p.name in ("builtins.hasattr", "builtins.isinstance", "inspect.signature", "builtins.callable")
+            isinstance(p, Obj)
+            and p.name in ("builtins.hasattr", "builtins.isinstance", "inspect.signature", "builtins.callable")
             for p in provenance(frame.value, 40)
         ):
             return True
@@ -204,7 +213,13 @@ def _written(event: Event, func: Func, defined: str) -> bool:
         return False
     if any(k.arg is None for k in node.keywords):
         return False
-    name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    name = (
+        node.func.id
+        if isinstance(node.func, ast.Name)
+        else node.func.attr
+        if isinstance(node.func, ast.Attribute)
+        else ""
+    )
     bound = len(event.args) - len(node.args)
     if len(event.kwargs) != len(node.keywords) or bound not in (0, 1):
         return False
