@@ -1,0 +1,112 @@
+"""The GPU is never used.
+
+## What it does
+Looks for a training loop in a script that never moves anything to a GPU: no `.to(device)`, no `.cuda()`, no default device, no library that does it.
+
+## Why
+Networks and tensors are made on the CPU unless they are told otherwise: the run is billed for a GPU that idles.
+
+## Fix
+Move the network before the optimizer is made, and each batch in the loop: `.to("cuda")`.
+
+## When to ignore
+When the run is meant for the CPU.
+
+## References
+- PyTorch documentation, "CUDA semantics"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.rule import Example, Rule
+from preflight.check.steps import step_loops
+from preflight.source.values import Known, Obj, settle
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="gpu-never-used",
+    code="EFF023",
+    severity="info",
+    confidence="likely",
+    needs=("training_loop", "model", "complete"),
+    layer="D",
+    tags=("gpu",),
+)
+
+_LOOP = """
+for x, y in data:
+    optimizer.zero_grad()
+    model(x).mean().backward()
+    optimizer.step()
+"""
+_HEAD = "import torch\nfrom torch import nn\nmodel = nn.Linear(10, 2)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+BAD = (
+    Example(_HEAD + _LOOP, gpu="h100"),
+    Example("import torch, torchvision\ndef build():\n    return torchvision.models.resnet18()\nmodel = build()\n"
+            "optimizer = torch.optim.Adam(model.parameters())\n" + _LOOP, gpu="a100"),
+    "import argparse, torch\nparser = argparse.ArgumentParser()\nparser.add_argument('--device', default='cpu')\nargs = parser.parse_args()\n"
+    "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a = torch.nn.Linear(3, 3)\n"
+    "    def forward(self, x):\n        return self.a(x)\nmodel = Net().to(args.device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n" + _LOOP,
+)  # fmt: skip
+GOOD = (
+    Example(_HEAD + "model.to(choose_device())\n" + _LOOP, gpu="h100"),
+    Example("import torch\ntorch.set_default_device('cuda')\n" + _HEAD + _LOOP, gpu="h100"),
+    Example(
+        "import accelerate\naccelerator = accelerate.Accelerator()\n"
+        + _HEAD
+        + "model, optimizer = accelerator.prepare(model, optimizer)\n"
+        + _LOOP,
+        gpu="h100",
+    ),
+)
+
+_MOVERS = (
+    ".cuda", ".to_empty", "torch.set_default_device", "torch.set_default_tensor_type", "deepspeed.initialize", "accelerate.Accelerator",
+    "lightning.fabric.Fabric", "torch.distributed.fsdp.fully_shard", "torch.distributed.fsdp.FullyShardedDataParallel",
+    "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel", "torch.cuda.set_device", "ray.train.torch.prepare_model",
+    ".prepare", ".setup", ".distribute", "transformers.Trainer", "lightning.pytorch.Trainer", "jax.jit",
+)  # fmt: skip
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Find training that stays on the CPU."""
+    loops = step_loops(context)
+    if not loops or context.trace.calls(*_MOVERS):
+        return
+    device: str | None = None
+    for event in context.trace.events:
+        for value in (*event.args, *event.kwargs.values()) if event.name == ".to" else (event.kwargs.get("device"),):
+            base = settle(value) if value is not None else None
+            if isinstance(base, Obj) and base.name == "torch.device" and base.args:
+                base = settle(base.args[0])
+            if base is None or (isinstance(base, Known) and not isinstance(base.value, str)):
+                continue
+            if isinstance(base, Known) and base.value == "cpu":
+                device = "cpu"
+            elif event.name != ".to" or isinstance(base, Known) or not getattr(base, "name", "").startswith("torch."):
+                return  # another device, or one that is not known
+    if any(
+        not e.inlined and e.name.rpartition(".")[2] in ("device", "to_device", "move_to")
+        for e in context.trace.events
+        if e.name != "torch.device"
+    ):
+        return
+    gpu = context.gpu
+    model = context.reading.models[0]
+    told = f"nothing is moved to a GPU (device is {device or 'never named'}): the network trains on the CPU"
+    yield context.finding(
+        RULE,
+        model,
+        told + (f" while the {gpu.title} idles" if gpu is not None else ""),
+        evidence=[Evidence("moves to a GPU", 0), Evidence("device", device)],
+        related=[(loops[0].backwards[0], "the training loop")],
+        fix=Fix(
+            title="move the network and each batch to the GPU",
+            instruction='model.to("cuda") before the optimizer is made, and batch.to("cuda") in the loop',
+            expected="the GPU computes",
+        ),
+        severity="warning" if gpu is not None else None,
+    )
