@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library.methods import is_module
@@ -162,7 +163,7 @@ _SETUP = frozenset({
 })  # fmt: skip
 
 
-def reaches(value: Value | None, wanted: set[int], depth: int = 0) -> bool:
+def reaches(value: Value | None, wanted: Set[int], depth: int = 0) -> bool:
     """Whether a value, or a part of a tuple or dictionary of them, is among those with the given ids."""
     if value is None or depth > 4:
         return False

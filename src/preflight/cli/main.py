@@ -69,9 +69,17 @@ def preflight() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None:
-        # A check makes some hundred thousand objects that all live until its end: looking through them finds nothing.
-        gc.set_threshold(1_000_000)
+    if arguments is not None:
+        return _run(given)
+    # A check makes some hundred thousand objects that all live until its end: looking through them finds nothing.
+    gc.set_threshold(1_000_000)
+    status = _run(given)
+    gc.freeze()  # nor is there any use in looking through them when the process ends
+    return status
+
+
+def _run(given: list[str]) -> int:
+    """Run the command line and turn what comes of it into an exit code."""
     try:
         if not given:
             preflight.main(["--help"], prog_name="preflight", standalone_mode=False)

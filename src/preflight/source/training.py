@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from preflight.source.trace import Context, Event, name_of, provenance
@@ -62,6 +63,11 @@ class TrainingLoop:
     def losses(self) -> list[Value]:
         """The values that gradients are computed of."""
         return [loss for loss in map(loss_of, self.backwards) if loss is not None]
+
+    @cached_property
+    def behind_losses(self) -> frozenset[int]:
+        """Identities of the losses and of everything that they were made from."""
+        return frozenset(id(part) for loss in self.losses() for part in provenance(loss))
 
 
 def loss_of(event: Event) -> Value | None:

@@ -28,7 +28,7 @@ from preflight.check.modes import concerns, handed_out, has_modes, leaves, modes
 from preflight.check.rule import Rule
 from preflight.check.tensors import grad_off
 from preflight.source.trace import Context as Frame
-from preflight.source.trace import Event, provenance
+from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, Value
 from preflight.vocabulary.finding import Finding
@@ -177,7 +177,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, Frame] | None:
     backward = loop.backwards[0]
-    trained = {id(v) for value in loop.losses() for v in provenance(value)}
+    trained = loop.behind_losses
     uses = uses_of(context, model)
     if not any(reaches(e.result, trained) for e in uses):
         return None
@@ -235,7 +235,7 @@ def _never_on(context: Context, model: Obj) -> Iterator[Finding]:
     if any(m.training is not False for m in modes_of(context, model)) or _adapted(context, model):
         return
     for loop in context.reading.loops:
-        trained = {id(v) for value in loop.losses() for v in provenance(value)}
+        trained = loop.behind_losses
         used = [e for e in uses_of(context, model) if reaches(e.result, trained)]
         if not used or grad_off(used[0].context) or used[0].context.shadow:
             continue

@@ -169,7 +169,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _evaluated(context: Context, model: Obj, loop: TrainingLoop) -> Event | None:
-    losses = {id(v) for one in context.reading.loops for value in one.losses() for v in provenance(value)}
+    losses = set().union(*(one.behind_losses for one in context.reading.loops))
     uses = [e for e in uses_of(context, model) if e.name == "()" and not within_forward(e.context)]
     training = [e for e in uses if reaches(e.result, losses) and e.context.within(loop.frame)]
     if not training or any(handed_out(context, model, f) for f in loop.frame.loops()):

@@ -22,8 +22,8 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
-from preflight.source.trace import provenance
-from preflight.source.values import Obj, Value
+from preflight.source.trace import parents_of
+from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -121,28 +121,19 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _used(context: Context, samplers: list[Obj]) -> set[int]:
-    wanted = {id(s) for s in samplers}
-    found: set[int] = set()
+    """Identities of the samplers that something takes, or that something is made from that is taken."""
+    events = context.trace.events
+    stack = [store.value for store in context.trace.stores]
+    for event in events:
+        if not event.inlined:
+            stack += (*event.args, *event.kwargs.values())
+            if event.name != ".set_epoch" and event.receiver is not None:
+                stack.append(event.receiver)
+    stack += (f.value for e in events for f in e.context.frames() if f.kind == "loop" and f.value is not None)
     seen: set[int] = set()
-
-    def look(value: Value | None) -> None:
-        if value is None or id(value) in seen:
-            return
-        seen.add(id(value))
-        for part in provenance(value, 60):
-            if id(part) in wanted:
-                found.add(id(part))
-
-    for event in context.trace.events:
-        if event.inlined or len(found) == len(wanted):
-            continue
-        for value in (*event.args, *event.kwargs.values()):
-            look(value)
-        if event.name != ".set_epoch":
-            look(event.receiver)
-    for store in context.trace.stores:
-        look(store.value)
-    if len(found) < len(wanted):
-        for event in context.trace.events:
-            look(next((f.value for f in event.context.frames() if f.kind == "loop" and f.value is not None), None))
-    return found
+    while stack:
+        value = stack.pop()
+        if id(value) not in seen:
+            seen.add(id(value))
+            stack.extend(parents_of(value))
+    return {id(sampler) for sampler in samplers} & seen
