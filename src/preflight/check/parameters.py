@@ -242,7 +242,7 @@ def _children(value: Obj, exact: bool) -> Iterator[Value]:
         if exact and isinstance(settle(child), (Seq, Dict)) and not name.startswith("<"):
             continue
         if isinstance(child, (Seq, Dict, Choice, Phi)) or (
-            isinstance(child, Obj) and (_holds(child) or (not exact and child.kind == "attr"))
+            isinstance(child, Obj) and (_holds(child) or (not exact and (child.kind == "attr" or _around(child))))
         ):
             yield child
     if value.kind in {"call", "copy"} or value.name.startswith("torch.nn."):
@@ -255,6 +255,11 @@ def _children(value: Obj, exact: bool) -> Iterator[Value]:
     inner = wrapped(value)
     if inner is not None and inner is not value:
         yield inner
+
+
+def _around(value: Obj) -> bool:
+    """What a library function returns that was given a module: most likely the module, changed or wrapped."""
+    return value.kind == "call" and any(is_module(settle(arg)) for arg in value.args)
 
 
 def _holds(value: Obj) -> bool:

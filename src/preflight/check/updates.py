@@ -180,11 +180,11 @@ class Accumulation:
     """That an optimizer steps only every k-th time.
 
     Attributes:
-        place: The test or the loop.
-        test: The value of the test, for a test.
-        steps: k.
+        frame: The branch or the loop.
+        test: The value of the test, for a branch.
+        steps: The number of backwards per step, k.
         index: What is counted.
-        negated: Whether the step happens where the test is false.
+        divisible: Whether the step comes where the index is a multiple of k (False: everywhere else); None for other tests.
     """
 
     def __init__(self, frame: Frame, test: Value | None, steps: Value | None, index: Value | None, kind: str) -> None:
@@ -194,6 +194,7 @@ class Accumulation:
         self.steps = steps
         self.index = index
         self.kind = kind
+        self.divisible: bool | None = None
 
     @property
     def count(self) -> int | None:
@@ -203,6 +204,17 @@ class Accumulation:
             base = None
         value = base.value if isinstance(base, Known) else None
         return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    @property
+    def from_zero(self) -> bool:
+        """Whether what is counted is the index of a loop, which is 0 in the first pass."""
+        base = settle(self.index) if self.index is not None else None
+        return (
+            isinstance(base, Unknown)
+            and isinstance(base.initial, Known)
+            and base.initial.value == 0
+            and base.name in ("index", None)
+        )
 
 
 def accumulation(update: Update) -> Accumulation | None:
@@ -215,7 +227,8 @@ def accumulation(update: Update) -> Accumulation | None:
     for guard in guarded_more(step, frame):
         if guard.kind != "if" or guard.value is None:
             continue
-        if any((id(guard.node), guard.polarity) in guards(b, frame) for b in backwards):
+        inside = [b for b in backwards if (id(guard.node), guard.polarity) in guards(b, frame)]
+        if len(inside) == len(backwards) or (inside and not update.alone):
             continue
         found = _modulo(guard)
         if found is not None:
@@ -227,14 +240,41 @@ def accumulation(update: Update) -> Accumulation | None:
 
 
 def _modulo(guard: Frame) -> Accumulation | None:
-    for part in provenance(guard.value, 40):
-        if isinstance(part, Obj) and part.kind == "op" and part.name in ("==", "!=", "not") and part.args:
-            inner = settle(part.args[0])
-            pair = modulo(inner)
-            if pair is not None:
-                return Accumulation(guard, part, pair[1], pair[0], "test")
-    pair = modulo(settle(guard.value)) if guard.value is not None else None
-    return Accumulation(guard, guard.value, pair[1], pair[0], "test") if pair is not None else None
+    """The test with a remainder that a guard is, or that it holds beside others; and what it says."""
+    if guard.value is None:
+        return None
+    found = _remainder(guard.value, guard.polarity is not False, True, 0)
+    if found is None:
+        return None
+    index, steps, divisible = found
+    held = Accumulation(guard, guard.value, steps, index, "test")
+    held.divisible = divisible
+    return held
+
+
+def _remainder(value: Value, holds: bool, clear: bool, depth: int) -> tuple[Value, Value, bool | None] | None:
+    """Index, k, and whether the guarded side is where the index is a multiple of k (None: it cannot be told)."""
+    base = settle(value)
+    pair = modulo(base)
+    if pair is not None:
+        return pair[0], pair[1], (not holds) if clear else None
+    if not isinstance(base, Obj) or base.kind != "op" or depth > 6:
+        return None
+    if base.name == "not":
+        return _remainder(base.args[0], not holds, clear, depth + 1)
+    if base.name in ("and", "or"):
+        # "a and b" failing says nothing of a; in the other cases a holds (fails), or is one way to get there.
+        for part in base.args:
+            found = _remainder(part, holds, clear and (holds or base.name == "or"), depth + 1)
+            if found is not None:
+                return found
+        return None
+    if base.name in ("==", "!=") and len(base.args) == 2:
+        pair, other = modulo(settle(base.args[0])), settle(base.args[1])
+        if pair is not None:
+            zero = isinstance(other, Known) and other.value == 0
+            return pair[0], pair[1], (holds is (base.name == "==")) if zero and clear else None
+    return None
 
 
 def modulo(value: Value | None) -> tuple[Value, Value] | None:

@@ -77,7 +77,9 @@ def _object(
             given = settle(base.argument(1, "start") or Known(0))
             start = given.value if isinstance(given, Known) and isinstance(given.value, int) else 0
             return [Seq([Known(i + start), item], "tuple") for i, item in enumerate(items)], None
-        index = Unknown("changes with each iteration of the loop", m.site(node), (value,), Known(0), "index")
+        begin = settle(base.argument(1, "start") or Known(0))
+        first_index = Known(begin.value) if isinstance(begin, Known) else None
+        index = Unknown("changes with each iteration of the loop", m.site(node), (value,), first_index, "index")
         return None, Seq([index, element or m.unknown("item", node)], "tuple")
     if name == "builtins.zip" and base.args:
         return _zip(m, base, node, depth)

@@ -26,6 +26,15 @@ WRAPPERS = (
 )
 
 
+@MODEL.call(
+    "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm", "torch.nn.utils.remove_weight_norm", "torch.nn.utils.remove_spectral_norm",
+    "torch.nn.utils.parametrizations.weight_norm", "torch.nn.utils.parametrizations.spectral_norm", "torch.nn.utils.parametrizations.orthogonal",
+)
+def _changed_in_place(m: Machine, c: Call) -> Value | None:
+    """Functions that change a module and return it."""
+    return c.args[0] if c.args else None
+
+
 @MODEL.call("torch.nn.SyncBatchNorm.convert_sync_batchnorm", "torch.jit.script", "torch.jit.trace", "@torch.jit.script")
 def _same(m: Machine, c: Call) -> Value | None:
     return c.args[0] if c.args else None
