@@ -5,6 +5,7 @@ It runs for a thousand steps, and then out of memory.
 
 import glob
 
+import h5py
 import torch
 from torch.utils.data import DataLoader, Dataset
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -15,7 +16,7 @@ CURRICULUM_STEPS = 1000
 
 
 class Articles(Dataset):
-    """One article a file, cleaned when it is read."""
+    """One article a file, as the crawl left it: the text, and what is known about it."""
 
     def __init__(self, paths):
         self.paths = paths
@@ -24,9 +25,9 @@ class Articles(Dataset):
         return len(self.paths)
 
     def __getitem__(self, index):
-        with open(self.paths[index], encoding="utf-8") as file:
-            lines = [line.strip() for line in file]
-        return " ".join(line for line in lines if line and not line.startswith("#"))
+        with h5py.File(self.paths[index]) as article:
+            text = article["text"].asstr()[()]
+        return " ".join(text.split())
 
 
 def main():
@@ -37,7 +38,7 @@ def main():
     model.train()
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
-    loader = DataLoader(Articles(sorted(glob.glob("articles/*.txt"))), batch_size=4, shuffle=True)
+    loader = DataLoader(Articles(sorted(glob.glob("articles/*.h5"))), batch_size=4, shuffle=True)
 
     for step, texts in enumerate(loader):
         max_length = SHORT_LENGTH if step <= CURRICULUM_STEPS else LONG_LENGTH
@@ -48,6 +49,7 @@ def main():
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        torch.cuda.empty_cache()
         if step % 50 == 0:
             print(f"step {step}: loss {loss.item():.3f}")
         if step % 500 == 0:
