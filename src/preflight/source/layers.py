@@ -128,6 +128,8 @@ class Network:
                 return 0  # a parameter of a layer under a second name
             if _is_module(self.reading, value):
                 return self._module(value, path, repeat, inside)
+            if value.cls is not None and value.cls.external_bases() and any(_is_module(self.reading, v) for v in _held_by(value)):
+                raise Unsized(f"{path} extends {value.cls.external_bases()[0]}, which may be a module")
             if value.kind == "call" and value.name == "?" or (value.kind == "call" and _maybe_module(value)):
                 raise Unsized(f"{path} is made by {value.name}, which cannot be followed")
         if isinstance(value, Unknown) and self._called(value):
@@ -246,6 +248,10 @@ def _first_unknown(obj: Obj) -> str:
         if plain(value, obj) is obj:
             return f"{name} of {kind}: {_why(value)}"
     return f"the arguments of {kind} are not all known"
+
+
+def _held_by(obj: Obj) -> list[Obj]:
+    return [v for v in map(settle, obj.attrs.values()) if isinstance(v, Obj)]
 
 
 def _extends_layer(obj: Obj) -> bool:

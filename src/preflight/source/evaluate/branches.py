@@ -77,6 +77,8 @@ def _both(m: Machine, node: ast.stmt, test: Value, result: bool | None, yes: Any
         signals.append(signal)
         writes.append(None if signal is not None else finals)
     m.context = outer
+    if result is None and ("break" in signals or "continue" in signals):
+        m.early += 1
     preferred = None if result is None else (0 if result else 1)
     if signals[0] is None or signals[1] is None:
         m.merge(writes[0], writes[1], preferred, test)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 MAX_UNROLL = 1024
+MAX_WHILE = 128
 FEW = 16
 EXPENSIVE = 1500
 
@@ -50,6 +51,11 @@ def _worth_unrolling(m: Machine, node: ast.For | ast.AsyncFor, items: list[Value
         return True
     if any(f.kind == "call" and getattr(f.value, "qualname", "").endswith(".__init__") for f in m.context.frames()):
         return True
+    return _builds(node)
+
+
+def _builds(node: ast.AST) -> bool:
+    """Whether a loop fills something, so that each of its passes counts."""
     builds = ("append", "extend", "add_module", "update", "insert", "setattr", "add_argument")
     for part in ast.walk(node):
         if isinstance(part, ast.Call):
@@ -78,8 +84,12 @@ def _unroll(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, items: li
             if index == 8 and len(items) > FEW and m.steps - begun > 8 * EXPENSIVE:
                 # Each pass costs much: one more that stands for all the others has to do.
                 m.context.unrolled = False
+                havoc(m, node)
+            early = m.early
             assign(m, node.target, item, node)
             signal = run_block(m, node.body)
+            if m.early != early:
+                havoc(m, node)  # how many passes there are is not known any more
             if signal == "break" or not m.context.unrolled:
                 return None
             if signal in ("return", "raise"):
@@ -95,12 +105,13 @@ def _once(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, element: Va
     outer = m.context
     m.context = Context(outer, "loop", node, m.frame.module.script, iterable)
     carries = havoc(m, node)
+    early = m.early
     try:
         assign(m, node.target, element, node)
         signal = run_block(m, node.body)
     finally:
         m.context = outer
-    close(m, carries)
+    close(m, carries, m.early != early)
     if node.orelse:
         run_block(m, node.orelse)
     # A return inside the loop may not happen in the first pass over real data: go on after the loop.
@@ -115,19 +126,55 @@ def run_while(m: Machine, node: ast.While) -> str | None:
     result, soft = decide(m, before)
     if result is False and not soft:
         return run_block(m, node.orelse) if node.orelse else None
+    if result is True and not isinstance(node.test, ast.Constant) and _builds(node) and not trains(m, node):
+        done, signal = _unroll_while(m, node, before)
+        if done:
+            return signal
     outer = m.context
     m.context = Context(outer, "loop", node, m.frame.module.script, before)
     carries = havoc(m, node)
+    early = m.early
     try:
         m.context.value = evaluate(m, node.test)
         signal = run_block(m, node.body)
     finally:
         m.context = outer
-    close(m, carries)
+    close(m, carries, m.early != early)
     if node.orelse:
         run_block(m, node.orelse)
     endless = result is True and not soft and not any(isinstance(n, ast.Break) for n in ast.walk(node))
     return "raise" if signal == "raise" else ("return" if endless and signal == "return" else None)
+
+
+def _unroll_while(m: Machine, node: ast.While, test: Value) -> tuple[bool, str | None]:
+    """Follow a loop that counts over known numbers, as ``while repeat: layers.append(...)``, pass by pass.
+
+    Returns:
+        Whether its end was reached, and the signal.
+    """
+    from preflight.source.evaluate.statements import run_block
+
+    outer = m.context
+    m.context = Context(outer, "loop", node, m.frame.module.script, test)
+    m.context.unrolled = True
+    early = m.early
+    try:
+        for _ in range(MAX_WHILE):
+            signal = run_block(m, node.body)
+            if signal == "break":
+                return True, None
+            if signal in ("return", "raise"):
+                return True, signal
+            verdict, _ = decide(m, evaluate(m, node.test))
+            if m.early != early or verdict is None:
+                return False, None
+            if not verdict:
+                break
+        else:
+            return False, None
+    finally:
+        m.context = outer
+    return True, run_block(m, node.orelse) if node.orelse else None
 
 
 def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Carry]:
@@ -163,8 +210,8 @@ def _is_tuple(value: Value) -> bool:
     return isinstance(value, Seq) and value.kind == "tuple"
 
 
-def close(m: Machine, carries: list[Carry]) -> None:
-    """Remember what a carried name holds at the end of the body."""
+def close(m: Machine, carries: list[Carry], early: bool = False) -> None:
+    """Remember what a carried name holds at the end of the body; ``early``: some passes may have ended before it."""
     for carry in carries:
         final = m.lookup(carry.name)
         if final is None:
@@ -174,7 +221,7 @@ def close(m: Machine, carries: list[Carry]) -> None:
             m.trace.carried.append(carry)
             if isinstance(carry.mark, Phi):
                 carry.mark.final = final
-        elif isinstance(carry.mark, Phi):
+        elif isinstance(carry.mark, Phi) and not early:
             m.bind(carry.name, carry.mark.initial)
 
 

@@ -94,6 +94,7 @@ class Machine:
         self.call_stack: list[Any] = []
         self.serial = 0
         self.implied: Context | None = None
+        self.early = 0  # undecided branches so far that leave a pass of a loop early
         self.entered: set[int] = set()
         self.parsers: list[Obj] = []
         self.training_names: set[str] = set()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 MODEL = Model()
-_BASES = ("torch.nn.", "torchvision.models.", "timm.", "lightning.pytorch.LightningModule", "diffusers.")
+_BASES = ("torch.nn.", "torch.jit.ScriptModule", "torchvision.models.", "timm.", "lightning.pytorch.LightningModule", "diffusers.")
 _NOT_MODULES = re.compile(
     r"^torch\.nn\.(functional|utils|init|parameter|Parameter|grad|Buffer)|Tokenizer|Config(uration)?\b|Processor|FeatureExtractor|Scheduler|ImageProcessor"
     r"|Pipeline|Generation|Trainer|Arguments|Callback|Collator|Dataset|Optimizer"
@@ -80,6 +80,16 @@ def _add_module(m: Machine, c: Call) -> Value | None:
         set_attribute(m, base, name.value, c.args[1], c.node)
         return Known(None)
     return None
+
+
+@MODEL.call(".__setattr__", ".super.__setattr__")
+def _setattr(m: Machine, c: Call) -> Value | None:
+    from preflight.source.evaluate.assign import set_attribute
+
+    name = settle(c.args[0]) if len(c.args) == 2 else None
+    if c.receiver is not None and isinstance(name, Known) and isinstance(name.value, str):
+        set_attribute(m, c.receiver, name.value, c.args[1], c.node)
+    return Known(None)
 
 
 @MODEL.call(".super.__init__")
