@@ -214,7 +214,7 @@ def _finding(context: Context, backward: Event, clip: Event, step: Event, scaler
         RULE,
         clip,
         "gradients are clipped while they are still multiplied by the loss scale: the limit is far lower than it says",
-        severity="warning" if enabled(scaler) is None else None,
+        severity="warning" if enabled(scaler) is None or backward.context.shadow else None,
         evidence=evidence,
         fix=Fix(
             title="call unscale_ before clipping",

@@ -21,7 +21,8 @@ def call_with_defaults(m: Machine, c: Call) -> Value | None:
 
     target = settle(c.args[0]) if c.args else None
     if isinstance(target, Func):
-        return call(m, with_defaults(m, target), [], {}, c.node)
+        # What the command line gives beyond the named parameters goes into **kwargs.
+        return call(m, with_defaults(m, target), [], {}, c.node, target.node.args.kwarg is not None)
     if isinstance(target, Class):
         return instantiate(m, target, [], {}, c.node)
     return None
