@@ -21,7 +21,7 @@ TORCH_INDEX ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 PYTEST_ARGS ?= -n auto
 DEMO_SCRIPT ?= examples/memory_overflow.py
-DEMO_ARGS ?= --gpu-memory 40
+DEMO_ARGS ?= --gpu a100-40gb
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
