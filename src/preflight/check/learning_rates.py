@@ -83,7 +83,7 @@ def short(optimizer: Obj) -> str:
 
 def rates(context: Context, optimizer: Obj) -> Iterator[Rate]:
     """The highest rates that an optimizer uses; none where code sets them in a way that is not followed."""
-    if _written(context, optimizer):
+    if sets_rates(context, optimizer):
         return
     for scheduler in context.reading.made("scheduler"):
         if optimizer_of(context, scheduler) is not optimizer and kind_of(scheduler) is not None:
@@ -121,7 +121,7 @@ def _numbers(value: Value | None, how: str) -> Iterator[Rate]:
             yield Rate(float(one.value), one, how)
 
 
-def _written(context: Context, optimizer: Obj) -> bool:
+def sets_rates(context: Context, optimizer: Obj) -> bool:
     """Whether the script itself writes learning rates into the optimizer's groups."""
     for store in context.trace.stores:
         if store.name == "['lr']":
