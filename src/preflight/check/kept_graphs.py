@@ -124,7 +124,7 @@ def _carried(value: Obj) -> Iterator[Value]:
         if _KEEPS.match(value.name) and value.receiver is not None:
             yield value.receiver
             yield from value.args
-    elif value.name.startswith("torch.") and not _ENDS.match(value.name):
+    elif value.name.startswith(("torch.", "horovod.torch.all")) and not _ENDS.match(value.name):
         yield from value.args
         yield from value.kwargs.values()
 

@@ -31,11 +31,12 @@ from preflight.check.loaders import (
     is_iterable_dataset,
     set_argument,
     setting,
+    source_loaders,
     training_loaders,
 )
 from preflight.check.rule import Rule
 from preflight.source.trace import provenance
-from preflight.source.values import Func, Obj, Unknown, Value, settle
+from preflight.source.values import Func, Known, Obj, Unknown, Value, options_of, settle
 from preflight.vocabulary.finding import Confidence, Finding
 
 RULE = Rule(
@@ -206,12 +207,20 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _ordered(context: Context, loader: Obj) -> bool:
     """Whether nothing else decides the order of the samples."""
-    if any(setting(loader, name) is not None for name in ("sampler", "batch_sampler")):
+    if any(_chosen(loader, name) for name in ("sampler", "batch_sampler")):
         return False
     dataset = dataset_of(loader)
     if is_iterable_dataset(dataset) or _full_batch(loader):
         return False
     return not _random_access(dataset) and not _carries_state(context, loader)
+
+
+def _chosen(loader: Obj, name: str) -> bool:
+    """Whether a sampler decides the order in every case: one that is there only when distributed does not."""
+    value = given(loader, name)
+    if value is None:
+        return loader.open_args
+    return not any(isinstance(option, Known) and option.value is None for option in options_of(settle(value)))
 
 
 def _full_batch(loader: Obj) -> bool:
@@ -262,7 +271,12 @@ def _carries_state(context: Context, loader: Obj) -> bool:
     """Whether a loop over the loader hands what a network returned to its next pass: then the order matters."""
     feeds = feeding(context)
     for carry in context.trace.carried:
-        for event in feeds.inside(carry.frame):
+        events = feeds.inside(carry.frame)
+        if not any(event.name in (".backward", ".manual_backward") for event in events):
+            continue
+        if loader not in source_loaders(context, carry.frame.value):
+            continue
+        for event in events:
             if event.name == "()" and any(carry.mark is p for a in event.args for p in provenance(a, 60)):
                 return True
     return False

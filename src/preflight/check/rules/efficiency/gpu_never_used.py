@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Example, Rule
 from preflight.check.steps import step_loops
-from preflight.source.values import Known, Obj, settle
+from preflight.source.values import Ext, Known, Obj, Value, options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -47,9 +47,9 @@ BAD = (
     Example(_HEAD + _LOOP, gpu="h100"),
     Example("import torch, torchvision\ndef build():\n    return torchvision.models.resnet18()\nmodel = build()\n"
             "optimizer = torch.optim.Adam(model.parameters())\n" + _LOOP, gpu="a100"),
-    "import argparse, torch\nparser = argparse.ArgumentParser()\nparser.add_argument('--device', default='cpu')\nargs = parser.parse_args()\n"
+    "import argparse, torch\nparser = argparse.ArgumentParser()\nparser.add_argument('--lr', type=float, default=0.1)\nargs = parser.parse_args()\n"
     "class Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.a = torch.nn.Linear(3, 3)\n"
-    "    def forward(self, x):\n        return self.a(x)\nmodel = Net().to(args.device)\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n" + _LOOP,
+    "    def forward(self, x):\n        return self.a(x)\nmodel = Net().to(torch.device('cpu'))\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n" + _LOOP,
 )  # fmt: skip
 GOOD = (
     Example(_HEAD + "model.to(choose_device())\n" + _LOOP, gpu="h100"),
@@ -78,16 +78,13 @@ def check(context: Context) -> Iterator[Finding]:
         return
     device: str | None = None
     for event in context.trace.events:
-        for value in (*event.args, *event.kwargs.values()) if event.name == ".to" else (event.kwargs.get("device"),):
-            base = settle(value) if value is not None else None
-            if isinstance(base, Obj) and base.name == "torch.device" and base.args:
-                base = settle(base.args[0])
-            if base is None or (isinstance(base, Known) and not isinstance(base.value, str)):
-                continue
-            if isinstance(base, Known) and base.value == "cpu":
-                device = "cpu"
-            elif event.name != ".to" or isinstance(base, Known) or not getattr(base, "name", "").startswith("torch."):
-                return  # another device, or one that is not known
+        given = (*event.args, *event.kwargs.values()) if event.name == ".to" else (event.kwargs.get("device"),)
+        for value in given:
+            for option in options_of(value):
+                named = _named(option)
+                if named is None:
+                    return  # another device, or one that is not known
+                device = named or device
     if any(
         not e.inlined and e.name.rpartition(".")[2] in ("device", "to_device", "move_to")
         for e in context.trace.events
@@ -110,3 +107,15 @@ def check(context: Context) -> Iterator[Finding]:
         ),
         severity="warning" if gpu is not None else None,
     )
+
+
+def _named(value: Value) -> str | None:
+    """``cpu`` where a value names the CPU for good, nothing where it is no device, None for any other device."""
+    base: Value = value
+    if isinstance(base, Obj) and base.name == "torch.device" and base.args:
+        base = base.args[0]
+    if isinstance(base, Known):
+        if base.value == "cpu" and not base.soft:
+            return "cpu"
+        return "" if base.value is None or isinstance(base.value, (bool, float)) else None
+    return "" if isinstance(base, Ext) else None

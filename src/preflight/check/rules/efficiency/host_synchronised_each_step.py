@@ -141,8 +141,8 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         repeated = [e for e in waits if _repeated(e, loop)]
         first = (repeated or waits)[0]
-        lines = sorted({getattr(e.node, "lineno", 0) for e in waits})
-        where = "line " + str(lines[0]) if len(lines) == 1 else "lines " + ", ".join(map(str, lines))
+        lines = sorted({_line(e, first) for e in waits})
+        where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(lines)
         often = f", {len(repeated)} of them in an inner loop" if repeated else ""
         yield context.finding(
             RULE,
@@ -175,8 +175,16 @@ def _waits(context: Context, loop: TrainingLoop) -> list[Event]:
 
 
 def _repeated(event: Event, loop: TrainingLoop) -> bool:
-    """Whether a place is reached several times per step: in a loop that is not the one over micro-batches."""
+    """Whether a number is read several times per step: in a loop that is not the one over micro-batches."""
+    if event.name in (".cpu", ".numpy"):
+        return False  # an array that is needed on the host
     return any(frame is not loop.micro for frame in inner_loops(event.context, loop.frame))
+
+
+def _line(event: Event, first: Event) -> str:
+    """The line of a place; with its file where that is not the file of the finding."""
+    line = str(getattr(event.node, "lineno", 0))
+    return line if event.script is first.script else f"{event.script.path.rpartition('/')[2]}:{line}"
 
 
 def _once(waits: list[Event]) -> list[Event]:

@@ -18,6 +18,7 @@ When the dataset is small and all its batches are kept on purpose, to save prepa
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
@@ -92,9 +93,9 @@ def check(context: Context) -> Iterator[Finding]:
             told = "all batches are prepared and held in memory at once, again in each pass of the loop"
         else:
             told = "all batches of the dataset are prepared only to count them"
-        edit = (
-            context.replace(event, event.script.segment(event.node.args[0])) if _plain(context, event, loader) else None
-        )  # type: ignore[attr-defined]
+        node = event.node
+        plain = isinstance(node, ast.Call) and _plain(context, node)
+        edit = context.replace(event, event.script.segment(node.args[0])) if plain else None  # type: ignore[attr-defined]
         yield context.finding(
             RULE,
             event,
@@ -125,8 +126,6 @@ def _loader(context: Context, value: object) -> Obj | None:
 
 def _counted(context: Context, node: object) -> bool:
     """Whether a call is the argument of ``len``."""
-    import ast
-
     for script in context.reading.scripts:
         for outer in ast.walk(script.tree):
             if (
@@ -139,14 +138,6 @@ def _counted(context: Context, node: object) -> bool:
     return False
 
 
-def _plain(context: Context, event: object, loader: Obj) -> bool:
+def _plain(context: Context, node: ast.Call) -> bool:
     """Whether ``len(list(loader))`` can become ``len(loader)`` by a change of text."""
-    import ast
-
-    node = getattr(event, "node", None)
-    return (
-        isinstance(node, ast.Call)
-        and len(node.args) == 1
-        and isinstance(node.args[0], (ast.Name, ast.Attribute))
-        and _counted(context, node)
-    )
+    return len(node.args) == 1 and isinstance(node.args[0], (ast.Name, ast.Attribute)) and _counted(context, node)

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
-from preflight.source.values import Obj, Seq, Value, options_of
+from preflight.source.values import Known, Obj, Seq, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -129,9 +129,7 @@ class Net(nn.Module):
 
 _PRODUCTS = frozenset(("@", ".matmul", ".bmm", "torch.matmul", "torch.bmm", "torch.baddbmm"))
 _EINSUM = "torch.einsum"
-_TURNS = frozenset(
-    (".transpose", ".permute", ".t", ".swapaxes", "torch.transpose", "torch.permute", ".mT", ".T", "einops.rearrange")
-)
+_TURNS = frozenset((".transpose", ".permute", ".swapaxes", "torch.transpose", "torch.permute"))
 _SOFTMAX = frozenset(("torch.softmax", ".softmax", "torch.nn.functional.softmax"))
 # What may stand between the scores and their soft-max, and between the soft-max and the product with the values.
 _BETWEEN = frozenset(
@@ -205,8 +203,6 @@ def _product_before(value: Value | None) -> Obj | None:
 
 def _pairs(product: Obj) -> bool:
     """Whether an einsum keeps one free axis of each operand: queries against keys."""
-    from preflight.source.values import Known, settle
-
     equation = settle(product.args[0])
     if not isinstance(equation, Known) or not isinstance(equation.value, str) or "->" not in equation.value:
         return False
@@ -220,18 +216,38 @@ def _pairs(product: Obj) -> bool:
 
 
 def _turned(value: Value) -> bool:
+    """Whether an operand had its last two axes swapped: keys that are turned to meet the queries."""
     for option in options_of(value, limit=4):
+        current: Value = option
         for _ in range(4):
-            if not isinstance(option, Obj):
+            if not isinstance(current, Obj):
                 break
-            if option.name in _TURNS or (option.kind == "attr" and option.name in ("T", "mT")):
+            if _swaps(current):
                 return True
-            if option.name not in (".contiguous", ".to", ".view", ".reshape", "*", "/") or not (
-                option.receiver or option.args
-            ):
+            if current.name not in (".contiguous", ".to", ".view", ".reshape", "*", "/"):
                 break
-            option = next(iter(options_of(option.receiver or option.args[0])))
+            inner = current.receiver or (current.args[0] if current.args else None)
+            if inner is None:
+                break
+            current = next(iter(options_of(inner)))
     return False
+
+
+def _swaps(value: Obj) -> bool:
+    """Whether a value is another one with its last two axes swapped, as far as the axes are known."""
+    if (value.kind == "attr" and value.name in ("T", "mT")) or value.name == ".t":
+        return True
+    if value.name not in _TURNS:
+        return False
+    axes = [settle(a) for a in (value.args if value.name.startswith(".") else value.args[1:])]
+    if len(axes) == 1 and isinstance(axes[0], Seq):
+        axes = [settle(a) for a in axes[0].items]
+    numbers = [a.value for a in axes if isinstance(a, Known) and isinstance(a.value, int)]
+    if len(numbers) != len(axes) or len(numbers) < 2:
+        return False
+    if "permute" in value.name:
+        return numbers[-2] > numbers[-1]
+    return set(numbers) in ({-1, -2}, {2, 3}, {1, 2})
 
 
 def _walk(value: Value | None) -> Iterator[Obj]:

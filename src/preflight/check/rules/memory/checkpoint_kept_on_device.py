@@ -33,7 +33,7 @@ from preflight.vocabulary.finding import Finding, Severity
 RULE = Rule(
     name="checkpoint-kept-on-device",
     code="MEM018",
-    severity="warning",
+    severity="info",
     confidence="likely",
     needs=("training_loop",),
     layer="D",
@@ -143,7 +143,7 @@ def check(context: Context) -> Iterator[Finding]:
         statement, name = held
         parameters = context.model.parameters if context.model is not None else None
         size = 4 * parameters if parameters else None
-        severity: Severity = "info" if size is not None and size < 2**28 else "warning"
+        severity: Severity = "warning" if size is not None and size >= 2**28 else "info"
         after = _last_use(event, statement, name, loop)
         edit = context.insert_after((event.script, after), f"del {name}") if after is not None else None
         yield context.finding(
@@ -219,7 +219,7 @@ def _holder(context: Context, event: Event, loop: Frame) -> tuple[ast.Assign, st
                 return None
             name = statement.targets[0].id
             body = getattr(getattr(frame.value, "node", None), "body", None) or script.tree.body
-            return None if _dropped(body, statement, name) else (statement, name)
+            return None if _dropped(body, statement, name, loop) else (statement, name)
         if (
             not isinstance(statement, ast.Return)
             or statement.value is not node
@@ -232,18 +232,15 @@ def _holder(context: Context, event: Event, loop: Frame) -> tuple[ast.Assign, st
     return None
 
 
-def _dropped(body: list[ast.stmt], assigned: ast.Assign, name: str) -> bool:
-    """Whether a name is deleted or bound to something else after an assignment."""
+def _dropped(body: list[ast.stmt], assigned: ast.Assign, name: str, loop: Frame) -> bool:
+    """Whether a name is deleted, or bound to something else, between an assignment and the training loop."""
+    inside = {id(n) for n in ast.walk(loop.node)} if loop.node is not None else set()
     for statement in body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Delete) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
                 return True
-            if (
-                isinstance(node, ast.Name)
-                and node.id == name
-                and isinstance(node.ctx, ast.Store)
-                and node.lineno > assigned.lineno
-            ):
+            bound = isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)
+            if bound and id(node) not in inside and getattr(node, "lineno", 0) > assigned.lineno:
                 return True
     return False
 
