@@ -28,7 +28,12 @@ from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
-    name="best-model-not-comparable", code="TRN002", severity="error", confidence="certain", layer="C", tags=("transformers", "checkpoint")
+    name="best-model-not-comparable",
+    code="TRN002",
+    severity="error",
+    confidence="certain",
+    layer="C",
+    tags=("transformers", "checkpoint"),
 )
 
 BAD = (
@@ -86,7 +91,9 @@ def check(context: Context) -> Iterator[Finding]:
             continue  # the versions that know this argument have other rules
         if evaluation != saving:
             yield _finding(
-                context, made, f"the evaluation strategy is {evaluation!r} and the save strategy {saving!r}",
+                context,
+                made,
+                f"the evaluation strategy is {evaluation!r} and the save strategy {saving!r}",
                 [Evidence("evaluation strategy", evaluation), Evidence("save strategy", saving)],
             )
         elif evaluation == "steps":
@@ -94,8 +101,13 @@ def check(context: Context) -> Iterator[Finding]:
             every, save = known(context, made, logging, "eval_steps"), known(context, made, 500, "save_steps")
             if isinstance(every, int) and isinstance(save, int) and every > 0 and save % every:
                 yield _finding(
-                    context, made, f"save_steps={save} is no multiple of eval_steps={every}",
-                    [Evidence("save_steps", save), Evidence("eval_steps", every, arithmetic=f"{save} mod {every} = {save % every}")],
+                    context,
+                    made,
+                    f"save_steps={save} is no multiple of eval_steps={every}",
+                    [
+                        Evidence("save_steps", save),
+                        Evidence("eval_steps", every, arithmetic=f"{save} mod {every} = {save % every}"),
+                    ],
                 )
 
 

@@ -26,7 +26,12 @@ from preflight.check.trainer_settings import argument_objects, is_none, strategy
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
-    name="evaluation-without-data", code="TRN003", severity="error", confidence="certain", layer="C", tags=("transformers", "evaluation")
+    name="evaluation-without-data",
+    code="TRN003",
+    severity="error",
+    confidence="certain",
+    layer="C",
+    tags=("transformers", "evaluation"),
 )
 
 BAD = (

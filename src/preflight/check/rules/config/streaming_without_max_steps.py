@@ -29,7 +29,12 @@ from preflight.source.values import Obj, Value
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
-    name="streaming-without-max-steps", code="TRN006", severity="error", confidence="likely", layer="C", tags=("transformers", "data")
+    name="streaming-without-max-steps",
+    code="TRN006",
+    severity="error",
+    confidence="likely",
+    layer="C",
+    tags=("transformers", "data"),
 )
 
 BAD = (
@@ -95,16 +100,32 @@ def check(context: Context) -> Iterator[Finding]:
                 RULE,
                 made,
                 f"the training data is a stream without a length, and {what}: the trainer raises ValueError",
-                evidence=[Evidence("streaming", True), Evidence("max_steps", steps), Evidence("group_by_length", grouped)],
-                fix=Fix(title="give max_steps", instruction="set max_steps, and leave group_by_length off", expected="training starts"),
+                evidence=[
+                    Evidence("streaming", True),
+                    Evidence("max_steps", steps),
+                    Evidence("group_by_length", grouped),
+                ],
+                fix=Fix(
+                    title="give max_steps",
+                    instruction="set max_steps, and leave group_by_length off",
+                    expected="training starts",
+                ),
                 related=[(source, "the stream")],
             )
 
 
 def _stream(context: Context, dataset: Value | None) -> Obj | None:
     for part in provenance(dataset, 60):
-        if isinstance(part, Obj) and part.kind == "call" and (part.name.startswith("builtins.") or ".from_" in part.name):
+        if (
+            isinstance(part, Obj)
+            and part.kind == "call"
+            and (part.name.startswith("builtins.") or ".from_" in part.name)
+        ):
             return None  # read into memory
-        if isinstance(part, Obj) and part.name == "datasets.load_dataset" and context.value(part.kwargs.get("streaming")) in (True, 1):
+        if (
+            isinstance(part, Obj)
+            and part.name == "datasets.load_dataset"
+            and context.value(part.kwargs.get("streaming")) in (True, 1)
+        ):
             return part
     return None

@@ -29,7 +29,12 @@ from preflight.source.values import Obj, Value, options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
-    name="transform-without-its-columns", code="TRN005", severity="warning", confidence="likely", layer="D", tags=("transformers", "data")
+    name="transform-without-its-columns",
+    code="TRN005",
+    severity="warning",
+    confidence="likely",
+    layer="D",
+    tags=("transformers", "data"),
 )
 
 BAD = (

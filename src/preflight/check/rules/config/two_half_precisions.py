@@ -26,7 +26,12 @@ from preflight.check.trainer_settings import argument_objects, known
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
-    name="two-half-precisions", code="TRN001", severity="error", confidence="certain", layer="C", tags=("transformers", "precision")
+    name="two-half-precisions",
+    code="TRN001",
+    severity="error",
+    confidence="certain",
+    layer="C",
+    tags=("transformers", "precision"),
 )
 
 BAD = (
@@ -77,7 +82,11 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         node = made.site.node if made.site is not None else None
         keyword = next((k for k in getattr(node, "keywords", []) if k.arg == "fp16"), None)
-        edit = context.replace((made.site.script, keyword.value), "False") if keyword is not None and made.site is not None else None
+        edit = (
+            context.replace((made.site.script, keyword.value), "False")
+            if keyword is not None and made.site is not None
+            else None
+        )
         yield context.finding(
             RULE,
             made,

@@ -26,7 +26,12 @@ from preflight.check.trainer_settings import argument_objects, explicit
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
-    name="warmup-longer-than-run", code="TRN004", severity="warning", confidence="certain", layer="C", tags=("transformers", "schedule")
+    name="warmup-longer-than-run",
+    code="TRN004",
+    severity="warning",
+    confidence="certain",
+    layer="C",
+    tags=("transformers", "schedule"),
 )
 
 BAD = (
@@ -71,7 +76,9 @@ s = get_constant_schedule_with_warmup(optimizer, num_warmup_steps=500)
 )
 
 _SCHEDULES = (
-    "get_linear_schedule_with_warmup", "get_cosine_schedule_with_warmup", "get_cosine_with_hard_restarts_schedule_with_warmup",
+    "get_linear_schedule_with_warmup",
+    "get_cosine_schedule_with_warmup",
+    "get_cosine_with_hard_restarts_schedule_with_warmup",
     "get_polynomial_decay_schedule_with_warmup",
 )
 
@@ -98,7 +105,12 @@ def _compare(context: Context, place: Place, warmup: object, steps: object) -> I
         f"the warm-up takes {warmup} steps and the run {steps}: the learning rate never reaches its peak",
         evidence=[
             Evidence("warm-up", warmup, "steps"),
-            Evidence("run", steps, "steps", arithmetic=f"the last step uses {steps} / {warmup} = {steps / warmup:.0%} of the learning rate"),
+            Evidence(
+                "run",
+                steps,
+                "steps",
+                arithmetic=f"the last step uses {steps} / {warmup} = {steps / warmup:.0%} of the learning rate",
+            ),
         ],
         fix=Fix(
             title="shorten the warm-up",
