@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.iteration import items_of_record
-from preflight.source.values import Choice, Class, Dict, Func, Known, Module, Obj, Phi, Seq, Unknown, Value, options_of, settle
+from preflight.source.values import (
+    Choice,
+    Class,
+    Dict,
+    Func,
+    Known,
+    Module,
+    Obj,
+    Phi,
+    Seq,
+    Unknown,
+    Value,
+    options_of,
+    settle,
+)
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -89,6 +103,8 @@ def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST)
             m.write(base.entries, k.value, value)
         else:
             base.open = True
+            if base.name == "scope":
+                soften(m, base.entries)
     elif isinstance(base, Seq):
         if isinstance(k, Known) and isinstance(k.value, int) and -len(base.items) <= k.value < len(base.items):
             m.touch(base)
@@ -105,6 +121,13 @@ def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST)
             m.write(base.attrs, str(k.value), value)
     label = f"[{k.value!r}]" if isinstance(k, Known) else "[]"
     m.store(target, label, value, node)
+
+
+def soften(m: Machine, scope: dict[Any, Value]) -> None:
+    """``globals()[key] = value`` with a key from outside: any plain variable of the module may be given anew."""
+    for name, held in list(scope.items()):
+        if isinstance(held, Known) and not held.soft and isinstance(held.value, (bool, int, float, str)) and not name.startswith("_"):
+            m.write(scope, name, Known(held.value, held.site, f"variable {name}, which the command line can set", True))
 
 
 def _replace(m: Machine, base: Seq, key: Obj, value: Value, node: ast.AST) -> bool:

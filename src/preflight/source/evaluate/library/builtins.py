@@ -393,7 +393,17 @@ def _exec(m: Machine, c: Call) -> Value | None:
     finally:
         m.call_stack.pop()
         module.script = before
+    if any(isinstance(n, ast.Assign) and any(_is_global(t) for t in n.targets) for n in ast.walk(tree)):
+        from preflight.source.evaluate.assign import soften
+
+        soften(m, module.namespace)
     return m.known(None)
+
+
+def _is_global(target: ast.expr) -> bool:
+    """Whether an assignment goes to ``globals()[key]``."""
+    base = target.value if isinstance(target, ast.Subscript) else None
+    return isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "globals"
 
 
 @MODEL.call("builtins.eval")
