@@ -6,8 +6,8 @@ import msgspec
 
 from preflight.check.context import Context
 from preflight.source.facts.data import training_loader
-from preflight.source.trace import Event
-from preflight.source.values import Bound, Func, Obj, Value, plain, settle
+from preflight.source.trace import Event, provenance
+from preflight.source.values import Bound, Func, Obj, Value, options_of, plain, settle
 
 _PADS = ("torch.nn.utils.rnn.pad_sequence", "torch.nn.utils.rnn.pack_sequence")
 
@@ -38,10 +38,14 @@ def varying(context: Context) -> Varying | None:
 
 
 def _feeds(context: Context, func: Func | None, event: Event) -> bool:
-    """Whether a call prepares training batches: in the collate function, or in the training loop itself."""
+    """Whether a call prepares training batches: in the collate function, or in the loop, for what the loss is computed of."""
     if func is not None and (_inside(func, event) or any(f.kind in ("call", "root") and f.value is func for f in event.context.frames())):
         return True
-    return context.reading.loop_of(event) is not None and bool(context.reading.loops)
+    loop = context.reading.loop_of(event)
+    if loop is None or event.result is None:
+        return False
+    made = {id(option) for option in options_of(event.result)}
+    return any(id(part) in made for loss in loop.losses() for part in provenance(loss))
 
 
 def _function(collate: Value | None) -> Func | None:

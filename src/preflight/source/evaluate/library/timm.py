@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from preflight.source.evaluate.library import Model
+from preflight.source.evaluate.library import Call, Model
+from preflight.source.trace import Context
 from preflight.source.values import Obj, Value, plain
 
 if TYPE_CHECKING:
@@ -44,10 +45,27 @@ def _scale_and_step(m: Machine, c: Call) -> Value | None:
     if loss is None or optimizer is None or c.receiver is None:
         return None
     m.event(".backward", c.node, None, loss, [], {})
+    update = c.kwargs.get("need_update")
+    if update is None:
+        _update(m, c, optimizer)
+        return m.known(None)
+    from preflight.source.evaluate.branches import decide
+
+    needed, _ = decide(m, update)
+    if needed is not False:
+        outer = m.context
+        m.context = Context(outer, "if", c.node, m.frame.module.script, update, True, needed)
+        _update(m, c, optimizer)
+        m.context = outer
+    return m.known(None)
+
+
+def _update(m: Machine, c: Call, optimizer: Value) -> None:
+    """Clipping, step and update."""
+    assert c.receiver is not None
     clip = c.argument(2, "clip_grad")
     if clip is not None and plain(clip, 0.0) is not None:
         m.event(".unscale_", c.node, None, c.receiver, [optimizer], {})
         m.event("timm.utils.dispatch_clip_grad", c.node, None, None, [c.argument(4, "parameters") or optimizer, clip], {})
     m.event(".step", c.node, None, c.receiver, [optimizer], {})
     m.event(".update", c.node, None, c.receiver, [], {})
-    return m.known(None)
