@@ -124,6 +124,8 @@ def _of_choice(m: Machine, base: Choice, name: str, node: ast.AST) -> Value:
 
 def _submodule(m: Machine, base: Module, name: str, node: ast.AST) -> Value:
     path = m.project.find(f"{base.name}.{name}", base.script)
+    if path is None and base.script.file is not None and base.script.file.name == "__init__.py":
+        path = m.project.find(name, base.script, 1)  # a package that was imported by a relative name
     script = m.project.load(path) if path is not None else None
     if script is not None:
         return m.import_script(f"{base.name}.{name}", script)

@@ -1,0 +1,151 @@
+"""What is claimed after loops: exact where every pass is known, nothing where a pass may have ended early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from preflight.source.trace import Context
+
+
+def test_a_loop_that_counts_down_is_followed_pass_by_pass(follow: Any) -> None:
+    followed = follow("left = 3\nparts = []\nwhile left - 1:\n    parts.append(left)\n    left -= 1\n")
+    assert followed["parts"] == [3, 2]
+    assert followed["left"] == 1
+
+
+def test_a_loop_that_counts_high_is_followed_once(follow: Any) -> None:
+    followed = follow("n = 0\nparts = []\nwhile n < 10**9:\n    parts.append(n)\n    n += 1\n")
+    assert followed["n"] is ...
+    assert followed["parts"] is ...
+
+
+@pytest.mark.parametrize("leave", ["break", "continue"])
+def test_after_a_loop_that_may_end_early_nothing_is_claimed(follow: Any, leave: str) -> None:
+    followed = follow(
+        f"""
+        import random
+        x = 0
+        for i in range(3):
+            if random.random() > 0.5:
+                {leave}
+            x += 1
+        """
+    )
+    assert followed["x"] is ...
+
+
+def test_what_is_set_before_leaving_early_is_not_forgotten(follow: Any) -> None:
+    followed = follow(
+        """
+        import torch
+        best = torch.zeros(1)
+        for row in open("data"):
+            if len(row) > 3:
+                best = torch.ones(1)
+                break
+        again = best
+        """
+    )
+    assert getattr(followed.value("again"), "name", "") != "torch.zeros"
+
+
+def test_a_training_loop_is_followed_once_and_stays_a_loop(follow: Any) -> None:
+    followed = follow(
+        """
+        import torch
+        net = torch.nn.Linear(2, 2)
+        opt = torch.optim.SGD(net.parameters(), 0.1)
+        step = 0
+        for epoch in range(3):
+            for x in loader:
+                loss = net(x).sum()
+                loss.backward()
+                opt.step()
+                step += 1
+        """
+    )
+    (backward,) = followed.trace.calls(".backward")
+    assert len(backward.context.loops()) == 2
+    assert followed["step"] is ...
+
+
+CONTEXTS = {
+    "with": "with torch.autocast('cuda'):\n    net(1)",
+    "a context manager of the project": """
+from contextlib import contextmanager
+@contextmanager
+def mixed(on=True):
+    with torch.autocast("cuda"):
+        yield
+with mixed():
+    net(1)
+""",
+    "a decorator": "@torch.autocast('cuda')\ndef run():\n    net(1)\nrun()",
+    "a decorator of the project": """
+def mixed(f):
+    def inner(*a):
+        with torch.autocast("cuda"):
+            return f(*a)
+    return inner
+@mixed
+def run(): net(1)
+run()
+""",
+}
+
+
+@pytest.mark.parametrize("name", CONTEXTS)
+def test_what_is_entered_around_a_call(follow: Any, name: str) -> None:
+    followed = follow("import torch\nnet = torch.nn.Linear(1, 1)\n" + CONTEXTS[name])
+    (call,) = followed.trace.calls("()")
+    assert any(getattr(w, "name", "") == "torch.autocast" for w in call.context.withs())
+
+
+def test_modules_of_the_project(follow: Any) -> None:
+    followed = follow(
+        """
+        import pkg.config as c, pkg
+        from pkg import *
+        from pkg.sub.deep import value as v, up
+        from helpers import one
+        import helpers
+        a = c.LR; b = star; d = v; e = up; f = one; g = helpers.two(); h = pkg.config.LR; i = pkg.sub.deep.value
+        """,
+        {
+            "pkg/__init__.py": "__all__ = ['star']\nstar = 1\nhidden = 2\n",
+            "pkg/config.py": "LR = 0.5\n",
+            "pkg/sub/__init__.py": "",
+            "pkg/sub/deep.py": "from ..config import LR as up\nfrom . import other\nvalue = other.x\n",
+            "pkg/sub/other.py": "x = 7\n",
+            "helpers.py": "one = 1\ndef two(): return one + 1\n",
+        },
+    )
+    assert {n: followed[n] for n in "abdefghi"} == {
+        "a": 0.5,
+        "b": 1,
+        "d": 7,
+        "e": 0.5,
+        "f": 1,
+        "g": 2,
+        "h": 0.5,
+        "i": 7,
+    }
+    assert "hidden" not in followed.reading.machine.module.namespace
+
+
+def test_sides_of_an_option_are_both_followed_and_the_default_is_preferred(follow: Any) -> None:
+    followed = follow(
+        """
+        import argparse, torch
+        p = argparse.ArgumentParser(); p.add_argument("--adam", action="store_true")
+        args = p.parse_args()
+        if args.adam: opt = torch.optim.Adam([])
+        else: opt = torch.optim.SGD([])
+        """
+    )
+    (adam,), (sgd,) = followed.trace.calls("torch.optim.Adam"), followed.trace.calls("torch.optim.SGD")
+    assert adam.context.shadow
+    assert not sgd.context.shadow
+    assert isinstance(adam.context, Context)
