@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from preflight.source.facts.settings import trainer_setting, training_arguments
 from preflight.source.facts.telling import fact_of, place_of, unknown
 from preflight.source.launcher import Launch
-from preflight.source.trace import provenance
+from preflight.source.trace import parents_of, provenance
 from preflight.source.values import Choice, Known, Obj, Seq, Unknown, Value, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
 
@@ -114,25 +114,35 @@ def _sequence(reading: Reading) -> dict[str, Fact]:
 
 def _from_windows(reading: Reading) -> dict[str, Fact] | None:
     """Windows of a fixed length cut from a long text: ``data[i : i + length]``."""
+    seen: set[int] = set()
     for loop in reading.loops[:1]:
         for event in loop.events:
             if event.name != "()" or reading.roles.of(event.receiver) not in ("model", "lightning_module"):
                 continue
             for value in (*event.args, *event.kwargs.values()):
-                length = _window(value)
+                length = _window(value, seen)
                 if length is not None:
                     return {"sequence_length": fact_of(length, None, int)}
     for made in reading.made("dataset"):
         if made.cls is not None:
             for event in reading.trace.calls(made.cls.qualname + ".__getitem__"):
-                length = _window(event.result)
+                length = _window(event.result, seen)
                 if length is not None:
                     return {"sequence_length": fact_of(length, None, int)}
     return None
 
 
-def _window(value: Value | None) -> Value | None:
-    for part in provenance(value, 400):
+def _window(value: Value | None, seen: set[int]) -> Value | None:
+    """The length of a window that a value comes from; what was looked at for another value is not looked at again."""
+    if value is None or id(value) in seen:
+        return None
+    seen.add(id(value))
+    near = [value]
+    for part in near:  # grows while it is gone through
+        for parent in parents_of(part) if len(near) < 400 else ():
+            if id(parent) not in seen:
+                seen.add(id(parent))
+                near.append(parent)
         if isinstance(part, Obj) and part.kind == "op" and part.name == "slice" and len(part.args) == 3:
             low, high = settle(part.args[0]), settle(part.args[1])
             # high = low + length: the known operand of the addition is the length

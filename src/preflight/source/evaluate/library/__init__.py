@@ -9,10 +9,10 @@ A handler returns None where it has nothing to say.
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from preflight.source.values import Value
@@ -89,7 +89,8 @@ class Model:
 
 @lru_cache(maxsize=1)
 def _files() -> frozenset[str]:
-    return frozenset(p.stem for p in Path(__file__).parent.glob("*.py"))
+    names = os.listdir(os.path.dirname(os.path.abspath(__file__)))
+    return frozenset(name[:-3] for name in names if name.endswith(".py"))
 
 
 @lru_cache(maxsize=512)

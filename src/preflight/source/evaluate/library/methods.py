@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
@@ -26,6 +27,7 @@ _PRETRAINED = re.compile(r"^(transformers|diffusers|peft|timm|optimum|unsloth)\.
 _CLASSES = re.compile(r"^transformers\.[A-Z]\w*(Model|LMHeadModel|For[A-Z]\w+)$|^diffusers\.(\w+\.)*(UNet|Autoencoder|DiT|VQ|Transformer|ControlNet|SD3|Flux)\w*$")
 
 
+@lru_cache(maxsize=4096)
 def is_module_name(name: str) -> bool:
     """Whether calling this library name makes a module."""
     if not (_MODULES.match(name) or _PRETRAINED.match(name) or _CLASSES.match(name)):
