@@ -11,7 +11,7 @@ from preflight.check.backward_graph import grad_mode
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import provenance
-from preflight.source.values import Func, Known, Obj, Seq, Value, options_of, settle
+from preflight.source.values import Class, Func, Known, Obj, Seq, Value, options_of, settle
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
@@ -120,6 +120,9 @@ def _carried(value: Obj) -> Iterator[Value]:
     elif value.name == "()":
         if value.receiver is not None and is_module(value.receiver):
             yield from value.args  # a criterion, or a layer without parameters
+    elif value.name == ".apply" and isinstance(value.receiver, Class):
+        if any(name.startswith("torch.autograd.Function") for name in value.receiver.external_bases()):
+            yield from value.args
     elif value.name.startswith("."):
         if _KEEPS.match(value.name) and value.receiver is not None:
             yield value.receiver

@@ -163,7 +163,7 @@ def _judge(
     yield context.finding(
         RULE,
         place,
-        f"{name} sums tensors that carry their graph, so the graph of every pass stays referenced and memory grows with each step",
+        f"{name} adds up tensors with their graph: the graph of every pass stays referenced, and memory grows with each step",
         evidence=[Evidence("added in each pass", "tensor with a graph"), Evidence("detached", False)],
         related=[(source, "the forward pass whose graph it carries")],
         fix=Fix(
