@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.evaluations import evaluations_with_gradients
+from preflight.check.growing_lists import bounded
 from preflight.check.kept_graphs import detached_in_place, graph_of, used_in_losses
 from preflight.check.rule import Rule
 from preflight.source.nodes import encloses
@@ -142,7 +143,7 @@ def check(context: Context) -> Iterator[Finding]:
         if loop is None or not event.args or id(event) in evaluating or event.context.shadow:
             continue
         holder = _long_lived(event, loop)
-        if holder is None or id(holder) in used or _emptied(context, holder) or _bounded(event.receiver):
+        if holder is None or id(holder) in used or _emptied(context, holder) or bounded(event.receiver):
             continue
         value = event.args[0]
         source = graph_of(context, value)
@@ -256,8 +257,3 @@ def _deleted(context: Context, holder: Value) -> bool:
                 for t in node.targets:
                     assigned += (t.attr if isinstance(t, ast.Attribute) else getattr(t, "id", None)) in names
     return assigned > 1
-
-
-def _bounded(receiver: Value | None) -> bool:
-    base = settle(receiver) if receiver is not None else None
-    return isinstance(base, Obj) and base.name == "collections.deque" and "maxlen" in base.kwargs
