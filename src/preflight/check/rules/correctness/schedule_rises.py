@@ -21,6 +21,7 @@ When the schedule is a learning-rate finder, or only the warm-up of another one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
@@ -110,6 +111,13 @@ for epoch in range(90):{_TRAIN}
         group["lr"] = group["initial_lr"] * factor
 """,
     f"""{_HEAD}
+from torch.optim import lr_scheduler as lrs
+warm = lrs.LambdaLR(optimizer, lambda step: step / 10)
+scheduler = lrs.SequentialLR(optimizer, [warm, lrs.CosineAnnealingLR(optimizer, 80)], milestones=[10])
+for epoch in range(90):{_TRAIN}
+    scheduler.step()
+""",
+    f"""{_HEAD}
 scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [30, 60], gamma=0.1)
 for epoch in range(90):{_TRAIN}
     scheduler.step()
@@ -128,9 +136,17 @@ def check(context: Context) -> Iterator[Finding]:
             worth = settle(gamma) if gamma is not None else None
             if isinstance(worth, Known) and isinstance(worth.value, (int, float)) and worth.value > 1:
                 yield _factor(context, scheduler, kind, worth.value)
-        elif kind == "LambdaLR":
+        elif kind == "LambdaLR" and not _part_of_another(context, scheduler):
             yield from _function(context, scheduler)
     yield from _written(context)
+
+
+def _part_of_another(context: Context, scheduler: Obj) -> bool:
+    """Whether a scheduler is one leg of a sequence: a warm-up may rise all the time."""
+    others = (TORCH + "SequentialLR", TORCH + "ChainedScheduler")
+    return any(p is scheduler for e in context.trace.calls(*others) for v in e.args for p in provenance(v, 20)) or any(
+        p is scheduler for e in context.trace.calls(*others) for v in e.kwargs.values() for p in provenance(v, 20)
+    )
 
 
 def _factor(context: Context, scheduler: Obj, kind: str, gamma: float) -> Finding:
@@ -162,7 +178,7 @@ def _function(context: Context, scheduler: Obj) -> Iterator[Finding]:
 
 def _rises(values: list[float]) -> bool:
     """Whether every value is well above the one before."""
-    return values[0] >= 0 and all(b > a * 1.001 and b > a for a, b in zip(values[:-1], values[1:], strict=True))
+    return values[0] >= 0 and all(b > a * 1.001 and b > a for a, b in pairwise(values))
 
 
 def _written(context: Context) -> Iterator[Finding]:

@@ -121,7 +121,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             RULE,
             scheduler,
-            f"training goes on at a later epoch, but {kind_of(scheduler)} begins anew: the rate jumps to its first value",
+            f"training goes on at a later epoch, but {kind_of(scheduler)} begins anew, at its first learning rate",
             evidence=[Evidence("scheduler.load_state_dict() calls", 0), Evidence("last_epoch", "not given")],
             fix=Fix(
                 title="save and restore the state of the scheduler",

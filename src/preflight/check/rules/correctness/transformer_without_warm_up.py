@@ -139,7 +139,7 @@ def check(context: Context) -> Iterator[Finding]:
             ],
             fix=Fix(
                 title="add a warm-up",
-                instruction="LinearLR(optimizer, start_factor=0.01, total_iters=500) before the schedule (SequentialLR)",
+                instruction="put LinearLR(optimizer, start_factor=0.01, total_iters=500) before the schedule",
                 expected="the first steps are small while Adam's averages settle",
             ),
             related=[(owner, "the transformer")],

@@ -110,8 +110,8 @@ def _judge(context: Context, place: Place, given: Value | None, total: float | N
     yield context.finding(
         RULE,
         place,
-        f"the warm-up has {worth.value:g} steps and the whole schedule {total:g}: the rate rises to {share:.0%} of its peak "
-        "and never falls",
+        f"the warm-up has {worth.value:g} steps and the whole schedule {total:g}: "
+        f"the rate rises to {share:.0%} of its peak and never falls",
         evidence=[
             Evidence("warm-up", worth.value, "steps"),
             Evidence("schedule", total, "steps", arithmetic=f"{total:g} / {worth.value:g} = {share:.2f}"),

@@ -1,0 +1,176 @@
+"""ReduceLROnPlateau waits for a fall of a value that should rise.
+
+## What it does
+Looks for an accuracy given to ReduceLROnPlateau in mode "min", which is its default.
+
+## Why
+In mode "min" every improvement of the accuracy counts as a bad epoch.
+After `patience` good epochs the learning rate is cut by ten, again and again, while training goes well.
+
+## Fix
+Pass `mode="max"`, or give it the loss.
+
+## When to ignore
+When what is given is an error, not an accuracy.
+
+## References
+- PyTorch, `torch.optim.lr_scheduler.ReduceLROnPlateau`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.metrics import rises_with_matches
+from preflight.check.rule import Rule
+from preflight.check.schedules import TORCH, schedulers, steps_of
+from preflight.check.states import text_of
+from preflight.source.trace import Event
+from preflight.source.values import Obj
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="plateau-watches-wrong-way",
+    code="SCH014",
+    severity="error",
+    confidence="likely",
+    needs=("scheduler",),
+    tags=("schedule",),
+)
+
+BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=5)
+for epoch in range(90):
+    correct = 0
+    for x, y in loader:
+        optimizer.zero_grad()
+        out = model(x)
+        nn.functional.cross_entropy(out, y).backward()
+        optimizer.step()
+        correct += (out.argmax(1) == y).sum().item()
+    scheduler.step(correct / len(loader.dataset))
+""",
+    """
+import argparse, torch
+from torch import nn
+from torch.optim.lr_scheduler import ReduceLROnPlateau as Plateau
+parser = argparse.ArgumentParser()
+parser.add_argument("--mode", default="min")
+args = parser.parse_args()
+net = nn.Linear(10, 2)
+opt = torch.optim.Adam(net.parameters())
+plateau = Plateau(opt, args.mode)
+def accuracy():
+    hits, total = 0, 0
+    for x, y in test_loader:
+        _, predicted = net(x).max(1)
+        hits += predicted.eq(y).sum().item()
+        total += y.size(0)
+    return 100.0 * hits / total
+for epoch in range(9):
+    for x, y in loader:
+        opt.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        opt.step()
+    plateau.step(accuracy())
+""",
+    """
+import torch
+class Job:
+    def __init__(self):
+        self.net = torch.nn.Linear(4, 2)
+        self.opt = torch.optim.SGD(self.net.parameters(), lr=0.1)
+        self.schedule = torch.optim.lr_scheduler.ReduceLROnPlateau(self.opt)
+    def test(self, x, y):
+        with torch.no_grad():
+            return torch.eq(self.net(x).argmax(-1), y).float().mean()
+    def run(self):
+        for epoch in range(10):
+            self.opt.zero_grad()
+            torch.nn.functional.cross_entropy(self.net(a), b).backward()
+            self.opt.step()
+            self.schedule.step(self.test(c, d))
+Job().run()
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+a = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, mode="max")
+b = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+c = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+for epoch in range(90):
+    correct, total = 0, 0.0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        correct += (model(x).argmax(1) == y).sum().item()
+    a.step(correct / len(loader.dataset))
+    b.step(total / len(loader))
+    c.step(1 - correct / len(loader.dataset))
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+for epoch in range(90):
+    for x, y in loader:
+        optimizer.zero_grad()
+        mask = (y == 0).float()
+        loss = (nn.functional.cross_entropy(model(x), y, reduction="none") * mask).mean()
+        loss.backward()
+        optimizer.step()
+    plateau.step(loss)
+""",
+)
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Look at what is given to plateau schedulers."""
+    for scheduler in schedulers(context):
+        if scheduler.name != TORCH + "ReduceLROnPlateau" or scheduler.cls is not None:
+            continue
+        mode = scheduler.argument(1, "mode")
+        if mode is not None and text_of(mode) != "min":
+            continue
+        for step in steps_of(context, scheduler):
+            metric = step.argument(0, "metrics")
+            if metric is not None and rises_with_matches(metric):
+                yield _finding(context, scheduler, step, mode is not None)
+                break
+
+
+def _finding(context: Context, scheduler: Obj, step: Event, said: bool) -> Finding:
+    made = context.reading.event_of(scheduler)
+    return context.finding(
+        RULE,
+        made or scheduler,
+        'ReduceLROnPlateau waits for a fall (mode "min"), but is given a share of right answers: '
+        "the rate is cut while the accuracy improves",
+        evidence=[
+            Evidence("mode", "min" if said else "min (the default)"),
+            Evidence("what it is given", step.script.segment(step.node)),
+        ],
+        fix=Fix(
+            title='pass mode="max"',
+            edits=edits(context.add_argument(made, 'mode="max"')) if made is not None and not said else (),
+            instruction='pass mode="max", or give it the loss',
+            expected="the rate is cut when the accuracy stops improving",
+        ),
+        related=[(step, "the accuracy is given here")],
+    )
