@@ -60,10 +60,18 @@ def bases(value: Value | None) -> list[str]:
     return base.external_bases() if isinstance(base, Class) else []
 
 
+# Libraries whose datasets yield their samples in an order of their own.
+_STREAMS = ("webdataset.", "torchdata.", "torchtext.datasets.", "streaming.", "litdata.", "datasets.IterableDataset")
+
+
 def is_iterable_dataset(value: Value | None) -> bool:
     """Whether a dataset yields its items itself, so that a loader cannot choose their order."""
+    base = settle(value) if value is not None else None
+    if isinstance(base, Obj) and base.name == "datasets.load_dataset" and "streaming" in base.kwargs:
+        streaming = settle(base.kwargs["streaming"])
+        return not (isinstance(streaming, Known) and streaming.value is False)
     names = bases(value)
-    return any(n.endswith("IterableDataset") or n.startswith(("webdataset.", "torchdata.")) for n in names)
+    return any(n.endswith(("IterableDataset", "IterDataPipe")) or n.startswith(_STREAMS) for n in names)
 
 
 def source_loaders(context: Context, value: Value | None) -> list[Obj]:
