@@ -298,7 +298,7 @@ def softened(value: Value, decided: bool | None) -> Value:
     if isinstance(value, Choice) and decided is not None and value.preferred is not None:
         wanted = value.options[value.preferred]
         if isinstance(wanted, Known) and all(isinstance(o, Known) for o in value.options):
-            return Known(wanted.value, wanted.site, wanted.how, True)
+            return Known(wanted.value, wanted.site, wanted.how, True, (value,) if value.test is None else (value, value.test))
     return value
 
 

@@ -36,8 +36,9 @@ def run_block(machine: Machine, body: list[ast.stmt]) -> Signal:
             signal = _RUN[type(statement)](machine, statement)
             if signal is not None:
                 return signal
-            if machine.implied is not None:
-                machine.context, machine.implied = machine.implied, None
+            implied = machine.take_implied()
+            if implied is not None:
+                machine.context = implied
         return None
     finally:
         machine.context = outer
@@ -83,7 +84,12 @@ def _raise(m: Machine, node: ast.Raise) -> Signal:
 
 
 def _assert(m: Machine, node: ast.Assert) -> Signal:
-    evaluate(m, node.test)
+    from preflight.source.evaluate.branches import decide
+
+    value = evaluate(m, node.test)
+    verdict, _ = decide(m, value)
+    if verdict is False:  # one that holds, or may hold, tells nothing
+        m.event("assert", node, None, None, [value], {})
     return None
 
 
