@@ -9,7 +9,7 @@ from functools import cached_property
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.reading import Reading
-from preflight.source.trace import Event
+from preflight.source.trace import Event, provenance
 from preflight.source.values import Choice, Dict, Func, Known, Obj, Phi, Seq, Value, options_of, settle
 
 _LISTINGS = frozenset({".parameters", ".named_parameters", ".trainable_parameters"})
@@ -68,6 +68,11 @@ class Holding:
     def covers(self, thing: Obj) -> bool:
         """Whether a module or parameter may have parameters in here."""
         return any(i in self.members for i in parts_of(thing))
+
+    @property
+    def firm(self) -> bool:
+        """Whether it is complete, and no owner is another module in disguise."""
+        return self.complete and bool(self.parts) and all(_made_here(p.owner) for p in self.parts)
 
     @cached_property
     def members(self) -> frozenset[int]:
@@ -255,6 +260,14 @@ def _children(value: Obj, exact: bool) -> Iterator[Value]:
     inner = wrapped(value)
     if inner is not None and inner is not value:
         yield inner
+
+
+def _made_here(owner: Obj) -> bool:
+    """Not something that code which is not seen made of another module, or of nothing that is known."""
+    if is_module(owner):
+        return True
+    parts = [p for p in provenance(owner, 60) if isinstance(p, Obj)]
+    return not any(p.name == "?" or is_module(p) for p in parts)
 
 
 def _around(value: Obj) -> bool:

@@ -96,11 +96,11 @@ def _both(m: Machine, node: ast.stmt, test: Value, result: bool | None, yes: Any
 
 
 def _assuming(m: Machine, test: Value, polarity: bool, body: Any, expression: ast.expr | None) -> Any:
-    from preflight.source.evaluate.conditions import narrowed
+    from preflight.source.evaluate.conditions import implied, narrowed
 
-    key = id(test)
-    before = m.assumed.get(key)
-    m.assumed[key] = polarity
+    facts = dict(implied(test, polarity))
+    before = {key: m.assumed.get(key) for key in facts}
+    m.assumed.update(facts)
     try:
 
         def inside() -> Signal:
@@ -112,10 +112,11 @@ def _assuming(m: Machine, test: Value, polarity: bool, body: Any, expression: as
 
         return m.attempt(inside)
     finally:
-        if before is None:
-            m.assumed.pop(key, None)
-        else:
-            m.assumed[key] = before
+        for key, old in before.items():
+            if old is None:
+                m.assumed.pop(key, None)
+            else:
+                m.assumed[key] = old
 
 
 def run_match(m: Machine, node: ast.Match) -> Signal:

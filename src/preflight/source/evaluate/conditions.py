@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.source.values import Choice, Known, Unknown, Value
+from preflight.source.values import Choice, Known, Obj, Unknown, Value
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -17,6 +17,17 @@ def test_value(m: Machine, node: ast.expr) -> Value:
     from preflight.source.evaluate.expressions import evaluate
 
     return evaluate(m, node)
+
+
+def implied(test: Value, polarity: bool, depth: int = 0) -> Iterator[tuple[int, bool]]:
+    """What one side of a test says of it and of its parts, by identity: of ``not a``, of all of ``a and b`` that holds."""
+    yield id(test), polarity
+    if isinstance(test, Obj) and test.kind == "op" and depth < 6:
+        if test.name == "not":
+            yield from implied(test.args[0], not polarity, depth + 1)
+        elif test.name == ("and" if polarity else "or"):
+            for part in test.args:
+                yield from implied(part, polarity, depth + 1)
 
 
 def narrowed(m: Machine, node: ast.expr, polarity: bool) -> Iterator[tuple[str, Value]]:

@@ -122,7 +122,7 @@ def check(context: Context) -> Iterator[Finding]:
     """Find clipping that covers nothing of what any optimizer of the script holds."""
     optimizers = context.reading.made("optimizer")
     holdings = [holding_of(context.reading, o) for o in optimizers]
-    if not holdings or not all(h.complete and h.parts for h in holdings):
+    if not holdings or not all(h.firm for h in holdings):
         return
     held = {i for h in holdings for i in h.members}
     for loop in dict.fromkeys(u.loop for u in updates(context)):
@@ -148,7 +148,7 @@ def check(context: Context) -> Iterator[Finding]:
 def _unrelated(event: Event, held: set[int]) -> bool:
     given = clipped(event)
     mine = listed(given)
-    if isinstance(given, (Choice, Phi)) or not mine.complete or not mine.parts:
+    if isinstance(given, (Choice, Phi)) or not mine.firm:
         return False
     return not mine.members & held
 

@@ -178,12 +178,7 @@ def check(context: Context) -> Iterator[Finding]:
             "a layer is put into the model after the optimizer was built: it gets gradients and is never updated",
             "error",
         )
-    if (
-        late
-        or managed(context)
-        or not all(h.complete and h.parts for h in holdings)
-        or context.trace.calls(".manual_backward")
-    ):
+    if late or managed(context) or not all(h.firm for h in holdings) or context.trace.calls(".manual_backward"):
         return
     for loop in context.reading.loops:
         if loop.steps and not loop.backwards[0].context.shadow:

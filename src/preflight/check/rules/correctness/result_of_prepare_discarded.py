@@ -29,7 +29,7 @@ from preflight.vocabulary.finding import Edit, Finding
 
 RULE = Rule(
     name="result-of-prepare-discarded",
-    code="ACL003",
+    code="ACL006",
     severity="error",
     confidence="likely",
     layer="D",
