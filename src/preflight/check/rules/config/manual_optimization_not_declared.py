@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
-from preflight.source.values import Class, Func, Obj, Value, options_of, settle
+from preflight.source.values import Class, Func, Known, Obj, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -173,8 +173,9 @@ def _manual(context: Context, module: Obj) -> bool | None:
     held = module.attrs.get("automatic_optimization", member)
     if held is None or (isinstance(held, Obj) and held.kind == "attr"):
         return False
-    worth = context.value(held)
-    return None if not isinstance(worth, bool) else not worth
+    if not isinstance(held, Known) or held.soft or not isinstance(held.value, bool):
+        return None  # a caller or an option decides
+    return not held.value
 
 
 def _name(module: Obj) -> str:

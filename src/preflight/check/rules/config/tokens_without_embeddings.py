@@ -205,7 +205,8 @@ def _from(value: Value, encoding: Event) -> bool:
     """Whether a tensor holds ids of the encoding: positions counted from its length do not."""
     from preflight.source.trace import parents_of
 
-    queue, seen = [value], set()
+    queue: list[Value] = [value]
+    seen: set[int] = set()
     while queue and len(seen) < 100:
         part = queue.pop(0)
         if id(part) in seen:
