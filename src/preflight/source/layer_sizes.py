@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -45,15 +46,14 @@ def _product(value: Value | None, count: int, default: Any = _MISSING) -> int:
     if value is None:
         if default is _MISSING:
             raise _Unclear
-        return int(default) ** count
+        return int(int(default) ** count)
     size = plain(value, _MISSING)
     if isinstance(size, int):
-        return size**count
+        return int(size**count)
     if isinstance(size, (list, tuple)) and all(isinstance(s, int) for s in size):
-        total = 1
-        for s in size:
-            total *= s
-        return total if len(size) == count or len(size) != 1 else size[0] ** count
+        if len(size) == 1:
+            return int(size[0] ** count)
+        return math.prod(int(s) for s in size)
     raise _Unclear
 
 
@@ -303,7 +303,7 @@ def _literal_shape(data: object) -> tuple[int, ...] | None:
 
 def _ints(values: list[Value]) -> tuple[int, ...] | None:
     found = [plain(v) for v in values]
-    return tuple(found) if found and all(isinstance(v, int) for v in found) else None  # type: ignore[arg-type]
+    return tuple(found) if found and all(isinstance(v, int) for v in found) else None
 
 
 def numel_of(value: Value | None) -> int | None:

@@ -255,8 +255,8 @@ def function_shape(event: Event, into: Shape) -> Shape | None:
         stride = _pair(event.argument(first + 1, "stride"), None) or kernel
         return _pooled(into, kernel, stride, _pair(event.argument(first + 2, "padding"), 0), False)
     if name == "adaptive_avg_pool2d" and len(into) == 3:
-        size = _pair(event.argument(first, "output_size"), None)
-        return (into[0], *size) if size else None
+        sides = _pair(event.argument(first, "output_size"), None)
+        return (into[0], *sides) if sides else None
     if name in ("mean",) and len(into) == 3 and plain(event.argument(first, "dim")) in ([2, 3], (2, 3), [-1, -2], (-2, -1), [-2, -1]):
         return (into[0],)
     if name in ("squeeze",) and len(into) == 3 and into[1:] == (1, 1):

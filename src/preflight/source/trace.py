@@ -43,8 +43,8 @@ class Context:
         self.script = script
         self.value = value
         self.polarity = polarity
-        self.taken = taken if parent is None or parent.taken is not False else False
-        self.depth = 1 if parent is None else parent.depth + 1
+        self.taken: bool | None = taken if parent is None or parent.taken is not False else False
+        self.depth: int = 1 if parent is None else parent.depth + 1
         self.unrolled = False
         self.passes = 1
 

@@ -547,7 +547,7 @@ def _why_made(value: Obj) -> str:
             if part.name in _CAUSES:
                 return _CAUSES[part.name]
             stack += [v for v in (part.receiver, *part.args, *part.kwargs.values()) if v is not None]
-        elif isinstance(part, Unknown) and part is not value:
+        elif isinstance(part, Unknown):
             return part.reason
     what = (value.cls.qualname if value.cls is not None else value.name).lstrip(".")
     if not what:

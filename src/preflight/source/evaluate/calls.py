@@ -195,11 +195,11 @@ def _choice(m: Machine, func: Choice, args: list[Value], kwargs: dict[str, Value
         for other in others[:3]:
             result = _join_external(m, result, other, args, kwargs, node, open_)
         return result
-    result = None
+    found: Value | None = None
     for option in [o for o in settled.options if not isinstance(o, Known)][:3]:
         value = call(m, option, args, kwargs, node, open_)
-        result = value if result is None else join(result, value)
-    return result if result is not None else m.unknown("a call of something that is not known", node, func)
+        found = value if found is None else join(found, value)
+    return found if found is not None else m.unknown("a call of something that is not known", node, func)
 
 
 def _join_external(

@@ -186,8 +186,9 @@ def _formatted(m: Machine, node: ast.FormattedValue, value: Value) -> str | None
     if len(spec.value) > 20 or any(int(part) > 1000 for part in _numbers(spec.value)):
         return None
     try:
-        shown = {114: repr, 115: str, 97: ascii}.get(node.conversion)
-        return format(shown(value.value) if shown else value.value, spec.value)
+        converters: dict[int, Callable[[object], str]] = {114: repr, 115: str, 97: ascii}
+        convert = converters.get(node.conversion)
+        return format(convert(value.value) if convert else value.value, spec.value)
     except (ValueError, TypeError, OverflowError):
         return None
 

@@ -102,6 +102,11 @@ class Machine:
         self.calling: ast.AST | None = None
         self.spent: dict[int, tuple[int, int]] = {}
 
+    def take_implied(self) -> Context | None:
+        """What the early exit of the statement just followed implies for the rest of its block; forgotten by asking."""
+        implied, self.implied = self.implied, None
+        return implied
+
     # ---- budget and identity
 
     def tick(self, cost: int = 1) -> None:

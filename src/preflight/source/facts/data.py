@@ -44,7 +44,7 @@ def training_loader(reading: Reading) -> Obj | None:
                 return found
     loaders = [o for o in reading.made("loader") if not (o.context is not None and o.context.shadow)]
     shuffled = [o for o in loaders if plain(o.argument(2, "shuffle")) is True]
-    return (shuffled or loaders or [None])[0]
+    return next(iter(shuffled or loaders), None)
 
 
 def _loader_in(reading: Reading, value: Value | None) -> Obj | None:

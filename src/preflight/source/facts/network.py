@@ -22,8 +22,7 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
     """Facts of the network."""
     found = {"framework": framework_of(reading)}
     if not reading.models:
-        reason = "no model was recognised"
-        return found | {k: unknown(reason) for k in ("model.family", "model.parameters", "model.trainable_parameters")}
+        return found | {k: unknown("no model was recognised") for k in ("model.family", "model.parameters", "model.trainable_parameters")}
     model = reading.models[0]
     place = place_of(model)
     spec, network = architecture_of(reading, model)
@@ -37,7 +36,7 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
     total = spec.parameters if spec is not None else None
     if total is None and network is not None:
         total = network.total
-    reason = (spec.parameters_reason if spec is not None else None) or (network.reason if network is not None else None)
+    reason: str | None = (spec.parameters_reason if spec is not None else None) or (network.reason if network is not None else None)
     if total is None:
         reason = reason or f"{model.name} is not in the catalog"
         found["model.parameters"] = unknown(f"{reason}; a dry run would tell")

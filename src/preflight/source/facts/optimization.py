@@ -60,7 +60,8 @@ def _optimizer(reading: Reading) -> dict[str, Fact]:
     config = deepspeed_config(reading)
     section = config.get("optimizer") if config else None
     if isinstance(section, dict):
-        parameters = section.get("params") if isinstance(section.get("params"), dict) else {}
+        given = section.get("params")
+        parameters: dict[str, object] = given if isinstance(given, dict) else {}
         return {"optimizer.name": Fact(section.get("type"), None, "DeepSpeed configuration"), "optimizer.lr": Fact(parameters.get("lr"), None, "DeepSpeed configuration")}
     return {"optimizer.name": unknown("no optimizer was recognised"), "optimizer.lr": unknown("no optimizer was recognised")}
 

@@ -60,7 +60,7 @@ def _accelerator(reading: Reading, launch: Launch) -> Fact | None:
     if isinstance(settled, Known) and settled.value is None:
         option = launch.options.get("mixed-precision") or launch.environment.get("ACCELERATE_MIXED_PRECISION")
         kind = _DTYPES.get(option or "no")
-        how = "launch line" if option else "default of Accelerator"
+        how: str | None = "launch line" if option else "default of Accelerator"
         place = place_of(reading.made("accelerator")[0])
     else:
         kind, how, place = dtype_of(settled), getattr(settled, "how", None), place_of(settled)

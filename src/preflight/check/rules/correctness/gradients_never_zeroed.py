@@ -135,7 +135,7 @@ def check(context: Context) -> Iterator[Finding]:
         # DeepSpeed's engine clears gradients in its own step.
         if all(context.roles.of(s.receiver) == "engine" for s in loop.steps):
             continue
-        name = step.script.segment(step.node.func.value) if hasattr(step.node, "func") else ""  # type: ignore[attr-defined]
+        name = step.script.segment(step.node.func.value) if hasattr(step.node, "func") else ""
         target = name if name.isidentifier() or name.replace(".", "").isidentifier() else "optimizer"
         if context.roles.of(step.receiver) == "scaler" and step.args:
             target = step.script.segment(step.node.args[0]) or target  # type: ignore[attr-defined]

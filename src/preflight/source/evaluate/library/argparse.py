@@ -205,7 +205,8 @@ def _parse_args(m: Machine, c: Call) -> Value | None:
     parser = parser_of(c.receiver)
     if parser is None:
         return None
-    given = settle(c.argument(0, "args")) if c.argument(0, "args") is not None else None
+    words = c.argument(0, "args")
+    given = settle(words) if words is not None else None
     line, partial = m.arguments, c.name.endswith("parse_known_args")
     if isinstance(given, Seq) and given.kind == "argv":
         partial = True  # what another parser left over: options of that one are not options of this one

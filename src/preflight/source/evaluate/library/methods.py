@@ -63,7 +63,8 @@ def _self(m: Machine, c: Call) -> Value | None:
 @MODEL.call(".step")
 def _step(m: Machine, c: Call) -> Value | None:
     """``optimizer.step(closure)`` calls the closure, which computes the loss and its gradients."""
-    closure = settle(c.argument(0, "closure")) if c.argument(0, "closure") is not None else None
+    given = c.argument(0, "closure")
+    closure = settle(given) if given is not None else None
     if isinstance(closure, (Func, Bound, Partial)):
         from preflight.source.evaluate.calls import call
 

@@ -133,9 +133,9 @@ def interpolated(m: Machine, root: Value) -> Value:
             text = settled.value
             if text.startswith("${") and text.endswith("}") and text.count("${") == 1 and ":" not in text:
                 found = select(root, text[2:-1])
-                inner = settle(found) if found is not None else None
-                if inner is not None and not (isinstance(inner, Known) and isinstance(inner.value, str) and "${" in inner.value):
-                    return inner
+                named = settle(found) if found is not None else None
+                if named is not None and not (isinstance(named, Known) and isinstance(named.value, str) and "${" in named.value):
+                    return named
             return Unknown(f"refers to {text}", settled.site)
         return value
 

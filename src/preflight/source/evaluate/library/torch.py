@@ -69,7 +69,7 @@ for _name in WRAPPERS:
         from preflight.source.evaluate.calls import call
 
         inner = wrapped(c.receiver)
-        if inner is None or inner is settle(c.receiver) if c.receiver is not None else True:
+        if inner is None or c.receiver is None or inner is settle(c.receiver):
             return None
         return call(m, inner, c.args, c.kwargs, c.node, c.open)
 

@@ -37,7 +37,7 @@ def records(m: Machine, c: Call) -> list[Value]:
         if isinstance(made, Obj):
             soften(made)
             for name, value in given.items():
-                if name in made.attrs or isinstance(target, Ext) or target.external_bases():  # type: ignore[union-attr]
+                if name in made.attrs or isinstance(target, Ext) or (isinstance(target, Class) and target.external_bases()):
                     made.attrs[name] = value
                     made.kwargs[name] = value
         result.append(made)

@@ -42,7 +42,7 @@ def _exponents(loader: Any) -> Any:
     """A loader to which ``1e-4`` is a number, as it is to OmegaConf and ruamel.yaml."""
     import re
 
-    made = type("Exponents", (loader,), {})
+    made: Any = type("Exponents", (loader,), {})
     made.add_implicit_resolver(
         "tag:yaml.org,2002:float", re.compile(r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$"), list("-+0123456789.")
     )
