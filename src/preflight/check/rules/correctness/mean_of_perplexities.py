@@ -112,7 +112,7 @@ def check(context: Context) -> Iterator[Finding]:
         yield context.finding(
             RULE,
             inner,
-            f'"{carry.name}" adds up the exponentials of the losses of batches: their mean is larger than the perplexity',
+            f'"{carry.name}" adds up the exponentials of the losses of batches: their mean exceeds the perplexity',
             evidence=[
                 Evidence(
                     "mean of exponentials",
