@@ -190,10 +190,7 @@ def _checkpoint(event: Event) -> bool:
 
 def _main(event: Event) -> bool:
     """Whether the script's own run gets here: not a function that nothing calls."""
-    last = None
-    for last in event.context.frames():
-        pass
-    return last is None or last.node is None
+    return list(event.context.frames())[-1].node is None
 
 
 def _is_path(value: Value) -> bool:

@@ -133,10 +133,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _main(event: Event) -> bool:
-    last = None
-    for last in event.context.frames():
-        pass
-    return last is None or last.node is None
+    return list(event.context.frames())[-1].node is None
 
 
 def _may_start(context: Context) -> bool:
