@@ -26,6 +26,8 @@ def varying(context: Context) -> Varying | None:
     collate = settle(loader.kwargs["collate_fn"]) if loader is not None and "collate_fn" in loader.kwargs else None
     func = _function(collate)
     for event in context.trace.calls(*_PADS, "()", ".pad", "?"):
+        if event.name not in _PADS and "padding" not in event.kwargs:
+            continue
         if not _feeds(context, func, event):
             continue
         if event.name in _PADS:

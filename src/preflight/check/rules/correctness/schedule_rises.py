@@ -40,7 +40,10 @@ RULE = Rule(
     tags=("schedule",),
 )
 # From the start of training to far beyond its end, in fractions of the run, in epochs and in steps.
-POINTS = (0.0, 0.1, 0.3, 0.5, 0.9, 1.0, 5.0, 50.0, 1000.0, 20_000.0)
+POINTS = (
+    0.0, 0.1, 0.3, 0.5, 0.9, 1.0, 5.0, 20.0, 50.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10_000.0, 20_000.0, 50_000.0,
+    100_000.0, 500_000.0, 1_000_000.0,
+)  # fmt: skip
 
 _TRAIN = """
     for x, y in loader:
