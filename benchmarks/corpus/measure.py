@@ -72,10 +72,14 @@ def quiet(target: Path, manifest: str) -> None:
         for finding in report.findings:
             mark = said.get(key_of(entry, finding), {})
             marks[finding.severity][mark.get("reader", "not read")] += 1
-            print(f"    {mark.get('reader', 'not read'):<9}{finding.severity} {key_of(entry, finding).split(' ', 1)[1]}: {finding.message[:110]}")
+            print(
+                f"    {mark.get('reader', 'not read'):<9}{finding.severity} {key_of(entry, finding).split(' ', 1)[1]}: {finding.message[:110]}"
+            )
             if mark.get("note"):
                 print(f"             {mark['note']}")
-    print(f"\n{scripts} scripts, verdicts {dict(verdicts)}, {loud} with more than three findings, {sized} with an exact parameter count")
+    print(
+        f"\n{scripts} scripts, verdicts {dict(verdicts)}, {loud} with more than three findings, {sized} with an exact parameter count"
+    )
     for severity, counts in marks.items():
         total = sum(counts.values())
         print(f"{severity}s: {total}" + "".join(f", {n} {mark}" for mark, n in sorted(counts.items())))

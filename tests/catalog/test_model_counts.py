@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from preflight.catalog.configurations import model_types, spec_from_config
 from preflight.catalog.architectures import ModelFile, model_file, model_names
+from preflight.catalog.configurations import model_types, spec_from_config
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]

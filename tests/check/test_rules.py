@@ -24,9 +24,7 @@ def _findings(loaded: LoadedRule, example: Example, folder: Path) -> list[Findin
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (folder / "train.py").write_text(example.code)
-    options = Options(
-        gpu=example.gpu, gpus=example.gpus, launch=example.launch, arguments=example.arguments or None
-    )
+    options = Options(gpu=example.gpu, gpus=example.gpus, launch=example.launch, arguments=example.arguments or None)
     report = check_text(folder / "train.py", options)
     return [f for f in report.findings if f.code == loaded.rule.code]
 
@@ -68,7 +66,11 @@ def test_fixed_examples_check_clean(loaded: LoadedRule, example: Example, tmp_pa
     for path, text in apply_edits([e for fix in fixes for e in fix.edits]).items():
         Path(path).write_text(text)
         compile(text, path, "exec")
-    again = _findings(loaded, Example((tmp_path / "train.py").read_text(), example.arguments, {}, example.gpu, example.gpus, example.launch), tmp_path)
+    again = _findings(
+        loaded,
+        Example((tmp_path / "train.py").read_text(), example.arguments, {}, example.gpu, example.gpus, example.launch),
+        tmp_path,
+    )
     assert [f.message for f in again] == []
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """The formats that CI servers, pull requests and spreadsheets read."""
 
 from __future__ import annotations

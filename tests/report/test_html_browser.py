@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """The page in a browser: it runs, filters, and fits a telephone."""
 
 from __future__ import annotations

@@ -263,8 +263,8 @@ def test_a_long_timeline_keeps_its_peak_and_says_what_is_left_out() -> None:
         for step in range(100)
     )
     report = msgspec.structs.replace(
-            samples.GO, memory=MemoryEstimate(timeline=points, reason="not computed", capacity_bytes=int(GIB))
-        )
+        samples.GO, memory=MemoryEstimate(timeline=points, reason="not computed", capacity_bytes=int(GIB))
+    )
     text = render(report, "text")
     assert "(88 more not shown)" in text
     assert "step 70 forward" in text

@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - scripts are kept on the lines they were written on
+
 """Whatever a script holds, following it ends, stays small, raises nothing but the tool's own errors, and runs nothing."""
 
 from __future__ import annotations

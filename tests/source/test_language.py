@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - scripts are kept on the lines they were written on
+
 """The evaluator agrees with Python: each text is followed, and run for real, and the names compared."""
 
 from __future__ import annotations

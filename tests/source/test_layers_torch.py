@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - scripts are kept on the lines they were written on
+
 """Parameters counted from the text of a network equal those of the network that torch makes of it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-# ruff: noqa: E501 - scripts are kept on the lines they were written on
+
 """Command lines and configurations: the namespace is what the library itself would give."""
 
 from __future__ import annotations

@@ -44,7 +44,11 @@ def analyze(
         UsageError: An option is wrong.
     """
     options = Options(
-        gpu=gpu, gpu_memory=gpu_memory, gpus=gpus, launch=launch, arguments=tuple(arguments) if arguments is not None else None
+        gpu=gpu,
+        gpu_memory=gpu_memory,
+        gpus=gpus,
+        launch=launch,
+        arguments=tuple(arguments) if arguments is not None else None,
     )
     selection = Selection(persona=persona)
     if Path(path).is_dir():

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from preflight.check.rule import Rule
-from preflight.source.nodes import walk
+from preflight.source.nodes import statements
 from preflight.source.reading import Reading
 from preflight.source.script import Script
 from preflight.source.trace import Event, Store
@@ -244,7 +244,7 @@ class Context:
     def _statements(self, script: Script) -> list[ast.stmt]:
         cached = self.__dict__.setdefault("_statement_cache", {})
         if id(script) not in cached:
-            cached[id(script)] = [n for n in walk(script.tree) if isinstance(n, ast.stmt)]
+            cached[id(script)] = statements(script.tree)
         found: list[ast.stmt] = cached[id(script)]
         return found
 

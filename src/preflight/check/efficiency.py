@@ -17,8 +17,34 @@ BANDS = (
 # The weights follow what the part can cost: a GPU that waits for data or computes in fp32 loses most of its speed,
 # a missing fused optimizer a few per cent.
 _PARTS: tuple[tuple[str, float, dict[str, float]], ...] = (
-    ("data pipeline", 25.0, {"EFF002": 60, "EFF003": 20, "EFF006": 70, "EFF011": 30, "EFF016": 25, "DAT003": 50, "EFF019": 40, "EFF020": 10}),
-    ("arithmetic", 25.0, {"EFF009": 50, "EFF014": 60, "EFF010": 15, "EFF013": 10, "EFF018": 15, "EFF007": 40, "EFF008": 30, "MEM023": 35}),
+    (
+        "data pipeline",
+        25.0,
+        {
+            "EFF002": 60,
+            "EFF003": 20,
+            "EFF006": 70,
+            "EFF011": 30,
+            "EFF016": 25,
+            "DAT003": 50,
+            "EFF019": 40,
+            "EFF020": 10,
+        },
+    ),
+    (
+        "arithmetic",
+        25.0,
+        {
+            "EFF009": 50,
+            "EFF014": 60,
+            "EFF010": 15,
+            "EFF013": 10,
+            "EFF018": 15,
+            "EFF007": 40,
+            "EFF008": 30,
+            "MEM023": 35,
+        },
+    ),
     ("synchronisation", 15.0, {"EFF001": 50, "EFF004": 50, "EFF005": 30}),
     ("batch", 20.0, {"EFF024": 60, "ACC004": 30}),
     ("distribution", 10.0, {"DST010": 70, "DST009": 25, "DST018": 40, "DST002": 100}),
@@ -38,7 +64,9 @@ def score(context: Context, findings: list[Finding]) -> Efficiency | None:
         left = 100.0
         for code in sorted(hits):
             left *= 1.0 - costs[code] / 100.0
-        reason = "; ".join(f"{code} takes {costs[code]:.0f} %" for code in sorted(hits)) or "nothing found that slows it"
+        reason = (
+            "; ".join(f"{code} takes {costs[code]:.0f} %" for code in sorted(hits)) or "nothing found that slows it"
+        )
         parts.append(EfficiencyPart(name, round(left, 1), weight, reason))
     total = sum(p.score * p.weight for p in parts) / sum(p.weight for p in parts)
     return Efficiency(round(total, 1), band_of(total), tuple(parts))
@@ -77,5 +105,9 @@ def _to_fit(context: Context) -> list[Recommendation]:
     for option in options[:4]:
         fits = {"yes": "fits", "no": "still does not fit", "unknown": "may fit"}[option.fits]
         effect = f"needs {format_bytes(option.device_bytes)}: {fits}"
-        found.append(Recommendation("critical" if option.fits == "yes" else "high", option.change, effect, option.side_effect or None))
+        found.append(
+            Recommendation(
+                "critical" if option.fits == "yes" else "high", option.change, effect, option.side_effect or None
+            )
+        )
     return found

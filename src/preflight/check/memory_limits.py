@@ -13,9 +13,15 @@ from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.quantity import format_bytes
 
 PARTS = (
-    ("model_parameters", "parameters"), ("gradients", "gradients"), ("optimizer_states", "optimizer states"),
-    ("activations", "activations"), ("logits_and_loss", "logits and loss"), ("communication_buffers", "communication buffers"),
-    ("workspace", "workspace"), ("fragmentation", "fragmentation"), ("context", "context"),
+    ("model_parameters", "parameters"),
+    ("gradients", "gradients"),
+    ("optimizer_states", "optimizer states"),
+    ("activations", "activations"),
+    ("logits_and_loss", "logits and loss"),
+    ("communication_buffers", "communication buffers"),
+    ("workspace", "workspace"),
+    ("fragmentation", "fragmentation"),
+    ("context", "context"),
 )
 
 
@@ -38,20 +44,46 @@ def overflow(context: Context, rule: Rule, what: str) -> Iterator[Finding]:
     capacity = format_bytes(context.capacity_bytes)
     needed = memory.device_bytes.mid if memory.device_bytes is not None else None
     need = f"needs {format_bytes(needed)}, the GPU has {capacity}" if needed is not None else f"the GPU has {capacity}"
-    phase = {"init": "while the model is placed on the GPU", "eval": "in the evaluation"}.get(memory.oom.phase, f"in the {memory.oom.phase} of step {memory.oom.step}")
+    phase = {"init": "while the model is placed on the GPU", "eval": "in the evaluation"}.get(
+        memory.oom.phase, f"in the {memory.oom.phase} of step {memory.oom.step}"
+    )
     evidence = [Evidence("capacity of the GPU", context.capacity_bytes, "bytes", "published")]
     if needed is not None and memory.device_bytes is not None:
         low, high = format_bytes(memory.device_bytes.low), format_bytes(memory.device_bytes.high)
-        evidence.append(Evidence("needed at the peak", round(needed), "bytes", "derived", f"{low} to {high}: {_sum(context)}"))
+        evidence.append(
+            Evidence("needed at the peak", round(needed), "bytes", "derived", f"{low} to {high}: {_sum(context)}")
+        )
     if memory.oom.arithmetic:
-        evidence.append(Evidence("first phase that does not fit", f"{memory.oom.phase} of step {memory.oom.step}", None, "derived", memory.oom.arithmetic))
+        evidence.append(
+            Evidence(
+                "first phase that does not fit",
+                f"{memory.oom.phase} of step {memory.oom.step}",
+                None,
+                "derived",
+                memory.oom.arithmetic,
+            )
+        )
     longest = _longest_that_fits(context)
     message = f"memory overflow: {what} {need}; it runs out {phase}"
     if context.run.variable_length and longest is not None:
         message += f", at the first batch whose longest sample exceeds {longest} tokens"
-        evidence.append(Evidence("longest sample that fits", longest, "tokens", "derived", "largest sequence length whose peak stays below the capacity"))
-    confidence = None if model is not None and model.name is not None or memory.p_fit is not None and memory.p_fit < 0.01 else "likely"
-    yield context.finding(rule, place_of_model(context), message, evidence=evidence, fix=_fix(context), confidence=confidence)  # type: ignore[arg-type]
+        evidence.append(
+            Evidence(
+                "longest sample that fits",
+                longest,
+                "tokens",
+                "derived",
+                "largest sequence length whose peak stays below the capacity",
+            )
+        )
+    confidence = (
+        None
+        if model is not None and model.name is not None or memory.p_fit is not None and memory.p_fit < 0.01
+        else "likely"
+    )
+    yield context.finding(
+        rule, place_of_model(context), message, evidence=evidence, fix=_fix(context), confidence=confidence
+    )  # type: ignore[arg-type]
 
 
 def _sum(context: Context) -> str:
@@ -59,7 +91,9 @@ def _sum(context: Context) -> str:
     if memory is None or memory.breakdown is None:
         return ""
     parts = [(label, getattr(memory.breakdown, name)) for name, label in PARTS]
-    return " + ".join(f"{label} {format_bytes(value)}" for label, value in parts if value > 0.005 * memory.breakdown.total)
+    return " + ".join(
+        f"{label} {format_bytes(value)}" for label, value in parts if value > 0.005 * memory.breakdown.total
+    )
 
 
 def _fix(context: Context) -> Fix:
@@ -78,8 +112,14 @@ def _fix(context: Context) -> Fix:
     options = alternatives(context.model, context.run, context.parallel, context.gpu, context.capacity_bytes)
     best = next((o for o in options if o.fits == "yes"), options[0] if options else None)
     if best is not None:
-        return Fix(title=best.change, instruction=best.change, expected=f"needs {format_bytes(best.device_bytes)} instead")
-    return Fix(title="use a larger GPU, or shard the model over several", instruction="no single change of this run makes it fit", expected="the run fits")
+        return Fix(
+            title=best.change, instruction=best.change, expected=f"needs {format_bytes(best.device_bytes)} instead"
+        )
+    return Fix(
+        title="use a larger GPU, or shard the model over several",
+        instruction="no single change of this run makes it fit",
+        expected="the run fits",
+    )
 
 
 def _longest_that_fits(context: Context) -> int | None:

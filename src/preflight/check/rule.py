@@ -23,8 +23,20 @@ if TYPE_CHECKING:
 
 Layer = Literal["S", "D", "C", "V"]
 Need = Literal[
-    "training_loop", "optimizer", "loader", "scheduler", "scaler", "model", "forward", "distributed", "memory", "gpu",
-    "training_arguments", "complete", "parameters", "capacity",
+    "training_loop",
+    "optimizer",
+    "loader",
+    "scheduler",
+    "scaler",
+    "model",
+    "forward",
+    "distributed",
+    "memory",
+    "gpu",
+    "training_arguments",
+    "complete",
+    "parameters",
+    "capacity",
 ]
 
 

@@ -78,7 +78,10 @@ def device_of(options: Options) -> Device:
     gpu = hardware.resolve_gpu(options.gpu, extra) if options.gpu is not None else None
     if options.gpu_memory is not None:
         if not options.gpu_memory > 0 or options.gpu_memory > 100_000:
-            raise UsageError(f"--gpu-memory {options.gpu_memory:g} is not a size of a GPU", "give it in GB, as the card is sold: 24, 80, 192")
+            raise UsageError(
+                f"--gpu-memory {options.gpu_memory:g} is not a size of a GPU",
+                "give it in GB, as the card is sold: 24, 80, 192",
+            )
         capacity = hardware.gpu_from_memory(options.gpu_memory, extra)
         return Device(gpu, capacity, f"{options.gpu_memory:g} GB" + (f" {gpu.title}" if gpu else ""))
     assert gpu is not None
@@ -129,10 +132,18 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     shown = tuple(findings if keep is None else keep(findings, missing))
     verdict, notes = verdict_of(context, shown, options)
     return Report(
-        schema=SCHEMA, command="check", tool=Tool("preflight", __version__), verdict=verdict,
-        inputs=_inputs(script, options, device, launch), findings=shown, facts=facts, memory=memory,
-        efficiency=score(context, findings), recommendations=tuple(recommendations(context, list(shown))),
-        not_evaluated=tuple(missing), notes=tuple(notes),
+        schema=SCHEMA,
+        command="check",
+        tool=Tool("preflight", __version__),
+        verdict=verdict,
+        inputs=_inputs(script, options, device, launch),
+        findings=shown,
+        facts=facts,
+        memory=memory,
+        efficiency=score(context, findings),
+        recommendations=tuple(recommendations(context, list(shown))),
+        not_evaluated=tuple(missing),
+        notes=tuple(notes),
     )
 
 
@@ -143,13 +154,19 @@ def memory_of(
     from preflight.cost.memory import estimate_memory
 
     if facts["framework"].value in (None, "tensorflow", "jax", "mxnet", "paddle"):
-        return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason="no PyTorch training was recognised") if device.capacity_bytes else None
+        return (
+            MemoryEstimate(capacity_bytes=device.capacity_bytes, reason="no PyTorch training was recognised")
+            if device.capacity_bytes
+            else None
+        )
     if model is None or model.parameters is None:
         reason = facts["model.parameters"].reason or "the size of the model is not known"
         return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=reason)
     for key in ("batch.micro", "precision", "optimizer.name"):
         if not facts[key].known:
-            return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=f"{key} is not known: {facts[key].reason}")
+            return MemoryEstimate(
+                capacity_bytes=device.capacity_bytes, reason=f"{key} is not known: {facts[key].reason}"
+            )
     if run.length_schedule:
         return _over_schedule(model, run, parallel, device)
     return estimate_memory(model, run, parallel, device.gpu, device.capacity_bytes)
@@ -167,11 +184,19 @@ def _over_schedule(model: ModelSpec, run: RunSpec, parallel: ParallelDims, devic
         )
         # Step 0 of a later stage has its optimizer states already: its peaks are those of the steady step.
         points = [p for p in stage.timeline if first_step == 0 or p.step > 0]
-        timeline += [msgspec.structs.replace(p, step=p.step if first_step == 0 else first_step + p.step - 1) for p in points]
+        timeline += [
+            msgspec.structs.replace(p, step=p.step if first_step == 0 else first_step + p.step - 1) for p in points
+        ]
         oom = stage.oom
         if oom is not None and first_step:
-            oom = msgspec.structs.replace(oom, step=first_step, arithmetic=f"{tokens} tokens a sample from step {first_step} on: {oom.arithmetic}")
-        if worst is None or stage.peak_bytes is None or (worst.peak_bytes is not None and stage.peak_bytes.mid > worst.peak_bytes.mid):
+            oom = msgspec.structs.replace(
+                oom, step=first_step, arithmetic=f"{tokens} tokens a sample from step {first_step} on: {oom.arithmetic}"
+            )
+        if (
+            worst is None
+            or stage.peak_bytes is None
+            or (worst.peak_bytes is not None and stage.peak_bytes.mid > worst.peak_bytes.mid)
+        ):
             worst = msgspec.structs.replace(stage, oom=oom)
         if stage.fits == "no":
             break
@@ -192,9 +217,15 @@ def verdict_of(context: Context, findings: tuple[Finding, ...], options: Options
         else:
             notes.append("no training was recognised: no loop that computes gradients, and no trainer that is known")
     elif memory is not None and context.capacity_bytes is not None and memory.fits == "unknown":
-        notes.append(f"whether the memory suffices cannot be said: {memory.reason}" if memory.reason else "whether the memory suffices is too close to call")
+        notes.append(
+            f"whether the memory suffices cannot be said: {memory.reason}"
+            if memory.reason
+            else "whether the memory suffices is too close to call"
+        )
     if reading.trace.exhausted:
-        notes.append(f"the script was not followed to its end ({reading.trace.exhausted}): rules about missing calls were not evaluated")
+        notes.append(
+            f"the script was not followed to its end ({reading.trace.exhausted}): rules about missing calls were not evaluated"
+        )
     notes += [note for note in reading.project.notes[:5] if note not in notes]
     if any(f.decides for f in findings) or (memory is not None and memory.fits == "no"):
         return "NO-GO", notes

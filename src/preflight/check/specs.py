@@ -18,8 +18,12 @@ from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
 _CHECKPOINTING = (
-    ".gradient_checkpointing_enable", ".set_grad_checkpointing", ".enable_gradient_checkpointing", ".enable_input_require_grads",
-    "torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential",
+    ".gradient_checkpointing_enable",
+    ".set_grad_checkpointing",
+    ".enable_gradient_checkpointing",
+    ".enable_input_require_grads",
+    "torch.utils.checkpoint.checkpoint",
+    "torch.utils.checkpoint.checkpoint_sequential",
     "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.apply_activation_checkpointing",
 )
 
@@ -43,7 +47,11 @@ def _with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec,
         entry = next((leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Linear"), None)
         width = plain(entry.obj.argument(0, "in_features")) if entry is not None else None
         flow = Flow(reading, reading.models[0], (width,)) if isinstance(width, int) else None
-        return spec if flow is None or flow.saved is None else msgspec.structs.replace(spec, activation_elements=flow.saved)
+        return (
+            spec
+            if flow is None or flow.saved is None
+            else msgspec.structs.replace(spec, activation_elements=flow.saved)
+        )
     first = next((leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Conv2d"), None)
     channels = plain(first.obj.argument(0, "in_channels")) if first is not None else None
     if not isinstance(size, int) or not isinstance(channels, int):
@@ -88,10 +96,24 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
 
 # Names of TrainingArguments(optim=) and of timm that differ from the optimizer's own.
 _OPTIMIZERS = {
-    "adamw_torch": "adamw", "adamw_torch_fused": "adamw", "adamw_hf": "adamw", "adamw_bnb_8bit": "adamw8bit", "adamw_8bit": "adamw8bit",
-    "paged_adamw_8bit": "pagedadamw8bit", "paged_adamw_32bit": "pagedadamw", "paged_adamw": "pagedadamw", "momentum": "sgd", "nesterov": "sgd",
-    "fusedadam": "adam", "cpuadam": "adam", "deepspeedcpuadam": "adam", "bertadam": "adamw", "fusedlamb": "lamb", "fusedsgd": "sgd",
-    "apexfusedadam": "adam", "zeroredundancyoptimizer": "adam",
+    "adamw_torch": "adamw",
+    "adamw_torch_fused": "adamw",
+    "adamw_hf": "adamw",
+    "adamw_bnb_8bit": "adamw8bit",
+    "adamw_8bit": "adamw8bit",
+    "paged_adamw_8bit": "pagedadamw8bit",
+    "paged_adamw_32bit": "pagedadamw",
+    "paged_adamw": "pagedadamw",
+    "momentum": "sgd",
+    "nesterov": "sgd",
+    "fusedadam": "adam",
+    "cpuadam": "adam",
+    "deepspeedcpuadam": "adam",
+    "bertadam": "adamw",
+    "fusedlamb": "lamb",
+    "fusedsgd": "sgd",
+    "apexfusedadam": "adam",
+    "zeroredundancyoptimizer": "adam",
 }
 
 
@@ -112,7 +134,9 @@ def _attention(reading: Reading, model: ModelSpec | None) -> str:
         if asked == "eager":
             return "eager"
         if made.cls is not None and explicit_attention(reading) is not None:
-            fused = reading.trace.calls("torch.nn.functional.scaled_dot_product_attention", "flash_attn.flash_attn_func")
+            fused = reading.trace.calls(
+                "torch.nn.functional.scaled_dot_product_attention", "flash_attn.flash_attn_func"
+            )
             return "flash" if any(not e.context.shadow for e in fused) else "eager"
     return "flash"
 
@@ -130,7 +154,9 @@ def _stack(reading: Reading) -> str:
     if plain(trainer_setting(reading, "torch_compile")) is True:
         return "compile"
     for made in reading.models[:1]:
-        if made.name.startswith(("transformers.", "peft.")) or (made.cls is None and spec_of(reading, made) is not None and "transformers" in made.name):
+        if made.name.startswith(("transformers.", "peft.")) or (
+            made.cls is None and spec_of(reading, made) is not None and "transformers" in made.name
+        ):
             return "transformers"
     return "eager"
 
@@ -143,7 +169,11 @@ def _evaluation_batch(reading: Reading) -> int | None:
     if isinstance(given, int) and any(t.argument(3, "eval_dataset") is not None for t in reading.made("trainer")):
         return given
     train = training_loader(reading)
-    sizes = [plain(o.argument(1, "batch_size")) for o in reading.made("loader") if o is not train and not (o.context is not None and o.context.shadow)]
+    sizes = [
+        plain(o.argument(1, "batch_size"))
+        for o in reading.made("loader")
+        if o is not train and not (o.context is not None and o.context.shadow)
+    ]
     return max((s for s in sizes if isinstance(s, int) and not isinstance(s, bool)), default=None)
 
 
@@ -157,7 +187,10 @@ def _adapters(reading: Reading) -> dict[str, Any]:
             return {}
         rank = plain(config.kwargs.get("r"), 8)
         targets = plain(config.kwargs.get("target_modules"))
-        found: dict[str, Any] = {"finetune": "qlora" if _quantised(reading) else "lora", "lora_rank": rank if isinstance(rank, int) else None}
+        found: dict[str, Any] = {
+            "finetune": "qlora" if _quantised(reading) else "lora",
+            "lora_rank": rank if isinstance(rank, int) else None,
+        }
         if isinstance(targets, (list, tuple)):
             found["lora_targets"] = tuple(sorted({_target(str(t)) for t in targets}))
         dropout = plain(config.kwargs.get("lora_dropout"), 0.0)
@@ -166,7 +199,18 @@ def _adapters(reading: Reading) -> dict[str, Any]:
 
 
 def _target(name: str) -> str:
-    table = {"q_proj": "q", "k_proj": "k", "v_proj": "v", "o_proj": "o", "query": "q", "key": "k", "value": "v", "lm_head": "head", "q": "q", "v": "v"}
+    table = {
+        "q_proj": "q",
+        "k_proj": "k",
+        "v_proj": "v",
+        "o_proj": "o",
+        "query": "q",
+        "key": "k",
+        "value": "v",
+        "lm_head": "head",
+        "q": "q",
+        "v": "v",
+    }
     return table.get(name.rpartition(".")[2], "mlp")
 
 
@@ -207,7 +251,9 @@ def longest(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) -
         if plain(event.kwargs.get("truncation")) is True and plain(event.kwargs.get("max_length")) is None:
             place = event.script.location(event.node)
             return {
-                "sequence_length": Fact(model.max_positions, place, f"truncation to the longest input of {model.name or 'the model'}"),
+                "sequence_length": Fact(
+                    model.max_positions, place, f"truncation to the longest input of {model.name or 'the model'}"
+                ),
                 "sequence_length.variable": Fact(True, place, "no padding to a fixed length"),
             }
     return {}

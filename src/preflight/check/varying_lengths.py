@@ -41,7 +41,9 @@ def varying(context: Context) -> Varying | None:
 
 def _feeds(context: Context, func: Func | None, event: Event) -> bool:
     """Whether a call prepares training batches: in the collate function, or in the loop, for what the loss is computed of."""
-    if func is not None and (_inside(func, event) or any(f.kind in ("call", "root") and f.value is func for f in event.context.frames())):
+    if func is not None and (
+        _inside(func, event) or any(f.kind in ("call", "root") and f.value is func for f in event.context.frames())
+    ):
         return True
     loop = context.reading.loop_of(event)
     if loop is None or event.result is None:

@@ -43,7 +43,11 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
         return _other(network)
     layers, hidden, ffn, gated = blocks
     embeddings = [leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Embedding"]
-    tables = [(n, d) for n, d in ((_width(e, 0, "num_embeddings"), _width(e, 1, "embedding_dim")) for e in embeddings) if n and d == hidden]
+    tables = [
+        (n, d)
+        for n, d in ((_width(e, 0, "num_embeddings"), _width(e, 1, "embedding_dim")) for e in embeddings)
+        if n and d == hidden
+    ]
     vocab = max((n for n, _ in tables), default=None)
     outputs = [w for w in ((_width(leaf, 1, "out_features")) for leaf in linears[-3:]) if w]
     head = vocab is not None and bool(outputs) and outputs[-1] == vocab
@@ -52,10 +56,21 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
         return _other(network)
     positions = min((n for n, _ in tables if n != vocab), default=None)
     return ModelSpec(
-        family="transformer_decoder" if head else "transformer_encoder", parameters=network.total, layers=layers, hidden=hidden,
-        heads=_heads(reading, network, hidden), ffn=ffn, gated=gated, vocab=vocab, max_positions=positions,
-        learned_positions=positions is not None, head="lm" if head else "none", norm="layernorm", bias=True,
-        tied_embeddings=None, dropout=_dropout(network),
+        family="transformer_decoder" if head else "transformer_encoder",
+        parameters=network.total,
+        layers=layers,
+        hidden=hidden,
+        heads=_heads(reading, network, hidden),
+        ffn=ffn,
+        gated=gated,
+        vocab=vocab,
+        max_positions=positions,
+        learned_positions=positions is not None,
+        head="lm" if head else "none",
+        norm="layernorm",
+        bias=True,
+        tied_embeddings=None,
+        dropout=_dropout(network),
     )
 
 
@@ -63,7 +78,15 @@ def _other(network: Network) -> ModelSpec | None:
     if network.total is None:
         return None
     names = {leaf.obj.name.rpartition(".")[2] for leaf in network.leaves}
-    family = "cnn" if any(n.startswith("Conv") for n in names) else "rnn" if names & {"LSTM", "GRU", "RNN"} else "mlp" if "Linear" in names else "other"
+    family = (
+        "cnn"
+        if any(n.startswith("Conv") for n in names)
+        else "rnn"
+        if names & {"LSTM", "GRU", "RNN"}
+        else "mlp"
+        if "Linear" in names
+        else "other"
+    )
     return ModelSpec(family=family, parameters=network.total)  # type: ignore[arg-type]
 
 
@@ -74,7 +97,11 @@ def _blocks(network: Network, linears: list[Leaf]) -> tuple[int, int, int, bool]
     for into, out in pairs:
         if into and out and into > out and (out, into) in pairs:
             back[(out, into)] = back.get((out, into), 0) + 1
-    encoder = [leaf for leaf in network.leaves if leaf.obj.name in ("torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer")]
+    encoder = [
+        leaf
+        for leaf in network.leaves
+        if leaf.obj.name in ("torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer")
+    ]
     if encoder:
         width, inner = _width(encoder[0], 0, "d_model"), _width(encoder[0], 2, "dim_feedforward") or 2048
         count = sum(leaf.repeat for leaf in encoder)
@@ -115,7 +142,11 @@ def _dropout(network: Network) -> float | None:
     return 0.0
 
 
-_ATTENTION = ("torch.nn.functional.scaled_dot_product_attention", "flash_attn.flash_attn_func", "xformers.ops.memory_efficient_attention")
+_ATTENTION = (
+    "torch.nn.functional.scaled_dot_product_attention",
+    "flash_attn.flash_attn_func",
+    "xformers.ops.memory_efficient_attention",
+)
 
 
 def _attends(reading: Reading, network: Network) -> bool:
@@ -131,7 +162,9 @@ def explicit_attention(reading: Reading) -> Obj | None:
     """A soft-max of a product of matrices, written out: it keeps the whole matrix of scores."""
     for event in reading.trace.calls("torch.nn.functional.softmax", "torch.softmax", ".softmax"):
         source = event.receiver if event.name.startswith(".") else (event.args[0] if event.args else None)
-        found = comes_from_any(source, 40, ("@", "torch.matmul", "torch.bmm", "torch.einsum", ".matmul", ".bmm", "torch.baddbmm"))
+        found = comes_from_any(
+            source, 40, ("@", "torch.matmul", "torch.bmm", "torch.einsum", ".matmul", ".bmm", "torch.baddbmm")
+        )
         if found is not None:
             return found
     return None

@@ -14,7 +14,9 @@ from preflight.vocabulary.model import ModelSpec
 if TYPE_CHECKING:
     from preflight.source.reading import Reading
 
-_FROM = re.compile(r"^(?:transformers|diffusers|optimum|unsloth)\.(?:\w+\.)*?(\w+)\.(from_pretrained|from_config|_from_config)$")
+_FROM = re.compile(
+    r"^(?:transformers|diffusers|optimum|unsloth)\.(?:\w+\.)*?(\w+)\.(from_pretrained|from_config|_from_config)$"
+)
 _CLASS = re.compile(r"^transformers\.(\w+)$")
 _CONFIG = re.compile(r"^transformers\.(\w+)Config$")
 
@@ -66,12 +68,18 @@ def _from_library(reading: Reading, obj: Obj, class_name: str, how: str) -> Mode
     name = plain(first)
     if not isinstance(name, str):
         return None
-    overrides = {k: plain(v) for k, v in obj.kwargs.items() if k in ("num_labels", "vocab_size", "max_position_embeddings")}
+    overrides = {
+        k: plain(v) for k, v in obj.kwargs.items() if k in ("num_labels", "vocab_size", "max_position_embeddings")
+    }
     config = named_config(reading, name)
     if config is not None:
         return _from_config({**config, **{k: v for k, v in overrides.items() if v is not None}}, class_name)
     subfolder = plain(obj.kwargs.get("subfolder"))
-    return _find(f"{name}/{subfolder}", class_name) or _find(name, class_name) if isinstance(subfolder, str) else _find(name, class_name)
+    return (
+        _find(f"{name}/{subfolder}", class_name) or _find(name, class_name)
+        if isinstance(subfolder, str)
+        else _find(name, class_name)
+    )
 
 
 def _from_config(config: dict[str, Any], class_name: str) -> ModelSpec | None:
@@ -162,8 +170,14 @@ def _with_classes(spec: ModelSpec | None, obj: Obj, keyword: str) -> ModelSpec |
     if classes == spec.classes:
         return spec
     if not isinstance(classes, int) or not spec.classes or not spec.parameters or not spec.base_parameters:
-        return msgspec.structs.replace(spec, parameters=None, parameters_reason="the number of classes differs from the catalog's")
+        return msgspec.structs.replace(
+            spec, parameters=None, parameters_reason="the number of classes differs from the catalog's"
+        )
     head = spec.parameters - spec.base_parameters
     if head <= 0 or head % spec.classes:
-        return msgspec.structs.replace(spec, parameters=None, parameters_reason="the number of classes differs from the catalog's")
-    return msgspec.structs.replace(spec, parameters=spec.base_parameters + head // spec.classes * classes, classes=classes)
+        return msgspec.structs.replace(
+            spec, parameters=None, parameters_reason="the number of classes differs from the catalog's"
+        )
+    return msgspec.structs.replace(
+        spec, parameters=spec.base_parameters + head // spec.classes * classes, classes=classes
+    )

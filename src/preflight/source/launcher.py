@@ -46,11 +46,20 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         if size is None or self.framework == "python":
             return given
         given.update(
-            WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(self.gpus_per_node), RANK=None, LOCAL_RANK=None, NODE_RANK=None,
-            GROUP_RANK=None, MASTER_ADDR="localhost", MASTER_PORT="29500", PREFLIGHT_GPUS_PER_NODE=str(self.gpus_per_node),
+            WORLD_SIZE=str(size),
+            LOCAL_WORLD_SIZE=str(self.gpus_per_node),
+            RANK=None,
+            LOCAL_RANK=None,
+            NODE_RANK=None,
+            GROUP_RANK=None,
+            MASTER_ADDR="localhost",
+            MASTER_PORT="29500",
+            PREFLIGHT_GPUS_PER_NODE=str(self.gpus_per_node),
         )
         if self.framework == "slurm":
-            given.update(SLURM_NTASKS=str(size), SLURM_PROCID=None, SLURM_LOCALID=None, SLURM_JOB_NUM_NODES=str(self.nodes or 1))
+            given.update(
+                SLURM_NTASKS=str(size), SLURM_PROCID=None, SLURM_LOCALID=None, SLURM_JOB_NUM_NODES=str(self.nodes or 1)
+            )
         return given
 
 
@@ -78,30 +87,54 @@ def parse_launch(line: str) -> Launch:
         name, _, value = words.pop(0).partition("=")
         environment[name] = value
     if not words:
-        raise UsageError("the launch line names no command", 'for example --launch "torchrun --nproc_per_node 8 train.py"')
+        raise UsageError(
+            "the launch line names no command", 'for example --launch "torchrun --nproc_per_node 8 train.py"'
+        )
     framework, rest = _command(words)
     options, script, arguments, module = _split(rest)
     if script is not None and framework in ("slurm", "mpi") and _base(script) in _PROGRAMS:
         inner = parse_launch(shlex.join([script, *(arguments or ())]))
         nodes, per_node = _counts(options, framework)
         return msgspec.structs.replace(
-            inner, framework=framework if inner.framework in ("python", None) else inner.framework,
-            nodes=inner.nodes if inner.framework == "torchrun" and inner.nodes and inner.nodes > 1 else nodes or inner.nodes,
-            gpus_per_node=inner.gpus_per_node if inner.framework in ("torchrun", "accelerate", "deepspeed") else per_node or inner.gpus_per_node,
+            inner,
+            framework=framework if inner.framework in ("python", None) else inner.framework,
+            nodes=inner.nodes
+            if inner.framework == "torchrun" and inner.nodes and inner.nodes > 1
+            else nodes or inner.nodes,
+            gpus_per_node=inner.gpus_per_node
+            if inner.framework in ("torchrun", "accelerate", "deepspeed")
+            else per_node or inner.gpus_per_node,
             environment=environment,
         )
     nodes, per_node = _counts(options, framework)
     return Launch(
-        framework=framework, nodes=nodes, gpus_per_node=per_node if framework != "python" else 1,
-        script=script.replace(".", "/") + ".py" if module and script else script, arguments=arguments,
-        config=options.get("config-file"), options=options, environment=environment,
+        framework=framework,
+        nodes=nodes,
+        gpus_per_node=per_node if framework != "python" else 1,
+        script=script.replace(".", "/") + ".py" if module and script else script,
+        arguments=arguments,
+        config=options.get("config-file"),
+        options=options,
+        environment=environment,
     )
 
 
 _PROGRAMS = {
-    "torchrun": "torchrun", "accelerate": "accelerate", "deepspeed": "deepspeed", "srun": "slurm", "sbatch": "slurm", "mpirun": "mpi",
-    "mpiexec": "mpi", "horovodrun": "mpi", "python": "python", "python3": "python", "uv": "python", "composer": "torchrun",
-    "torch.distributed.run": "torchrun", "torch.distributed.launch": "torchrun", "accelerate.commands.launch": "accelerate",
+    "torchrun": "torchrun",
+    "accelerate": "accelerate",
+    "deepspeed": "deepspeed",
+    "srun": "slurm",
+    "sbatch": "slurm",
+    "mpirun": "mpi",
+    "mpiexec": "mpi",
+    "horovodrun": "mpi",
+    "python": "python",
+    "python3": "python",
+    "uv": "python",
+    "composer": "torchrun",
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "accelerate.commands.launch": "accelerate",
     "deepspeed.launcher.runner": "deepspeed",
 }
 
@@ -131,7 +164,10 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
         from preflight.errors import nearest
 
         near = nearest(program, _PROGRAMS)
-        raise UsageError(f"the launch line starts with {program!r}, which is not a launcher that is known", f"did you mean {near}?" if near else None)
+        raise UsageError(
+            f"the launch line starts with {program!r}, which is not a launcher that is known",
+            f"did you mean {near}?" if near else None,
+        )
     return kind, rest[1:] if kind == "accelerate" and rest[:1] == ["launch"] else rest
 
 

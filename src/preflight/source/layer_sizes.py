@@ -126,7 +126,9 @@ def _cell(gates: int) -> Callable[[Obj], int]:
     return size
 
 
-def attention_size(width: int, bias: bool = True, key: int | None = None, value: int | None = None, bias_kv: bool = False) -> int:
+def attention_size(
+    width: int, bias: bool = True, key: int | None = None, value: int | None = None, bias_kv: bool = False
+) -> int:
     """Parameters of ``MultiheadAttention``: three input projections and one output projection."""
     projections = width * width + width * (key or width) + width * (value or width)
     total = projections + width * width + (4 * width if bias else 0)
@@ -137,7 +139,11 @@ def _attention(o: Obj) -> int:
     width = _int(o, 0, "embed_dim")
     # num_heads 1, dropout 2, bias 3, add_bias_kv 4, add_zero_attn 5, kdim 6, vdim 7
     return attention_size(
-        width, _flag(o, 3, "bias", True), _int(o, 6, "kdim", width), _int(o, 7, "vdim", width), _flag(o, 4, "add_bias_kv", False)
+        width,
+        _flag(o, 3, "bias", True),
+        _int(o, 6, "kdim", width),
+        _int(o, 7, "vdim", width),
+        _flag(o, 4, "add_bias_kv", False),
     )
 
 
@@ -242,7 +248,12 @@ SIZES: dict[str, Callable[[Obj], int | None]] = {
 } | {
     f"timm.{folder}.{name}": _safe(size)
     for folder in ("models.vision_transformer", "layers", "models.layers")
-    for name, size in {"PatchEmbed": _patches, "Attention": _timm_attention, "Mlp": _timm_mlp, "Block": _timm_block}.items()
+    for name, size in {
+        "PatchEmbed": _patches,
+        "Attention": _timm_attention,
+        "Mlp": _timm_mlp,
+        "Block": _timm_block,
+    }.items()
 }
 
 WITHOUT_PARAMETERS = frozenset(
@@ -258,7 +269,9 @@ WITHOUT_PARAMETERS = frozenset(
     ).split()
 )
 
-_FACTORIES = frozenset("torch.zeros torch.ones torch.empty torch.rand torch.randn torch.FloatTensor torch.Tensor".split())
+_FACTORIES = frozenset(
+    "torch.zeros torch.ones torch.empty torch.rand torch.randn torch.FloatTensor torch.Tensor".split()
+)
 
 
 def shape_of(value: Value | None, depth: int = 0) -> tuple[int, ...] | None:
@@ -281,7 +294,21 @@ def shape_of(value: Value | None, depth: int = 0) -> tuple[int, ...] | None:
         return None
     if obj.name == "torch.tensor" and obj.args:
         return _literal_shape(plain(obj.args[0], _MISSING))
-    keep = (".normal_", ".uniform_", ".to", ".cuda", ".float", ".half", ".clone", ".zero_", ".fill_", ".requires_grad_", ".contiguous", ".detach", ".exponential_")
+    keep = (
+        ".normal_",
+        ".uniform_",
+        ".to",
+        ".cuda",
+        ".float",
+        ".half",
+        ".clone",
+        ".zero_",
+        ".fill_",
+        ".requires_grad_",
+        ".contiguous",
+        ".detach",
+        ".exponential_",
+    )
     if obj.name in keep or (obj.kind == "op" and obj.name in ("*", "/", "+", "-")):
         for source in (obj.receiver, *obj.args):
             found = shape_of(source, depth + 1)

@@ -87,11 +87,19 @@ class Network:
     def _instance(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
         total = 0
         bases = obj.cls.external_bases() if obj.cls is not None else []
-        base = next((b for b in bases if b.startswith("torch.nn.") and b not in ("torch.nn.Module", "torch.nn.ModuleList")), None)
+        base = next(
+            (b for b in bases if b.startswith("torch.nn.") and b not in ("torch.nn.Module", "torch.nn.ModuleList")),
+            None,
+        )
         if base == "torch.nn.Sequential" or base in SIZES:
             total += self._derived(obj, base, path, repeat, inside)
-        elif any(b.endswith("PreTrainedModel") or b.startswith(("transformers.", "timm.", "torchvision.models")) for b in bases):
-            if not any(isinstance(settle(v), Obj) and settle(v).name.startswith("torch.nn.") for v in obj.attrs.values()):  # type: ignore[attr-defined]
+        elif any(
+            b.endswith("PreTrainedModel") or b.startswith(("transformers.", "timm.", "torchvision.models"))
+            for b in bases
+        ):
+            if not any(
+                isinstance(settle(v), Obj) and settle(v).name.startswith("torch.nn.") for v in obj.attrs.values()
+            ):  # type: ignore[attr-defined]
                 raise Unsized(f"{path or 'the model'} extends {bases[0]}, whose layers are not in the script")
         for name, held in list(obj.attrs.items()) + self._added.get(id(obj), []):
             total += self._held(name, held, f"{path}.{name}" if path else name, repeat, inside)
@@ -128,7 +136,11 @@ class Network:
                 return 0  # a parameter of a layer under a second name
             if _is_module(self.reading, value):
                 return self._module(value, path, repeat, inside)
-            if value.cls is not None and value.cls.external_bases() and any(_is_module(self.reading, v) for v in _held_by(value)):
+            if (
+                value.cls is not None
+                and value.cls.external_bases()
+                and any(_is_module(self.reading, v) for v in _held_by(value))
+            ):
                 raise Unsized(f"{path} extends {value.cls.external_bases()[0]}, which may be a module")
             if value.kind == "call" and value.name == "?" or (value.kind == "call" and _maybe_module(value)):
                 raise Unsized(f"{path} is made by {value.name}, which cannot be followed")
@@ -183,9 +195,17 @@ class Network:
             self.leaves.append(Leaf(obj, known, path, repeat))
             return known
         first = obj.args[0] if obj.args else next(iter(obj.kwargs.values()), None)
-        if name.endswith((".from_pretrained", ".create_model")) and first is not None and not isinstance(settle(first), Known):
-            raise Unsized(f"{path or 'the model'}: which model {name.rpartition('.')[2]} loads is not known: {_why(first)}")
-        made = f"is made by {name.lstrip('.')}, whose layers are not in the script" if name.strip(".()[]?") else _why(obj)
+        if (
+            name.endswith((".from_pretrained", ".create_model"))
+            and first is not None
+            and not isinstance(settle(first), Known)
+        ):
+            raise Unsized(
+                f"{path or 'the model'}: which model {name.rpartition('.')[2]} loads is not known: {_why(first)}"
+            )
+        made = (
+            f"is made by {name.lstrip('.')}, whose layers are not in the script" if name.strip(".()[]?") else _why(obj)
+        )
         raise Unsized(f"{path or 'the model'} {made}")
 
     def _table(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
@@ -194,7 +214,9 @@ class Network:
             raise Unsized(f"{path or obj.name} holds parts that are not all known")
         total = sum(self._held(str(k), v, f"{path}.{k}", repeat, inside) for k, v in table.entries.items())
         return total + sum(
-            self._held(n, v, f"{path}.{n}", repeat, inside) for n, v in obj.attrs.items() if n not in table.entries and n.startswith("[")
+            self._held(n, v, f"{path}.{n}", repeat, inside)
+            for n, v in obj.attrs.items()
+            if n not in table.entries and n.startswith("[")
         )
 
     def _tied(self, obj: Obj) -> int:
@@ -203,7 +225,12 @@ class Network:
         for name in ("weight", "bias"):
             held = obj.attrs.get(name)
             value = settle(held) if held is not None else None
-            if isinstance(value, Obj) and value.kind == "attr" and value.receiver is not None and settle(value.receiver) is not obj:
+            if (
+                isinstance(value, Obj)
+                and value.kind == "attr"
+                and value.receiver is not None
+                and settle(value.receiver) is not obj
+            ):
                 saved += _part(obj, name)
             elif isinstance(value, Obj) and value.name == "torch.nn.Parameter":
                 saved += _part(obj, name) - (numel_of(value.argument(0, "data")) or 0)
@@ -222,7 +249,10 @@ class Network:
         raise Unsized(f"{path} is normalised by weight, and its width is not known")
 
     def _stack(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
-        layer, number = obj.argument(0, "encoder_layer") or obj.argument(0, "decoder_layer"), obj.argument(1, "num_layers")
+        layer, number = (
+            obj.argument(0, "encoder_layer") or obj.argument(0, "decoder_layer"),
+            obj.argument(1, "num_layers"),
+        )
         count = settle(number) if number is not None else None
         if layer is None or not isinstance(count, Known) or not isinstance(count.value, int):
             raise Unsized(f"{path or obj.name}: the number of layers is not known")
@@ -278,14 +308,34 @@ def _is_module(reading: Reading, value: Obj) -> bool:
 
     if value.kind == "copy" and isinstance(value.receiver, Obj):
         return _is_module(reading, value.receiver)
-    return is_module(value) or (value.kind == "call" and value.name.startswith("torch.nn.utils.") and bool(value.args) and value.name.endswith("_norm"))
+    return is_module(value) or (
+        value.kind == "call"
+        and value.name.startswith("torch.nn.utils.")
+        and bool(value.args)
+        and value.name.endswith("_norm")
+    )
 
 
 def _maybe_module(value: Obj) -> bool:
     """Whether an unknown library call may have made a module: a class of a package that is not of plain values."""
     first, _, rest = value.name.partition(".")
     last = rest.rpartition(".")[2]
-    plain = ("torch", "math", "numpy", "builtins", "os", "collections", "functools", "itertools", "copy", "random", "logging", "argparse", "dataclasses", "")
+    plain = (
+        "torch",
+        "math",
+        "numpy",
+        "builtins",
+        "os",
+        "collections",
+        "functools",
+        "itertools",
+        "copy",
+        "random",
+        "logging",
+        "argparse",
+        "dataclasses",
+        "",
+    )
     return first not in plain and last[:1].isupper()
 
 

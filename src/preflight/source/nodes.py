@@ -22,6 +22,20 @@ def walk(node: ast.AST) -> list[ast.AST]:
     return found
 
 
+def statements(node: ast.AST) -> list[ast.stmt]:
+    """All statements below a node, outer ones first; expressions, which are most of a tree, are not entered."""
+    found: list[ast.stmt] = []
+    blocks: list[ast.AST] = [node]
+    for block in blocks:  # grows while it is gone through
+        parts = block.__dict__
+        for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+            inner = parts.get(name)
+            if isinstance(inner, list):
+                found += [item for item in inner if isinstance(item, ast.stmt)]
+                blocks += [item for item in inner if "body" in item.__dict__]
+    return found
+
+
 def by_kind(node: ast.AST) -> dict[type[ast.AST], list[ast.AST]]:
     """A node and all below it, by their types."""
     index: dict[type[ast.AST], list[ast.AST]] = {}

@@ -141,7 +141,7 @@ class Project:
                     self.notes.append(f"stopped following imports after {MAX_MODULES} modules")
             elif self.inside(path):
                 try:
-                    self.modules[key] = read_script(path, self.shown(path))
+                    self.modules[key] = _parsed(path, self.shown(path))
                 except InputError as error:
                     self.notes.append(f"not followed: {error}")
         return self.modules[key]
@@ -173,6 +173,33 @@ class Project:
             except (OSError, ValueError, RuntimeError):
                 continue
         return None
+
+
+KEPT_TEXT = 1_500_000
+"""Characters of modules that are kept parsed: the next script of a folder mostly imports the same ones."""
+
+_kept: dict[tuple[str, str], tuple[tuple[int, int], Script]] = {}
+
+
+def _parsed(path: Path, shown: str) -> Script:
+    """Read a module, or take it as it was read for another script, when the file is still the same.
+
+    Raises:
+        InputError: It cannot be read or is not Python 3.
+    """
+    key = (str(path), shown)
+    try:
+        state = path.stat()
+    except OSError:
+        return read_script(path, shown)
+    version = (state.st_mtime_ns, state.st_size)
+    before = _kept.pop(key, None)
+    script = before[1] if before is not None and before[0] == version else read_script(path, shown)
+    _kept[key] = (version, script)
+    room = KEPT_TEXT - sum(len(kept.text) for _, kept in _kept.values())
+    while room < 0 and len(_kept) > 1:
+        room += len(_kept.pop(next(iter(_kept)))[1].text)
+    return script
 
 
 def find_root(folder: Path) -> Path:

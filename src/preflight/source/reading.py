@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from preflight.source.evaluate.machine import MAX_STEPS, Machine
+from preflight.source.nodes import statements
 from preflight.source.project import Project
 from preflight.source.roles import Roles
 from preflight.source.script import Script
@@ -116,10 +117,10 @@ class Reading:
         """First parts of all names that the script and its modules import."""
         names: set[str] = set()
         for script in self.scripts:
-            for plain in script.nodes(ast.Import):
-                names.update(alias.name.partition(".")[0] for alias in plain.names)
-            for node in script.nodes(ast.ImportFrom):
-                if node.module and not node.level:
+            for node in statements(script.tree):
+                if isinstance(node, ast.Import):
+                    names.update(alias.name.partition(".")[0] for alias in node.names)
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                     names.add(node.module.partition(".")[0])
         return frozenset(names)
 

@@ -130,7 +130,11 @@ class Roles:
                 if role is not None:
                     return role
             if is_module(base):
-                return "criterion" if "Loss" in base.cls.qualname and not self._uses.get(id(base), set()) & {".train"} else "model"
+                return (
+                    "criterion"
+                    if "Loss" in base.cls.qualname and not self._uses.get(id(base), set()) & {".train"}
+                    else "model"
+                )
             return None
         if base.kind in {"call", "param", "copy"}:
             role = role_of_name(base.name)

@@ -125,7 +125,9 @@ def parse(data: bytes, shown: str, file: Path | None = None) -> Script:
         InputError: The bytes are not Python 3, with the position of the error.
     """
     if len(data) > MAX_BYTES:
-        raise InputError(f"{shown}: {len(data) / 1e6:.0f} MB is too large for a script (limit {MAX_BYTES / 1e6:.0f} MB)")
+        raise InputError(
+            f"{shown}: {len(data) / 1e6:.0f} MB is too large for a script (limit {MAX_BYTES / 1e6:.0f} MB)"
+        )
     if b"\0" in data[:8192]:
         raise InputError(f"{shown}: is a binary file, not a Python script")
     cells: tuple[int, ...] = ()
@@ -161,7 +163,9 @@ def _decode(data: bytes, shown: str) -> str:
             encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
             return data.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
         except (SyntaxError, UnicodeDecodeError, LookupError):
-            raise InputError(f"{shown}: is not text in the encoding it declares (UTF-8 unless it says otherwise)") from None
+            raise InputError(
+                f"{shown}: is not text in the encoding it declares (UTF-8 unless it says otherwise)"
+            ) from None
 
 
 class ScriptSyntaxError(InputError):
@@ -179,7 +183,9 @@ def _syntax_error(error: SyntaxError, text: str, shown: str) -> ScriptSyntaxErro
 
     line, column = error.lineno or 1, error.offset or 1
     hint = None
-    if re.search(r"^\s*print\s+[^\s(=]", text, re.MULTILINE) or re.search(r"^\s*except\s+\w+\s*,\s*\w+\s*:", text, re.MULTILINE):
+    if re.search(r"^\s*print\s+[^\s(=]", text, re.MULTILINE) or re.search(
+        r"^\s*except\s+\w+\s*,\s*\w+\s*:", text, re.MULTILINE
+    ):
         hint = "this looks like Python 2, which is not supported; convert it with 2to3 first"
     lines = text.splitlines()
     shown_line = lines[line - 1].strip()[:100] if 0 < line <= len(lines) else ""

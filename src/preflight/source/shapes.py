@@ -124,7 +124,9 @@ class Flow:
             self._put(event.result, (sum(s[0] for s in shapes if s is not None), *first[1:]), keep=True)
 
 
-_SAVING = frozenset("relu leaky_relu silu gelu elu sigmoid tanh softmax log_softmax max_pool2d batch_norm layer_norm mul hardswish relu6".split())
+_SAVING = frozenset(
+    "relu leaky_relu silu gelu elu sigmoid tanh softmax log_softmax max_pool2d batch_norm layer_norm mul hardswish relu6".split()
+)
 
 
 def _forward_of(reading: Reading, model: Obj) -> Event | None:
@@ -143,7 +145,11 @@ def _last_number(reading: Reading, begin: Event) -> int:
         if event.number <= begin.number:
             continue
         inside = event.context.depth > depth and any(f is begin.context for f in event.context.frames())
-        call = next((f for f in event.context.frames() if f.kind == "call" and f.node is begin.node), None) if inside else None
+        call = (
+            next((f for f in event.context.frames() if f.kind == "call" and f.node is begin.node), None)
+            if inside
+            else None
+        )
         if call is None and event.number > begin.number + 1 and not (inside and event.node is begin.node):
             if event.node is not begin.node:
                 break
@@ -154,8 +160,14 @@ def _last_number(reading: Reading, begin: Event) -> int:
 def _keeps(layer: Obj) -> bool:
     """Whether autograd keeps the layer's result or input: not for additions of a constant, means, reshapes, identity."""
     name = layer.name.rpartition(".")[2]
-    return not name.startswith(("Flatten", "Identity", "AvgPool", "AdaptiveAvgPool", "Upsample", "ZeroPad", "Unflatten")) and not (
-        name in ("ReLU", "LeakyReLU", "ReLU6", "Hardtanh", "Dropout", "Dropout2d") and plain(layer.kwargs.get("inplace"), bool(plain(layer.argument(0 if "ReLU" in name else 1, "inplace"), False))) is True
+    return not name.startswith(
+        ("Flatten", "Identity", "AvgPool", "AdaptiveAvgPool", "Upsample", "ZeroPad", "Unflatten")
+    ) and not (
+        name in ("ReLU", "LeakyReLU", "ReLU6", "Hardtanh", "Dropout", "Dropout2d")
+        and plain(
+            layer.kwargs.get("inplace"), bool(plain(layer.argument(0 if "ReLU" in name else 1, "inplace"), False))
+        )
+        is True
     )
 
 
@@ -199,7 +211,23 @@ def layer_shape(layer: Obj, into: Shape) -> Shape | None:
     if name in ("Upsample", "UpsamplingNearest2d", "UpsamplingBilinear2d") and len(into) == 3:
         factor = plain(layer.argument(1, "scale_factor"))
         return (into[0], int(into[1] * factor), int(into[2] * factor)) if isinstance(factor, (int, float)) else None
-    same = ("Norm", "ReLU", "GELU", "SiLU", "Sigmoid", "Tanh", "Dropout", "Identity", "ELU", "Softmax", "Mish", "Hardswish", "Hardtanh", "Softplus", "ReLU6")
+    same = (
+        "Norm",
+        "ReLU",
+        "GELU",
+        "SiLU",
+        "Sigmoid",
+        "Tanh",
+        "Dropout",
+        "Identity",
+        "ELU",
+        "Softmax",
+        "Mish",
+        "Hardswish",
+        "Hardtanh",
+        "Softplus",
+        "ReLU6",
+    )
     return into if any(part in name for part in same) else None
 
 
@@ -211,7 +239,14 @@ def _conv(layer: Obj, into: Shape) -> Shape | None:
     padding = _pair(given, 0)
     if plain(given) == "same" and isinstance(out, int):
         return (out, into[1], into[2])
-    if not isinstance(out, int) or kernel is None or stride is None or padding is None or dilation is None or 0 in stride:
+    if (
+        not isinstance(out, int)
+        or kernel is None
+        or stride is None
+        or padding is None
+        or dilation is None
+        or 0 in stride
+    ):
         return None
     h, w = (_window(into[i + 1], kernel[i], stride[i], padding[i], dilation[i]) for i in (0, 1))
     return (out, h, w) if h > 0 and w > 0 else None
@@ -227,7 +262,13 @@ def _transposed(layer: Obj, into: Shape) -> Shape | None:
     return (out, h, w) if h > 0 and w > 0 else None
 
 
-def _pooled(into: Shape, kernel: tuple[int, int] | None, stride: tuple[int, int] | None, padding: tuple[int, int] | None, ceil: bool) -> Shape | None:
+def _pooled(
+    into: Shape,
+    kernel: tuple[int, int] | None,
+    stride: tuple[int, int] | None,
+    padding: tuple[int, int] | None,
+    ceil: bool,
+) -> Shape | None:
     if kernel is None or stride is None or padding is None or 0 in stride:
         return None
     h, w = (_window(into[i + 1], kernel[i], stride[i], padding[i], 1, ceil) for i in (0, 1))
@@ -238,8 +279,28 @@ def function_shape(event: Event, into: Shape) -> Shape | None:
     """The shape that a function or method makes of another, without the batch."""
     name = event.name.rpartition(".")[2]
     first = 0 if event.name.startswith(".") else 1
-    if name in ("relu", "leaky_relu", "gelu", "silu", "sigmoid", "tanh", "dropout", "dropout2d", "elu", "softmax", "log_softmax",
-                "contiguous", "to", "float", "half", "clone", "hardswish", "relu_", "relu6", "batch_norm"):
+    if name in (
+        "relu",
+        "leaky_relu",
+        "gelu",
+        "silu",
+        "sigmoid",
+        "tanh",
+        "dropout",
+        "dropout2d",
+        "elu",
+        "softmax",
+        "log_softmax",
+        "contiguous",
+        "to",
+        "float",
+        "half",
+        "clone",
+        "hardswish",
+        "relu_",
+        "relu6",
+        "batch_norm",
+    ):
         return into
     if name == "flatten":
         start = plain(event.argument(first, "start_dim"), 0)
@@ -257,7 +318,11 @@ def function_shape(event: Event, into: Shape) -> Shape | None:
     if name == "adaptive_avg_pool2d" and len(into) == 3:
         sides = _pair(event.argument(first, "output_size"), None)
         return (into[0], *sides) if sides else None
-    if name in ("mean",) and len(into) == 3 and plain(event.argument(first, "dim")) in ([2, 3], (2, 3), [-1, -2], (-2, -1), [-2, -1]):
+    if (
+        name in ("mean",)
+        and len(into) == 3
+        and plain(event.argument(first, "dim")) in ([2, 3], (2, 3), [-1, -2], (-2, -1), [-2, -1])
+    ):
         return (into[0],)
     if name in ("squeeze",) and len(into) == 3 and into[1:] == (1, 1):
         return (into[0],)

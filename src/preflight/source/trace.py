@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from preflight.source.values import Choice, Ext, Func, Known, Obj, Phi, Seq, Dict, Unknown, Value, options_of
+from preflight.source.values import Choice, Dict, Ext, Func, Known, Obj, Phi, Seq, Unknown, Value, options_of
 
 if TYPE_CHECKING:
     from preflight.source.script import Script
@@ -89,7 +89,19 @@ class Event:
         inlined: Whether the callee is code of the project that was followed.
     """
 
-    __slots__ = ("args", "context", "func", "inlined", "kwargs", "name", "node", "number", "receiver", "result", "script")
+    __slots__ = (
+        "args",
+        "context",
+        "func",
+        "inlined",
+        "kwargs",
+        "name",
+        "node",
+        "number",
+        "receiver",
+        "result",
+        "script",
+    )
 
     def __init__(
         self,

@@ -51,7 +51,9 @@ class TrainingLoop:
         self.clips = [e for e in inside if e.name in _CLIPS]
         self.updates = [e for e in inside if e.name == ".update" and roles.of(e.receiver) == "scaler"]
         self.unscales = [e for e in inside if e.name == ".unscale_"]
-        self.scheduler_steps = [e for e in inside if e.name in (".step", ".step_update") and roles.of(e.receiver) == "scheduler"]
+        self.scheduler_steps = [
+            e for e in inside if e.name in (".step", ".step_update") and roles.of(e.receiver) == "scheduler"
+        ]
         inner = backwards[0].context.loops()
         self.micro = inner[0] if inner and inner[0] is not frame else None
 
@@ -101,7 +103,9 @@ def is_parameter_step(event: Event, roles: Roles) -> bool:
 
 def find_loops(trace: Trace, roles: Roles) -> list[TrainingLoop]:
     """All loops that train, each once, in the order of the trace; those on the defaults' path before others."""
-    backwards = [e for e in trace.calls(".backward", ".manual_backward", "torch.autograd.backward") if _is_training(e, trace)]
+    backwards = [
+        e for e in trace.calls(".backward", ".manual_backward", "torch.autograd.backward") if _is_training(e, trace)
+    ]
     steps = [e for e in trace.calls(".step") if is_parameter_step(e, roles)]
     groups: dict[int, tuple[Context, list[Event]]] = {}
     for event in backwards:
@@ -137,7 +141,11 @@ def same_guards(first: Event, second: Event) -> bool:
     """Whether nothing in the branches around two events rules out that both happen in one pass."""
     mine = {id(f.value): f.polarity for f in first.context.frames() if f.kind == "if" and f.value is not None}
     for frame in second.context.frames():
-        if frame.kind == "if" and frame.value is not None and mine.get(id(frame.value), frame.polarity) is not frame.polarity:
+        if (
+            frame.kind == "if"
+            and frame.value is not None
+            and mine.get(id(frame.value), frame.polarity) is not frame.polarity
+        ):
             return False
         if frame.kind == "if" and frame.node is not None:
             for other in first.context.frames():

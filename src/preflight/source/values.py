@@ -219,9 +219,7 @@ class Class(Value):
         names: list[str] = []
         for cls in self.lineage:
             for base in cls.bases:
-                if isinstance(base, Ext):
-                    names.append(base.name)
-                elif isinstance(base, Obj) and base.name:
+                if isinstance(base, Ext) or isinstance(base, Obj) and base.name:
                     names.append(base.name)
         return names
 

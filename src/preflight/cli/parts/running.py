@@ -74,9 +74,12 @@ def _run_stdin(request: Request, writing: Writing, stdin: Script | None) -> Run:
 
 
 def _run_many(files: list[Found], request: Request, writing: Writing, sources: SourceLines) -> Report:
+    import gc
+
     from preflight.check.many import check_many, combine
     from preflight.cli.parts.progress import progress
 
+    gc.set_threshold(200_000)  # what one file leaves behind must not wait for the last one
     with progress("files checked", writing) as tell:
         many = check_many(files, request.options, request.selection, request.jobs, tell)
     notes = list(many.notes)

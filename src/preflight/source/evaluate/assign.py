@@ -126,7 +126,12 @@ def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST)
 def soften(m: Machine, scope: dict[Any, Value]) -> None:
     """``globals()[key] = value`` with a key from outside: any plain variable of the module may be given anew."""
     for name, held in list(scope.items()):
-        if isinstance(held, Known) and not held.soft and isinstance(held.value, (bool, int, float, str)) and not name.startswith("_"):
+        if (
+            isinstance(held, Known)
+            and not held.soft
+            and isinstance(held.value, (bool, int, float, str))
+            and not name.startswith("_")
+        ):
             m.write(scope, name, Known(held.value, held.site, f"variable {name}, which the command line can set", True))
 
 

@@ -163,7 +163,9 @@ def _of_object(m: Machine, base: Obj, name: str, node: ast.AST) -> Value:
             finally:
                 m.call_stack.pop()
     if base.kind == "copy" and isinstance(base.receiver, Obj) and not _called(m, node):
-        return _of_object(m, base.receiver, name, node)  # a method is the copy's own: b.parameters() is not a.parameters()
+        return _of_object(
+            m, base.receiver, name, node
+        )  # a method is the copy's own: b.parameters() is not a.parameters()
     if base.name == "builtins.super":
         from preflight.source.evaluate.classes import super_attribute
 

@@ -92,7 +92,11 @@ def _both(m: Machine, node: ast.stmt, test: Value, result: bool | None, yes: Any
     # Both sides end. What control does next is what the preferred side does; return covers a mixture.
     if preferred is not None:
         return signals[preferred]
-    return signals[0] if signals[0] == signals[1] else next((s for s in ("continue", "break", "return") if s in signals), "raise")
+    return (
+        signals[0]
+        if signals[0] == signals[1]
+        else next((s for s in ("continue", "break", "return") if s in signals), "raise")
+    )
 
 
 def _assuming(m: Machine, test: Value, polarity: bool, body: Any, expression: ast.expr | None) -> Any:

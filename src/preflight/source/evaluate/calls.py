@@ -86,7 +86,9 @@ def arguments(m: Machine, node: ast.Call) -> tuple[list[Value], dict[str, Value]
     return args, kwargs, open_
 
 
-def call(m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], node: ast.AST, open_: bool = False) -> Value:
+def call(
+    m: Machine, func: Value, args: list[Value], kwargs: dict[str, Value], node: ast.AST, open_: bool = False
+) -> Value:
     """Call a value."""
     m.tick()
     if isinstance(func, Func):
@@ -242,8 +244,10 @@ def _object(m: Machine, func: Obj, args: list[Value], kwargs: dict[str, Value], 
 
 
 def _has_forward(obj: Obj) -> bool:
-    return obj.cls is not None and isinstance(obj.cls.lookup("forward"), Func) and any(
-        n.startswith(("torch.nn.", "lightning.", "transformers.", "timm.")) for n in obj.cls.external_bases()
+    return (
+        obj.cls is not None
+        and isinstance(obj.cls.lookup("forward"), Func)
+        and any(n.startswith(("torch.nn.", "lightning.", "transformers.", "timm.")) for n in obj.cls.external_bases())
     )
 
 

@@ -18,7 +18,9 @@ _DATACLASS = frozenset(
     "dataclasses.dataclass attr.s attr.attrs attrs.define attrs.frozen attr.dataclass attr.define pydantic.dataclasses.dataclass "
     "simple_parsing.dataclass flax.struct.dataclass chz.chz transformers.utils.dataclass".split()
 )
-_DATA_BASES = frozenset("pydantic.BaseModel pydantic_settings.BaseSettings typing.NamedTuple msgspec.Struct simple_parsing.Serializable".split())
+_DATA_BASES = frozenset(
+    "pydantic.BaseModel pydantic_settings.BaseSettings typing.NamedTuple msgspec.Struct simple_parsing.Serializable".split()
+)
 _ENUMS = frozenset("enum.Enum enum.IntEnum enum.StrEnum enum.Flag enum.IntFlag transformers.utils.ExplicitEnum".split())
 
 
@@ -65,7 +67,9 @@ def is_dataclass(cls: Class) -> bool:
     return any(name in _DATA_BASES or name in _RECORD_BASES for name in cls.external_bases())
 
 
-_RECORD_BASES = frozenset({"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"})
+_RECORD_BASES = frozenset(
+    {"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"}
+)
 
 
 def fields(cls: Class) -> list[tuple[str, ast.AnnAssign, Class]]:
@@ -129,7 +133,15 @@ def field_default(m: Machine, cls: Class, owner: Class, name: str, statement: as
     settled = settle(value) if value is not None else None
     if settled is None:
         return Unknown(f"field {name} of {cls.qualname} has no default", m.site(statement), name=name)
-    if isinstance(settled, Obj) and settled.name.rpartition(".")[2] in {"field", "Field", "ib", "attrib", "choice", "Option", "Argument"}:
+    if isinstance(settled, Obj) and settled.name.rpartition(".")[2] in {
+        "field",
+        "Field",
+        "ib",
+        "attrib",
+        "choice",
+        "Option",
+        "Argument",
+    }:
         return _field_call(m, settled, name, cls, statement)
     if isinstance(settled, Known):
         return Known(settled.value, settled.site, f"default of {cls.qualname}.{name}", settled.soft)

@@ -29,7 +29,12 @@ def comprehend(m: Machine, node: Comprehension) -> Value:
     frame = Frame(outer.module, {}, outer, outer.func)
     frame.comprehension = True
     # Assignment expressions and yields belong to the function around.
-    frame.returns, frame.yields, frame.self_value, frame.owner = outer.returns, outer.yields, outer.self_value, outer.owner
+    frame.returns, frame.yields, frame.self_value, frame.owner = (
+        outer.returns,
+        outer.yields,
+        outer.self_value,
+        outer.owner,
+    )
     m.frame = frame
     context = m.context
     pairs: list[tuple[Value | None, Value]] = []
@@ -120,7 +125,9 @@ def _repeat(m: Machine, node: Any, items: list[Value], pairs: list[tuple[Value |
     first = evaluate(m, node.elt)
     m.context = outer
     pairs.append((None, first))
-    held = isinstance(node.elt, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(settle(first), (Obj, Seq, Dict))
+    held = isinstance(node.elt, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(
+        settle(first), (Obj, Seq, Dict)
+    )
     for _ in items[1:]:
         # What was there before is one thing, held many times; what the element makes is made anew each time.
         pairs.append((None, first if held else duplicate(m, first, node.elt, before)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.iteration import iterate
 from preflight.source.evaluate.operators import is_soft
-from preflight.source.values import Dict, Known, Seq, Value, plain, settle
+from preflight.source.values import Dict, Known, Seq, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -58,7 +58,12 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
     if name == "pop":
         m.touch(base)
         at = settle(args[0]) if args else Known(-1)
-        if not base.open and isinstance(at, Known) and isinstance(at.value, int) and -len(base.items) <= at.value < len(base.items):
+        if (
+            not base.open
+            and isinstance(at, Known)
+            and isinstance(at.value, int)
+            and -len(base.items) <= at.value < len(base.items)
+        ):
             return base.items.pop(at.value)
         base.open = True
         return base.items[-1] if base.items else m.unknown("item of a list that is not fully known", node, base)
@@ -121,7 +126,9 @@ def _repeats(m: Machine) -> bool:
     return any(f.kind == "loop" and not f.unrolled for f in m.context.frames())
 
 
-def _dict(m: Machine, base: Dict, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value | None:
+def _dict(
+    m: Machine, base: Dict, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value | None:
     key = settle(args[0]) if args else None
     if name in ("get", "pop", "setdefault") and args:
         if isinstance(key, Known):
@@ -177,7 +184,9 @@ def _forget(m: Machine, base: Dict, key: Any) -> None:
         base.open = True
 
 
-def _known(m: Machine, base: Known, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value | None:
+def _known(
+    m: Machine, base: Known, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value | None:
     if name not in _TEXT or not isinstance(base.value, (str, bytes, int, float)):
         return m.unknown("an error: None has no methods", node) if base.value is None else None
     values = [m.plain(a, _MISSING) for a in args]
@@ -193,7 +202,10 @@ def _known(m: Machine, base: Known, name: str, args: list[Value], kwargs: dict[s
         size = len(str(values)) + len(str(named))
         holes = {"replace": len(str(base.value)) + 1, "format": str(base.value).count("{")}.get(name, 1)
         if name == "join":
-            size, holes = len(base.value) if isinstance(base.value, (str, bytes)) else 0, len(values[0]) if values and isinstance(values[0], list) else 1
+            size, holes = (
+                len(base.value) if isinstance(base.value, (str, bytes)) else 0,
+                len(values[0]) if values and isinstance(values[0], list) else 1,
+            )
         if size * holes > 10 * MAX_TEXT:
             return m.unknown("text too long to follow", node)
     try:

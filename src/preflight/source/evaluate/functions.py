@@ -8,13 +8,35 @@ from typing import TYPE_CHECKING, Any
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.machine import MAX_DEPTH, Frame
 from preflight.source.trace import Context
-from preflight.source.values import Bound, Class, Dict, Ext, Func, Known, Obj, Partial, Seq, Unknown, Value, join, options_of, settle
+from preflight.source.values import (
+    Bound,
+    Class,
+    Dict,
+    Ext,
+    Func,
+    Known,
+    Obj,
+    Partial,
+    Seq,
+    Unknown,
+    Value,
+    join,
+    options_of,
+    settle,
+)
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 # Decorators that are entered around the body like a ``with`` block.
-_AROUND = ("torch.no_grad", "torch.inference_mode", "torch.enable_grad", "torch.set_grad_enabled", "torch.autocast", "torch.cuda.amp.autocast")
+_AROUND = (
+    "torch.no_grad",
+    "torch.inference_mode",
+    "torch.enable_grad",
+    "torch.set_grad_enabled",
+    "torch.autocast",
+    "torch.cuda.amp.autocast",
+)
 
 
 def make_function(m: Machine, node: Any, name: str, owner: Class | None = None) -> Func:

@@ -102,7 +102,11 @@ def _star(m: Machine, base: Value) -> None:
         exported = base.namespace.get("__all__")
         names = {i.value for i in exported.items if isinstance(i, Known)} if isinstance(exported, Seq) else None
         for key, value in list(base.namespace.items()):
-            if (key in names) if names is not None and not (isinstance(exported, Seq) and exported.open) else not key.startswith("_"):
+            if (
+                (key in names)
+                if names is not None and not (isinstance(exported, Seq) and exported.open)
+                else not key.startswith("_")
+            ):
                 m.bind(key, value)
     if isinstance(base, Ext) or (isinstance(base, Module) and "*" in base.namespace):
         found = m.frame.module.namespace.get("*")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from preflight.source.values import Choice, Dict, Known, Obj, Phi, Seq, Unknown, Value, join, settle
 
 if TYPE_CHECKING:
-    from preflight.source.trace import Context
     from preflight.source.evaluate.machine import Machine
+    from preflight.source.trace import Context
 
 MAX_RANGE = 4096
 

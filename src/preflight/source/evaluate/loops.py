@@ -181,7 +181,9 @@ def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Carry]:
     """Forget the scalars that the loop changes, and mark the things that it carries from one pass to the next."""
     carries: list[Carry] = []
     names, attributes = assigned_in(node)
-    targets = {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)} if not isinstance(node, ast.While) else set()
+    targets = (
+        {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)} if not isinstance(node, ast.While) else set()
+    )
     for name in sorted(names - targets):
         value = m.lookup(name)
         if value is None:

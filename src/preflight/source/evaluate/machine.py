@@ -45,9 +45,23 @@ class Exhausted(Exception):
 class Frame:
     """The scope of one function, class body or module."""
 
-    __slots__ = ("closure", "comprehension", "func", "globals_", "locals", "module", "nonlocals", "owner", "returns", "self_value", "yields")
+    __slots__ = (
+        "closure",
+        "comprehension",
+        "func",
+        "globals_",
+        "locals",
+        "module",
+        "nonlocals",
+        "owner",
+        "returns",
+        "self_value",
+        "yields",
+    )
 
-    def __init__(self, module: Module, locals_: dict[str, Value], closure: Frame | None = None, func: Func | None = None) -> None:
+    def __init__(
+        self, module: Module, locals_: dict[str, Value], closure: Frame | None = None, func: Func | None = None
+    ) -> None:
         self.module = module
         self.locals = locals_
         self.closure = closure
@@ -131,7 +145,12 @@ class Machine:
     # ---- making values
 
     def known(
-        self, value: Any, node: ast.AST | None = None, how: str | None = None, soft: bool = False, parents: tuple[Value, ...] = ()
+        self,
+        value: Any,
+        node: ast.AST | None = None,
+        how: str | None = None,
+        soft: bool = False,
+        parents: tuple[Value, ...] = (),
     ) -> Known:
         """A plain value."""
         return Known(value, self.site(node) if node is not None else None, how, soft, parents)
@@ -141,7 +160,12 @@ class Machine:
         return Unknown(reason, self.site(node) if node is not None else None, parents)
 
     def lift(
-        self, value: Any, node: ast.AST | None = None, how: str | None = None, soft: bool = False, parents: tuple[Value, ...] = ()
+        self,
+        value: Any,
+        node: ast.AST | None = None,
+        how: str | None = None,
+        soft: bool = False,
+        parents: tuple[Value, ...] = (),
     ) -> Value:
         """Turn a plain Python value, containers included, into a value of the graph."""
         if isinstance(value, dict):

@@ -197,7 +197,6 @@ def _repeated(m: Machine, seq: Seq, count: int, node: ast.AST) -> Value:
 
 
 def _percent(m: Machine, a: Known, b: Value, node: ast.AST) -> Value:
-    from preflight.source.values import plain
 
     worth = m.plain(b)
     if worth is not None and not _too_large("%", a.value, worth):
@@ -298,7 +297,9 @@ def softened(value: Value, decided: bool | None) -> Value:
     if isinstance(value, Choice) and decided is not None and value.preferred is not None:
         wanted = value.options[value.preferred]
         if isinstance(wanted, Known) and all(isinstance(o, Known) for o in value.options):
-            return Known(wanted.value, wanted.site, wanted.how, True, (value,) if value.test is None else (value, value.test))
+            return Known(
+                wanted.value, wanted.site, wanted.how, True, (value,) if value.test is None else (value, value.test)
+            )
     return value
 
 
@@ -313,7 +314,9 @@ def compare(m: Machine, node: ast.Compare) -> Value:
         if result is None:
             result = part
         elif isinstance(result, Known) and isinstance(part, Known):
-            result = Known(bool(result.value and part.value), m.site(node), "computed", result.soft or part.soft, (result, part))
+            result = Known(
+                bool(result.value and part.value), m.site(node), "computed", result.soft or part.soft, (result, part)
+            )
         else:
             result = m.made("op", "and", node, [result, part])
         left = right

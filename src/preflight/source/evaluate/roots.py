@@ -107,7 +107,9 @@ def _annotated(m: Machine, func: Func, arg: ast.arg) -> Value | None:
         kind = settle(evaluate(m, annotation))
     finally:
         m.frame = frame
-    if isinstance(kind, Ext) and not kind.name.startswith(("builtins.", "typing.", "torch.Tensor", "torch.device", "torch.dtype")):
+    if isinstance(kind, Ext) and not kind.name.startswith(
+        ("builtins.", "typing.", "torch.Tensor", "torch.device", "torch.dtype")
+    ):
         made = m.made("param", kind.name, arg)
         return made
     if isinstance(kind, Class) and kind is not func.owner:

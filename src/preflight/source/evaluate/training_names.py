@@ -20,7 +20,9 @@ def index_script(machine: Machine, script: Script) -> None:
         return
     machine.indexed.add(id(script))
     calls: dict[str, set[str]] = {}
-    if not re.search(rf"\b(?:{'|'.join(map(re.escape, _TRAINING_METHODS | machine.training_names))})\s*\(", script.text):
+    if not re.search(
+        rf"\b(?:{'|'.join(map(re.escape, _TRAINING_METHODS | machine.training_names))})\s*\(", script.text
+    ):
         return  # no function of this file calls one that trains
     _collect(script.tree, None, calls)
     names = machine.training_names

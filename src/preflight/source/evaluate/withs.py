@@ -33,8 +33,10 @@ def run_with(m: Machine, node: ast.With | ast.AsyncWith) -> str | None:
 def enter(m: Machine, manager: Value, node: ast.AST) -> Value:
     """Enter a context manager: push it on the structure and return what ``as`` binds."""
     settled = settle(manager)
-    if isinstance(manager, Choice) and settled is not manager and any(
-        isinstance(o, Obj) and o.kind == "generator" for o in options_of(manager)
+    if (
+        isinstance(manager, Choice)
+        and settled is not manager
+        and any(isinstance(o, Obj) and o.kind == "generator" for o in options_of(manager))
     ):
         manager = settled
     if isinstance(settled, Obj) and settled.kind == "generator" and isinstance(settled.data, list):

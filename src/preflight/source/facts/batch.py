@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, Fact]) -> dict[str, Fact]:
     """Facts of the batch."""
     micro, accumulation = _micro(reading), _accumulation(reading)
-    return {"batch.micro": micro, "gradient_accumulation": accumulation, "batch.global": _global(reading, micro, accumulation, known)}
+    return {
+        "batch.micro": micro,
+        "gradient_accumulation": accumulation,
+        "batch.global": _global(reading, micro, accumulation, known),
+    }
 
 
 def _micro(reading: Reading) -> Fact:
@@ -62,8 +66,16 @@ def _of_shape(reading: Reading) -> Fact | None:
                 if part.name in ("torch.randint", "torch.randn", "torch.rand", "torch.zeros"):
                     sizes = [settle(a) for a in (*part.args, *part.kwargs.values())]
                     shape = next((s for s in sizes if isinstance(s, Seq) and s.items), None)
-                    first = settle(shape.items[0]) if shape is not None else next((s for s in sizes if isinstance(s, Known)), None)
-                    if isinstance(first, Known) and isinstance(first.value, int) and not (shape is None and part.name == "torch.randint"):
+                    first = (
+                        settle(shape.items[0])
+                        if shape is not None
+                        else next((s for s in sizes if isinstance(s, Known)), None)
+                    )
+                    if (
+                        isinstance(first, Known)
+                        and isinstance(first.value, int)
+                        and not (shape is None and part.name == "torch.randint")
+                    ):
                         return fact_of(first, f"shape of {part.name.removeprefix('torch.')}", int)
                 if part.name in (".view", ".reshape") and len(part.args) >= 2:
                     first = settle(part.args[0])
@@ -96,7 +108,11 @@ def _of_loop(loop: TrainingLoop) -> Fact:
         obj = settle(loop.micro.value) if loop.micro.value is not None else None
         if isinstance(obj, Obj) and isinstance(obj.data, range):
             bound = obj.args[-1] if len(obj.args) == 1 else None
-            return Fact(len(obj.data), place_of(bound or obj), getattr(settle(bound), "how", None) if bound is not None else "inner loop")
+            return Fact(
+                len(obj.data),
+                place_of(bound or obj),
+                getattr(settle(bound), "how", None) if bound is not None else "inner loop",
+            )
         return unknown("the number of micro-batches of the inner loop is not known")
     for step in loop.steps:
         for frame in guarded_more(step, loop.frame):
@@ -124,11 +140,16 @@ def _global(reading: Reading, micro: Fact, accumulation: Fact, known: dict[str, 
     if not micro.known or not accumulation.known:
         return unknown((micro.reason or accumulation.reason) or "not known")
     if ranks is None:
-        if reading.trace.calls("torch.distributed.init_process_group") or training_arguments(reading) is not None or reading.made("accelerator"):
+        if (
+            reading.trace.calls("torch.distributed.init_process_group")
+            or training_arguments(reading) is not None
+            or reading.made("accelerator")
+        ):
             return unknown("the world size is not known: give --gpus or --launch")
         ranks = 1
     return Fact(
-        micro.value * accumulation.value * ranks, micro.location,
+        micro.value * accumulation.value * ranks,
+        micro.location,
         f"{micro.value} per GPU x {accumulation.value} accumulated x {ranks} GPUs",
     )
 

@@ -197,13 +197,18 @@ def _from_tokenizer(reading: Reading) -> dict[str, Fact] | None:
             return {
                 "sequence_length": Fact(longest, place, "the longest of its schedule"),
                 "sequence_length.schedule": Fact([list(stage) for stage in stages], place, "tests of the step"),
-                "sequence_length.variable": Fact(plain(event.kwargs.get("padding")) != "max_length", place, "padding of the tokenizer"),
+                "sequence_length.variable": Fact(
+                    plain(event.kwargs.get("padding")) != "max_length", place, "padding of the tokenizer"
+                ),
             }
         fact = fact_of(given, None, int)
         if fact.known:
             padding = plain(event.kwargs.get("padding"))
             fixed = padding == "max_length"
-            return {"sequence_length": fact, "sequence_length.variable": Fact(not fixed, fact.location, "padding of the tokenizer")}
+            return {
+                "sequence_length": fact,
+                "sequence_length.variable": Fact(not fixed, fact.location, "padding of the tokenizer"),
+            }
     return None
 
 
@@ -218,8 +223,27 @@ def _from_trainer(reading: Reading) -> dict[str, Fact] | None:
 
 
 # Sides of the images of data sets whose images all have one size, in pixels.
-_DATASETS = {"CIFAR10": 32, "CIFAR100": 32, "MNIST": 28, "FashionMNIST": 28, "KMNIST": 28, "QMNIST": 28, "EMNIST": 28, "SVHN": 32, "STL10": 96, "USPS": 16}
-_RESIZES = ("RandomResizedCrop", "RandomCrop", "CenterCrop", "Resize", "RandomSizedCrop", "Scale", "RandomResizedCropAndInterpolation")
+_DATASETS = {
+    "CIFAR10": 32,
+    "CIFAR100": 32,
+    "MNIST": 28,
+    "FashionMNIST": 28,
+    "KMNIST": 28,
+    "QMNIST": 28,
+    "EMNIST": 28,
+    "SVHN": 32,
+    "STL10": 96,
+    "USPS": 16,
+}
+_RESIZES = (
+    "RandomResizedCrop",
+    "RandomCrop",
+    "CenterCrop",
+    "Resize",
+    "RandomSizedCrop",
+    "Scale",
+    "RandomResizedCropAndInterpolation",
+)
 
 
 def _image(reading: Reading) -> Fact:

@@ -12,9 +12,24 @@ if TYPE_CHECKING:
     from preflight.source.reading import Reading
 
 KEYS = (
-    "framework", "model.family", "model.parameters", "model.trainable_parameters", "optimizer.name", "optimizer.lr", "precision",
-    "batch.micro", "batch.global", "sequence_length", "image_size", "gradient_accumulation", "distributed.strategy", "world_size",
-    "scheduler", "gradient_clipping", "dataloader.num_workers", "steps",
+    "framework",
+    "model.family",
+    "model.parameters",
+    "model.trainable_parameters",
+    "optimizer.name",
+    "optimizer.lr",
+    "precision",
+    "batch.micro",
+    "batch.global",
+    "sequence_length",
+    "image_size",
+    "gradient_accumulation",
+    "distributed.strategy",
+    "world_size",
+    "scheduler",
+    "gradient_clipping",
+    "dataloader.num_workers",
+    "steps",
 )
 
 

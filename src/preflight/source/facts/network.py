@@ -13,8 +13,12 @@ if TYPE_CHECKING:
     from preflight.source.reading import Reading
 
 _FRAMEWORKS = (
-    ("trainer", "transformers"), ("engine", "deepspeed"), ("lightning_trainer", "lightning"), ("lightning_module", "lightning"),
-    ("fabric", "fabric"), ("accelerator", "accelerate"),
+    ("trainer", "transformers"),
+    ("engine", "deepspeed"),
+    ("lightning_trainer", "lightning"),
+    ("lightning_module", "lightning"),
+    ("fabric", "fabric"),
+    ("accelerator", "accelerate"),
 )
 
 
@@ -22,11 +26,20 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
     """Facts of the network."""
     found = {"framework": framework_of(reading)}
     if not reading.models:
-        return found | {k: unknown("no model was recognised") for k in ("model.family", "model.parameters", "model.trainable_parameters")}
+        return found | {
+            k: unknown("no model was recognised")
+            for k in ("model.family", "model.parameters", "model.trainable_parameters")
+        }
     model = reading.models[0]
     place = place_of(model)
     spec, network = architecture_of(reading, model)
-    how = f"catalog {spec.name}" if spec is not None and spec.name else "layers of the script" if network is not None else "configuration"
+    how = (
+        f"catalog {spec.name}"
+        if spec is not None and spec.name
+        else "layers of the script"
+        if network is not None
+        else "configuration"
+    )
     if spec is not None:
         found["model.family"] = Fact(spec.family, place, how)
         if spec.name:
@@ -36,7 +49,9 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
     total = spec.parameters if spec is not None else None
     if total is None and network is not None:
         total = network.total
-    reason: str | None = (spec.parameters_reason if spec is not None else None) or (network.reason if network is not None else None)
+    reason: str | None = (spec.parameters_reason if spec is not None else None) or (
+        network.reason if network is not None else None
+    )
     if total is None:
         reason = reason or f"{model.name} is not in the catalog"
         found["model.parameters"] = unknown(f"{reason}; a dry run would tell")
@@ -48,7 +63,9 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
 
 
 def _trainable(reading: Reading, total: int, place: object, how: str) -> Fact:
-    if any(store.name == "requires_grad" for store in reading.trace.stores) or reading.trace.calls(".requires_grad_", "peft.get_peft_model", ".freeze"):
+    if any(store.name == "requires_grad" for store in reading.trace.stores) or reading.trace.calls(
+        ".requires_grad_", "peft.get_peft_model", ".freeze"
+    ):
         return unknown("some parameters are frozen or adapters are added; a dry run would tell how many")
     return Fact(total, place, how)  # type: ignore[arg-type]
 
@@ -60,8 +77,20 @@ def framework_of(reading: Reading) -> Fact:
         if made:
             return Fact(name, place_of(made[0]), "constructor")
     if reading.loops:
-        return Fact("pytorch", reading.script.location(reading.loops[0].node) if reading.loops[0].node is not None else None, "training loop")
-    other = {"tensorflow": "tensorflow", "keras": "tensorflow", "jax": "jax", "flax": "jax", "haiku": "jax", "mxnet": "mxnet", "paddle": "paddle"}
+        return Fact(
+            "pytorch",
+            reading.script.location(reading.loops[0].node) if reading.loops[0].node is not None else None,
+            "training loop",
+        )
+    other = {
+        "tensorflow": "tensorflow",
+        "keras": "tensorflow",
+        "jax": "jax",
+        "flax": "jax",
+        "haiku": "jax",
+        "mxnet": "mxnet",
+        "paddle": "paddle",
+    }
     for first, name in other.items():
         if first in reading.imports and "torch" not in reading.imports:
             return Fact(name, None, "imports")

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, Fact]) -> dict[str, Fact]:
     """Facts of the optimization."""
-    return {**_optimizer(reading), "scheduler": _scheduler(reading), "gradient_clipping": _clipping(reading), **_steps(reading)}
+    return {
+        **_optimizer(reading),
+        "scheduler": _scheduler(reading),
+        "gradient_clipping": _clipping(reading),
+        **_steps(reading),
+    }
 
 
 def main_optimizer(reading: Reading) -> Obj | None:
@@ -43,14 +48,21 @@ def _optimizer(reading: Reading) -> dict[str, Fact]:
     made = main_optimizer(reading)
     if made is not None and made.name.startswith("timm.optim.create"):
         name = made.kwargs.get("opt") or _held(made, "opt")
-        return {"optimizer.name": fact_of(name, "timm", str), "optimizer.lr": fact_of(made.kwargs.get("lr") or _held(made, "lr"), None, (int, float))}
+        return {
+            "optimizer.name": fact_of(name, "timm", str),
+            "optimizer.lr": fact_of(made.kwargs.get("lr") or _held(made, "lr"), None, (int, float)),
+        }
     if made is not None:
         found = {"optimizer.name": Fact(_name(made), place_of(made), "constructor")}
         lr = made.argument(1, "lr")
         found["optimizer.lr"] = fact_of(lr, None, (int, float)) if lr is not None else _default_lr(reading, made)
         momentum = made.kwargs.get("momentum")
         if momentum is not None or _name(made) in ("SGD", "RMSprop"):
-            found["optimizer.momentum"] = fact_of(momentum, None, (int, float)) if momentum is not None else Fact(0.0, None, "default of " + _name(made))
+            found["optimizer.momentum"] = (
+                fact_of(momentum, None, (int, float))
+                if momentum is not None
+                else Fact(0.0, None, "default of " + _name(made))
+            )
         return found
     if training_arguments(reading) is not None:
         return {
@@ -62,8 +74,14 @@ def _optimizer(reading: Reading) -> dict[str, Fact]:
     if isinstance(section, dict):
         given = section.get("params")
         parameters: dict[str, object] = given if isinstance(given, dict) else {}
-        return {"optimizer.name": Fact(section.get("type"), None, "DeepSpeed configuration"), "optimizer.lr": Fact(parameters.get("lr"), None, "DeepSpeed configuration")}
-    return {"optimizer.name": unknown("no optimizer was recognised"), "optimizer.lr": unknown("no optimizer was recognised")}
+        return {
+            "optimizer.name": Fact(section.get("type"), None, "DeepSpeed configuration"),
+            "optimizer.lr": Fact(parameters.get("lr"), None, "DeepSpeed configuration"),
+        }
+    return {
+        "optimizer.name": unknown("no optimizer was recognised"),
+        "optimizer.lr": unknown("no optimizer was recognised"),
+    }
 
 
 def _held(made: Obj, name: str) -> Value | None:
@@ -72,15 +90,33 @@ def _held(made: Obj, name: str) -> Value | None:
         if isinstance(settled, Obj):
             if name in settled.attrs:
                 return settled.attrs[name]
-            found = _held(settled, name) if settled.kind == "call" and settled is not made and settled.name.startswith("timm.") else None
+            found = (
+                _held(settled, name)
+                if settled.kind == "call" and settled is not made and settled.name.startswith("timm.")
+                else None
+            )
             if found is not None:
                 return found
     return None
 
 
 # Learning rates that torch uses when none is given (torch.optim, version 2.13).
-_DEFAULT_LR = {"Adam": 1e-3, "AdamW": 1e-3, "SGD": 1e-3, "RMSprop": 1e-2, "Adagrad": 1e-2, "Adadelta": 1.0, "NAdam": 2e-3, "RAdam": 1e-3,
-               "Adamax": 2e-3, "LBFGS": 1.0, "ASGD": 1e-2, "Rprop": 1e-2, "SparseAdam": 1e-3, "Adafactor": 1e-2}
+_DEFAULT_LR = {
+    "Adam": 1e-3,
+    "AdamW": 1e-3,
+    "SGD": 1e-3,
+    "RMSprop": 1e-2,
+    "Adagrad": 1e-2,
+    "Adadelta": 1.0,
+    "NAdam": 2e-3,
+    "RAdam": 1e-3,
+    "Adamax": 2e-3,
+    "LBFGS": 1.0,
+    "ASGD": 1e-2,
+    "Rprop": 1e-2,
+    "SparseAdam": 1e-3,
+    "Adafactor": 1e-2,
+}
 
 
 def _default_lr(reading: Reading, made: Obj) -> Fact:
@@ -89,7 +125,11 @@ def _default_lr(reading: Reading, made: Obj) -> Fact:
     if made.open_args or not made.name.startswith("torch.optim.") or made.cls is not None:
         return unknown("the learning rate is not given by name")
     del groups
-    return Fact(_DEFAULT_LR[name], place_of(made), f"default of {name}") if name in _DEFAULT_LR else unknown("no default is known")
+    return (
+        Fact(_DEFAULT_LR[name], place_of(made), f"default of {name}")
+        if name in _DEFAULT_LR
+        else unknown("no default is known")
+    )
 
 
 def _scheduler(reading: Reading) -> Fact:
@@ -128,7 +168,10 @@ def _steps(reading: Reading) -> dict[str, Fact]:
         return {"steps": fact_of(given)}
     epochs = trainer_setting(reading, "num_train_epochs") or argument_of(reading, "lightning_trainer", "max_epochs")
     if epochs is not None:
-        return {"epochs": fact_of(epochs, None, (int, float)), "steps": unknown("the length of the data is not known before it is read")}
+        return {
+            "epochs": fact_of(epochs, None, (int, float)),
+            "steps": unknown("the length of the data is not known before it is read"),
+        }
     for loop in reading.loops:
         return _of_loop(reading, loop)
     return {"steps": unknown("no training loop was recognised")}

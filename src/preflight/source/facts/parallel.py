@@ -47,8 +47,16 @@ def _strategy(reading: Reading) -> Fact:
     given = argument_of(reading, "lightning_trainer", "strategy") or argument_of(reading, "fabric", "strategy")
     if given is not None and isinstance(plain(given), str):
         text = str(plain(given))
-        table = {"ddp": "ddp", "fsdp": "fsdp1", "deepspeed": "zero2", "deepspeed_stage_1": "zero1", "deepspeed_stage_2": "zero2",
-                 "deepspeed_stage_3": "zero3", "auto": None, "dp": "dp"}
+        table = {
+            "ddp": "ddp",
+            "fsdp": "fsdp1",
+            "deepspeed": "zero2",
+            "deepspeed_stage_1": "zero1",
+            "deepspeed_stage_2": "zero2",
+            "deepspeed_stage_3": "zero3",
+            "auto": None,
+            "dp": "dp",
+        }
         kind = table.get(text, "ddp" if text.startswith("ddp") else None)
         return Fact(kind, None, "Trainer(strategy=)") if kind else unknown(f"the strategy {text} decides at run time")
     shadow = [s for n, s in _WRAPPERS if reading.trace.calls(n)]

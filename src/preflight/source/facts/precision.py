@@ -16,15 +16,34 @@ if TYPE_CHECKING:
 
 AUTOCASTS = ("torch.autocast", "torch.cuda.amp.autocast", "apex.amp.scale_loss")
 _DTYPES = {
-    "torch.float16": "fp16", "torch.half": "fp16", "torch.bfloat16": "bf16", "torch.float32": "fp32", "torch.float": "fp32",
-    "torch.float64": "fp64", "torch.double": "fp64", "float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "fp16": "fp16",
-    "bf16": "bf16", "fp32": "fp32", "no": "fp32", "16": "fp16", "32": "fp32",
+    "torch.float16": "fp16",
+    "torch.half": "fp16",
+    "torch.bfloat16": "bf16",
+    "torch.float32": "fp32",
+    "torch.float": "fp32",
+    "torch.float64": "fp64",
+    "torch.double": "fp64",
+    "float16": "fp16",
+    "bfloat16": "bf16",
+    "float32": "fp32",
+    "fp16": "fp16",
+    "bf16": "bf16",
+    "fp32": "fp32",
+    "no": "fp32",
+    "16": "fp16",
+    "32": "fp32",
 }
 
 
 def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, Fact]) -> dict[str, Fact]:
     """The precision of the training step."""
-    return {"precision": _trainer(reading) or _accelerator(reading, launch) or _lightning(reading) or _deepspeed(reading) or _loop(reading)}
+    return {
+        "precision": _trainer(reading)
+        or _accelerator(reading, launch)
+        or _lightning(reading)
+        or _deepspeed(reading)
+        or _loop(reading)
+    }
 
 
 def dtype_of(value: Value | None) -> str | None:
@@ -74,10 +93,24 @@ def _lightning(reading: Reading) -> Fact | None:
         return None
     given = argument_of(reading, "lightning_trainer", "precision") or argument_of(reading, "fabric", "precision")
     text = str(plain(given, "32-true" if given is None else ""))
-    table = {"32": "fp32", "32-true": "fp32", "16": "autocast-fp16", "16-mixed": "autocast-fp16", "bf16": "autocast-bf16",
-             "bf16-mixed": "autocast-bf16", "bf16-true": "pure-bf16", "16-true": "pure-fp16", "64": "fp64", "64-true": "fp64"}
+    table = {
+        "32": "fp32",
+        "32-true": "fp32",
+        "16": "autocast-fp16",
+        "16-mixed": "autocast-fp16",
+        "bf16": "autocast-bf16",
+        "bf16-mixed": "autocast-bf16",
+        "bf16-true": "pure-bf16",
+        "16-true": "pure-fp16",
+        "64": "fp64",
+        "64-true": "fp64",
+    }
     kind = table.get(text)
-    return Fact(kind, place_of(given), "Trainer(precision=)") if kind else unknown("the precision of the trainer is not known")
+    return (
+        Fact(kind, place_of(given), "Trainer(precision=)")
+        if kind
+        else unknown("the precision of the trainer is not known")
+    )
 
 
 def _deepspeed(reading: Reading) -> Fact | None:
@@ -97,7 +130,11 @@ def _loop(reading: Reading) -> Fact:
         return unknown("no training loop was recognised")
     loop = reading.loops[0]
     for event in loop.events:
-        if event.name == "()" and reading.roles.of(event.receiver) in ("model", "lightning_module") and not event.context.shadow:
+        if (
+            event.name == "()"
+            and reading.roles.of(event.receiver) in ("model", "lightning_module")
+            and not event.context.shadow
+        ):
             kind = autocast_of(event.context)
             if kind is not None:
                 return Fact(kind, event.script.location(event.node), "autocast around the forward")

@@ -13,11 +13,27 @@ if TYPE_CHECKING:
 
 # Defaults of transformers.TrainingArguments that decide memory and speed.
 TRAINING_ARGUMENTS = {
-    "per_device_train_batch_size": 8, "per_device_eval_batch_size": 8, "gradient_accumulation_steps": 1, "learning_rate": 5e-5,
-    "num_train_epochs": 3.0, "max_steps": -1, "warmup_steps": 0, "dataloader_num_workers": 0, "max_grad_norm": 1.0,
-    "lr_scheduler_type": "linear", "optim": "adamw_torch", "fp16": False, "bf16": False, "gradient_checkpointing": False,
-    "torch_compile": False, "dataloader_pin_memory": True, "weight_decay": 0.0, "adam_beta1": 0.9, "adam_beta2": 0.999,
-    "adam_epsilon": 1e-8, "seed": 42,
+    "per_device_train_batch_size": 8,
+    "per_device_eval_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "learning_rate": 5e-5,
+    "num_train_epochs": 3.0,
+    "max_steps": -1,
+    "warmup_steps": 0,
+    "dataloader_num_workers": 0,
+    "max_grad_norm": 1.0,
+    "lr_scheduler_type": "linear",
+    "optim": "adamw_torch",
+    "fp16": False,
+    "bf16": False,
+    "gradient_checkpointing": False,
+    "torch_compile": False,
+    "dataloader_pin_memory": True,
+    "weight_decay": 0.0,
+    "adam_beta1": 0.9,
+    "adam_beta2": 0.999,
+    "adam_epsilon": 1e-8,
+    "seed": 42,
 }
 
 

@@ -169,7 +169,9 @@ def _cleared(context: Context, loop: TrainingLoop) -> bool:
     # A step of a wrapper whose code is not seen may clear; so may a function that is given the optimizer or model.
     optimizers = {id(o) for s in loop.steps for v in (s.receiver, *s.args) for o in options_of(v)}
     for event in loop.events:
-        if event.name in (".zero_", ".fill_") and any("grad" == getattr(o, "name", "") for o in options_of(event.receiver)):
+        if event.name in (".zero_", ".fill_") and any(
+            getattr(o, "name", "") == "grad" for o in options_of(event.receiver)
+        ):
             return True
         if event.inlined or event.name.startswith((".", "builtins.", "torch.")) or event.name == "()":
             continue

@@ -64,8 +64,10 @@ BAD = (
         gpu="a100",
     ),
     Example(
-        _HEAD + "@dataclass\nclass Config:\n    batch: int = 1\n    length: int = 48\nconfig = Config()\nlength = config.length\n"
-        "def load(size):\n    return DataLoader(texts, batch_size=size, shuffle=True)\nloader = load(config.batch)" + _LOOP,
+        _HEAD
+        + "@dataclass\nclass Config:\n    batch: int = 1\n    length: int = 48\nconfig = Config()\nlength = config.length\n"
+        "def load(size):\n    return DataLoader(texts, batch_size=size, shuffle=True)\nloader = load(config.batch)"
+        + _LOOP,
         gpu="H200",
     ),
 )
@@ -100,7 +102,13 @@ def check(context: Context) -> Iterator[Finding]:
         f"to keep a {gpu.title} busy, so it runs at no more than {share:.0f} % of its speed",
         evidence=[
             Evidence("tokens per forward", tokens, "tokens", "derived", f"{run.micro_batch} samples x {length} tokens"),
-            Evidence("tokens that keep the GPU busy", round(needed), "tokens", "derived", f"{ridge:.0f} operations per byte in {dtype}, width {model.hidden}"),
+            Evidence(
+                "tokens that keep the GPU busy",
+                round(needed),
+                "tokens",
+                "derived",
+                f"{ridge:.0f} operations per byte in {dtype}, width {model.hidden}",
+            ),
         ],
         fix=Fix(
             title=f"raise the batch per GPU from {run.micro_batch} to at least {enough}",

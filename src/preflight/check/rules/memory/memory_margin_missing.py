@@ -61,8 +61,17 @@ data = datasets.ImageFolder("train", transforms.Compose([transforms.RandomResize
 
 BAD = (
     Example(_HEAD + _DATA + "size = 142" + _TAIL, gpu="v100"),
-    Example(_HEAD + _DATA + "parser = argparse.ArgumentParser()\nparser.add_argument('-b', type=int, default=142)\nsize = parser.parse_args().b" + _TAIL, gpu="v100"),
-    Example(_HEAD + _DATA + "def per_gpu(total, gpus):\n    return total // gpus\nsize = per_gpu(568, 4)" + _TAIL, gpu="Tesla V100-SXM2-16GB"),
+    Example(
+        _HEAD
+        + _DATA
+        + "parser = argparse.ArgumentParser()\nparser.add_argument('-b', type=int, default=142)\nsize = parser.parse_args().b"
+        + _TAIL,
+        gpu="v100",
+    ),
+    Example(
+        _HEAD + _DATA + "def per_gpu(total, gpus):\n    return total // gpus\nsize = per_gpu(568, 4)" + _TAIL,
+        gpu="Tesla V100-SXM2-16GB",
+    ),
 )
 GOOD = (
     Example(_HEAD + _DATA + "size = 64" + _TAIL, gpu="v100"),
@@ -83,14 +92,24 @@ def check(context: Context) -> Iterator[Finding]:
     chance = f"; the chance that it fits is about {100 * memory.p_fit:.0f} %" if memory.p_fit is not None else ""
     fix = Fix(
         title="set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or lower the batch per GPU",
-        instruction=f"a batch of {smaller} leaves a margin" if smaller < (run.micro_batch or 1) else "save memory with gradient checkpointing or bf16",
+        instruction=f"a batch of {smaller} leaves a margin"
+        if smaller < (run.micro_batch or 1)
+        else "save memory with gradient checkpointing or bf16",
         expected=_after(context, smaller),
     )
     yield context.finding(
         RULE,
         place_of_model(context),
         f"the run needs about {format_bytes(needed)} of {format_bytes(capacity)}: less than a tenth is left{chance}",
-        evidence=[Evidence("needed at the peak", round(needed), "bytes", "derived", f"{100 * needed / capacity:.0f} % of {format_bytes(capacity)}")],
+        evidence=[
+            Evidence(
+                "needed at the peak",
+                round(needed),
+                "bytes",
+                "derived",
+                f"{100 * needed / capacity:.0f} % of {format_bytes(capacity)}",
+            )
+        ],
         fix=fix,
     )
 
@@ -101,4 +120,8 @@ def _after(context: Context, smaller: int) -> str:
     assert context.model is not None
     run = msgspec.structs.replace(context.run, micro_batch=smaller)
     then = estimate_memory(context.model, run, context.parallel, context.gpu, context.capacity_bytes)
-    return f"needs about {format_bytes(then.device_bytes.mid)} with a batch of {smaller}" if then.device_bytes is not None else "a margin"
+    return (
+        f"needs about {format_bytes(then.device_bytes.mid)} with a batch of {smaller}"
+        if then.device_bytes is not None
+        else "a margin"
+    )

@@ -59,7 +59,10 @@ for x, y in batches(4):
 """
 
 BAD = (
-    Example(_NET + "model = Net(8192, 24).cuda()\noptimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)" + _LOOP, gpu="t4"),
+    Example(
+        _NET + "model = Net(8192, 24).cuda()\noptimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)" + _LOOP,
+        gpu="t4",
+    ),
     Example(
         _NET
         + """
@@ -89,8 +92,14 @@ optimizer = torch.optim.NAdam(model.parameters(), lr=1e-4)
 )
 
 GOOD = (
-    Example(_NET + "model = Net(8192, 24).cuda()\noptimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)" + _LOOP, gpu="h100"),
-    Example(_NET + "model = Net(8192, 20).cuda()\noptimizer = torch.optim.SGD(model.parameters(), lr=1e-4)" + _LOOP, gpu="t4"),
+    Example(
+        _NET + "model = Net(8192, 24).cuda()\noptimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)" + _LOOP,
+        gpu="h100",
+    ),
+    Example(
+        _NET + "model = Net(8192, 20).cuda()\noptimizer = torch.optim.SGD(model.parameters(), lr=1e-4)" + _LOOP,
+        gpu="t4",
+    ),
 )
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.rule import Example, Rule
+from preflight.check.rule import Rule
 from preflight.check.varying_lengths import varying
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.quantity import format_bytes
@@ -122,11 +122,24 @@ def check(context: Context) -> Iterator[Finding]:
     evidence = [Evidence("padding", found.how)]
     longest = context.run.sequence_length
     known = context.memory.peak_bytes if context.memory is not None else None
-    message = "sequence lengths vary from batch to batch, so memory fluctuates and its peak comes with the longest sample"
+    message = (
+        "sequence lengths vary from batch to batch, so memory fluctuates and its peak comes with the longest sample"
+    )
     if longest is not None and known is not None:
-        evidence.append(Evidence("peak at the longest sample", round(known.mid), "bytes", "derived", f"{format_bytes(known.mid)} at {longest} tokens"))
+        evidence.append(
+            Evidence(
+                "peak at the longest sample",
+                round(known.mid),
+                "bytes",
+                "derived",
+                f"{format_bytes(known.mid)} at {longest} tokens",
+            )
+        )
     yield context.finding(
-        RULE, found.event, message, evidence=evidence,
+        RULE,
+        found.event,
+        message,
+        evidence=evidence,
         fix=Fix(
             title="cap the length, and let the longest batch come first",
             instruction="truncate to a length whose peak fits, sort or bucket by length, and run the longest batch as the first step",

@@ -118,7 +118,9 @@ def library_call(machine: Machine, call: Call) -> Value | None:
         return machine.unknown(f"a call of {name.lstrip('.@')} that is not understood", call.node)
 
 
-def library_attribute(machine: Machine, base: Value, name: str, node: ast.AST, key: Value | None = None) -> Value | None:
+def library_attribute(
+    machine: Machine, base: Value, name: str, node: ast.AST, key: Value | None = None
+) -> Value | None:
     """The value of a library attribute by full name, or None where it is not modelled."""
     model = model_of(name.partition(".")[0])
     handler = model.attributes.get(name) if model is not None else None

@@ -14,7 +14,9 @@ MODEL = Model()
 _A = "accelerate.Accelerator."
 
 
-@MODEL.call(_A + "prepare", _A + "prepare_model", _A + "prepare_data_loader", _A + "prepare_optimizer", _A + "prepare_scheduler")
+@MODEL.call(
+    _A + "prepare", _A + "prepare_model", _A + "prepare_data_loader", _A + "prepare_optimizer", _A + "prepare_scheduler"
+)
 def _prepare(m: Machine, c: Call) -> Value | None:
     if len(c.args) == 1:
         return c.args[0]

@@ -64,7 +64,12 @@ def new_parser(m: Machine, c: Call) -> Obj:
     return made
 
 
-@MODEL.call("argparse.ArgumentParser", "configargparse.ArgumentParser", "configargparse.ArgParser", "jsonargparse.ArgumentParser")
+@MODEL.call(
+    "argparse.ArgumentParser",
+    "configargparse.ArgumentParser",
+    "configargparse.ArgParser",
+    "jsonargparse.ArgumentParser",
+)
 def _parser(m: Machine, c: Call) -> Value | None:
     return new_parser(m, c)
 
@@ -75,7 +80,11 @@ def parser_of(value: Value | None) -> Parser | None:
     if isinstance(base, Choice):
         base = next((o for o in base.options if isinstance(o, Obj)), base)
     if isinstance(base, Obj):
-        if base.data is None and base.cls is not None and any(n.endswith("ArgumentParser") for n in base.cls.external_bases()):
+        if (
+            base.data is None
+            and base.cls is not None
+            and any(n.endswith("ArgumentParser") for n in base.cls.external_bases())
+        ):
             base.data = Parser()
         if isinstance(base.data, Parser):
             return base.data
@@ -98,7 +107,11 @@ def _add_argument(m: Machine, c: Call) -> Value | None:
         return m.known(None)
     dest = plain(c.kwargs.get("dest"))
     long = next((f for f in flags if f.startswith("--")), flags[0] if flags else str(dest))
-    option = Option([f for f in flags if f.startswith("-")], dest if isinstance(dest, str) else long.lstrip("-").replace("-", "_"), c.node)
+    option = Option(
+        [f for f in flags if f.startswith("-")],
+        dest if isinstance(dest, str) else long.lstrip("-").replace("-", "_"),
+        c.node,
+    )
     option.default = c.kwargs.get("default")
     option.type = c.kwargs.get("type")
     option.const = c.kwargs.get("const")
@@ -166,7 +179,11 @@ def default_of(m: Machine, parser: Parser, option: Option) -> Value:
             return Known(option.action == "store_false", site, how, True, source)
         if option.action == "count" or not (option.flags or option.nargs in ("?", "*")):
             reason = f"{option.label} has no default" if option.action != "count" else ""
-            return Known(None, site, how, True, source) if option.action == "count" else Unknown(reason, site, source, name=option.dest)
+            return (
+                Known(None, site, how, True, source)
+                if option.action == "count"
+                else Unknown(reason, site, source, name=option.dest)
+            )
         if not option.flags and option.nargs == "*":
             return Seq([], "list", site)
         if option.required:
@@ -197,7 +214,11 @@ def converted(m: Machine, kind: Value, text: Known, node: Any) -> Value:
     from preflight.source.evaluate.calls import call
 
     result = call(m, kind, [text], {}, node)
-    return result if isinstance(settle(result), (Known, Seq, Dict)) else m.unknown(f"{text.value!r} converted by a function", node, text)
+    return (
+        result
+        if isinstance(settle(result), (Known, Seq, Dict))
+        else m.unknown(f"{text.value!r} converted by a function", node, text)
+    )
 
 
 @MODEL.call(_P + ".parse_args", _P + ".parse_known_args", _P + ".parse_intermixed_args")

@@ -10,7 +10,6 @@ from preflight.source.evaluate.library import Call, Model
 from preflight.source.evaluate.operators import is_soft
 from preflight.source.values import (
     Bound,
-    Choice,
     Class,
     Dict,
     Ext,
@@ -117,7 +116,9 @@ def _range(m: Machine, c: Call) -> Value | None:
     return made
 
 
-@MODEL.call("builtins.list", "builtins.tuple", "builtins.set", "builtins.sorted", "builtins.reversed", "builtins.frozenset")
+@MODEL.call(
+    "builtins.list", "builtins.tuple", "builtins.set", "builtins.sorted", "builtins.reversed", "builtins.frozenset"
+)
 def _sequence(m: Machine, c: Call) -> Value | None:
     name = c.name.rpartition(".")[2]
     kind = {"tuple": "tuple", "set": "set", "frozenset": "set"}.get(name, "list")
@@ -132,7 +133,9 @@ def _sequence(m: Machine, c: Call) -> Value | None:
         return Seq([element], kind, m.site(c.node), True)
     if name == "sorted":
         ordered = in_order(m, items, c.kwargs, c.node)
-        return Seq(list(items) if ordered is None else ordered, kind, m.site(c.node), ordered is None and len(items) > 1)
+        return Seq(
+            list(items) if ordered is None else ordered, kind, m.site(c.node), ordered is None and len(items) > 1
+        )
     if kind == "set":
         items = _each_once(items)
     return Seq(list(reversed(items)) if name == "reversed" else list(items), kind, m.site(c.node))
@@ -271,7 +274,9 @@ def _isinstance(m: Machine, c: Call) -> Value | None:
         return None
     if c.name.endswith("issubclass"):
         child, parent = settle(c.args[0]), settle(c.args[1])
-        return m.known(parent in child.lineage, c.node) if isinstance(child, Class) and isinstance(parent, Class) else None
+        return (
+            m.known(parent in child.lineage, c.node) if isinstance(child, Class) and isinstance(parent, Class) else None
+        )
     base, kinds = settle(c.args[0]), settle(c.args[1])
     wanted = kinds.items if isinstance(kinds, Seq) else [kinds]
     verdicts = [_is(base, settle(kind)) for kind in wanted]
@@ -299,7 +304,9 @@ def _is(base: Value, kind: Value) -> bool | None:
         if isinstance(kind, Class):
             return kind in base.cls.lineage
         if isinstance(kind, Ext):
-            return True if kind.name in base.cls.external_bases() else (False if not base.cls.external_bases() else None)
+            return (
+                True if kind.name in base.cls.external_bases() else (False if not base.cls.external_bases() else None)
+            )
     if isinstance(base, Obj) and isinstance(kind, Ext) and base.kind == "call" and base.name == kind.name:
         return True
     return None

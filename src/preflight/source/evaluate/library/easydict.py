@@ -15,9 +15,17 @@ MODEL = Model()
 
 
 @MODEL.call(
-    "easydict.EasyDict", "addict.Dict", "ml_collections.ConfigDict", "ml_collections.config_dict.ConfigDict",
-    "ml_collections.FrozenConfigDict", "yacs.config.CfgNode", "munch.Munch", "munch.munchify", "box.Box",
-    "fvcore.common.config.CfgNode", "detectron2.config.CfgNode",
+    "easydict.EasyDict",
+    "addict.Dict",
+    "ml_collections.ConfigDict",
+    "ml_collections.config_dict.ConfigDict",
+    "ml_collections.FrozenConfigDict",
+    "yacs.config.CfgNode",
+    "munch.Munch",
+    "munch.munchify",
+    "box.Box",
+    "fvcore.common.config.CfgNode",
+    "detectron2.config.CfgNode",
 )
 def _config(m: Machine, c: Call) -> Value | None:
     made = library_call(m, Call("builtins.dict", None, c.args, c.kwargs, c.node, c.open, c.event))

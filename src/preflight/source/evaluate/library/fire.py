@@ -28,4 +28,6 @@ def call_with_defaults(m: Machine, c: Call) -> Value | None:
     return None
 
 
-MODEL.call("fire.Fire", "tyro.cli", "jsonargparse.CLI", "jsonargparse.auto_cli", "defopt.run", "chz.entrypoint")(call_with_defaults)
+MODEL.call("fire.Fire", "tyro.cli", "jsonargparse.CLI", "jsonargparse.auto_cli", "defopt.run", "chz.entrypoint")(
+    call_with_defaults
+)

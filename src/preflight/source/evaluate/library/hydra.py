@@ -32,7 +32,9 @@ def _main(m: Machine, c: Call) -> Value | None:
     config = compose(m, folder, name, overrides, c.node)
     if config is None:
         stored = _structured(m, name)
-        config = stored if stored is not None else m.unknown(f"the configuration {folder}/{name}.yaml is not there", c.node)
+        config = (
+            stored if stored is not None else m.unknown(f"the configuration {folder}/{name}.yaml is not there", c.node)
+        )
     return Partial(func, [config], {}, func.site)
 
 
@@ -44,7 +46,10 @@ def compose(m: Machine, folder: str, name: str, overrides: list[str], node: Any)
         return None
     for word in overrides:
         key = word.partition("=")[0].lstrip("+~")
-        if m.project.read_data(posixpath.join(folder, key, word.partition("=")[2] + ".yaml"), m.frame.module.script) is None:
+        if (
+            m.project.read_data(posixpath.join(folder, key, word.partition("=")[2] + ".yaml"), m.frame.module.script)
+            is None
+        ):
             set_dotted(m, config, word, node)
     return interpolated(m, config)
 
@@ -123,7 +128,10 @@ def _instantiate(m: Machine, c: Call) -> Value | None:
     kwargs.update(c.kwargs)
     found = _resolve(m, target.value)
     func = found if found is not None else Ext(canonical(target.value), m.site(c.node))
-    if isinstance(settle(config.entries.get("_partial_", Known(False))), Known) and plain(config.entries.get("_partial_")) is True:
+    if (
+        isinstance(settle(config.entries.get("_partial_", Known(False))), Known)
+        and plain(config.entries.get("_partial_")) is True
+    ):
         return Partial(func, c.args[1:], kwargs, m.site(c.node))
     return call(m, func, c.args[1:], kwargs, c.node)
 

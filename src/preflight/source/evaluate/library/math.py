@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.values import Unknown, Value, plain, settle
+from preflight.source.values import Unknown, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 MODEL = Model()
-_BASES = ("torch.nn.", "torch.jit.ScriptModule", "torchvision.models.", "timm.", "lightning.pytorch.LightningModule", "diffusers.")
+_BASES = (
+    "torch.nn.",
+    "torch.jit.ScriptModule",
+    "torchvision.models.",
+    "timm.",
+    "lightning.pytorch.LightningModule",
+    "diffusers.",
+)
 _NOT_MODULES = re.compile(
     r"^torch\.nn\.(functional|utils|init|parameter|Parameter|grad|Buffer)|Tokenizer|Config(uration)?\b|Processor|FeatureExtractor|Scheduler|ImageProcessor"
     r"|Pipeline|Generation|Trainer|Arguments|Callback|Collator|Dataset|Optimizer"
@@ -23,8 +30,12 @@ _MODULES = re.compile(
     r"|torch\.hub\.load|segmentation_models_pytorch\.[A-Z]\w*|efficientnet_pytorch\.\w+(\.\w+)?|monai\.networks\.nets\.\w+|open_clip\.create_model\w*"
     r"|torch_geometric\.nn\.(\w+\.)*[A-Z]\w*|peft\.get_peft_model|sentence_transformers\.SentenceTransformer)$"
 )
-_PRETRAINED = re.compile(r"^(transformers|diffusers|peft|timm|optimum|unsloth)\.(\w+\.)*[A-Z]\w*\.(from_pretrained|from_config|_from_config|get_peft_model)$")
-_CLASSES = re.compile(r"^transformers\.[A-Z]\w*(Model|LMHeadModel|For[A-Z]\w+)$|^diffusers\.(\w+\.)*(UNet|Autoencoder|DiT|VQ|Transformer|ControlNet|SD3|Flux)\w*$")
+_PRETRAINED = re.compile(
+    r"^(transformers|diffusers|peft|timm|optimum|unsloth)\.(\w+\.)*[A-Z]\w*\.(from_pretrained|from_config|_from_config|get_peft_model)$"
+)
+_CLASSES = re.compile(
+    r"^transformers\.[A-Z]\w*(Model|LMHeadModel|For[A-Z]\w+)$|^diffusers\.(\w+\.)*(UNet|Autoencoder|DiT|VQ|Transformer|ControlNet|SD3|Flux)\w*$"
+)
 
 
 @lru_cache(maxsize=4096)
@@ -43,8 +54,13 @@ def is_module(value: Value | None) -> bool:
     for option in options_of(value, limit=3):
         if isinstance(option, Obj):
             if option.cls is not None:
-                if any(n.startswith(_BASES) or n.endswith("PreTrainedModel") or is_module_name(n) for n in option.cls.external_bases()):
-                    return not any(n.startswith(("torch.nn.utils", "torch.nn.Parameter")) for n in option.cls.external_bases())
+                if any(
+                    n.startswith(_BASES) or n.endswith("PreTrainedModel") or is_module_name(n)
+                    for n in option.cls.external_bases()
+                ):
+                    return not any(
+                        n.startswith(("torch.nn.utils", "torch.nn.Parameter")) for n in option.cls.external_bases()
+                    )
                 continue
             if option.kind in {"call", "param", "copy"} and is_module_name(option.name):
                 return True
@@ -52,8 +68,20 @@ def is_module(value: Value | None) -> bool:
 
 
 @MODEL.call(
-    ".to", ".cuda", ".cpu", ".half", ".float", ".double", ".bfloat16", ".train", ".eval", ".requires_grad_", ".apply",
-    ".to_empty", ".share_memory", ".type",
+    ".to",
+    ".cuda",
+    ".cpu",
+    ".half",
+    ".float",
+    ".double",
+    ".bfloat16",
+    ".train",
+    ".eval",
+    ".requires_grad_",
+    ".apply",
+    ".to_empty",
+    ".share_memory",
+    ".type",
 )
 def _self(m: Machine, c: Call) -> Value | None:
     """Module methods return the module itself (tensors get a new value)."""
@@ -114,5 +142,10 @@ def _enter(m: Machine, c: Call) -> Value | None:
 @MODEL.call(".size", ".numel", ".dim", ".ndimension")
 def _size(m: Machine, c: Call) -> Value | None:
     if isinstance(settle(c.receiver) if c.receiver is not None else None, Unknown):
-        return Unknown("a size that is not known before the data is read", m.site(c.node), (c.receiver,) if c.receiver else (), name="size")
+        return Unknown(
+            "a size that is not known before the data is read",
+            m.site(c.node),
+            (c.receiver,) if c.receiver else (),
+            name="size",
+        )
     return None

@@ -134,7 +134,9 @@ def interpolated(m: Machine, root: Value) -> Value:
             if text.startswith("${") and text.endswith("}") and text.count("${") == 1 and ":" not in text:
                 found = select(root, text[2:-1])
                 named = settle(found) if found is not None else None
-                if named is not None and not (isinstance(named, Known) and isinstance(named.value, str) and "${" in named.value):
+                if named is not None and not (
+                    isinstance(named, Known) and isinstance(named.value, str) and "${" in named.value
+                ):
                     return named
             return Unknown(f"refers to {text}", settled.site)
         return value

@@ -28,7 +28,9 @@ def environment(m: Machine, name: str, node: ast.AST, default: Value | None) -> 
         if isinstance(settled, Known):
             how = f"default of the environment variable {name}"
             return Known(settled.value, m.site(node), how, True, (variable,))
-        return join(Unknown(f"the environment variable {name} is not given", m.site(node), (variable,), name=name), default, 1)
+        return join(
+            Unknown(f"the environment variable {name} is not given", m.site(node), (variable,), name=name), default, 1
+        )
     return Unknown(f"the environment variable {name} is not given", m.site(node), (variable,), name=name)
 
 
@@ -68,8 +70,13 @@ def _path(m: Machine, c: Call) -> Value | None:
     name = c.name.rpartition(".")[2]
     if name in ("abspath", "realpath", "expanduser"):
         return m.known(values[0], c.node, "computed")
-    function = {"join": posixpath.join, "basename": posixpath.basename, "dirname": posixpath.dirname,
-                "normpath": posixpath.normpath, "splitext": posixpath.splitext}[name]
+    function = {
+        "join": posixpath.join,
+        "basename": posixpath.basename,
+        "dirname": posixpath.dirname,
+        "normpath": posixpath.normpath,
+        "splitext": posixpath.splitext,
+    }[name]
     return m.lift(function(*values), c.node)  # type: ignore[operator]
 
 
@@ -89,4 +96,4 @@ def _cpus(m: Machine, c: Call) -> Value | None:
     return m.unknown("the number of cores of the machine that will run it", c.node)
 
 
-__all__ = ["Ext", "MODEL", "environ_item", "environment"]
+__all__ = ["MODEL", "Ext", "environ_item", "environment"]

@@ -23,7 +23,13 @@ def _sides(value: Value | None, default: int) -> tuple[int, int] | None:
     return (found[0], found[1]) if isinstance(found, (list, tuple)) and len(found) == 2 else None
 
 
-@MODEL.attribute(*(f"{folder}.PatchEmbed.{name}" for folder in _FOLDERS for name in ("num_patches", "patch_size", "grid_size", "img_size")))
+@MODEL.attribute(
+    *(
+        f"{folder}.PatchEmbed.{name}"
+        for folder in _FOLDERS
+        for name in ("num_patches", "patch_size", "grid_size", "img_size")
+    )
+)
 def _patches(m: Machine, base: Value, name: str, node: ast.AST, key: Value | None) -> Value | None:
     """``PatchEmbed(img_size=224, patch_size=16)`` cuts an image into (224 / 16)^2 patches."""
     if not isinstance(base, Obj):
@@ -66,6 +72,8 @@ def _update(m: Machine, c: Call, optimizer: Value) -> None:
     clip = c.argument(2, "clip_grad")
     if clip is not None and plain(clip, 0.0) is not None:
         m.event(".unscale_", c.node, None, c.receiver, [optimizer], {})
-        m.event("timm.utils.dispatch_clip_grad", c.node, None, None, [c.argument(4, "parameters") or optimizer, clip], {})
+        m.event(
+            "timm.utils.dispatch_clip_grad", c.node, None, None, [c.argument(4, "parameters") or optimizer, clip], {}
+        )
     m.event(".step", c.node, None, c.receiver, [optimizer], {})
     m.event(".update", c.node, None, c.receiver, [], {})

@@ -27,8 +27,13 @@ WRAPPERS = (
 
 
 @MODEL.call(
-    "torch.nn.utils.weight_norm", "torch.nn.utils.spectral_norm", "torch.nn.utils.remove_weight_norm", "torch.nn.utils.remove_spectral_norm",
-    "torch.nn.utils.parametrizations.weight_norm", "torch.nn.utils.parametrizations.spectral_norm", "torch.nn.utils.parametrizations.orthogonal",
+    "torch.nn.utils.weight_norm",
+    "torch.nn.utils.spectral_norm",
+    "torch.nn.utils.remove_weight_norm",
+    "torch.nn.utils.remove_spectral_norm",
+    "torch.nn.utils.parametrizations.weight_norm",
+    "torch.nn.utils.parametrizations.spectral_norm",
+    "torch.nn.utils.parametrizations.orthogonal",
 )
 def _changed_in_place(m: Machine, c: Call) -> Value | None:
     """Functions that change a module and return it."""
@@ -54,7 +59,12 @@ def wrapped(value: Value | None) -> Value | None:
             if inner is None:
                 break
             current = settle(inner)
-        elif isinstance(current, Obj) and current.kind == "attr" and current.name == "module" and current.receiver is not None:
+        elif (
+            isinstance(current, Obj)
+            and current.kind == "attr"
+            and current.name == "module"
+            and current.receiver is not None
+        ):
             current = settle(current.receiver)
         else:
             break
@@ -104,7 +114,12 @@ def _sequential(m: Machine, c: Call) -> Value | None:
     return value
 
 
-_NAMED = ("torch.nn.ModuleList.add_module", "torch.nn.Sequential.add_module", "torch.nn.ModuleList.register_module", "torch.nn.Sequential.register_module")
+_NAMED = (
+    "torch.nn.ModuleList.add_module",
+    "torch.nn.Sequential.add_module",
+    "torch.nn.ModuleList.register_module",
+    "torch.nn.Sequential.register_module",
+)
 
 
 @MODEL.call("torch.nn.ModuleList.append", "torch.nn.ModuleList.extend", "torch.nn.Sequential.append", *_NAMED)

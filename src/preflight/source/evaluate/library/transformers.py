@@ -37,7 +37,11 @@ def records(m: Machine, c: Call) -> list[Value]:
         if isinstance(made, Obj):
             soften(made)
             for name, value in given.items():
-                if name in made.attrs or isinstance(target, Ext) or (isinstance(target, Class) and target.external_bases()):
+                if (
+                    name in made.attrs
+                    or isinstance(target, Ext)
+                    or (isinstance(target, Class) and target.external_bases())
+                ):
                     made.attrs[name] = value
                     made.kwargs[name] = value
         result.append(made)
@@ -87,8 +91,12 @@ def _literal(text: str) -> object:
 
 
 @MODEL.call(
-    _P + ".parse_args_into_dataclasses", _P + ".parse_json_file", _P + ".parse_yaml_file", _P + ".parse_dict",
-    "trl.TrlParser.parse_args_and_config", "trl.TrlParser.parse_args_into_dataclasses",
+    _P + ".parse_args_into_dataclasses",
+    _P + ".parse_json_file",
+    _P + ".parse_yaml_file",
+    _P + ".parse_dict",
+    "trl.TrlParser.parse_args_and_config",
+    "trl.TrlParser.parse_args_into_dataclasses",
 )
 def _parse(m: Machine, c: Call) -> Value | None:
     found = records(m, c)

@@ -19,7 +19,11 @@ def text_of(m: Machine, value: Value | None) -> tuple[bytes, str] | None:
     if isinstance(base, Obj) and isinstance(base.data, str):
         return m.project.read_data(base.data, m.frame.module.script)
     if isinstance(base, Known) and isinstance(base.value, str):
-        if "\n" not in base.value and len(base.value) < 300 and base.value.endswith((".yaml", ".yml", ".json", ".toml")):
+        if (
+            "\n" not in base.value
+            and len(base.value) < 300
+            and base.value.endswith((".yaml", ".yml", ".json", ".toml"))
+        ):
             return m.project.read_data(base.value, m.frame.module.script)
         shown = base.how.removeprefix("file ") if base.how else "text"
         return base.value.encode(errors="surrogatepass"), shown
@@ -29,7 +33,9 @@ def text_of(m: Machine, value: Value | None) -> tuple[bytes, str] | None:
 def config_value(m: Machine, data: Any, node: Any, shown: str, name: str | None = None) -> Value:
     """Lift parsed configuration: its values are soft, for a person edits them without editing the code."""
     if isinstance(data, dict):
-        entries = {k: config_value(m, v, node, shown, name) for k, v in data.items() if isinstance(k, (str, int, float, bool))}
+        entries = {
+            k: config_value(m, v, node, shown, name) for k, v in data.items() if isinstance(k, (str, int, float, bool))
+        }
         return Dict(entries, m.site(node), name=name)
     if isinstance(data, list):
         return Seq([config_value(m, v, node, shown, name) for v in data], "list", m.site(node))
@@ -44,7 +50,9 @@ def _exponents(loader: Any) -> Any:
 
     made: Any = type("Exponents", (loader,), {})
     made.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$"), list("-+0123456789.")
+        "tag:yaml.org,2002:float",
+        re.compile(r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$"),
+        list("-+0123456789."),
     )
     return made
 
