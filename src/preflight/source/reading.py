@@ -6,12 +6,12 @@ import ast
 from functools import cached_property
 from pathlib import Path
 
+from preflight.source.evaluate.library.torch import WRAPPERS, wrapped
 from preflight.source.evaluate.machine import MAX_STEPS, Machine
 from preflight.source.nodes import statements
 from preflight.source.project import Project
 from preflight.source.roles import Roles
 from preflight.source.script import Script
-from preflight.source.evaluate.library.torch import WRAPPERS, wrapped
 from preflight.source.trace import Context, Event, Trace, provenance
 from preflight.source.training import TrainingLoop, find_loops
 from preflight.source.values import Obj, Value, options_of, settle
@@ -71,16 +71,26 @@ class Reading:
         def add(value: Value | None) -> None:
             for option in options_of(value, limit=4):
                 inner = wrapped(option)
-                if isinstance(inner, Obj) and self.roles.of(inner) in ("model", "lightning_module") and inner not in found:
+                if (
+                    isinstance(inner, Obj)
+                    and self.roles.of(inner) in ("model", "lightning_module")
+                    and inner not in found
+                ):
                     found.append(inner)
 
         for optimizer in sorted(self.made("optimizer"), key=lambda o: o.context is not None and o.context.shadow):
             for value in (*optimizer.args, *optimizer.kwargs.values()):
                 for part in provenance(value, 200):
-                    if isinstance(part, Obj) and part.name in (".parameters", ".named_parameters", ".trainable_parameters"):
+                    if isinstance(part, Obj) and part.name in (
+                        ".parameters",
+                        ".named_parameters",
+                        ".trainable_parameters",
+                    ):
                         add(part.receiver)
         for event in self.trace.calls("deepspeed.initialize", ".fit", *_WRAPPING):
-            add(event.argument(1 if event.name == "deepspeed.initialize" else 0, "model") or event.argument(0, "module"))
+            add(
+                event.argument(1 if event.name == "deepspeed.initialize" else 0, "model") or event.argument(0, "module")
+            )
         for trainer in self.made("trainer"):
             add(trainer.argument(0, "model"))
         if not found:
