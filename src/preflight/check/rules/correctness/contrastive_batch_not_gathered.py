@@ -163,7 +163,7 @@ def _finding(context: Context, event: Event, product: Obj) -> Finding:
         ],
         fix=Fix(
             title="gather the embeddings of all ranks",
-            instruction="torch.cat(torch.distributed.nn.all_gather(z)) before the product; shift targets by rank x batch",
+            instruction="torch.cat(torch.distributed.nn.all_gather(z)) before the product, targets shifted by rank",
             expected="every item is compared with the global batch",
         ),
         related=[(product, "the similarity matrix")],
