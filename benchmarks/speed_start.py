@@ -204,7 +204,7 @@ def main() -> None:
             run(unit), run(command)  # writes the bytecode, warms the file cache
             pairs: list[tuple[Cost, Cost]] = [(run(unit), run(command)) for _ in range(given.runs)]
             base, cost = median_of([p[0] for p in pairs]), median_of([p[1] for p in pairs])
-            lines = sum(1 for _ in open(script, encoding="utf-8", errors="replace"))
+            lines = len(Path(script).read_bytes().splitlines())
             imports = " ".join(heavy_imports(script)) or "none"
             name = os.path.join(*Path(script).parts[-2:]) if given.scripts else "generated"
             rows.append(

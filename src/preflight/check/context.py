@@ -71,6 +71,10 @@ class Context:
 
     def missing(self, need: str) -> str | None:
         """Why something that a rule needs is not there, or None when it is."""
+        return self._missing[need]
+
+    @cached_property
+    def _missing(self) -> dict[str, str | None]:
         reading = self.reading
         absent: dict[str, tuple[bool, str]] = {
             "complete": (reading.complete, reading.trace.exhausted or ""),
@@ -86,10 +90,12 @@ class Context:
             "memory": (self.memory is not None and self.memory.peak_bytes is not None, self._memory_reason),
             "capacity": (self.capacity_bytes is not None, "no GPU was named"),
             "gpu": (self.gpu is not None, "no GPU was named"),
-            "parameters": (self.model is not None and self.model.parameters is not None, "the size of the model is not known"),
+            "parameters": (
+                self.model is not None and self.model.parameters is not None,
+                "the size of the model is not known",
+            ),
         }
-        known, reason = absent[need]
-        return None if known else reason
+        return {need: None if known else reason for need, (known, reason) in absent.items()}
 
     @property
     def _memory_reason(self) -> str:
@@ -99,9 +105,14 @@ class Context:
     def distributed(self) -> bool:
         """Whether the script can run on several ranks: it makes a process group, wraps its model, or is launched so."""
         names = (
-            "torch.distributed.init_process_group", "torch.nn.parallel.DistributedDataParallel", "deepspeed.initialize",
-            "torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard",
-            "torch.distributed.device_mesh.init_device_mesh", "apex.parallel.DistributedDataParallel", "accelerate.Accelerator",
+            "torch.distributed.init_process_group",
+            "torch.nn.parallel.DistributedDataParallel",
+            "deepspeed.initialize",
+            "torch.distributed.fsdp.FullyShardedDataParallel",
+            "torch.distributed.fsdp.fully_shard",
+            "torch.distributed.device_mesh.init_device_mesh",
+            "apex.parallel.DistributedDataParallel",
+            "accelerate.Accelerator",
         )
         return bool(self.trace.calls(*names)) or (self.parallel.world_size > 1)
 
@@ -173,8 +184,12 @@ class Context:
             return None
         end_line = getattr(node, "end_lineno", None) or node.lineno
         return Edit(
-            script.path, node.lineno, script.column(node.lineno, node.col_offset),  # type: ignore[attr-defined]
-            end_line, script.column(end_line, getattr(node, "end_col_offset", 0) or 0), text,
+            script.path,
+            node.lineno,
+            script.column(node.lineno, node.col_offset),  # type: ignore[attr-defined]
+            end_line,
+            script.column(end_line, getattr(node, "end_col_offset", 0) or 0),
+            text,
         )
 
     def insert_before(self, place: Place, text: str) -> Edit | None:
@@ -224,7 +239,9 @@ class Context:
             between = script.lines[line - 1][script.column(line, last.end_col_offset or 0) - 1 : column - 1]
             if between.strip(" ),"):
                 return None
-            return Edit(script.path, end_line, column, end_line, column, text if between.rstrip().endswith(",") else f", {text}")
+            return Edit(
+                script.path, end_line, column, end_line, column, text if between.rstrip().endswith(",") else f", {text}"
+            )
         at = script.column(line, last.end_col_offset or 0)
         return Edit(script.path, line, at, line, at, f", {text}")
 

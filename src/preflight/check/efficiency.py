@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from preflight.check.context import Context
+from preflight.check.selection import OTHER_FRAMEWORKS
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.report import Efficiency, EfficiencyPart, Recommendation
 
@@ -54,7 +55,8 @@ _PARTS: tuple[tuple[str, float, dict[str, float]], ...] = (
 
 def score(context: Context, findings: list[Finding]) -> Efficiency | None:
     """The score, from the findings of all personas; None where no training was recognised."""
-    if not context.reading.loops and context.fact("framework") is None:
+    framework = context.fact("framework")
+    if framework is None or framework in OTHER_FRAMEWORKS:
         return None
     parts: list[EfficiencyPart] = []
     for name, weight, costs in _PARTS:
@@ -82,6 +84,8 @@ def recommendations(context: Context, findings: list[Finding]) -> list[Recommend
     found: list[Recommendation] = []
     memory = context.memory
     if memory is not None and memory.fits == "no" and context.model is not None:
+        own = [f.fix for f in findings if f.code.startswith("MEM00") and f.fix is not None]
+        found += [Recommendation("critical", fix.title, fix.expected or "the run fits") for fix in own]
         found += _to_fit(context)
     for finding in findings:
         if finding.fix is None or finding.confidence == "possible" or finding.code.startswith("MEM00"):

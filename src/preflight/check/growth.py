@@ -27,4 +27,8 @@ def with_growth(context: Context, findings: list[Finding]) -> tuple[RunSpec, Mem
     if kept <= 0:
         return None
     run = msgspec.structs.replace(context.run, kept_bytes_per_step=kept)
-    return run, estimate_memory(model, run, context.parallel, context.gpu, context.capacity_bytes)
+    estimate = estimate_memory(model, run, context.parallel, context.gpu, context.capacity_bytes)
+    if estimate.oom is not None and estimate.oom.phase == "growth":
+        # The first steps fit; the run does not, unless it ends before.
+        estimate = msgspec.structs.replace(estimate, fits="no", p_fit=None)
+    return run, estimate

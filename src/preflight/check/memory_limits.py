@@ -9,7 +9,7 @@ import msgspec
 from preflight.check.context import Context, Evidence, Fix, Place
 from preflight.check.rule import Rule
 from preflight.cost.memory import estimate_memory, max_micro_batch
-from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.finding import Confidence, Finding
 from preflight.vocabulary.quantity import format_bytes
 
 PARTS = (
@@ -40,7 +40,9 @@ def place_of_model(context: Context) -> Place:
 def overflow(context: Context, rule: Rule, what: str) -> Iterator[Finding]:
     """The finding that the memory runs out."""
     memory, model = context.memory, context.model
-    assert memory is not None and memory.oom is not None and context.capacity_bytes is not None
+    assert memory is not None
+    assert memory.oom is not None
+    assert context.capacity_bytes is not None
     capacity = format_bytes(context.capacity_bytes)
     needed = memory.device_bytes.mid if memory.device_bytes is not None else None
     need = f"needs {format_bytes(needed)}, the GPU has {capacity}" if needed is not None else f"the GPU has {capacity}"
@@ -76,14 +78,14 @@ def overflow(context: Context, rule: Rule, what: str) -> Iterator[Finding]:
                 "largest sequence length whose peak stays below the capacity",
             )
         )
-    confidence = (
+    confidence: Confidence | None = (
         None
         if model is not None and model.name is not None or memory.p_fit is not None and memory.p_fit < 0.01
         else "likely"
     )
     yield context.finding(
         rule, place_of_model(context), message, evidence=evidence, fix=_fix(context), confidence=confidence
-    )  # type: ignore[arg-type]
+    )
 
 
 def _sum(context: Context) -> str:

@@ -24,10 +24,22 @@ def architecture_of(reading: Reading, model: Obj) -> tuple[ModelSpec | None, Net
         network = None
         if spec is None:
             network = Network(reading, model)
-            spec = _from_layers(reading, model, network)
+            spec = _wrapping(reading, network) or _from_layers(reading, model, network)
         cache[id(model)] = (spec, network)
     found: tuple[ModelSpec | None, Network | None] = cache[id(model)]
     return found
+
+
+def _wrapping(reading: Reading, network: Network) -> ModelSpec | None:
+    """The architecture of a known network that makes up nearly all of one of the script: a backbone with a small head."""
+    if network.total is None:
+        return None
+    for leaf in network.leaves:
+        if leaf.count > 0.8 * network.total and not leaf.obj.name.startswith("torch.nn."):
+            spec = spec_of(reading, leaf.obj)
+            if spec is not None:
+                return msgspec.structs.replace(spec, parameters=network.total)
+    return None
 
 
 def _width(leaf: Leaf, position: int, name: str) -> int | None:

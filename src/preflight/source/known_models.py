@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from preflight.source.evaluate.library.torch import wrapped
+from preflight.source.layer_sizes import SIZES
 from preflight.source.values import Dict, Known, Obj, Seq, Value, plain, settle
 from preflight.vocabulary.model import ModelSpec
 
@@ -34,10 +35,10 @@ def spec_of(reading: Reading, model: Value) -> ModelSpec | None:
     if match:
         return _from_library(reading, obj, match.group(1), match.group(2))
     if obj.name.startswith("torchvision.models."):
-        return _with_classes(_find(obj.name.rpartition(".")[2]), obj, "num_classes")
+        return _with_head(_with_classes(_find(obj.name.rpartition(".")[2]), obj, "num_classes"), obj)
     if obj.name in ("timm.create_model", "timm.models.create_model"):
         name = plain(obj.argument(0, "model_name"))
-        return _with_classes(_find(name), obj, "num_classes") if isinstance(name, str) else None
+        return _with_head(_with_classes(_find(name), obj, "num_classes"), obj) if isinstance(name, str) else None
     if obj.name == "torch.hub.load":
         name = plain(obj.argument(1, "model"))
         return _find(name) if isinstance(name, str) else None
@@ -157,6 +158,20 @@ _SIZES = frozenset(
     "vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size n_embd n_layer n_head n_positions d_model "
     "num_layers num_heads d_ff num_key_value_heads max_position_embeddings".split()
 )
+
+
+def _with_head(spec: ModelSpec | None, obj: Obj) -> ModelSpec | None:
+    """Adjust the count to a head that the script puts in the place of the library's: ``model.fc = Linear(...)``."""
+    placed = {name: settle(v) for name, v in obj.attrs.items() if not name.startswith(("<", "["))}
+    heads = [v for v in placed.values() if isinstance(v, Obj) and v.kind == "call" and v.name.startswith("torch.nn.")]
+    if spec is None or not heads:
+        return spec
+    sizes = [SIZES[head.name](head) if head.name in SIZES else None for head in heads]
+    if len(heads) != 1 or sizes[0] is None or spec.base_parameters is None:
+        return msgspec.structs.replace(
+            spec, parameters=None, parameters_reason="the script replaces layers of the model"
+        )
+    return msgspec.structs.replace(spec, parameters=spec.base_parameters + sizes[0])
 
 
 def _with_classes(spec: ModelSpec | None, obj: Obj, keyword: str) -> ModelSpec | None:

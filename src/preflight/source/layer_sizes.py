@@ -102,11 +102,11 @@ def _recurrent(gates: int) -> Callable[[Obj], int]:
     def size(o: Obj) -> int:
         into, hidden = _int(o, 0, "input_size"), _int(o, 1, "hidden_size")
         layers = _int(o, 2, "num_layers", 1)
-        bias = _flag(o, 3 if gates != 1 else 3, "bias", True)
-        if gates == 1 and o.argument(3, "nonlinearity") is not None and "bias" not in o.kwargs:
-            bias = True  # RNN's fourth argument is the non-linearity
-        directions = 2 if _flag(o, 6, "bidirectional", False) else 1
-        projected = _int(o, 7, "proj_size", 0)
+        # RNN's fourth argument is the non-linearity: what follows stands one place later.
+        later = 1 if gates == 1 else 0
+        bias = _flag(o, 3 + later, "bias", True)
+        directions = 2 if _flag(o, 6 + later, "bidirectional", False) else 1
+        projected = _int(o, 7, "proj_size", 0) if gates == 4 else 0
         state = projected or hidden
         total = 0
         for layer in range(layers):

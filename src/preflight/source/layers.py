@@ -96,11 +96,8 @@ class Network:
         elif any(
             b.endswith("PreTrainedModel") or b.startswith(("transformers.", "timm.", "torchvision.models"))
             for b in bases
-        ):
-            if not any(
-                isinstance(settle(v), Obj) and settle(v).name.startswith("torch.nn.") for v in obj.attrs.values()
-            ):  # type: ignore[attr-defined]
-                raise Unsized(f"{path or 'the model'} extends {bases[0]}, whose layers are not in the script")
+        ) and not any(isinstance(v, Obj) and v.name.startswith("torch.nn.") for v in map(settle, obj.attrs.values())):
+            raise Unsized(f"{path or 'the model'} extends {bases[0]}, whose layers are not in the script")
         for name, held in list(obj.attrs.items()) + self._added.get(id(obj), []):
             total += self._held(name, held, f"{path}.{name}" if path else name, repeat, inside)
         return total

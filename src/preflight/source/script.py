@@ -42,7 +42,8 @@ class Script:
     def lines(self) -> list[str]:
         """The lines of the text, without their ends."""
         if self._lines is None:
-            self._lines = self.text.splitlines()
+            # As Python counts them: str.splitlines would also split at \x0b, \x1c or \u2028.
+            self._lines = self.text.removesuffix("\n").split("\n")
         return self._lines
 
     def nodes(self, kind: type[Node]) -> list[Node]:
@@ -76,11 +77,14 @@ class Script:
 
     def segment(self, node: ast.AST) -> str:
         """Return the source text of a node, on one line."""
-        try:
-            text = ast.get_source_segment(self.text, node) if node is not None else None
-        except (ValueError, IndexError):
-            text = None
-        return " ".join((text or "").split())
+        line, end = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+        if line is None or end is None or not 0 < line <= end <= len(self.lines):
+            return ""
+        start, stop = self.column(line, node.col_offset) - 1, self.column(end, node.end_col_offset or 0) - 1  # type: ignore[attr-defined]
+        lines = self.lines[line - 1 : end]
+        lines[-1] = lines[-1][:stop]
+        lines[0] = lines[0][start:]
+        return " ".join(" ".join(lines).split())
 
 
 def read_bytes(file: Path, shown: str) -> bytes:

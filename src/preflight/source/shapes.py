@@ -150,9 +150,8 @@ def _last_number(reading: Reading, begin: Event) -> int:
             if inside
             else None
         )
-        if call is None and event.number > begin.number + 1 and not (inside and event.node is begin.node):
-            if event.node is not begin.node:
-                break
+        if call is None and event.number > begin.number + 1 and event.node is not begin.node:
+            break
         last = event.number
     return last
 

@@ -95,10 +95,7 @@ def is_parameter_step(event: Event, roles: Roles) -> bool:
         return True
     if role is not None:
         return False
-    if event.args and any(roles.of(a) == "optimizer" for a in event.args):
-        return True
-    # A step on a thing that is not known, with a closure: LBFGS through a wrapper.
-    return False
+    return any(roles.of(a) == "optimizer" for a in event.args)
 
 
 def find_loops(trace: Trace, roles: Roles) -> list[TrainingLoop]:

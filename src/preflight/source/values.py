@@ -169,7 +169,7 @@ class Func(Value):
     def generator(self) -> bool:
         """Whether calling it makes a generator. Looked up when asked: most functions of a project are never called."""
         if self._generator is None:
-            self._generator = _yields(self.node)
+            self._generator = "yield" in self.module.script.text and _yields(self.node)
         return self._generator
 
     def __repr__(self) -> str:
@@ -216,12 +216,8 @@ class Class(Value):
 
     def external_bases(self) -> list[str]:
         """Full names of the bases outside the project, of the whole lineage."""
-        names: list[str] = []
-        for cls in self.lineage:
-            for base in cls.bases:
-                if isinstance(base, Ext) or isinstance(base, Obj) and base.name:
-                    names.append(base.name)
-        return names
+        bases = (base for cls in self.lineage for base in cls.bases)
+        return [base.name for base in bases if isinstance(base, (Ext, Obj)) and base.name]
 
     def __repr__(self) -> str:
         return f"Class({self.qualname})"

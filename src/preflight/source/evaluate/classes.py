@@ -77,9 +77,12 @@ def fields(cls: Class) -> list[tuple[str, ast.AnnAssign, Class]]:
     found: dict[str, tuple[str, ast.AnnAssign, Class]] = {}
     for part in reversed(cls.lineage):
         for statement in part.node.body:
-            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                if "ClassVar" not in ast.dump(statement.annotation):
-                    found[statement.target.id] = (statement.target.id, statement, part)
+            if (
+                isinstance(statement, ast.AnnAssign)
+                and isinstance(statement.target, ast.Name)
+                and "ClassVar" not in ast.dump(statement.annotation)
+            ):
+                found[statement.target.id] = (statement.target.id, statement, part)
     return list(found.values())
 
 

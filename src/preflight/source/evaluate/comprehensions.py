@@ -128,7 +128,6 @@ def _repeat(m: Machine, node: Any, items: list[Value], pairs: list[tuple[Value |
     held = isinstance(node.elt, (ast.Name, ast.Attribute, ast.Subscript)) or not isinstance(
         settle(first), (Obj, Seq, Dict)
     )
-    for _ in items[1:]:
-        # What was there before is one thing, held many times; what the element makes is made anew each time.
-        pairs.append((None, first if held else duplicate(m, first, node.elt, before)))
+    # What was there before is one thing, held many times; what the element makes is made anew each time.
+    pairs.extend((None, first if held else duplicate(m, first, node.elt, before)) for _ in items[1:])
     return True

@@ -193,8 +193,7 @@ def bind_arguments(
     spec = func.node.args
     scope: dict[str, Value] = {}
     positional = [a.arg for a in (*spec.posonlyargs, *spec.args)]
-    for name, value in zip(positional, args, strict=False):
-        scope[name] = value
+    scope.update(zip(positional, args, strict=False))
     extra = args[len(positional) :]
     rest = dict(kwargs)
     for name in (*positional, *(a.arg for a in spec.kwonlyargs)):

@@ -282,7 +282,8 @@ class Machine:
         if chosen is not None:
             seq.items[:], seq.open = chosen
             return
-        assert a is not None and b is not None
+        assert a is not None
+        assert b is not None
         longer, shorter = (a, b) if len(a[0]) >= len(b[0]) else (b, a)
         same = len(longer[0]) == len(shorter[0]) and all(x is y for x, y in zip(longer[0], shorter[0], strict=True))
         seq.items[:] = longer[0]

@@ -61,8 +61,7 @@ def _follow(m: Machine, func: Func, owner: Obj | None) -> None:
         if owner is not None and names and not static:
             args.append(owner)
             names = names[1:]
-        for arg in names:
-            args.append(parameter(m, func, arg))
+        args.extend(parameter(m, func, arg) for arg in names)
         kwargs = {arg.arg: parameter(m, func, arg) for arg in spec.kwonlyargs}
         call_function(m, func, args, kwargs, func.node)
     finally:

@@ -48,8 +48,7 @@ def _collect(node: ast.AST, owner: str | None, calls: dict[str, set[str]]) -> No
                 calls[name].add(func.attr)
             elif isinstance(func, ast.Name):
                 calls[name].add(func.id)
-        for child in ast.iter_child_nodes(current):
-            stack.append((child, name))
+        stack.extend((child, name) for child in ast.iter_child_nodes(current))
 
 
 def trains(machine: Machine, loop: ast.AST) -> bool:

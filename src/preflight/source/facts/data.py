@@ -249,28 +249,30 @@ _RESIZES = (
 def _image(reading: Reading) -> Fact:
     loader = training_loader(reading)
     parts = list(provenance(loader, 600)) if loader is not None else []
-    for part in parts:
-        if isinstance(part, Obj) and part.name.startswith(("torchvision.transforms.", "albumentations.")):
-            if part.name.rpartition(".")[2] in _RESIZES:
-                size = part.argument(0, "size") or part.kwargs.get("height")
-                worth = plain(size)
-                if isinstance(worth, (list, tuple)) and worth and all(isinstance(w, int) for w in worth):
-                    return Fact(max(worth), place_of(size), "transform of the data")
-                if isinstance(worth, int):
-                    return fact_of(size, None, int)
+    # Resize(256) and then CenterCrop(224) makes 224: the transform that was made last decides.
+    made = sorted((p for p in parts if isinstance(p, Obj)), key=lambda p: -p.number)
+    for part in made:
+        library, _, kind = part.name.rpartition(".")
+        if kind in _RESIZES and library.startswith(("torchvision.transforms", "albumentations")):
+            size = part.argument(0, "size") or part.kwargs.get("height")
+            worth = plain(size)
+            if isinstance(worth, (list, tuple)) and worth and all(isinstance(w, int) for w in worth):
+                return Fact(max(worth), place_of(size), "transform of the data")
+            if isinstance(worth, int):
+                return fact_of(size, None, int)
     if loader is not None and loader.name == "timm.data.create_loader":
         size = plain(loader.argument(1, "input_size"))
         if isinstance(size, (list, tuple)) and size and isinstance(size[-1], int):
             return Fact(size[-1], place_of(loader), "input_size of the loader")
-    for part in parts:
-        if isinstance(part, Obj) and part.name.startswith("torchvision.datasets."):
-            kind = part.name.rpartition(".")[2]
+    for source in parts:
+        if isinstance(source, Obj) and source.name.startswith("torchvision.datasets."):
+            kind = source.name.rpartition(".")[2]
             if kind in _DATASETS:
-                return Fact(_DATASETS[kind], place_of(part), f"images of {kind}")
+                return Fact(_DATASETS[kind], place_of(source), f"images of {kind}")
             if kind == "FakeData":
-                size = plain(part.argument(1, "image_size"), (3, 224, 224))
-                if isinstance(size, (list, tuple)) and isinstance(size[-1], int):
-                    return Fact(size[-1], place_of(part), "FakeData")
+                sides = plain(source.argument(1, "image_size"), (3, 224, 224))
+                if isinstance(sides, (list, tuple)) and isinstance(sides[-1], int):
+                    return Fact(sides[-1], place_of(source), "FakeData")
     return unknown("no size of an image was recognised")
 
 

@@ -139,6 +139,13 @@ def _loop(reading: Reading) -> Fact:
             if kind is not None:
                 return Fact(kind, event.script.location(event.node), "autocast around the forward")
             break
+    for event in reading.trace.calls(
+        "torch.distributed.fsdp.MixedPrecision", "torch.distributed.fsdp.MixedPrecisionPolicy"
+    ):
+        sharded = dtype_of(event.argument(0, "param_dtype"))
+        if sharded in ("bf16", "fp16") and not event.context.shadow:
+            # fp32 parameters are kept in shards, and gathered and computed with in the lower precision.
+            return at(event, f"autocast-{sharded}", "mixed precision of FSDP")
     weights = weights_dtype(reading)
     return weights if weights is not None else Fact("fp32", None, "no autocast around the forward")
 

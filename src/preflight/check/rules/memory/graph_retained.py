@@ -164,9 +164,8 @@ def _used_again(context: Context, loop: TrainingLoop, event: Event) -> bool:
             other.number > event.number
             and not other.inlined
             and not other.name.startswith((".", "torch.", "builtins."))
-        ):
-            if any(id(a) in held for a in other.args):
-                return True
+        ) and any(id(a) in held for a in other.args):
+            return True
     return False
 
 
