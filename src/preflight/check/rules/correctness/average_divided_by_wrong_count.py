@@ -177,6 +177,7 @@ def _finding(
         RULE,
         quotient,
         f'"{carry.name}" adds up {what}, but is divided by the number of {wrong}: {effect}',
+        severity="warning" if wrong == "batches" else "info",
         evidence=[Evidence("added in each pass", what), Evidence("divided by", f"number of {wrong}")],
         fix=Fix(
             title=f"divide by the number of {right}",

@@ -117,6 +117,8 @@ def check(context: Context) -> Iterator[Finding]:
             if id(event.node) not in told:
                 told.add(id(event.node))
                 yield _finding(context, event, name, NAMES[name], _renamed(context, event, NAMES[name]))
+                if NAMES[name].removed is None and _renamed(context, event, NAMES[name]) is None:
+                    break  # one place is enough to say that a name will go
     yield from _attributes(context, told)
     for event in context.trace.calls(".next"):
         holder = settle(event.receiver) if event.receiver is not None else None
