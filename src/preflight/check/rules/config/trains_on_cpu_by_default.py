@@ -30,7 +30,7 @@ from preflight.vocabulary.finding import Finding
 RULE = Rule(
     name="trains-on-cpu-by-default",
     code="DEV002",
-    severity="warning",
+    severity="info",
     confidence="likely",
     needs=("training_loop", "complete"),
     layer="C",
