@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from preflight.check.context import Context
 
 # Methods whose result carries the graph of their receiver.
-_KEEPS = re.compile(
+_KEEPS = (
     r"^\.(to|cuda|cpu|float|half|double|bfloat16|type|type_as|clone|contiguous|mean|sum|prod|std|var|norm|view|view_as|reshape"
     r"|flatten|unflatten|squeeze|unsqueeze|transpose|permute|t|expand|expand_as|repeat|exp|log|log2|log10|log1p|sqrt|rsqrt"
     r"|square|pow|abs|neg|add|sub|mul|div|add_|sub_|mul_|div_|addcmul_|addcdiv_|lerp|lerp_|matmul|mm|bmm|softmax"
@@ -26,7 +26,7 @@ _KEEPS = re.compile(
     r"|log_prob|entropy|rsample|roll|flip)$"
 )
 # Functions of torch whose result carries no graph.
-_ENDS = re.compile(
+_ENDS = (
     r"^torch\.(tensor|as_tensor|from_numpy|argmax|argmin|argsort|zeros\w*|ones\w*|empty\w*|full\w*|rand\w*|arange|eye"
     r"|linspace|eq|ne|ge|gt|le|lt|sign|isnan|isinf|isfinite|logical_\w+|bincount|unique|multinomial|bernoulli|histc|round"
     r"|floor|ceil|allclose|equal|load|no_grad|inference_mode|numel|is_\w+|get_\w+"
@@ -36,12 +36,12 @@ _PLAIN_ATTRIBUTES = frozenset(
     ("data", "grad", "shape", "dtype", "device", "requires_grad", "ndim", "is_cuda", "layout", "is_leaf", "names")
 )
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "**", "@", "neg"})
-_NO_PARAMETERS = re.compile(
+_NO_PARAMETERS = (
     r"^torch\.nn\.(ReLU\w*|GELU|SiLU|Tanh|Sigmoid|Softmax\w*|LogSoftmax|Dropout\w*|MaxPool\w*|AvgPool\w*|Adaptive\w+Pool\w*"
     r"|Flatten|Unflatten|Identity|Upsample\w*|PixelShuffle|ZeroPad\w*|\w+Pad\d\w*|LeakyReLU|ELU|Hard\w+|Softplus"
     r"|CosineSimilarity|\w*Loss)$"
 )
-_EVALUATION_HOOKS = re.compile(r"\.(validation|test|predict)_(step|epoch_end)$|\.on_(validation|test|predict)_\w+$")
+_EVALUATION_HOOKS = r"\.(validation|test|predict)_(step|epoch_end)$|\.on_(validation|test|predict)_\w+$"
 
 
 def recorded(frame: Frame) -> bool | None:
@@ -55,7 +55,7 @@ def recorded(frame: Frame) -> bool | None:
 def _evaluated_by_framework(func: Func) -> bool:
     """Lightning turns gradients off around its validation, test and prediction hooks."""
     owner = func.owner
-    if owner is None or not _EVALUATION_HOOKS.search(func.qualname):
+    if owner is None or not re.search(_EVALUATION_HOOKS, func.qualname):
         return False
     return any(name.startswith("lightning.") for name in owner.external_bases())
 
@@ -97,7 +97,7 @@ def is_forward(context: Context, value: Obj) -> bool:
     if value.name != "()" or value.receiver is None or not is_module(value.receiver):
         return False
     base = settle(value.receiver)
-    if isinstance(base, Obj) and base.cls is None and _NO_PARAMETERS.match(base.name):
+    if isinstance(base, Obj) and base.cls is None and re.match(_NO_PARAMETERS, base.name):
         return False
     if context.roles.of(value.receiver) == "criterion":
         return False
@@ -124,10 +124,10 @@ def _carried(value: Obj) -> Iterator[Value]:
         if any(name.startswith("torch.autograd.Function") for name in value.receiver.external_bases()):
             yield from value.args
     elif value.name.startswith("."):
-        if _KEEPS.match(value.name) and value.receiver is not None:
+        if re.match(_KEEPS, value.name) and value.receiver is not None:
             yield value.receiver
             yield from value.args
-    elif value.name.startswith(("torch.", "horovod.torch.all")) and not _ENDS.match(value.name):
+    elif value.name.startswith(("torch.", "horovod.torch.all")) and not re.match(_ENDS, value.name):
         yield from value.args
         yield from value.kwargs.values()
 

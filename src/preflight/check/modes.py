@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from preflight.check.context import Context
 
 # Layers that compute something else in eval mode.
-_MODAL = re.compile(r"^torch\.nn\.((Alpha|FeatureAlpha)?Dropout\w*|(Lazy|Sync)?BatchNorm\w*|RReLU)$")
+_MODAL = r"^torch\.nn\.((Alpha|FeatureAlpha)?Dropout\w*|(Lazy|Sync)?BatchNorm\w*|RReLU)$"
 # Library layers whose insides are known to hold none.
-_PLAIN = re.compile(
+_PLAIN = (
     r"^torch\.nn\.((Lazy)?(Linear|Conv\w*|ConvTranspose\w*)|Embedding\w*|LayerNorm|RMSNorm|GroupNorm|InstanceNorm\w*|Identity|Flatten|Unflatten"
     r"|ReLU6?|LeakyReLU|GELU|SiLU|ELU|SELU|CELU|Tanh|Sigmoid|Softmax|LogSoftmax|Softplus|Hardtanh|Mish|PReLU|\w*Pool\w*|Upsample\w*|PixelShuffle"
     r"|\w*Pad\w*|\w*Loss|Parameter|Bilinear|Softplus|Hardswish|Hardsigmoid|Threshold|CosineSimilarity|LSTMCell|GRUCell|RNNCell|Fold|Unfold)$"
@@ -52,7 +52,7 @@ def _search(value: Value | None, seen: set[int]) -> bool | None:
         if not any(n == "torch.nn.Module" for n in externals):
             parts.extend(_search(a, seen) for a in inner.args)
         return _any([*parts, False if known else None])
-    if _MODAL.match(inner.name):
+    if re.match(_MODAL, inner.name):
         return not ("Dropout" in inner.name and plain(inner.argument(0, "p"), 0.5) == 0)
     if inner.name in _HOLDERS:
         return _any(
@@ -63,7 +63,7 @@ def _search(value: Value | None, seen: set[int]) -> bool | None:
         return given is not None and plain(given, 0.1) != 0
     if not is_module(inner):
         return False
-    return False if _PLAIN.match(inner.name) else None
+    return False if re.match(_PLAIN, inner.name) else None
 
 
 def _any(found: list[bool | None]) -> bool | None:

@@ -8,11 +8,9 @@ from preflight.check.tensors import ELEMENTWISE, module_of, operand, operation, 
 from preflight.source.values import Choice, Known, Obj, Phi, Seq, Value, plain, settle
 
 _POOLED = {"1d": 3, "2d": 4, "3d": 5}
-_SPATIAL = re.compile(
-    r"^nn\.(Lazy)?(Conv|ConvTranspose|MaxPool|AvgPool|AdaptiveAvgPool|AdaptiveMaxPool|BatchNorm|InstanceNorm)(1d|2d|3d)$"
-)
-_FUNCTIONS = re.compile(r"^(conv_transpose|conv|max_pool|avg_pool|adaptive_avg_pool|adaptive_max_pool)(1d|2d|3d)$")
-_CLASSIFIER = re.compile(
+_SPATIAL = r"^nn\.(Lazy)?(Conv|ConvTranspose|MaxPool|AvgPool|AdaptiveAvgPool|AdaptiveMaxPool|BatchNorm|InstanceNorm)(1d|2d|3d)$"
+_FUNCTIONS = r"^(conv_transpose|conv|max_pool|avg_pool|adaptive_avg_pool|adaptive_max_pool)(1d|2d|3d)$"
+_CLASSIFIER = (
     r"^torchvision\.models\.(?!detection|segmentation|video|optical_flow|feature_extraction|quantization)[a-z]\w*$"
 )
 _CREATED = frozenset({"randn", "rand", "zeros", "ones", "empty", "full", "randint"})
@@ -54,7 +52,7 @@ def rank(value: Value | None, depth: int = 0) -> int | None:
     if name is None:
         return None
     inner = operand(value)
-    match = _SPATIAL.match(name) or _FUNCTIONS.match(name)
+    match = re.match(_SPATIAL, name) or re.match(_FUNCTIONS, name)
     if match is not None and name != "nn.BatchNorm1d":
         return _POOLED[match.groups()[-1]]
     if name in ELEMENTWISE or name == "nn.Linear" or name == "linear":
@@ -76,7 +74,7 @@ def rank(value: Value | None, depth: int = 0) -> int | None:
     if name == "[]":
         return _indexed(value, depth)
     if name.startswith("model:"):
-        return 2 if _CLASSIFIER.match(name[6:]) or re.match(r"torch_geometric\.nn\.\w*Conv$", name[6:]) else None
+        return 2 if re.match(_CLASSIFIER, name[6:]) or re.match(r"torch_geometric\.nn\.\w*Conv$", name[6:]) else None
     return None
 
 
@@ -191,7 +189,7 @@ def width(value: Value | None, depth: int = 0) -> int | None:
         return last if isinstance(last, int) and last > 0 else None
     if name in ("*", "/", "mul", "div") and len(value.args) == 2 and isinstance(settle(value.args[1]), Known):
         return width(value.args[0], depth + 1)
-    if name.startswith("model:") and _CLASSIFIER.match(name[6:]):
+    if name.startswith("model:") and re.match(_CLASSIFIER, name[6:]):
         return _classes_of(value)
     return None
 

@@ -86,9 +86,7 @@ args = parser.parse_args()
 """,
 )
 
-_NEGATIVE = re.compile(
-    r"^-*(no|not|non|disable|without|skip|dont|don|un|off|ignore|freeze|stop|remove|drop|avoid)([-_]|$)|[-_](off|disabled?)$"
-)
+_NEGATIVE = r"^-*(no|not|non|disable|without|skip|dont|don|un|off|ignore|freeze|stop|remove|drop|avoid)([-_]|$)|[-_](off|disabled?)$"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -104,7 +102,7 @@ def check(context: Context) -> Iterator[Finding]:
         stored = option.action == "store_true"
         if default is stored:
             yield _constant(context, option, stored)
-        elif not stored and not option.renamed and default in (None, True) and not _NEGATIVE.search(option.label):
+        elif not stored and not option.renamed and default in (None, True) and not re.search(_NEGATIVE, option.label):
             yield _inverted(context, option)
 
 
@@ -135,7 +133,7 @@ def _inverted(context: Context, option: Declared) -> Finding:
 def _fix(context: Context, option: Declared, title: str) -> Fix:
     module, action, default = imported_as(context, "argparse"), option.keyword("action"), option.keyword("default")
     parts: list[Edit | None] = []
-    if module is not None and action is not None and not _NEGATIVE.search(option.label):
+    if module is not None and action is not None and not re.search(_NEGATIVE, option.label):
         parts.append(context.replace((option.event.script, action.value), f"{module}.BooleanOptionalAction"))
         if default is None:
             node = option.event.node

@@ -37,7 +37,7 @@ RULE = Rule(
     layer="C",
     tags=("optimizer",),
 )
-_NUMBER = re.compile(r"^\s*[-+]?(\d+\.?\d*|\.\d+)\s*$|^\s*[-+]?\d*\.\d*[eE][-+]?\d+\s*$")
+_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)\s*$|^\s*[-+]?\d*\.\d*[eE][-+]?\d+\s*$"
 _NAMES = ("lr", "weight_decay", "momentum", "eps", "gamma", "max_lr", "step_size", "T_max", "num_training_steps")
 
 BAD = (
@@ -103,7 +103,7 @@ def check(context: Context) -> Iterator[Finding]:
             for name in _NAMES:
                 given = made.argument(1 if name == "lr" and role == "optimizer" else -1, name)
                 worth = settle(given) if given is not None else None
-                if isinstance(worth, Known) and isinstance(worth.value, str) and _NUMBER.match(worth.value):
+                if isinstance(worth, Known) and isinstance(worth.value, str) and re.match(_NUMBER, worth.value):
                     yield _finding(context, made, name, worth)
 
 

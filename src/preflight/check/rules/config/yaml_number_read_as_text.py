@@ -103,7 +103,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=config.lr)
     ),
 )
 
-_NUMBER = re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$")
+_NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"
 _ROLES = ("optimizer", "scheduler")
 
 
@@ -118,7 +118,7 @@ def check(context: Context) -> Iterator[Finding]:
                 if (
                     not isinstance(settled, Known)
                     or not isinstance(settled.value, str)
-                    or not _NUMBER.match(settled.value)
+                    or not re.match(_NUMBER, settled.value)
                 ):
                     continue
                 source = settled.how or ""

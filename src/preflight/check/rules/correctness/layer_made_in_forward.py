@@ -108,7 +108,7 @@ out = layer(batch)
 """,
 )
 
-_LAYERS = re.compile(
+_LAYERS = (
     r"^torch\.nn\.(Linear|Bilinear|Conv\w+|BatchNorm\w+|LSTM|GRU|RNN|Embedding|MultiheadAttention|Transformer\w+|(Alpha)?Dropout\w*|PReLU"
     r"|LazyLinear|LSTMCell|GRUCell)$"
 )
@@ -118,7 +118,7 @@ def check(context: Context) -> Iterator[Finding]:
     """Look for layers that a forward makes, calls and forgets."""
     called: set[int] | None = None
     for name, events in context.trace.by_name.items():
-        if not _LAYERS.match(name):
+        if not re.match(_LAYERS, name):
             continue
         for event in events:
             forward = inside_forward(event.context)

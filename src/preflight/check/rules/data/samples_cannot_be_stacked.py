@@ -101,11 +101,11 @@ for x, y in DataLoader(Wrapped(CIFAR10("x"), make_transform()), batch_size=8):
 """,
 )
 
-_PICTURES = re.compile(
+_PICTURES = (
     r"^torchvision\.datasets\.(MNIST|FashionMNIST|KMNIST|QMNIST|EMNIST|CIFAR10|CIFAR100|SVHN|STL10|USPS|SEMEION|ImageFolder|ImageNet|Food101"
     r"|Flowers102|OxfordIIITPet|StanfordCars|FGVCAircraft|Caltech101|Caltech256|CelebA|DTD|EuroSAT|GTSRB|LSUN|PCAM|Places365|SUN397|Country211)$"
 )
-_VARIED = re.compile(
+_VARIED = (
     r"^torchvision\.datasets\.(ImageFolder|ImageNet|Food101|Flowers102|OxfordIIITPet|StanfordCars|FGVCAircraft|Caltech101|Caltech256|DTD|GTSRB"
     r"|SUN397|Country211)$"
 )
@@ -115,11 +115,11 @@ _BOXES = (
     "torchvision.datasets.Kitti",
     "torchvision.datasets.WIDERFace",
 )
-_NOT_SIZING = re.compile(
+_NOT_SIZING = (
     r"^torchvision\.transforms\.(v2\.)?(ToTensor|PILToTensor|ToImage|ToDtype|ConvertImageDtype|Normalize|RandomHorizontalFlip|RandomVerticalFlip"
     r"|ColorJitter|Grayscale|RandomGrayscale|RandomErasing|GaussianBlur|RandAugment|AutoAugment|TrivialAugmentWide)$"
 )
-_RESIZE = re.compile(r"^torchvision\.transforms\.(v2\.)?(Resize|Scale)$")
+_RESIZE = r"^torchvision\.transforms\.(v2\.)?(Resize|Scale)$"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -196,14 +196,14 @@ def _problem(dataset: Obj, batch: object) -> tuple[str, Severity, Confidence] | 
         transform = dataset.args[positional]
     known = settle(transform) if transform is not None else Known(None)
     if isinstance(known, Known) and known.value is None and "transforms" not in dataset.kwargs:
-        if not _PICTURES.match(dataset.name) or (positional is None and len(dataset.args) > 2):
+        if not re.match(_PICTURES, dataset.name) or (positional is None and len(dataset.args) > 2):
             return None
         return (
             f"{name} without a transform returns PIL images, which the default collate function refuses: the first batch fails with a TypeError",
             "error",
             "likely",
         )
-    if single or not _VARIED.match(dataset.name):
+    if single or not re.match(_VARIED, dataset.name):
         return None
     return _sizes(name, known)
 
@@ -220,9 +220,9 @@ def _sizes(name: str, transform: Value) -> tuple[str, Severity, Confidence] | No
     for part in parts:
         if not isinstance(part, Obj):
             return None
-        if _RESIZE.match(part.name):
+        if re.match(_RESIZE, part.name):
             resize = part
-        elif not _NOT_SIZING.match(part.name):
+        elif not re.match(_NOT_SIZING, part.name):
             return None
     folder = name in ("ImageFolder", "ImageNet")
     if resize is None:
