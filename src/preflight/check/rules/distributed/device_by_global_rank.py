@@ -188,6 +188,8 @@ def _global(value: Value | None) -> bool:
         seen.add(id(part))
         if isinstance(part, Obj) and (part.name in ("%", "-") or part.name == "torch.cuda.device_count"):
             return False
+        if isinstance(part, Unknown) and _reduced(part):
+            return False
         if (
             isinstance(part, Obj)
             and part.kind in ("call", "item")
@@ -202,6 +204,12 @@ def _global(value: Value | None) -> bool:
             continue
         queue.extend(parents_of(part))
     return sources > 0
+
+
+def _reduced(part: Unknown) -> bool:
+    """Whether a number that is not known was written as ``rank % gpus`` or ``rank - first``."""
+    operator = getattr(part.site.node, "op", None) if part.site is not None else None
+    return type(operator).__name__ in ("Mod", "Sub")
 
 
 def _from_spawn(value: Value | None) -> bool:
