@@ -144,7 +144,7 @@ class Pace:
             pair = _every(guard)
             if pair is not None:
                 self.every.append(pair)
-            elif guard.taken is not True:
+            elif guard.taken is not True and not ends_otherwise(guard):
                 self.sure = False
                 self.undecided = self.undecided or not counts_passes(guard.value)
         self.sure = self.sure and not any(_may_end(frame) for frame in self.loops)
@@ -171,6 +171,14 @@ def _every(guard: Frame) -> Value | None:
         if pair is not None and guard.polarity is True:
             return pair[1]
     return None
+
+
+def ends_otherwise(guard: Frame) -> bool:
+    """Whether the other side of a test leaves the loop or the function: ``if step >= last: break``."""
+    import ast
+
+    other: list[ast.stmt] = getattr(guard.node, "body" if guard.polarity is False else "orelse", None) or []
+    return bool(other) and isinstance(other[-1], (ast.Break, ast.Return, ast.Raise))
 
 
 def counts_passes(test: Value | None) -> bool:

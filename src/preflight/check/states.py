@@ -146,6 +146,8 @@ def restored(context: Context, role: str) -> bool | None:
     for event in context.trace.calls(".load_state_dict"):
         for option in options_of(event.receiver, limit=6):
             found = context.roles.of(option)
+            if found is None and isinstance(option, Obj) and option.kind == "item":
+                found = context.roles.of(option.receiver)  # scheduler, epochs = create_scheduler(...)
             if found == role:
                 return True
             unsure = unsure or found is None

@@ -11,7 +11,7 @@ from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.iteration import iterate
 from preflight.source.evaluate.training_names import trains
 from preflight.source.trace import Carry, Context
-from preflight.source.values import Known, Obj, Phi, Seq, Unknown, Value, settle
+from preflight.source.values import Dict, Known, Obj, Phi, Seq, Unknown, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -180,7 +180,7 @@ def _unroll_while(m: Machine, node: ast.While, test: Value) -> tuple[bool, str |
 def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Carry]:
     """Forget the scalars that the loop changes, and mark the things that it carries from one pass to the next."""
     carries: list[Carry] = []
-    names, attributes = assigned_in(node)
+    names, attributes, entries = assigned_in(node)
     targets = (
         {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)} if not isinstance(node, ast.While) else set()
     )
@@ -204,6 +204,12 @@ def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Carry]:
         table: Any = getattr(settle(owner), "attrs", None) if owner is not None else None
         if table is not None and isinstance(settle(table.get(attr, Unknown(""))), Known):
             m.write(table, attr, Unknown("changes during the loop", None, (), initial=table[attr], name=attr))
+    for base, key in entries:
+        owner = m.lookup(base)
+        held = settle(owner) if owner is not None else None
+        if isinstance(held, Dict) and isinstance(settle(held.entries.get(key, Unknown(""))), Known):
+            before = held.entries[key]
+            m.write(held.entries, key, Unknown("changes during the loop", None, (), initial=before, name=str(key)))
     return carries
 
 
@@ -227,27 +233,33 @@ def close(m: Machine, carries: list[Carry], early: bool = False) -> None:
             m.bind(carry.name, carry.mark.initial)
 
 
-_CACHE: dict[int, tuple[ast.AST, set[str], set[tuple[str, str]]]] = {}
+_Assigned = tuple[set[str], set[tuple[str, str]], set[tuple[str, Any]]]
+_CACHE: dict[int, tuple[ast.AST, _Assigned]] = {}
 
 
-def assigned_in(loop: ast.AST) -> tuple[set[str], set[tuple[str, str]]]:
-    """Names, and attributes of names, that the statements of a loop assign (not those of nested functions)."""
+def assigned_in(loop: ast.AST) -> _Assigned:
+    """Names, attributes and entries of names that the statements of a loop assign (not those of nested functions)."""
     cached = _CACHE.get(id(loop))
     if cached is not None and cached[0] is loop:
-        return cached[1], cached[2]
+        return cached[1]
     names: set[str] = set()
     attributes: set[tuple[str, str]] = set()
+    entries: set[tuple[str, Any]] = set()
     stack: list[ast.AST] = list(getattr(loop, "body", []))
     while stack:
         node = stack.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
             continue
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            names.add(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name):
-            attributes.add((node.value.id, node.attr))
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                names.add(node.id)
+        elif isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            if isinstance(node.value, ast.Name) and isinstance(node, ast.Attribute):
+                attributes.add((node.value.id, node.attr))
+            elif isinstance(node.value, ast.Name) and isinstance(node.slice, ast.Constant):  # type: ignore[union-attr]
+                entries.add((node.value.id, node.slice.value))  # type: ignore[union-attr]
         stack.extend(ast.iter_child_nodes(node))
     if len(_CACHE) > 4096:
         _CACHE.clear()
-    _CACHE[id(loop)] = (loop, names, attributes)
-    return names, attributes
+    _CACHE[id(loop)] = (loop, (names, attributes, entries))
+    return names, attributes, entries

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.counts import operands
 from preflight.check.rule import Rule
+from preflight.check.schedules import ends_otherwise
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Store, provenance
 from preflight.source.values import Known, Obj, Unknown, Value, options_of, settle
@@ -89,6 +90,26 @@ class Trainer:
                 torch.nn.functional.mse_loss(self.net(x), y).backward()
                 self.opt.step()
 Trainer().fit()
+""",
+    """
+import torch
+model = torch.nn.Linear(10, 2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+state = {"step": 0}
+def rate(base, step, warm):
+    if step < warm:
+        return base * step / warm
+    return base
+for x, y in loader:
+    if state["step"] >= 1000:
+        break
+    lr = rate(optimizer.param_groups[0]["lr"], state["step"], 100)
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    state["step"] += 1
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
 """,
 )
 
@@ -164,7 +185,7 @@ def _guarded(store: Store, frame: Frame) -> bool:
     for inner in store.context.frames():
         if inner is frame:
             return False
-        if inner.kind in ("if", "except") and inner.taken is not True:
+        if inner.kind in ("if", "except") and inner.taken is not True and not ends_otherwise(inner):
             return True
     return False
 

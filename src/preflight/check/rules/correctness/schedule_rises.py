@@ -36,7 +36,7 @@ RULE = Rule(
     code="SCH009",
     severity="warning",
     confidence="likely",
-    needs=("optimizer", "training_loop"),
+    needs=("training_loop",),
     tags=("schedule",),
 )
 # From the start of training to far beyond its end, in fractions of the run, in epochs and in steps.
