@@ -127,6 +127,8 @@ print("accuracy", correct / len(loader))
 
 def check(context: Context) -> Iterator[Finding]:
     """Compare what is added with what it is divided by."""
+    if not any(_worth(context, carry) for carry in context.trace.carried):
+        return
     told: set[int] = set()
     for quotient, numerator, denominator in quotients(context):
         unit = _counts(context, denominator)
@@ -144,6 +146,15 @@ def check(context: Context) -> Iterator[Finding]:
         elif unit[0] == "examples" and (batch_mean(context, part) or averaged_match(part)):
             told.add(id(node))
             yield _finding(context, quotient, carry, part, "the mean of each batch", "examples", "batches")
+
+
+def _worth(context: Context, carry: Carry) -> bool:
+    """Whether a loop adds up something that this rule judges."""
+    found = added(context, carry.final)
+    if found is None:
+        return False
+    part = found[0]
+    return bool(counted(part) or batch_mean(context, part) or averaged_match(part))
 
 
 def _counts(context: Context, value: Value) -> tuple[str, int] | None:

@@ -133,7 +133,7 @@ def check(context: Context) -> Iterator[Finding]:
 def _attributes(context: Context, told: set[int]) -> Iterator[Finding]:
     if "numpy" not in context.reading.imports:
         return
-    for event in context.trace.events:
+    for event in (*context.trace.calls_under("numpy."), *context.trace.calls(".astype", ".view")):
         for value in (*event.args, *event.kwargs.values()):
             if (
                 isinstance(value, Ext)
