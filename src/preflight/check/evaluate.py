@@ -20,7 +20,11 @@ def evaluate_rules(context: Context, rules: Iterable[LoadedRule]) -> tuple[list[
     missing: list[NotEvaluated] = []
     for loaded in rules:
         rule = loaded.rule
-        reason = next((r for r in (context.missing(need) for need in rule.needs) if r is not None), None)
+        reason = None
+        for need in rule.needs:
+            reason = context.missing(need)
+            if reason is not None:
+                break
         if reason is not None:
             missing.append(NotEvaluated(rule.name, rule.code, reason))
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 
 from preflight.errors import InputError
@@ -202,6 +203,7 @@ def _parsed(path: Path, shown: str) -> Script:
     return script
 
 
+@lru_cache(maxsize=64)
 def find_root(folder: Path) -> Path:
     """The nearest folder, upwards, that looks like the root of a repository; the folder itself when none does."""
     current = folder
