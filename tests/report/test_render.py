@@ -66,5 +66,5 @@ def test_text_imports_no_other_format_and_nothing_heavy(repository: Path) -> Non
     loaded = set(done.stdout.split())
     assert "preflight.report.text" in loaded
     others = {f"preflight.report.{format}" for format in formats()} - {"preflight.report.text"}
-    heavy = {"rich", "jinja2", "json", "xml", "csv", "html", "plotly", "click", "hashlib", "subprocess"}
+    heavy = {"rich", "jinja2", "json", "xml", "csv", "html", "plotly", "click", "hashlib"}
     assert not loaded & (others | heavy)

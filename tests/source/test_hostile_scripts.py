@@ -1,10 +1,10 @@
-
 """Whatever a script holds, following it ends, stays small, raises nothing but the tool's own errors, and runs nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import textwrap
 import tracemalloc
@@ -122,9 +122,18 @@ def test_what_does_not_end_in_time_is_said(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["x = " + "(" * 3000 + ")" * 3000, "x" + ".a" * 20_000, "-" * 5000 + "1", "a" + " + a" * 60_000]
 )
-def test_what_nests_too_deep_is_refused(text: str) -> None:
-    with pytest.raises(PreflightError, match=r"nested|syntax|too many"):
-        follow_briefly(text)
+def test_what_nests_too_deep_is_refused_or_left_unfinished(text: str) -> None:
+    # The parser of Python 3.10 takes more than later ones; then it is the evaluator that ends.
+    refused, reading = "", None
+    try:
+        reading = follow_briefly(text)
+    except PreflightError as error:
+        refused = str(error)
+    if reading is None:
+        assert re.search(r"nested|syntax|too many", refused)
+    else:
+        assert (reading.trace.exhausted or "").startswith("stopped")
+        assert not reading.complete
 
 
 WORDS = [

@@ -1,4 +1,3 @@
-
 """The evaluator agrees with Python: each text is followed, and run for real, and the names compared."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-
 """Parameters counted from the text of a network equal those of the network that torch makes of it."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-
 """Command lines and configurations: the namespace is what the library itself would give."""
 
 from __future__ import annotations

@@ -69,7 +69,6 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         found = facts.get(key)
         return found.value if found is not None else None
 
-    precision = value("precision")
     trainable = value("model.trainable_parameters")
     length, variable = value("sequence_length"), bool(value("sequence_length.variable"))
     return RunSpec(
@@ -80,7 +79,7 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         length_schedule=tuple((int(step), int(tokens)) for step, tokens in value("sequence_length.schedule") or ()),
         image_size=value("image_size"),
         gradient_accumulation=value("gradient_accumulation") or 1,
-        precision=precision or "fp32",
+        precision=cast(Any, _precision(reading, value("precision"), value("distributed.strategy"))),
         optimizer=optimizer_key(value("optimizer.name")),
         optimizer_momentum=value("optimizer.momentum"),
         attention=cast(Any, _attention(reading, model)),
@@ -92,6 +91,19 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         steps=value("steps"),
         **_adapters(reading),
     )
+
+
+def _precision(reading: Reading, told: str | None, strategy: str | None) -> str:
+    """The recipe of a precision: a trainer that shards tells FSDP or DeepSpeed, which keep low-precision weights themselves.
+
+    Source: ``FullyShardedDataParallelPlugin.set_mixed_precision`` of accelerate; the bf16 and fp16 sections that
+    transformers fills in DeepSpeed's configuration.
+    """
+    if told is None:
+        return "fp32"
+    shards = isinstance(strategy, str) and strategy.startswith(("fsdp", "zero"))
+    handed_on = shards and any(reading.made(r) for r in ("trainer", "accelerator", "lightning_trainer", "fabric"))
+    return told.removeprefix("autocast-") if handed_on else told
 
 
 # Names of TrainingArguments(optim=) and of timm that differ from the optimizer's own.

@@ -145,7 +145,7 @@ def _loop(reading: Reading) -> Fact:
         sharded = dtype_of(event.argument(0, "param_dtype"))
         if sharded in ("bf16", "fp16") and not event.context.shadow:
             # fp32 parameters are kept in shards, and gathered and computed with in the lower precision.
-            return at(event, f"autocast-{sharded}", "mixed precision of FSDP")
+            return at(event, sharded, "mixed precision of FSDP")
     weights = weights_dtype(reading)
     return weights if weights is not None else Fact("fp32", None, "no autocast around the forward")
 
