@@ -2,6 +2,7 @@
 
 ## What it does
 Compares the highest learning rate of each optimizer with the range that is usual for it.
+The optimizer that a trainer makes from its `learning_rate` and `optim` counts as well.
 The schedule is taken into account: of a one-cycle schedule its peak is compared.
 
 ## Why
@@ -27,6 +28,7 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.learning_rates import USUAL, Rate, Usual, is_adapted, optimizers, rates, schedule_of, short
 from preflight.check.parameters import Holding, holding_of, parts_of
 from preflight.check.rule import Rule
+from preflight.check.trainer_settings import argument_objects, explicit, known, trainers_of
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.values import Known, Obj, settle
 from preflight.vocabulary.finding import Confidence, Finding
@@ -36,7 +38,6 @@ RULE = Rule(
     code="LR001",
     severity="warning",
     confidence="likely",
-    needs=("optimizer",),
     layer="C",
     tags=("optimizer",),
 )
@@ -98,6 +99,15 @@ from torch import nn
 model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
 """,
+    """
+import argparse
+from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments as Arguments
+parser = argparse.ArgumentParser()
+parser.add_argument("--rate", type=float, default=5e-2)
+options = parser.parse_args()
+model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
+Trainer(model, Arguments("out", learning_rate=options.rate), train_dataset=data).train()
+""",
 )
 
 GOOD = (
@@ -141,6 +151,13 @@ from torch import nn
 probe = nn.Linear(2048, 1000)
 optimizer = torch.optim.SGD(probe.parameters(), lr=30.0)
 """,
+    """
+from transformers import AutoModelForCausalLM, Trainer, TrainingArguments
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+Trainer(model, TrainingArguments("out", learning_rate=5e-4), train_dataset=data).train()
+Trainer(model, TrainingArguments("out", learning_rate=0.1, optim="sgd"), train_dataset=data).train()
+Trainer(model, TrainingArguments("out", learning_rate=0.5), train_dataset=data, optimizers=(mine, None)).train()
+""",
 )
 
 
@@ -163,6 +180,39 @@ def check(context: Context) -> Iterator[Finding]:
                 yield _finding(
                     context, optimizer, rate, usual, _confidence(context, optimizer, rate, usual, held), effect
                 )
+    yield from _trainers(context)
+
+
+# What TrainingArguments(optim=) makes, by how the text begins; AdamW where nothing is given.
+_OPTIMS = {
+    "adamw": "AdamW",
+    "paged_adamw": "AdamW",
+    "adafactor": "Adafactor",
+    "sgd": "SGD",
+    "lion": "Lion",
+    "paged_lion": "Lion",
+}
+
+
+def _trainers(context: Context) -> Iterator[Finding]:
+    """The rates of optimizers that trainers make themselves."""
+    if is_adapted(context):
+        return
+    for arguments in argument_objects(context):
+        trainers = trainers_of(context, arguments)
+        if any(t.argument(-1, "optimizers") is not None or t.cls is not None for t in trainers):
+            continue  # brings its own optimizer, or may make it in a method of its own
+        optim = known(context, arguments, "adamw_torch", "optim")
+        name = next((n for k, n in _OPTIMS.items() if isinstance(optim, str) and optim.startswith(k)), None)
+        given = explicit(arguments, "learning_rate")
+        base = settle(given) if given is not None else None
+        if name is None or not isinstance(base, Known) or not isinstance(base.value, (int, float)):
+            continue
+        rate, usual = Rate(float(base.value), base, "learning_rate"), USUAL[name]
+        if rate.value >= usual.odd:
+            # A trainer trains a deep network, and mostly a pretrained one.
+            effect = "each step changes the weights by more than they are" if name != "SGD" else "the loss diverges"
+            yield _finding(context, arguments, rate, usual, "likely", effect, name)
 
 
 def _deep(held: Holding) -> bool:
@@ -193,7 +243,13 @@ def _confidence(context: Context, optimizer: Obj, rate: Rate, usual: Usual, held
 
 
 def _finding(
-    context: Context, optimizer: Obj, rate: Rate, usual: Usual, confidence: Confidence, effect: str
+    context: Context,
+    optimizer: Obj,
+    rate: Rate,
+    usual: Usual,
+    confidence: Confidence,
+    effect: str,
+    name: str | None = None,
 ) -> Finding:
     said = rate.given.how if isinstance(rate.given, Known) else None
     how = f" ({said})" if said not in (None, "literal", "computed") else ""
@@ -201,7 +257,7 @@ def _finding(
     return context.finding(
         RULE,
         event or settle(optimizer),
-        f"{short(optimizer)} with {rate.how} = {rate.value:g}{how}: usual is {usual.text}; {effect}",
+        f"{name or short(optimizer)} with {rate.how} = {rate.value:g}{how}: usual is {usual.text}; {effect}",
         confidence=confidence,
         evidence=[
             Evidence("learning rate", rate.value, arithmetic=f"{rate.how} = {rate.value:g}"),

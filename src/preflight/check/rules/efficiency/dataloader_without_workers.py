@@ -1,11 +1,12 @@
 """Training data is prepared in the training process.
 
 ## What it does
-Looks for the loader of a training loop with `num_workers=0` over a dataset that decodes files or transforms samples on the CPU.
+Looks for the loader of a training loop with `num_workers=0` over a dataset that reads or decodes files, tokenises text or transforms samples on the CPU.
 
 ## Why
 Without workers a batch is prepared between two steps, while the GPU waits.
-Decoding a photograph of 500 x 375 pixels and resizing it takes about 5 ms of one CPU core: a batch of 64 takes 64 x 5 ms = 0.3 s, longer than the training step of most image models.
+The time of a step becomes preparation + training instead of the larger of the two: where both take as long, the GPU is idle for half of the run.
+PyTorch's own tuning guide names worker processes first among its advice.
 
 ## Fix
 Pass `num_workers`: as a start 4 per GPU, at most the number of CPU cores divided by the number of GPUs.
@@ -20,14 +21,14 @@ When the samples already lie in memory as tensors, or when the run is limited to
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.loaders import dataset_of, given, set_argument, setting, training_loaders
 from preflight.check.rule import Rule
-from preflight.source.trace import Context as Frame
-from preflight.source.trace import provenance
+from preflight.source.trace import Event, provenance
 from preflight.source.values import Func, Known, Obj, Value, settle
 from preflight.vocabulary.finding import Finding, Severity
 
@@ -91,6 +92,37 @@ class Clips(torch.utils.data.Dataset):
 loader = torch.utils.data.DataLoader(Clips(), shuffle=True, batch_size=16, num_workers=Config().workers)
 """
     + _LOOP,
+    """
+import json, torch
+from torch.utils.data import DataLoader, Dataset
+def parse(path):
+    with open(path) as file:
+        return json.load(file)
+class Records(Dataset):
+    def __init__(self, files):
+        self.files = files
+    def __getitem__(self, i):
+        record = parse(self.files[i])
+        return torch.tensor(record["x"]), record["y"]
+    def __len__(self):
+        return len(self.files)
+loader = DataLoader(Records(paths), 64, shuffle=True)
+"""
+    + _LOOP,
+    """
+import torch
+from transformers import AutoTokenizer as Tokens
+class Reviews(torch.utils.data.Dataset):
+    def __init__(self, texts, tokens):
+        self.texts, self.tokens = texts, tokens
+    def __getitem__(self, i):
+        row = self.tokens(self.texts[i], truncation=True, padding="max_length", max_length=128, return_tensors="pt")
+        return row["input_ids"][0], 1
+    def __len__(self):
+        return len(self.texts)
+loader = torch.utils.data.DataLoader(Reviews(texts, Tokens.from_pretrained("bert-base-uncased")), 16, shuffle=True)
+"""
+    + _LOOP,
 )
 GOOD = (
     """
@@ -114,6 +146,18 @@ loader = DataLoader(Rows([[1.0, 2.0]]), batch_size=8, shuffle=True)
 """
     + _LOOP
     + """
+class Lazy(Dataset):
+    handle = None
+    def __getitem__(self, i):
+        if self.handle is None:
+            self.handle = open("rows.bin", "rb")
+        return torch.zeros(10), 0
+    def __len__(self):
+        return 10
+for x, y in DataLoader(Lazy(), batch_size=8, shuffle=True):
+    model(x).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
 with torch.no_grad():
     for x, y in DataLoader(datasets.ImageFolder("x", T.ToTensor())):
         model(x)
@@ -127,11 +171,15 @@ _FILES = re.compile(
 _IN_MEMORY = re.compile(
     r"^torchvision\.datasets\.(MNIST|FashionMNIST|KMNIST|QMNIST|EMNIST|CIFAR10|CIFAR100|SVHN|STL10|USPS)$"
 )
-# Calls that read or decode a sample; tens of microseconds to tens of milliseconds each.
+# Calls that read or decode a sample.
 _WORK = re.compile(
     r"^(PIL\.Image\.open|cv2\.(imread|imdecode|resize|VideoCapture)|imageio\.\w*imread|skimage\.(io\.imread|transform\.\w+)|torchvision\.io\.\w+"
     r"|torchvision\.transforms\.functional\.\w+|torchaudio\.load|librosa\.\w+(\.\w+)*|soundfile\.read|scipy\.io\.wavfile\.read|nibabel\.load"
-    r"|pydicom\.dcmread|rasterio\.open|decord\.\w+|av\.open|h5py\.File|numpy\.load|torch\.load|tifffile\.imread|albumentations\.\S+)$"
+    r"|pydicom\.dcmread|rasterio\.open|builtins\.open|io\.open|gzip\.open|pandas\.read_\w+|decord\.\w+|av\.open|h5py\.File|numpy\.load|torch\.load|tifffile\.imread|albumentations\.\S+)$"
+)
+
+_TOKENIZER = re.compile(
+    r"^(transformers\.(\w*\.)?\w*Tokenizer\w*(\.from_pretrained)?|tokenizers\.Tokenizer\.from_\w+|spacy\.load)$"
 )
 
 
@@ -145,8 +193,6 @@ def check(context: Context) -> Iterator[Finding]:
         if work is None:
             continue
         what, severity = work
-        batch = setting(loader, "batch_size")
-        photo = severity == "warning" and isinstance(batch, int)
         edit = set_argument(context, loader, "num_workers", "4")
         shown = "not given" if given(loader, "num_workers") is None else "0"
         yield context.finding(
@@ -156,19 +202,6 @@ def check(context: Context) -> Iterator[Finding]:
             evidence=[
                 Evidence("num_workers", 0),
                 Evidence("work on each sample", what),
-                *(
-                    [
-                        Evidence(
-                            "a batch of photographs",
-                            round(batch * 0.005, 2),
-                            "s",
-                            "derived",
-                            f"{batch} x 5 ms on one core",
-                        )
-                    ]
-                    if photo and isinstance(batch, int)
-                    else []
-                ),
             ],
             fix=Fix(
                 title="prepare batches in worker processes",
@@ -193,7 +226,7 @@ def _work(context: Context, dataset: Value | None) -> tuple[str, Severity] | Non
         if part.cls is not None and part is _base(dataset):
             found = _in_getitem(context, part)
             if found is not None:
-                return f"{found} for each sample", "warning"
+                return f"{found[0]} for each sample", found[1]
     return None
 
 
@@ -215,19 +248,42 @@ def _has_transform(dataset: Obj) -> bool:
     return base is not None and not (isinstance(base, Known) and base.value is None)
 
 
-def _in_getitem(context: Context, dataset: Obj) -> str | None:
-    """A call in ``__getitem__`` that reads or decodes."""
+def _in_getitem(context: Context, dataset: Obj) -> tuple[str, Severity] | None:
+    """A call in ``__getitem__`` that reads, decodes or tokenises."""
     assert dataset.cls is not None
     getter = dataset.cls.lookup("__getitem__")
     if not isinstance(getter, Func):
         return None
     for name, events in context.trace.by_name.items():
-        if _WORK.match(name):
-            for event in events:
-                if any(_is(frame, getter) for frame in event.context.frames()):
-                    return f"{name} is called"
+        if _WORK.match(name) and any(_each_time(event, getter) for event in events):
+            return f"{name.removeprefix('builtins.')} is called", "warning"
+    for event in context.trace.calls("()", ".encode", ".encode_plus", ".tokenize"):
+        if _is_tokenizer(event.receiver) and _each_time(event, getter):
+            return "a tokenizer is called", "info"
     return None
 
 
-def _is(frame: Frame, func: Func) -> bool:
-    return isinstance(frame.value, Func) and frame.value.node is func.node
+def _is_tokenizer(value: Value | None) -> bool:
+    base = settle(value) if value is not None else None
+    return isinstance(base, Obj) and base.cls is None and _TOKENIZER.match(base.name) is not None
+
+
+def _each_time(event: Event, getter: Func) -> bool:
+    """Whether a call is made for each sample, and not under a test: a handle that is opened once, or a cache."""
+    for frame in event.context.frames():
+        if frame.kind in ("if", "except"):
+            return False
+        if frame.kind == "call" and isinstance(frame.value, Func):
+            if _under_test(frame.value.node, event.node):
+                return False
+            if frame.value.node is getter.node:
+                return True
+    return False
+
+
+def _under_test(function: ast.AST, node: ast.AST) -> bool:
+    """Whether a node stands under an ``if`` of a function: a test that is decided leaves no frame."""
+    return any(
+        isinstance(test, ast.If) and any(inner is node for part in test.body for inner in ast.walk(part))
+        for test in ast.walk(function)
+    )

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Edit, Evidence, Fix, edits
 from preflight.check.rule import Example, Rule
 from preflight.check.steps import step_loops, uses_gpu
+from preflight.source.trace import Event
 from preflight.source.values import Known, Obj, settle
 from preflight.vocabulary.finding import Finding
 
@@ -80,8 +81,20 @@ def build():
 model = build().to(torch.device("cuda"))
 """
     + _LOOP,
+    """
+import torch, torchvision
+def build():
+    return torchvision.models.vit_b_16(num_classes=10)
+model = build().cuda()
+"""
+    + _LOOP,
 )
 GOOD = (
+    """
+import torch, torchvision
+model = torchvision.models.resnet50().cuda()
+"""
+    + _LOOP,
     """
 import torch
 torch.backends.cuda.matmul.allow_tf32 = True
@@ -115,6 +128,7 @@ _MIXED = (
     "torch.distributed.fsdp.MixedPrecisionPolicy", ".half", ".bfloat16", "torch.set_default_dtype", "transformers.TrainingArguments",
     "transformers.Seq2SeqTrainingArguments", "torch.set_default_tensor_type", "transformer_engine.pytorch.fp8_autocast",
 )  # fmt: skip
+_TRANSFORMERS = re.compile(r"^(vit|swin|deit|beit|eva)(_|\d|v2)")
 _WIDE = 512
 
 
@@ -172,9 +186,10 @@ def _reduced(context: Context) -> bool:
 
 def _layer(context: Context) -> Obj | None:
     """A layer whose work is matrix products, in a network without convolutions over pictures."""
-    if context.trace.calls("torch.nn.Conv2d", "torch.nn.Conv3d") or context.trace.calls_under(
-        "torchvision.models.", "timm."
-    ):
+    for event in context.trace.calls_under("torchvision.models.", "timm."):
+        if isinstance(event.result, Obj) and not event.context.shadow and context.roles.of(event.result) == "model":
+            return event.result if _is_vision_transformer(context, event) else None
+    if context.trace.calls("torch.nn.Conv2d", "torch.nn.Conv3d"):
         return None
     for event in context.trace.events:
         made = event.result
@@ -187,6 +202,14 @@ def _layer(context: Context) -> Obj | None:
             if all(isinstance(s, Known) and isinstance(s.value, int) and s.value >= _WIDE for s in sizes):
                 return made
     return None
+
+
+def _is_vision_transformer(context: Context, event: Event) -> bool:
+    """Whether a library's vision model works with matrix products rather than convolutions."""
+    name = event.name.rpartition(".")[2]
+    if name == "create_model":
+        name = str(context.value(event.argument(0, "model_name"), ""))
+    return _TRANSFORMERS.match(name.rpartition("/")[2]) is not None
 
 
 def _edit(context: Context, made: Obj) -> Edit | None:

@@ -4,7 +4,7 @@
 Looks for `np.mean(losses)`, `sum(losses)` and their kin in each training step, over a list that every step appends to and that nothing empties.
 
 ## Why
-The list grows by one entry per step, and each step goes through all of it: after a million steps a mean walks through a million numbers, some 50 ms per step, and the sum of all walks grows with the square of the steps.
+The list grows by one entry per step, and each step goes through all of it: after a million steps a mean walks through a million numbers, and the sum of all walks grows with the square of the steps.
 
 ## Fix
 Keep a running mean, or a `collections.deque(maxlen=100)`.
