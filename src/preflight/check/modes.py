@@ -66,6 +66,36 @@ def _search(value: Value | None, seen: set[int]) -> bool | None:
     return False if re.match(_PLAIN, inner.name) else None
 
 
+# Families of transformers by the dropout that their configuration has where nobody sets it.
+_WITH_DROPOUT = frozenset(
+    "bert roberta xlm-roberta distilbert electra deberta deberta-v2 gpt2 opt t5 mt5 bart mbart pegasus longformer xlnet".split()
+)
+_WITHOUT_DROPOUT = frozenset("llama mistral mixtral qwen2 qwen3 gemma gemma2 gemma3 gpt_neox gptj".split())
+_FAMILY = re.compile(r"^transformers\.([A-Z]\w*?)(?:Model|LMHead\w*|For[A-Z]\w+|PreTrainedModel)\.from_pretrained$")
+
+
+def pretrained_modes(context: Context, model: Obj) -> bool | None:
+    """Whether a pretrained transformer holds dropout that is on: by the family that its name or its class is of."""
+    found = _FAMILY.match(model.name)
+    if found is None or model.cls is not None or model.open_args:
+        return None
+    if any("drop" in name or name == "config" for name in model.kwargs):
+        return None
+    from preflight.source.known_models import named_config
+
+    family = found.group(1)
+    if family.startswith("Auto"):
+        name = plain(model.argument(0, "pretrained_model_name_or_path"))
+        config = named_config(context.reading, name) if isinstance(name, str) else None
+        family = str((config or {}).get("model_type", ""))
+        if config is not None and any("drop" in key for key in config):
+            return None
+    family = family.lower().replace("-", "").replace("_", "")
+    if any(family == f.replace("-", "").replace("_", "") for f in _WITH_DROPOUT):
+        return True
+    return False if any(family == f.replace("_", "") for f in _WITHOUT_DROPOUT) else None
+
+
 def _any(found: list[bool | None]) -> bool | None:
     return True if True in found else (None if None in found else False)
 
@@ -219,4 +249,15 @@ def handed_out(context: Context, model: Value, frame: Frame) -> bool:
     return any(event.context.within(frame) for event in index.get(id(model), ()))
 
 
-__all__ = ["Mode", "concerns", "handed_out", "has_modes", "leaves", "models_of", "modes_of", "reaches", "uses_of"]
+__all__ = [
+    "Mode",
+    "concerns",
+    "handed_out",
+    "has_modes",
+    "leaves",
+    "models_of",
+    "modes_of",
+    "pretrained_modes",
+    "reaches",
+    "uses_of",
+]

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.modes import concerns, handed_out, has_modes, leaves, modes_of, reaches, uses_of
+from preflight.check.modes import concerns, handed_out, has_modes, leaves, modes_of, pretrained_modes, reaches, uses_of
 from preflight.check.rule import Rule
 from preflight.check.tensors import grad_off
 from preflight.source.trace import Context as Frame
@@ -104,9 +104,43 @@ for batch in loader:
     opt.step()
     opt.zero_grad()
 """,
+    """
+import torch
+from accelerate import Accelerator
+from transformers import AutoModelForSequenceClassification
+def evaluate(model, batches, accelerator):
+    model.eval()
+    for batch in batches:
+        with torch.no_grad():
+            accelerator.gather(model(**batch).logits)
+def main():
+    accelerator = Accelerator()
+    model = AutoModelForSequenceClassification.from_pretrained("bert-base-cased")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+    model, optimizer, batches, held_out = accelerator.prepare(model, optimizer, train_loader, val_loader)
+    model.train()
+    for epoch in range(3):
+        for batch in batches:
+            accelerator.backward(model(**batch).loss)
+            optimizer.step()
+            optimizer.zero_grad()
+        evaluate(model, held_out, accelerator)
+main()
+""",
 )
 
 GOOD = (
+    """
+import torch
+from transformers import LlamaForCausalLM
+model = LlamaForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf", torch_dtype=torch.bfloat16)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+for batch in loader:
+    loss = model(input_ids=batch["ids"], labels=batch["ids"]).loss
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""",
     """
 import torch
 from torch import nn
@@ -164,6 +198,8 @@ def check(context: Context) -> Iterator[Finding]:
     """Look, for each model that is trained, for an eval in a training loop without a train in it."""
     for model in context.reading.models:
         modal = has_modes(model)
+        if modal is None:
+            modal = pretrained_modes(context, model)
         if modal is False or any(concerns(e, model) for e in context.trace.calls(".fit")):
             continue
         for loop in context.reading.loops:

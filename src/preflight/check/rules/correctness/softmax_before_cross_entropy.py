@@ -24,10 +24,12 @@ import math
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.heads import last_part
 from preflight.check.losses import loss_calls
 from preflight.check.rule import Rule
 from preflight.check.shapes import width
 from preflight.check.tensors import VIEWS, operation, origin, source_text
+from preflight.source.values import plain
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -81,9 +83,50 @@ criterion = nn.CrossEntropyLoss() if args.loss == "ce" else nn.NLLLoss()
 for h, y in loader:
     criterion(head(h), y).backward()
 """,
+    """
+import torch.nn as nn
+from collections import OrderedDict
+class Head(nn.Sequential):
+    def __init__(self, width, classes):
+        super().__init__(nn.Linear(width, classes), nn.Softmax(dim=1))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(OrderedDict([("first", nn.Linear(16, 8)), ("act", nn.ReLU())]))
+        self.head = Head(8, 10)
+    def forward(self, x):
+        return self.head(self.body(x))
+net = nn.DataParallel(Net())
+for x, y in loader:
+    nn.functional.cross_entropy(net(x), y).backward()
+""",
+    """
+import torch
+from torch import nn
+from torchvision import models
+net = models.resnet50(weights="DEFAULT")
+net.fc = nn.Sequential(nn.Linear(2048, 256), nn.ReLU(), nn.Sequential(nn.Linear(256, 10), nn.Softmax(dim=1)))
+criterion = nn.CrossEntropyLoss()
+for x, y in loader:
+    criterion(net(x), y).backward()
+""",
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+from torchvision import models
+class Gate(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(8, 8), nn.Softmax(dim=1))
+        self.out = nn.Linear(8, 3)
+net, gated = models.resnet50(), Gate()
+net.fc = nn.Sequential(nn.Softmax(dim=1), nn.Linear(2048, 10))
+for x, h, y in loader:
+    loss = nn.functional.cross_entropy(net(x), y) + nn.functional.cross_entropy(gated(h), y)
+    loss.backward()
+""",
     """
 import torch.nn as nn
 import torch.nn.functional as F
@@ -131,9 +174,14 @@ def check(context: Context) -> Iterator[Finding]:
     for call in loss_calls(context, "cross_entropy"):
         found = origin(call.input, VIEWS, items=True, strict=call.event.context.shadow)
         name = operation(found)
+        classes = width(found) if found is not None and name in _NAMES else None
+        head = last_part(found)
+        if head is not None:
+            name, found = head[0], head[1]
+            outputs = plain(head[2].argument(1, "out_features")) if head[2] is not None else None
+            classes = outputs if isinstance(outputs, int) else None
         if found is None or name not in _NAMES:
             continue
-        classes = width(found)
         evidence = [Evidence("operation before the loss", source_text(context, found))]
         if name == "softmax" and classes is not None and classes > 1:
             floor = math.log((math.e + classes - 1) / math.e)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.values import Bound, Func, Known, Obj, Partial, Unknown, Value, options_of, settle
+from preflight.source.values import Bound, Dict, Func, Known, Obj, Partial, Seq, Unknown, Value, options_of, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -130,8 +130,18 @@ def _super_init(m: Machine, c: Call) -> Value | None:
     if isinstance(base, Obj):
         if base.cls is not None and any(n.endswith("Config") for n in base.cls.external_bases()):
             base.attrs.update(c.kwargs)
+        if base.cls is not None and "torch.nn.Sequential" in base.cls.external_bases() and not c.open:
+            base.attrs.setdefault("<items>", _sequence(c.args))
         base.attrs.setdefault("<super>", c.event.result or Known(True))
     return Known(None)
+
+
+def _sequence(args: list[Value]) -> Seq:
+    """The parts that a Sequential is made of: its arguments, or the values of one dictionary of them."""
+    first = settle(args[0]) if len(args) == 1 else None
+    if isinstance(first, Dict):
+        return Seq(list(first.entries.values()), "list", first.site, first.open)
+    return Seq(list(args))
 
 
 @MODEL.call(".__enter__")

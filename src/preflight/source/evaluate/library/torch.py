@@ -103,15 +103,25 @@ def _sequential(m: Machine, c: Call) -> Value | None:
     from preflight.source.evaluate.calls import call
 
     base = settle(c.receiver) if c.receiver is not None else None
-    if not isinstance(base, Obj) or base.cls is not None or not c.args or base.open_args or len(base.args) > 64:
+    parts = _parts_in_order(m, base, c.node) if isinstance(base, Obj) and c.args else None
+    if not parts or len(parts) > 64:
         return None
     value = c.args[0]
-    for part in base.args:
+    for part in parts:
         inner = settle(part)
         if not isinstance(inner, Obj):
             return None
         value = call(m, inner, [value], {}, c.node)
     return value
+
+
+def _parts_in_order(m: Machine, base: Obj, node: object) -> list[Value] | None:
+    """What a Sequential calls; of a class derived from it, what its constructor and ``add_module`` were given."""
+    if base.cls is None:
+        return module_items(m, base, node)
+    if "<items>" not in base.attrs or any(is_module(v) for n, v in base.attrs.items() if not n.startswith("<")):
+        return None  # an attribute that is a module is a part too, in an order that is not kept
+    return module_items(m, base, node)
 
 
 _NAMED = (
