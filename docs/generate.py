@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 import sys
 import typing
@@ -24,9 +25,8 @@ def commands(
     command: click.Command, name: str, above: click.Context | None = None
 ) -> Iterator[tuple[str, click.Context]]:
     """Yield every command that is not hidden, as it is typed, with its context; lazily loaded ones too."""
-    context = click.Context(
-        command, info_name=name.split()[-1], parent=above, terminal_width=WIDTH, max_content_width=WIDTH
-    )
+    settings = {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
+    context = click.Context(command, info_name=name.split()[-1], parent=above, **settings)
     yield name, context
     if isinstance(command, click.Group):
         for word in command.list_commands(context):
@@ -158,7 +158,7 @@ def report_page() -> str:
     ]
     for struct in structs:
         said = (struct.__doc__ or "").strip().partition("\n\n")[0]
-        explained = dict(re.findall(r"(?m)^\s{8}(\w+): (.+)$", struct.__doc__ or ""))
+        explained = dict(re.findall(r"(?m)^ {4}(\w+): (.+)$", inspect.cleandoc(struct.__doc__ or "")))
         hints = typing.get_type_hints(struct)
         rows: list[tuple[object, ...]] = [
             (f"`{field.encode_name}`", f"`{_type(hints[field.name])}`", explained.get(field.name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -133,6 +134,7 @@ def _programs(draw: st.DrawFn) -> str:
 
 
 @QUICK
+@pytest.mark.filterwarnings("ignore:Bitwise inversion:DeprecationWarning")  # said by Python 3.12 and newer of ~True
 @given(_programs())
 def test_what_is_claimed_of_a_program_is_what_it_computes(text: str) -> None:
     ast.parse(text)
