@@ -34,6 +34,10 @@ class Value:
         self.site = site
 
 
+RANKS_TOLD = frozenset({"launcher", "GPUs per node", "environment WORLD_SIZE", "environment LOCAL_WORLD_SIZE"})
+"""How a number of ranks came about, where the launcher told it."""
+
+
 class Known(Value):
     """A plain Python value: number, string, bytes, bool, None, Ellipsis.
 
@@ -43,6 +47,7 @@ class Known(Value):
         soft: Whether a person can change it without editing the code (an option, a variable of the environment).
             A branch on a soft value is followed on both sides; the side of the value is preferred.
         parents: Of a soft value: what it was computed from, down to the option or the variable of the environment.
+            Kept as well where the number of ranks decides, which the launcher told.
     """
 
     __slots__ = ("how", "parents", "soft", "value")
@@ -59,10 +64,14 @@ class Known(Value):
         self.site = site
         self.how = how
         self.soft = soft
-        self.parents = parents if soft else ()
+        self.parents = parents if soft or (parents and _ranks_told(parents)) else ()
 
     def __repr__(self) -> str:
         return f"Known({self.value!r})"
+
+
+def _ranks_told(parents: tuple[Value, ...]) -> bool:
+    return any(isinstance(p, Known) and (p.how in RANKS_TOLD or p.parents) for p in parents)
 
 
 class Unknown(Value):
