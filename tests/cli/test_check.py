@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -274,7 +275,8 @@ def test_rules_are_ignored_and_selected(project: Path, capsys: pytest.CaptureFix
         ("gpu_memory = 3", "unknown key 'gpu_memory'", "did you mean gpu-memory?"),
         ('personna = "audit"', "unknown key 'personna'", "did you mean persona?"),
         ('persona = "everyone"', "persona", None),
-        ('gpus = "many"', "gpus", None),
+        ('gpus = "many"', "gpus: expected a whole number, got text", None),
+        ("gpus = 0", "gpus: expected a whole number >= 1", None),
         ('fail-on = "info"', "fail-on is 'info'", "error or warning"),
         ('ignore = ["nothing-of-that-kind-at-all"]', "no rule is called", "a rule's name or code"),
         ('gpu = "H10000"', "unknown GPU", "did you mean"),
@@ -325,3 +327,22 @@ def test_other_frameworks_are_never_go(project: Path) -> None:
     assert run("check", "t.py") == 3
     (project / "n.py").write_text(NO_TRAINING)
     assert run("check", "n.py") == 3
+
+
+def test_a_patch_goes_to_any_file_and_has_no_other_format(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "train.py").write_text(NEVER_ZEROED)
+    run("check", "train.py", "--diff", "--unsafe-fixes", "-o", "train.patch")
+    assert (project / "train.patch").read_text().startswith("--- a/train.py\n+++ b/train.py\n")
+    assert capsys.readouterr().out == ""
+    assert run("check", "train.py", "--diff", "--format", "json") == 2
+    assert "--diff prints a patch" in capsys.readouterr().err
+
+
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no named pipes here")
+    os.mkfifo(project / "pipe.py")
+    assert run("check", "pipe.py") == 2
+    assert "pipe.py: is not a regular file" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from inline_snapshot import snapshot
 
 from preflight.report.parts.clean import clean, display_width
 from preflight.report.parts.paint import wrap
+from preflight.report.parts.sections import input_line
 from preflight.report.parts.sentences import place, quick_line
 from preflight.report.render import render
 from preflight.vocabulary.finding import Finding, Location
@@ -296,3 +297,17 @@ def test_wrapping_loses_nothing_but_spaces_and_stays_in_its_room(text: str, firs
 @given(st.text())
 def test_cleaned_text_is_printable(text: str) -> None:
     assert clean(text).isprintable()
+
+
+def test_inputs_are_told_as_sentences() -> None:
+    fixed = [
+        {"code": "OPT001", "rule": "a", "path": "train.py", "line": 9, "persists": False},
+        {"code": "EFF002", "rule": "b", "path": "train.py", "line": 4, "persists": True},
+    ]
+    report = msgspec.structs.replace(
+        samples.NO_GO, inputs={"path": "train.py", "arguments": ["--lr", "3"], "fixed": fixed}
+    )
+    assert input_line(report) == "arguments: --lr 3, fixed: OPT001 line 9, EFF002 line 4 (persists)"
+    elsewhere = [fixed[0], {**fixed[1], "path": "loop.py", "persists": False}]
+    report = msgspec.structs.replace(samples.NO_GO, inputs={"fixed": elsewhere})
+    assert input_line(report) == "fixed: OPT001 train.py:9, EFF002 loop.py:4"

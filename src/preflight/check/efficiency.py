@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from preflight.check.context import Context
 from preflight.check.selection import OTHER_FRAMEWORKS
-from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.finding import Finding, Location
 from preflight.vocabulary.report import Efficiency, EfficiencyPart, Recommendation
 
 BANDS = (
@@ -53,11 +55,18 @@ _PARTS: tuple[tuple[str, float, dict[str, float]], ...] = (
 )
 
 
-def score(context: Context, findings: list[Finding]) -> Efficiency | None:
-    """The score, from the findings of all personas; None where no training was recognised."""
+def score(context: Context, findings: list[Finding], shown: Sequence[Finding]) -> Efficiency | None:
+    """The score, from the findings of all personas; None where no training was recognised.
+
+    Args:
+        context: What is known of the script.
+        findings: All findings, also those that are not shown.
+        shown: Those that the report lists; of the others the reason names the rule and the line.
+    """
     framework = context.fact("framework")
     if framework is None or framework in OTHER_FRAMEWORKS:
         return None
+    listed = {finding.code for finding in shown}
     parts: list[EfficiencyPart] = []
     for name, weight, costs in _PARTS:
         hits = {f.code: f for f in findings if f.code in costs and f.confidence != "possible"}
@@ -66,12 +75,27 @@ def score(context: Context, findings: list[Finding]) -> Efficiency | None:
         left = 100.0
         for code in sorted(hits):
             left *= 1.0 - costs[code] / 100.0
-        reason = (
-            "; ".join(f"{code} takes {costs[code]:.0f} %" for code in sorted(hits)) or "nothing found that slows it"
-        )
+        said = (f"{code} takes {costs[code]:.0f} %{_unlisted(hits[code], listed)}" for code in sorted(hits))
+        reason = "; ".join(said) or "nothing found that slows it"
         parts.append(EfficiencyPart(name, round(left, 1), weight, reason))
     total = sum(p.score * p.weight for p in parts) / sum(p.weight for p in parts)
     return Efficiency(round(total, 1), band_of(total), tuple(parts))
+
+
+def _unlisted(finding: Finding, listed: set[str]) -> str:
+    """What a reader needs who cannot look the finding up in the report: the rule and the place."""
+    if finding.code in listed:
+        return ""
+    return f" (not listed: {finding.rule}{_place(finding.location, ', ', path=False)})"
+
+
+def _place(at: Location, before: str, *, path: bool) -> str:
+    """Where a finding is: ``train.py:41``, ``notes.ipynb:cell 5:12``, or without the path ``line 41``."""
+    if at.line is None:
+        return ""
+    if not path:
+        return f"{before}line {at.line}" if at.cell is None else f"{before}cell {at.cell} line {at.line}"
+    return f"{before}{at.path}:{at.line}" if at.cell is None else f"{before}{at.path}:cell {at.cell}:{at.line}"
 
 
 def band_of(value: float) -> str:
@@ -92,7 +116,7 @@ def recommendations(context: Context, findings: list[Finding]) -> list[Recommend
             continue
         priority = {"error": "critical", "warning": "high", "info": "low"}[finding.severity]
         change = finding.fix.title
-        place = f" ({finding.location.path}:{finding.location.line})" if finding.location.line else ""
+        place = _place(finding.location, " (", path=True) + ")" if finding.location.line else ""
         if not any(r.change == change + place for r in found):
             found.append(Recommendation(priority, change + place, finding.fix.expected or finding.message))  # type: ignore[arg-type]
     order = {"critical": 0, "high": 1, "medium": 2, "low": 3}

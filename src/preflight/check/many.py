@@ -19,6 +19,9 @@ from preflight.vocabulary.report import SCHEMA, VERDICT_ORDER, Report, Tool, Ver
 CHUNK = 12
 """Files per piece of work: enough that handing it over costs nothing, few enough that the cores finish together."""
 
+NOT_READ = "not read: "
+"""How a note about a file begins that could not be read."""
+
 Progress = Callable[[int, int], None]
 Identity = tuple[str, str | None, int | None, int | None, int | None]
 
@@ -76,7 +79,7 @@ def check_many(
             if examined.report is not None:
                 reports.append(examined.report)
             if examined.note is not None:
-                notes.append(f"not read: {examined.note}")
+                notes.append(NOT_READ + examined.note)
         if progress is not None:
             progress(done, len(files))
     return Many(_without_repeats(reports), len(files), read, scripts, tuple(notes))

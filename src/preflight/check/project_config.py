@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -28,12 +28,12 @@ class ProjectConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", f
         exclude: Patterns of files and folders that are not searched.
         baseline: The baseline file.
         per_file_ignores: Rules to hide by pattern of the path.
-        catalog: Folders with further GPUs, models and rules.
+        catalog: Folders with further GPUs and models.
     """
 
     gpu: str | None = None
     gpu_memory: float | None = None
-    gpus: int | None = None
+    gpus: Annotated[int, msgspec.Meta(ge=1)] | None = None
     select: tuple[str, ...] | None = None
     ignore: tuple[str, ...] = ()
     persona: Persona | None = None
@@ -57,6 +57,18 @@ class Project(msgspec.Struct, frozen=True):
             return path
         return os.path.normpath(os.path.join(self.folder, path))
 
+    def catalog(self) -> tuple[str, ...]:
+        """The folders of the user's own catalog.
+
+        Raises:
+            UsageError: One of them is not there.
+        """
+        folders = tuple(self.resolve(folder) for folder in self.config.catalog)
+        for folder in folders:
+            if not os.path.isdir(folder):
+                raise UsageError(f"{self.path}: catalog names the folder {folder}, which is not there")
+        return folders
+
 
 def load_project(first: str) -> Project:
     """Find and read the configuration for what was named first.
@@ -64,7 +76,7 @@ def load_project(first: str) -> Project:
     It is in the nearest ``pyproject.toml``, upwards, that has the table; the search ends where the repository does.
 
     Raises:
-        UsageError: The file is not TOML, or the table has an unknown key or a wrong value.
+        UsageError: The file cannot be read or is not TOML, or the table has an unknown key or a wrong value.
     """
     folder = os.path.abspath(first if os.path.isdir(first) else os.path.dirname(first) or ".")
     while True:
@@ -82,8 +94,10 @@ def _read(path: str) -> ProjectConfig | None:
     try:
         with open(path, "rb") as file:
             data = file.read()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise UsageError(f"{os.path.relpath(path)}: cannot be read: {error.strerror or error}") from None
     if b"preflight" not in data:
         return None
     if sys.version_info >= (3, 11):
@@ -96,7 +110,11 @@ def _read(path: str) -> ProjectConfig | None:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{os.path.relpath(path)}: not TOML: {error}") from None
     table = tool.get("preflight") if isinstance(tool, dict) else None
-    return convert(table, os.path.relpath(path)) if isinstance(table, dict) else None
+    if table is None:
+        return None
+    if not isinstance(table, dict):
+        raise UsageError(f"{os.path.relpath(path)}: tool.preflight is not a table", "it begins with [tool.preflight]")
+    return convert(table, os.path.relpath(path))
 
 
 def convert(table: dict[str, Any], path: str) -> ProjectConfig:
@@ -114,7 +132,24 @@ def convert(table: dict[str, Any], path: str) -> ProjectConfig:
     try:
         config = msgspec.convert(table, type=ProjectConfig)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: [tool.preflight] {str(error).replace(' - at `$.', ' at `')}") from None
+        raise UsageError(f"{path}: [tool.preflight] {_in_words(str(error))}", _choices(str(error))) from None
     if config.fail_on not in (None, "error", "warning"):
         raise UsageError(f"{path}: [tool.preflight] fail-on is {config.fail_on!r}", "error or warning")
     return config
+
+
+def _in_words(said: str) -> str:
+    """What is wrong with a value, the key first: ``gpu: expected text, got a number``."""
+    import re
+
+    what, _, key = said.replace("`", "").replace(" | null", "").partition(" - at $.")
+    kinds = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false",
+             "array": "a list", "object": "a table"}  # fmt: skip
+    what = re.sub(r"(?<!')\b(str|int|float|bool|array|object)\b(?!')", lambda found: kinds[found[0]], what)
+    return f"{key}: {what[:1].lower()}{what[1:]}" if key else what
+
+
+def _choices(said: str) -> str | None:
+    from typing import get_args
+
+    return f"one of {', '.join(get_args(Persona))}" if "persona" in said else None

@@ -16,7 +16,7 @@ from preflight.check.growth import with_growth
 from preflight.check.registry import load_rules
 from preflight.check.specs import longest, model_spec, parallel_dims, run_spec
 from preflight.source.facts.gather import gather
-from preflight.source.launcher import Launch, parse_launch
+from preflight.source.launcher import Launch
 from preflight.source.reading import Reading, read
 from preflight.source.script import Script, read_script
 from preflight.vocabulary.fact import Fact
@@ -83,9 +83,33 @@ def device_of(options: Options) -> Device:
                 "give it in GB, as the card is sold: 24, 80, 192",
             )
         capacity = hardware.gpu_from_memory(options.gpu_memory, extra)
-        return Device(gpu, capacity, f"{options.gpu_memory:g} GB" + (f" {gpu.title}" if gpu else ""))
+        size = f"{options.gpu_memory:g} GB"
+        return Device(gpu, capacity, f"{gpu.title} with {size}" if gpu is not None else f"a GPU of {size}")
     assert gpu is not None
     return Device(gpu, gpu.memory_bytes, gpu.title)
+
+
+def launch_of(options: Options) -> Launch:
+    """Read the launch line and the configuration that it names.
+
+    Raises:
+        InputError: The configuration cannot be read.
+        UsageError: The line is wrong, or contradicts the number of GPUs that was given.
+    """
+    if not options.launch:
+        return Launch()
+    from preflight.errors import UsageError
+    from preflight.source.launch_config import with_config
+    from preflight.source.launcher import parse_launch
+
+    launch = with_config(parse_launch(options.launch))
+    size = launch.world_size
+    if size is not None and options.gpus is not None and size != options.gpus:
+        raise UsageError(
+            f"the launch line starts {size} {'process' if size == 1 else 'processes'}, but --gpus says {options.gpus}",
+            "one process has one GPU: leave --gpus out, or say the same",
+        )
+    return launch
 
 
 def check_text(path: Path, options: Options) -> Report:
@@ -109,12 +133,13 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         UsageError: An option does not fit.
     """
     device = device_of(options)
-    launch = parse_launch(options.launch) if options.launch else Launch()
-    arguments = options.arguments if options.arguments is not None else launch.arguments
+    launch = launch_of(options)
+    arguments = options.arguments if options.arguments is not None else launch.arguments_of(script.path)
     environment = launch.variables()
     if options.gpus is not None and options.gpus > 1 and launch.world_size is None:
         environment |= Launch(framework="torchrun", gpus_per_node=options.gpus).variables()
     reading = read(script, arguments, environment, Path(options.root) if options.root else None)
+    reading.project.catalog = options.catalog
     facts = gather(reading, launch, options.gpus)
     model = model_spec(reading, facts)
     facts |= longest(reading, facts, model)
@@ -140,7 +165,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         findings=shown,
         facts=facts,
         memory=memory,
-        efficiency=score(context, findings),
+        efficiency=score(context, findings, shown),
         recommendations=tuple(recommendations(context, list(shown))),
         not_evaluated=tuple(missing),
         notes=tuple(notes),

@@ -30,8 +30,15 @@ def command(context: click.Context, /, diff: bool, fix: bool, unsafe_fixes: bool
 
     if diff and fix:
         raise UsageError("--diff shows what --fix would write: name one of the two")
+    if diff and given["format_"] not in (None, "text"):
+        raise UsageError("--diff prints a patch, which has no other format", "leave --format out")
     look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
+        "text" if diff else given["format_"],
+        given["output"],
+        given["quiet"],
+        given["no_color"],
+        given["width"],
+        given["verbose"],
     )
     asked = request(context, given)
     if fix or unsafe_fixes or diff:

@@ -19,6 +19,7 @@ def command(kind: str, words: tuple[str, ...], **given: Any) -> int:
     A word is a family, tag or severity of rules, an architecture or vendor of GPUs, a family of models,
     or a part of a name.
     """
+    from preflight.check.project_config import load_project
     from preflight.cli.parts.tables import FORMATS, kinds, render_table, rows
     from preflight.cli.parts.writing import put, writing
     from preflight.errors import UsageError, nearest
@@ -31,5 +32,6 @@ def command(kind: str, words: tuple[str, ...], **given: Any) -> int:
         raise UsageError(
             f"there is no list of {kind!r}", f"did you mean {near}?" if near else f"one of {', '.join(kinds())}"
         )
-    put(render_table(kind, rows(kind, words), look), look)
+    catalog = load_project(".").catalog()
+    put(render_table(kind, rows(kind, words, catalog), look), look)
     return 0

@@ -20,12 +20,13 @@ def command(context: click.Context, /, **given: Any) -> int:
     """
     from preflight.cli.parts.request import request
     from preflight.cli.parts.running import run
-    from preflight.cli.parts.writing import EXIT_CODES, answer, put, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, put, remark, writing
 
     look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
     done = run(request(context, given), look)
     report = done.report
     if look.format == "text":
+        from preflight.check.many import NOT_READ
         from preflight.report.parts.clean import one_line
         from preflight.report.parts.sentences import quick_line
 
@@ -33,6 +34,9 @@ def command(context: click.Context, /, **given: Any) -> int:
         if report.verdict == "UNKNOWN" and report.notes and not report.scripts:
             lines = [f"{line}; {one_line(report.notes[0])}" for line in lines]
         put("\n".join(lines) + "\n", look)
+        for note in report.notes:
+            if note.startswith(NOT_READ):
+                remark(note, look)
     else:
         answer(report, look, done.sources)
     return EXIT_CODES[report.verdict]

@@ -35,27 +35,27 @@ def spec_of(reading: Reading, model: Value) -> ModelSpec | None:
     if match:
         return _from_library(reading, obj, match.group(1), match.group(2))
     if obj.name.startswith("torchvision.models."):
-        return _with_head(_with_classes(_find(obj.name.rpartition(".")[2]), obj, "num_classes"), obj)
+        return _with_head(_with_classes(_find(reading, obj.name.rpartition(".")[2]), obj, "num_classes"), obj)
     if obj.name in ("timm.create_model", "timm.models.create_model"):
         name = plain(obj.argument(0, "model_name"))
-        return _with_head(_with_classes(_find(name), obj, "num_classes"), obj) if isinstance(name, str) else None
+        return _with_head(_with_classes(_find(reading, name), obj, "num_classes"), obj) if isinstance(name, str) else None
     if obj.name == "torch.hub.load":
         name = plain(obj.argument(1, "model"))
-        return _find(name) if isinstance(name, str) else None
+        return _find(reading, name) if isinstance(name, str) else None
     match = _CLASS.match(obj.name)
     if match and obj.args:
         config = config_of(reading, obj.args[0])
         return _from_config(config, match.group(1)) if config is not None else None
     if obj.name == "sentence_transformers.SentenceTransformer":
         name = plain(obj.argument(0, "model_name_or_path"))
-        return _find(name, "AutoModel") if isinstance(name, str) else None
+        return _find(reading, name, "AutoModel") if isinstance(name, str) else None
     return None
 
 
-def _find(name: str, class_name: str | None = None) -> ModelSpec | None:
+def _find(reading: Reading, name: str, class_name: str | None = None) -> ModelSpec | None:
     from preflight.catalog.architectures import find_model
 
-    return find_model(name, class_name)
+    return find_model(name, class_name, reading.project.catalog)
 
 
 def _from_library(reading: Reading, obj: Obj, class_name: str, how: str) -> ModelSpec | None:
@@ -77,9 +77,9 @@ def _from_library(reading: Reading, obj: Obj, class_name: str, how: str) -> Mode
         return _from_config({**config, **{k: v for k, v in overrides.items() if v is not None}}, class_name)
     subfolder = plain(obj.kwargs.get("subfolder"))
     return (
-        _find(f"{name}/{subfolder}", class_name) or _find(name, class_name)
+        _find(reading, f"{name}/{subfolder}", class_name) or _find(reading, name, class_name)
         if isinstance(subfolder, str)
-        else _find(name, class_name)
+        else _find(reading, name, class_name)
     )
 
 
@@ -104,8 +104,8 @@ def named_config(reading: Reading, name: str) -> dict[str, Any] | None:
         return data if isinstance(data, dict) else None
     from preflight.catalog.architectures import find_name, model_file
 
-    known = find_name(name)
-    content = model_file(known) if known is not None else None
+    known = find_name(name, reading.project.catalog)
+    content = model_file(known, reading.project.catalog) if known is not None else None
     return content.configuration() if content is not None and content.config is not None else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 
 import msgspec
@@ -38,6 +39,28 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         if self.framework is None or self.gpus_per_node is None:
             return None
         return (self.nodes or 1) * self.gpus_per_node
+
+    def arguments_of(self, path: str) -> tuple[str, ...] | None:
+        """The arguments that the line gives to a script, which it may name from another folder.
+
+        Raises:
+            UsageError: It starts another script, so that nothing it says would hold for this one.
+        """
+        if self.script is None or self.arguments is None:
+            return None
+        checked, started = _parts(path), _parts(self.script)
+        of_package = checked[-1] == "__main__.py" and started[-1] == "".join(checked[-2:-1]) + ".py"  # -m package
+        shorter = min(len(checked), len(started))
+        if of_package or checked[-shorter:] == started[-shorter:]:
+            return self.arguments
+        for position, word in enumerate(self.arguments):
+            if _parts(word) == checked:  # a wrapper that starts the script
+                return self.arguments[position + 1 :]
+        if started[-1] != checked[-1] and started[-1].endswith(".py") and path.endswith(".py"):
+            raise UsageError(
+                f"the launch line starts {self.script}, but {path} is checked", "name one script in both places"
+            )
+        return None
 
     def variables(self) -> dict[str, str | None]:
         """The environment that the launcher sets; None stands for a value that differs between ranks."""
@@ -106,17 +129,37 @@ def parse_launch(line: str) -> Launch:
             else per_node or inner.gpus_per_node,
             environment=environment,
         )
-    nodes, per_node = _counts(options, framework)
-    return Launch(
+    launch = Launch(
         framework=framework,
-        nodes=nodes,
-        gpus_per_node=per_node if framework != "python" else 1,
         script=script.replace(".", "/") + ".py" if module and script else script,
         arguments=arguments,
         config=options.get("config-file"),
         options=options,
         environment=environment,
     )
+    return with_counts(launch)
+
+
+def with_counts(launch: Launch) -> Launch:
+    """Work out the number of nodes and of processes from the options.
+
+    Raises:
+        UsageError: A count is not a number, or an option has none.
+    """
+    if launch.framework == "python":
+        return msgspec.structs.replace(launch, gpus_per_node=1)
+    nodes, per_node = _counts(launch.options, launch.framework or "")
+    if per_node is None and launch.framework in ("torchrun", "accelerate", "deepspeed"):
+        per_node = _visible(
+            launch.environment
+        )  # where nothing is said, or "gpu", these launchers take every GPU they see
+    return msgspec.structs.replace(launch, nodes=nodes, gpus_per_node=per_node)
+
+
+def _visible(environment: dict[str, str]) -> int | None:
+    """The number of GPUs that ``CUDA_VISIBLE_DEVICES=0,1`` leaves, where it stands before the command."""
+    names = environment.get("CUDA_VISIBLE_DEVICES")
+    return len([name for name in names.split(",") if name.strip()]) or None if names else None
 
 
 _PROGRAMS = {
@@ -137,6 +180,10 @@ _PROGRAMS = {
     "accelerate.commands.launch": "accelerate",
     "deepspeed.launcher.runner": "deepspeed",
 }
+
+
+def _parts(path: str) -> list[str]:
+    return os.path.normpath(path).replace("\\", "/").split("/")
 
 
 def _base(word: str) -> str:
@@ -166,7 +213,7 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
         near = nearest(program, _PROGRAMS)
         raise UsageError(
             f"the launch line starts with {program!r}, which is not a launcher that is known",
-            f"did you mean {near}?" if near else None,
+            f"did you mean {near}?" if near else "torchrun, accelerate launch, deepspeed, srun, mpirun or python",
         )
     return kind, rest[1:] if kind == "accelerate" and rest[:1] == ["launch"] else rest
 
@@ -204,8 +251,10 @@ def _split(words: list[str]) -> tuple[dict[str, str], str | None, tuple[str, ...
 def _number(options: dict[str, str], names: tuple[str, ...]) -> int | None:
     for name in names:
         text = options.get(name)
-        if text is None or text in ("auto", "gpu", "cpu", "true"):
+        if text is None or text in ("auto", "gpu", "cpu"):
             continue
+        if text == "true":
+            raise UsageError(f"the launch line says --{name} and no number", f"for example --{name} 8")
         text = text.rpartition(":")[2]  # torchrun --nnodes 1:4 is elastic: the largest
         if not text.isdigit() or int(text) < 1:
             raise UsageError(f"the launch line says --{name} {options[name]}, which is not a number of at least 1")

@@ -31,6 +31,7 @@ class Project:
     Attributes:
         root: The repository's root; nothing above it is read.
         modules: What was read so far, by real path.
+        catalog: Folders of the user's own catalog, in which models are looked up first.
     """
 
     def __init__(self, script: Script, root: Path | None = None) -> None:
@@ -41,6 +42,7 @@ class Project:
         self.root = root.resolve() if root is not None else (find_root(here) if here is not None else None)
         self.modules: dict[str, Script | None] = {}
         self.notes: list[str] = []
+        self.catalog: tuple[str, ...] = ()
         self._listing: dict[str, frozenset[str]] = {}
 
     def search_path(self) -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import stat
 import warnings
 from pathlib import Path
 from typing import TypeVar
@@ -96,7 +97,10 @@ def read_bytes(file: Path, shown: str) -> bytes:
     try:
         if file.is_dir():
             raise InputError(f"{shown}: is a folder", "name a file, or let the folder be searched for scripts")
-        size = file.stat().st_size
+        state = file.stat()
+        if not stat.S_ISREG(state.st_mode):
+            raise InputError(f"{shown}: is not a regular file", "what comes through a pipe: preflight check - < ...")
+        size = state.st_size
         if size > MAX_BYTES:
             raise InputError(
                 f"{shown}: {size / 1e6:.0f} MB is too large for a script (limit {MAX_BYTES / 1e6:.0f} MB)",

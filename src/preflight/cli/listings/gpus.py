@@ -19,12 +19,13 @@ IN_TEXT = ("name", "title", "memory_gib", "bandwidth_gb_per_s", "bf16_tflops")
 EXACT = ("vendor", "architecture")
 
 
-def rows() -> list[dict[str, Any]]:
-    """Every GPU, by name. A peak that the GPU does not have is None."""
+def rows(catalog: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """Every GPU, by name, those of the user's catalog too. A peak that the GPU does not have is None."""
     from preflight.catalog.hardware import gpu_names, load_gpu
 
     found: list[dict[str, Any]] = []
-    for gpu in map(load_gpu, gpu_names()):
+    for name in gpu_names(catalog):
+        gpu = load_gpu(name, catalog)
         row: dict[str, Any] = {
             "name": gpu.name,
             "title": gpu.title,

@@ -66,26 +66,22 @@ def _subject(context: click.Context, given: dict[str, Any]) -> tuple[tuple[str, 
     paths: tuple[str, ...] = given["paths"]
     arguments: tuple[str, ...] | None = context.meta.get(SCRIPT_ARGUMENTS)
     if given.get("launch"):
+        from os.path import isfile
+
         from preflight.source.launcher import parse_launch
 
         launch = parse_launch(given["launch"])
         if not paths and launch.script is None:
             raise UsageError("the launch line names no script", "name it: preflight check train.py --launch ...")
-        same = launch.script is not None and (not paths or _same(paths, launch.script))
         paths = paths or (launch.script or "",)
-        if arguments is None and same:
-            arguments = launch.arguments
+        if len(paths) == 1 and isfile(paths[0]):
+            of_line = launch.arguments_of(paths[0])
+            arguments = of_line if arguments is None else arguments
     if not paths:
         raise UsageError("nothing to check", f"name a script or a folder: {context.command_path} train.py")
     if "-" in paths and len(paths) > 1:
         raise UsageError("standard input (-) cannot be checked together with other files")
     return paths, arguments
-
-
-def _same(paths: Sequence[str], script: str) -> bool:
-    from os.path import normpath
-
-    return len(paths) == 1 and normpath(paths[0]) == normpath(script)
 
 
 def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...] | None) -> Options:
@@ -94,14 +90,15 @@ def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...]
     if gpu is None and memory is None:
         # Both or none: a size from the file must not shrink the card named on the command line.
         gpu, memory = config.gpu, config.gpu_memory
-    catalog = tuple(project.resolve(folder) for folder in config.catalog)
-    where = "" if given.get("gpu") or given.get("gpu_memory") is not None else f"{project.path}: "
+    catalog = project.catalog()
+    named_here = given.get("gpu") is not None or given.get("gpu_memory") is not None
+    where = "" if named_here else f"{project.path}: "
     _known_hardware(gpu, memory, catalog, where)
     more: dict[str, Any] = {"catalog": catalog} if catalog else {}
     return Options(
         gpu=gpu,
         gpu_memory=memory,
-        gpus=given.get("gpus") or config.gpus,
+        gpus=given.get("gpus") or (None if given.get("launch") else config.gpus),
         launch=given.get("launch"),
         arguments=arguments,
         **more,

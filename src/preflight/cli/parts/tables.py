@@ -26,16 +26,22 @@ def _module(kind: str) -> ModuleType:
     return import_module(f"preflight.cli.listings.{kind}")
 
 
-def rows(kind: str, words: Sequence[str] = ()) -> list[Row]:
+def rows(kind: str, words: Sequence[str] = (), catalog: tuple[str, ...] = ()) -> list[Row]:
     """The rows of a kind that all words fit.
 
     A word fits when it is the value of a column that groups (family, vendor ...), or part of the name, code or title.
+
+    Args:
+        kind: One of ``kinds()``.
+        words: What narrows the list.
+        catalog: Folders of the user's own catalog.
 
     Raises:
         UsageError: A word fits no row; the hint names the nearest value.
     """
     module = _module(kind)
-    found: list[Row] = module.rows()
+    every: list[Row] = module.rows(catalog)
+    found = every
     for word in words:
         wanted = word.casefold()
         exact = [row for row in found if any(wanted in _values(row, column) for column in module.EXACT)]
@@ -44,9 +50,7 @@ def rows(kind: str, words: Sequence[str] = ()) -> list[Row]:
         ]
         kept = exact or part
         if not kept:
-            known = {
-                value for row in module.rows() for column in (*module.EXACT, "name") for value in _values(row, column)
-            }
+            known = {value for row in every for column in (*module.EXACT, "name") for value in _values(row, column)}
             near = nearest(wanted, sorted(known))
             raise UsageError(
                 f"no {kind} for {word!r}", f"did you mean {near}?" if near else f"preflight list {kind} shows all"

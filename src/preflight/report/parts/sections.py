@@ -25,8 +25,29 @@ def input_line(report: Report) -> str:
             continue
         if name in _SHOWN_ELSEWHERE or value is None or value in ("", [], {}, ()):
             continue
+        if name == "fixed":
+            said.append(_fixed(value))
+            continue
+        if name == "arguments" and isinstance(value, (list, tuple)):
+            said.append(f"arguments: {one_line(' '.join(map(str, value)))}")
+            continue
         said.append(f"{one_line(name).replace('_', ' ')}: {_plain(value)}")
     return ", ".join(said)
+
+
+def _fixed(done: Any) -> str:
+    """What ``--fix`` did: ``fixed: EFF002 line 41, OPT001 other.py:7 (persists)``."""
+    if not isinstance(done, (list, tuple)):
+        return f"fixed: {_plain(done)}"
+    entries = [entry for entry in done if isinstance(entry, dict)]
+    alone = len({entry.get("path") for entry in entries}) == 1
+    told = []
+    for entry in entries:
+        line = entry.get("line")
+        at = f"line {number(line)}" if alone else f"{one_line(str(entry.get('path')))}:{number(line)}"
+        persists = " (persists)" if entry.get("persists") else ""
+        told.append(f"{one_line(str(entry.get('code')))} {at}{persists}")
+    return f"fixed: {', '.join(told)}"
 
 
 class FactRow(NamedTuple):

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from preflight.source.facts.settings import argument_of, deepspeed_config, trainer_setting, training_arguments
+from preflight.source.facts.settings import (
+    argument_of,
+    deepspeed_config,
+    read_config,
+    trainer_setting,
+    training_arguments,
+)
 from preflight.source.facts.telling import at, fact_of, unknown
 from preflight.source.launcher import Launch
-from preflight.source.values import plain
+from preflight.source.values import Known, plain
 from preflight.vocabulary.fact import Fact
 
 if TYPE_CHECKING:
@@ -25,11 +31,11 @@ _WRAPPERS = (
 
 def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, Fact]) -> dict[str, Fact]:
     """Facts of the distribution."""
-    strategy = _strategy(reading)
-    return {"distributed.strategy": strategy, "world_size": _world_size(reading, launch, gpus, strategy)}
+    strategy = _strategy(reading, launch)
+    return {"distributed.strategy": strategy, "world_size": _world_size(reading, launch, gpus)}
 
 
-def _strategy(reading: Reading) -> Fact:
+def _strategy(reading: Reading, launch: Launch) -> Fact:
     config = deepspeed_config(reading)
     if config is not None or reading.made("engine"):
         section = (config or {}).get("zero_optimization")
@@ -63,13 +69,47 @@ def _strategy(reading: Reading) -> Fact:
     if shadow:
         return unknown(f"{shadow[0]} is used when the script is launched for several ranks")
     if training_arguments(reading) is not None or reading.made("accelerator"):
-        return unknown("the launcher decides")
+        return _launched(reading, launch) or unknown("the launcher decides")
     return unknown("the model is not wrapped for several ranks")
 
 
-def _world_size(reading: Reading, launch: Launch, gpus: int | None, strategy: Fact) -> Fact:
+def _launched(reading: Reading, launch: Launch) -> Fact | None:
+    """The strategy that ``accelerate launch`` is asked for, by its options or its configuration file."""
+    if launch.framework != "accelerate":
+        return None
+    how = "configuration of accelerate" if launch.config else "launch line"
+    options = launch.options
+    if _on(options, "use-deepspeed"):
+        file = options.get("deepspeed-config-file")
+        if file is None:
+            return Fact(_zero(options.get("zero-stage", "2")), None, how)
+        section = (read_config(reading, Known(file)) or {}).get("zero_optimization")
+        if not isinstance(section, dict):
+            return unknown(f"{file}, the DeepSpeed configuration, is not in the repository or has no zero_optimization")
+        return Fact(_zero(section.get("stage", 0)), None, "DeepSpeed configuration")
+    if _on(options, "use-fsdp"):
+        kind = options.get("fsdp-sharding-strategy", "FULL_SHARD").upper()
+        again = options.get("fsdp-reshard-after-forward", "true").lower() in ("true", "full_shard")
+        if kind in ("1", "FULL_SHARD") and again:
+            return Fact("fsdp2" if options.get("fsdp-version") == "2" else "fsdp1", None, how)
+        return unknown(f"accelerate is asked for FSDP that shards otherwise than FULL_SHARD ({kind})")
+    if _on(options, "use-megatron-lm"):
+        return unknown("accelerate is asked for Megatron-LM")
+    return Fact("ddp", None, how) if (launch.world_size or 1) > 1 else None
+
+
+def _on(options: dict[str, str], name: str) -> bool:
+    return options.get(name, "false").lower() == "true"
+
+
+def _zero(stage: object) -> str:
+    return f"zero{stage}" if str(stage) in ("1", "2", "3") else "ddp"
+
+
+def _world_size(reading: Reading, launch: Launch, gpus: int | None) -> Fact:
     if launch.world_size is not None:
-        return Fact(launch.world_size, None, "launch line")
+        from_file = launch.config is not None and launch.framework == "accelerate"
+        return Fact(launch.world_size, None, "configuration of accelerate" if from_file else "launch line")
     if gpus is not None:
         return Fact(gpus, None, "--gpus")
     devices = plain(argument_of(reading, "lightning_trainer", "devices"))
@@ -80,4 +120,6 @@ def _world_size(reading: Reading, launch: Launch, gpus: int | None, strategy: Fa
         given = event.kwargs.get("world_size")
         if given is not None and not event.context.shadow and isinstance(plain(given), int) and plain(given) > 0:
             return fact_of(given, "init_process_group", int)
+    if launch.framework is not None:
+        return unknown("the launch line leaves the number of GPUs to the machine; --gpus says it")
     return unknown("neither a launch line nor --gpus was given")
