@@ -44,7 +44,7 @@ def main():
         max_length = SHORT_LENGTH if step <= CURRICULUM_STEPS else LONG_LENGTH
         batch = tokenizer(texts, padding=True, truncation=True, max_length=max_length, return_tensors="pt").to(device)
         with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = model(**batch, labels=batch["input_ids"]).loss
+            loss = model(**batch, labels=batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)).loss
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

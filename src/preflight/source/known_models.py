@@ -38,7 +38,9 @@ def spec_of(reading: Reading, model: Value) -> ModelSpec | None:
         return _with_head(_with_classes(_find(reading, obj.name.rpartition(".")[2]), obj, "num_classes"), obj)
     if obj.name in ("timm.create_model", "timm.models.create_model"):
         name = plain(obj.argument(0, "model_name"))
-        return _with_head(_with_classes(_find(reading, name), obj, "num_classes"), obj) if isinstance(name, str) else None
+        return (
+            _with_head(_with_classes(_find(reading, name), obj, "num_classes"), obj) if isinstance(name, str) else None
+        )
     if obj.name == "torch.hub.load":
         name = plain(obj.argument(1, "model"))
         return _find(reading, name) if isinstance(name, str) else None
