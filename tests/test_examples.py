@@ -80,7 +80,7 @@ PROMISES = {
         parameters=25_557_032 - 955 * 2049,
     ),
     "trainer_misconfigured.py": Promise(
-        verdict="NO-GO", codes=_codes("TRN001", "TRN002"), only=True, parameters=335_154_188
+        verdict="NO-GO", codes=_codes("TRN001", "TRN002", "LR001"), only=True, parameters=335_154_188
     ),
     "lightning_module.py": Promise(
         # ResNet-50 with 200 classes
