@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.half_values import is_half
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, graph, is_method, operand, operation, option, origin
-from preflight.source.trace import Context as Frame
-from preflight.source.values import Known, Obj, Value, plain, settle
+from preflight.check.tensors import graph, is_method, operand, option
+from preflight.source.values import Obj, Value, plain, settle
 from preflight.vocabulary.finding import Edit, Finding
 
 RULE = Rule(
@@ -96,12 +96,6 @@ for x, mask in loader:
 )
 
 LARGEST = 65504.0  # (2 - 2^-10) * 2^15
-# Operations whose result autocast makes float16, as PyTorch lists them.
-_HALF = frozenset(
-    {"@", "matmul", "bmm", "mm", "einsum", "baddbmm", "nn.Linear", "linear", "nn.Conv1d", "nn.Conv2d", "addmm"}
-)
-_SCALING = frozenset({"*", "/", "+", "-"})
-_FULL = VIEWS - {"float", "double", "to", "half", "type", "bfloat16", "type_as"}
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -111,7 +105,7 @@ def check(context: Context) -> Iterator[Finding]:
         number = plain(constant)
         if not isinstance(number, (int, float)) or not LARGEST < abs(number) < float("inf"):
             continue
-        if not _is_half(operand(value), value.context):
+        if not is_half(operand(value), value.context):
             continue
         yield context.finding(
             RULE,
@@ -128,42 +122,6 @@ def check(context: Context) -> Iterator[Finding]:
                 expected="the mask works in every precision",
             ),
         )
-
-
-def _is_half(value: Value | None, frame: Frame | None) -> bool:
-    """Whether a value is float16, by a call of half or by autocast."""
-    for _ in range(12):
-        found = origin(value, _FULL)
-        name = operation(found)
-        if found is None:
-            return False
-        if name == "half":
-            return True
-        if name in _SCALING and found.args:
-            others = [settle(a) for a in found.args]
-            if not any(isinstance(a, Known) for a in others):
-                return False
-            value = next((a for a in found.args if not isinstance(settle(a), Known)), None)
-            continue
-        return name in _HALF and half_autocast(found.context or frame)
-    return False
-
-
-def half_autocast(frame: Frame | None) -> bool:
-    """Whether a place is inside an enabled float16 autocast."""
-    for entered in frame.withs() if frame is not None else []:
-        manager = settle(entered)
-        if not isinstance(manager, Obj) or manager.name not in ("torch.autocast", "torch.cuda.amp.autocast"):
-            continue
-        old = manager.name == "torch.cuda.amp.autocast"
-        if plain(manager.argument(0 if old else 2, "enabled"), True) is not True:
-            return False
-        dtype = manager.argument(1, "dtype")
-        if dtype is not None:
-            return getattr(settle(dtype), "name", "") in ("torch.float16", "torch.half")
-        device = manager.argument(0, "device_type")
-        return old or (device is not None and str(plain(device, "")).startswith("cuda"))
-    return False
 
 
 def _edit(context: Context, value: Obj, constant: Value | None) -> Edit | None:

@@ -23,13 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.parameters import holding_of, parts_of
-from preflight.check.precision import dtype_of, enabled, scalers
+from preflight.check.precision import enabled, scalers
 from preflight.check.rule import Rule
 from preflight.check.updates import managed, updates
-from preflight.source.evaluate.library.torch import wrapped
-from preflight.source.trace import Event
-from preflight.source.values import Obj, options_of
+from preflight.check.weight_types import last_cast
+from preflight.source.values import options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -125,7 +123,6 @@ for x, y in data:
 """,
 )
 
-_BACK = (".float", ".double", ".bfloat16")
 _MASTERS = (
     "apex",
     "deepspeed",
@@ -147,9 +144,10 @@ def check(context: Context) -> Iterator[Finding]:
     for update in updates(context):
         if not update.optimizer.name.startswith("torch.optim.") or update.steps[0].context.shadow:
             continue
-        cast = _cast(context, update.optimizer, update.steps[0])
-        if cast is None:
+        found = last_cast(context, update.optimizer, update.steps[0])
+        if found is None or found[0] != "float16":
             continue
+        cast = found[1]
         scaled = [
             s
             for s in scalers(context)
@@ -189,33 +187,3 @@ def check(context: Context) -> Iterator[Finding]:
             ),
             related=[(update.optimizer, "the optimizer is made here")],
         )
-
-
-def _cast(context: Context, optimizer: Obj, step: Event) -> Event | None:
-    """The last cast to float16 of what the optimizer holds, unless something casts it back."""
-    owners = {id(p.owner) for p in holding_of(context.reading, optimizer).parts if p.amount != "some"}
-    found: Event | None = None
-    for event in context.trace.calls(".half", ".to", ".type", *_BACK):
-        if event.number > step.number or event.context.shadow:
-            continue
-        inner = wrapped(event.receiver)
-        if not isinstance(inner, Obj) or not (id(inner) in owners or owners & parts_of(inner).keys()):
-            continue
-        kind = _target(event)
-        if kind == "float16" and id(inner) in owners:
-            found = event
-        elif kind in ("float32", "float64", "bfloat16", "float", "double"):
-            found = None
-    return found
-
-
-def _target(event: Event) -> str | None:
-    if event.name == ".half":
-        return "float16"
-    if event.name in _BACK:
-        return event.name[1:]
-    for value in (*event.args, *event.kwargs.values()):
-        kind = dtype_of(value)
-        if kind is not None:
-            return kind
-    return None
