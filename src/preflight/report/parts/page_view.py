@@ -50,11 +50,18 @@ def view(report: Report, options: Options) -> dict[str, Any]:
             for item in report.recommendations
         ],
         "facts": [row[:3] for row in fact_rows(report)],
-        "not_evaluated": [
-            f"{clean(item.code)} {clean(item.rule)}: {one_line(item.reason)}" for item in report.not_evaluated
-        ],
+        "not_evaluated": _not_evaluated(report),
+        "not_evaluated_number": len(report.not_evaluated),
         "notes": [one_line(note) for note in report.notes],
     }
+
+
+def _not_evaluated(report: Report) -> list[tuple[str, str]]:
+    """Return (reason, rules), the reason that keeps most rules from being evaluated first."""
+    rules: dict[str, list[str]] = {}
+    for item in report.not_evaluated:
+        rules.setdefault(one_line(item.reason), []).append(f"{clean(item.code)} {clean(item.rule)}")
+    return [(reason, ", ".join(rules[reason])) for reason in sorted(rules, key=lambda why: (-len(rules[why]), why))]
 
 
 def filters(report: Report) -> list[tuple[str, str, int]]:
