@@ -43,6 +43,7 @@ def test_the_first_run_writes_it_and_ends_clean(project: Path, capsys: pytest.Ca
     status, report, said = _check(capsys, "train.py", "--baseline", "known.json")
     assert (status, report["verdict"], _codes(report)) == (0, "GO", [])
     assert "baseline known.json written" in said
+    assert "zero_grad" not in str(report.get("recommendations")), "what is hidden is not advised"
     content = json.loads((project / "known.json").read_text())
     assert content["schema"] == "preflight.baseline/1"
     assert {

@@ -55,6 +55,10 @@ _PARTS: tuple[tuple[str, float, dict[str, float]], ...] = (
 )
 
 
+# Findings about the whole step: their fix belongs to no line.
+_DOES_NOT_FIT = "MEM00"
+
+
 def score(context: Context, findings: list[Finding], shown: Sequence[Finding]) -> Efficiency | None:
     """The score, from the findings of all personas; None where no training was recognised.
 
@@ -108,19 +112,30 @@ def recommendations(context: Context, findings: list[Finding]) -> list[Recommend
     found: list[Recommendation] = []
     memory = context.memory
     if memory is not None and memory.fits == "no" and context.model is not None:
-        own = [f.fix for f in findings if f.code.startswith("MEM00") and f.fix is not None]
+        own = [f.fix for f in findings if f.code.startswith(_DOES_NOT_FIT) and f.fix is not None]
         found += [Recommendation("critical", fix.title, fix.expected or "the run fits") for fix in own]
         found += _to_fit(context)
     for finding in findings:
-        if finding.fix is None or finding.confidence == "possible" or finding.code.startswith("MEM00"):
+        change = change_of(finding)
+        if finding.fix is None or change is None:
             continue
         priority = {"error": "critical", "warning": "high", "info": "low"}[finding.severity]
-        change = finding.fix.title
-        place = _place(finding.location, " (", path=True) + ")" if finding.location.line else ""
-        if not any(r.change == change + place for r in found):
-            found.append(Recommendation(priority, change + place, finding.fix.expected or finding.message))  # type: ignore[arg-type]
+        if not any(r.change == change for r in found):
+            found.append(Recommendation(priority, change, finding.fix.expected or finding.message))  # type: ignore[arg-type]
     order = {"critical": 0, "high": 1, "medium": 2, "low": 3}
     return sorted(found, key=lambda r: order[r.priority])[:12]
+
+
+def change_of(finding: Finding) -> str | None:
+    """What a recommendation takes from a finding at a place: the title of its fix, and where; None if it takes nothing.
+
+    What makes the memory fit is advised as long as it does not fit, whether or not the finding is shown.
+    """
+    if finding.fix is None or finding.confidence == "possible" or finding.code.startswith(_DOES_NOT_FIT):
+        return None
+    if finding.location.line is None:
+        return finding.fix.title
+    return f"{finding.fix.title}{_place(finding.location, ' (', path=True)})"
 
 
 def _to_fit(context: Context) -> list[Recommendation]:

@@ -9,12 +9,13 @@ import msgspec
 
 from preflight import __version__
 from preflight.check.discover import Found
+from preflight.check.efficiency import change_of
 from preflight.check.examine import BROKEN_NOTE, Examined, examine
 from preflight.check.selection import LIBRARY_NOTE, Selection, conclude
 from preflight.check.session import Options
 from preflight.errors import PreflightError
 from preflight.vocabulary.finding import Finding, sort_key
-from preflight.vocabulary.report import SCHEMA, VERDICT_ORDER, Report, Tool, Verdict
+from preflight.vocabulary.report import SCHEMA, VERDICT_ORDER, Recommendation, Report, Tool, Verdict
 
 CHUNK = 12
 """Files per piece of work: enough that handing it over costs nothing, few enough that the cores finish together."""
@@ -148,7 +149,19 @@ def restrict(report: Report, keep: Collection[Identity], selection: Selection) -
         return report
     if not kept and (LIBRARY_NOTE in report.notes or BROKEN_NOTE in report.notes):
         return None
-    return msgspec.structs.replace(report, findings=kept, verdict=conclude(report, kept, selection))
+    return msgspec.structs.replace(
+        report,
+        findings=kept,
+        verdict=conclude(report, kept, selection),
+        recommendations=_still_advised(report, kept),
+    )
+
+
+def _still_advised(report: Report, kept: Sequence[Finding]) -> tuple[Recommendation, ...]:
+    """The recommendations without those that are the fix of a finding that is hidden now."""
+    left = {change_of(finding) for finding in kept}
+    hidden = {change_of(finding) for finding in report.findings} - left
+    return tuple(item for item in report.recommendations if item.change not in hidden)
 
 
 def worst_of(reports: Iterable[Report], default: Verdict) -> Verdict:
