@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from preflight.check.rule import Rule
+from preflight.source.launcher import Launch
 from preflight.source.nodes import statements
 from preflight.source.reading import Reading
 from preflight.source.script import Script
@@ -35,6 +36,7 @@ class Context:
         run: How it is trained, in numbers.
         parallel: How it is spread.
         memory: The memory estimate, or None where it was not asked for.
+        launch: What the launch line says; without one, nothing.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Context:
         run: RunSpec | None = None,
         parallel: ParallelDims | None = None,
         memory: MemoryEstimate | None = None,
+        launch: Launch | None = None,
     ) -> None:
         """Keep what was computed."""
         self.reading = reading
@@ -61,6 +64,7 @@ class Context:
         self.run = run or RunSpec()
         self.parallel = parallel or ParallelDims()
         self.memory = memory
+        self.launch = launch or Launch()
 
     # ---- what rules ask for
 

@@ -146,7 +146,8 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     run = run_spec(reading, facts, model)
     parallel = parallel_dims(reading, facts)
     memory = memory_of(reading, facts, model, run, parallel, device)
-    context = Context(reading, facts, device.gpu, options.gpus, device.capacity_bytes, model, run, parallel, memory)
+    capacity = device.capacity_bytes
+    context = Context(reading, facts, device.gpu, options.gpus, capacity, model, run, parallel, memory, launch)
     findings, missing = evaluate_rules(context, load_rules())
     grown = with_growth(context, findings)
     if grown is not None:
