@@ -11,7 +11,9 @@ _HALF = frozenset(
     {"@", "matmul", "bmm", "mm", "einsum", "baddbmm", "nn.Linear", "linear", "nn.Conv1d", "nn.Conv2d", "addmm"}
 )
 _SCALING = frozenset({"*", "/", "+", "-"})
-_FULL = VIEWS - {"float", "double", "to", "half", "type", "bfloat16", "type_as"}
+# What leaves the format as it is, under autocast too.
+_SAME = VIEWS - {"float", "double", "to", "half", "type", "bfloat16", "type_as"}
+_FULL = _SAME | {"abs", "neg", "relu", "leaky_relu", "detach", "dropout", "clamp", "clip"}
 
 
 def is_half(value: Value | None, frame: Frame | None) -> bool:
