@@ -29,6 +29,7 @@ def patch(request: Request, writing: Writing, unsafe: bool) -> Report:
         _tell_unsafe(done.report, writing)
     elif not fixing.applied:
         remark("no finding has a fix that can be applied automatically", writing)
+    _tell_notebooks(done.report, writing)
     return done.report
 
 
@@ -57,6 +58,7 @@ def fixed(request: Request, writing: Writing, unsafe: bool) -> Run:
         _tell_skipped(fixing, writing)
     if not unsafe:
         _tell_unsafe(done.report, writing)
+    _tell_notebooks(done.report, writing)
     return _with_inputs(done, applied, stubborn)
 
 
@@ -114,6 +116,11 @@ def _tell_unsafe(report: Report, writing: Writing) -> None:
             f"{said} what is computed, and {'was' if number == 1 else 'were'} left out; --unsafe-fixes takes in all",
             writing,
         )
+
+
+def _tell_notebooks(report: Report, writing: Writing) -> None:
+    if any(finding.location.cell is not None for finding in report.findings):
+        remark("notebooks are checked and not edited: what is found in a cell is yours to change", writing)
 
 
 def _with_inputs(done: Run, applied: list[Finding], stubborn: set[Kind]) -> Run:
