@@ -112,47 +112,55 @@ GOOD = (
         _OPTIONS % 128 + "loader = Loader(data, batch_size=int(args.batch_size / dist.get_world_size()))\n",
         launch=_TORCHRUN + " --batch-size 64",
     ),
+    Example(
+        _OPTIONS % 100
+        + """
+assert args.batch_size % dist.get_world_size() == 0
+loader = Loader(data, batch_size=args.batch_size // dist.get_world_size())
+""",
+        launch=_TORCHRUN,
+    ),
     Example(_ACCELERATE % ("", 100), launch="accelerate launch --num_processes 8 train.py"),
 )
 
 
 def check(context: Context) -> Iterator[Finding]:
     """Find divisions by the number of ranks that leave something over."""
-    for value, what in (*_batches(context), *_accumulations(context)):
+    for value in (*_batches(context), *_accumulations(context)):
         for part in provenance(value, 40):
             found = _quotient(part)
-            if found is not None:
-                yield _finding(context, part, *found, what)
+            if found is not None and not _refused(part):
+                yield _finding(context, *found)
                 break
     yield from _split(context)
 
 
-def _batches(context: Context) -> Iterator[tuple[Value, str]]:
+def _batches(context: Context) -> Iterator[Value]:
     seen: set[int] = set()
     for loader in torch_loaders(context):
         size = given(loader, "batch_size")
         if size is None or (loader.context is not None and loader.context.shadow) or id(settle(size)) in seen:
             continue
         seen.add(id(settle(size)))
-        yield size, "batch"
+        yield size
 
 
-def _accumulations(context: Context) -> Iterator[tuple[Value, str]]:
+def _accumulations(context: Context) -> Iterator[Value]:
     for loop in context.reading.loops:
         if loop.frame.shadow:
             continue
         counted = settle(loop.micro.value) if loop.micro is not None and loop.micro.value is not None else None
         if isinstance(counted, Obj) and counted.name == "builtins.range" and len(counted.args) == 1:
-            yield counted.args[0], "accumulation"
+            yield counted.args[0]
         for step in loop.steps[:1]:
             for frame in guarded_more(step, loop.frame):
                 found = modulus(frame.value)
                 if found is not None:
-                    yield found, "accumulation"
+                    yield found
 
 
-def _quotient(part: Value) -> tuple[int, int] | None:
-    """Total and divisor of a division by the number of ranks that leaves a remainder."""
+def _quotient(part: Value) -> tuple[Known, int, int] | None:
+    """The quotient, total and divisor of a division by the number of ranks that leaves a remainder."""
     node = part.site.node if part.site is not None else None
     if (
         not isinstance(part, Known)
@@ -166,20 +174,29 @@ def _quotient(part: Value) -> tuple[int, int] | None:
     if not isinstance(total, int) or not isinstance(divisor, int) or total <= 0 or divisor < 2 or total % divisor == 0:
         return None
     ranks = any(isinstance(p, Known) and p.how in RANKS_TOLD for p in provenance(part.parents[1], 20))
-    return (total, divisor) if ranks else None
+    return (part, total, divisor) if ranks else None
 
 
-def _finding(context: Context, place: Value, total: int, divisor: int, what: str) -> Finding:
+def _refused(part: Value) -> bool:
+    """Whether the script itself stops where something is left over: ``assert total % ranks == 0``."""
+    if part.site is None:
+        return False
+    for node in ast.walk(part.site.script.tree):
+        stops = isinstance(node, ast.Assert) or (isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise))
+        if stops and any(isinstance(inner, ast.Mod) for inner in ast.walk(node.test)):  # type: ignore[attr-defined]
+            return True
+    return False
+
+
+def _finding(context: Context, place: Known, total: int, divisor: int) -> Finding:
+    divided = settle(place.parents[1])
     each = total // divisor
     done = each * divisor
-    unit = "ranks" if what == "batch" else "samples of all ranks"
+    alone = isinstance(divided, Known) and divided.how in RANKS_TOLD and not divided.parents
+    alone = alone or divisor == context.fact("world_size")
+    unit = "ranks" if alone else "samples of all ranks"
     told = (
-        f"a batch of {total} is divided by {divisor} {unit}: "
-        + (
-            f"each gets {each}, and a step sees {done} samples"
-            if what == "batch"
-            else f"{each} passes see {done} samples"
-        )
+        f"a batch of {total} is divided by {divisor} {unit}: {each} x {divisor} = {done} samples are seen in each step"
         if each
         else f"a batch of {total} is divided by {divisor} {unit}, which gives 0"
     )
