@@ -106,6 +106,9 @@ for texts in loader:
     batch = tokenizer(texts, padding=True, return_tensors="pt")
     one = tokenizer("a single text", padding=True, return_tensors="pt")
     same = tokenizer(texts, return_tensors="pt")
+    full = tokenizer(texts, padding="max_length", max_length=77, return_tensors="pt")
+    with torch.no_grad():
+        condition = bert(full.input_ids)[0]
     loss = bert(**batch)[0].mean() + bert(batch["input_ids"], batch["attention_mask"])[0].mean()
     loss = loss + bert(one["input_ids"])[0].mean() + bert(same.input_ids)[0].mean()
     (loss + lm(batch["input_ids"], labels=batch["input_ids"]).loss).backward()
@@ -123,7 +126,7 @@ _LAYERS = {
 _ENCODERS = re.compile(
     r"^transformers\.(AutoModel(For(Sequence|Token)Classification|ForMaskedLM|ForSeq2SeqLM|ForQuestionAnswering)?"
     r"|(Bert|Roberta|XLMRoberta|DistilBert|Albert|Electra|Deberta|DebertaV2|Camembert|MPNet)(Model|For[A-Z]\w+)"
-    r"|M?T5(ForConditionalGeneration|Model|EncoderModel))\.from_pretrained$"
+    r"|M?T5(ForConditionalGeneration|Model))\.from_pretrained$"
 )
 _DECODERS = re.compile(r"gpt|llama|qwen|mistral|opt-|gemma|phi|bloom|pythia|falcon|deepseek", re.IGNORECASE)
 
@@ -217,6 +220,8 @@ def _pretrained(event: Event, network: Obj) -> tuple[str, Obj, Evidence] | None:
     if event.argument(1, "attention_mask") is not None:
         return None
     call = tokenized(event.argument(0, "input_ids"))
-    if call is None or not pads(call):
+    # A text that is always filled up to one length has the same result in every batch: text-to-image models are
+    # conditioned so on purpose.
+    if call is None or not pads(call) or plain(call.kwargs.get("padding")) == "max_length":
         return None
     return "attention_mask", call, Evidence("padding of the tokenizer", plain(call.kwargs.get("padding")))

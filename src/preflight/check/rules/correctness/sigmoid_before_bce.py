@@ -132,9 +132,9 @@ def check(context: Context) -> Iterator[Finding]:
             if not refused:
                 evidence.append(
                     Evidence(
-                        "1 - sigmoid(18)",
-                        1.5e-8,
-                        arithmetic="e^-18, below 2^-25 = 3.0e-8, half the spacing of float32 under 1",
+                        "what sigmoid(17) adds to 1 in its denominator",
+                        4.1e-8,
+                        arithmetic="e^-17, below 2^-24 = 6.0e-8, half the spacing of float32 above 1",
                     )
                 )
         yield context.finding(
