@@ -208,7 +208,7 @@ def check(context: Context) -> Iterator[Finding]:
                 yield _report(context, model, loop, found[0], found[1], modal)
                 break
         else:
-            yield from _never_on(context, model)
+            yield from _never_on(context, model, modal)
 
 
 def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, Frame] | None:
@@ -264,7 +264,7 @@ def _report(
     )
 
 
-def _never_on(context: Context, model: Obj) -> Iterator[Finding]:
+def _never_on(context: Context, model: Obj, modal: bool | None) -> Iterator[Finding]:
     """A pretrained model comes in eval mode."""
     if not (model.name.startswith("transformers.") and model.name.endswith(".from_pretrained")):
         return
@@ -284,6 +284,8 @@ def _never_on(context: Context, model: Obj) -> Iterator[Finding]:
             evidence=[Evidence("made by", model.name), Evidence("calls of train()", 0)],
             related=[(model, "the model is loaded here")],
             severity="warning",
+            # Most language models of today come without dropout.
+            confidence="possible" if modal is None and "CausalLM" in model.name else "likely",
             fix=Fix(
                 title="put the model into train mode",
                 instruction="call train() on the model before the training loop",

@@ -2,7 +2,7 @@
 
 ## What it does
 Compares the `ignore_index` of cross entropy with the number that fills the targets up: the `padding_value` of `pad_sequence`, or the `padding_idx` of the embedding of the same vocabulary.
-It also reports a causal model of transformers whose `labels` are the `input_ids` of a padding tokenizer: only labels of -100 are ignored.
+It also reports a causal model of transformers whose `labels` are the `input_ids` of a padding tokenizer, or set to 0 where they are to be left out: only labels of -100 are ignored.
 
 ## Why
 Padding then counts as targets: in a batch that is half padding, half of the loss is about predicting nothing, and reported perplexities are far too good.
@@ -21,6 +21,7 @@ When the end of a sequence is taught by its first padding token.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -30,7 +31,7 @@ from preflight.check.shapes import width
 from preflight.check.tensors import VIEWS, module_of, origin
 from preflight.check.token_positions import collated, language_model, pads, tokenized, tokens_of, written
 from preflight.source.trace import Event, provenance
-from preflight.source.values import Obj, Value, plain
+from preflight.source.values import Obj, Value, plain, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -84,6 +85,28 @@ def loss_of(texts):
 for texts in loader:
     loss_of(texts).backward()
 """,
+    """
+import copy, torch
+from torch.utils.data import Dataset, DataLoader
+from transformers import LlamaForCausalLM, LlamaTokenizer, default_data_collator
+class Instructions(Dataset):
+    def __init__(self, texts, tokenizer):
+        self.texts, self.tokenizer = texts, tokenizer
+    def __len__(self):
+        return len(self.texts)
+    def __getitem__(self, index):
+        example = torch.tensor(self.tokenizer.encode(self.texts[index]), dtype=torch.int64)
+        labels = copy.deepcopy(example)
+        labels[:10] = -1
+        label_mask = labels.ge(0)
+        labels[~label_mask] = 0
+        return {"input_ids": example, "labels": labels}
+tokenizer = LlamaTokenizer.from_pretrained("meta-llama/Llama-2-7b-hf")
+model = LlamaForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf")
+loader = DataLoader(Instructions(texts, tokenizer), batch_size=4, shuffle=True, collate_fn=default_data_collator)
+for batch in loader:
+    model(**batch).loss.backward()
+""",
 )
 
 GOOD = (
@@ -123,6 +146,29 @@ for texts in loader:
     loss = loss + lm(**batch, labels=batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)).loss
     loss.backward()
 """,
+    """
+import copy, torch
+from torch.utils.data import Dataset, DataLoader
+from transformers import LlamaForCausalLM, LlamaTokenizer, default_data_collator
+class Instructions(Dataset):
+    def __init__(self, texts, tokenizer):
+        self.texts, self.tokenizer = texts, tokenizer
+    def __len__(self):
+        return len(self.texts)
+    def __getitem__(self, index):
+        example = torch.tensor(self.tokenizer.encode(self.texts[index]), dtype=torch.int64)
+        labels = copy.deepcopy(example)
+        labels[:10] = -1
+        label_mask = labels.ge(0)
+        labels[~label_mask] = -100
+        labels[labels == 1] = 0
+        return {"input_ids": example, "labels": labels}
+tokenizer = LlamaTokenizer.from_pretrained("meta-llama/Llama-2-7b-hf")
+model = LlamaForCausalLM.from_pretrained("meta-llama/Llama-2-7b-hf")
+loader = DataLoader(Instructions(texts, tokenizer), batch_size=4, shuffle=True, collate_fn=default_data_collator)
+for batch in loader:
+    model(**batch).loss.backward()
+""",
 )
 
 
@@ -143,6 +189,7 @@ def check(context: Context) -> Iterator[Finding]:
         if id(event.node) not in told and _unmasked(context, event):
             told.add(id(event.node))
             yield _labels(context, event)
+    yield from _masked_with_zero(context)
 
 
 def _filled(context: Context, call: LossCall, ignored: int) -> tuple[int, Obj, str] | None:
@@ -228,3 +275,38 @@ def _labels(context: Context, event: Event) -> Finding:
             expected="the loss is the mean over real tokens",
         ),
     )
+
+
+def _masked_with_zero(context: Context) -> Iterator[Finding]:
+    """A data set for a causal model that writes 0 where its labels are to be ignored."""
+    if not any(language_model(e.receiver) is not None for e in context.trace.calls("()")):
+        return
+    for name, events in context.trace.by_name.items():
+        made = events[0].result if name.endswith(".__getitem__") and events[0].inlined else None
+        entries = getattr(settle(made), "entries", {}) if made is not None else {}
+        if not {"input_ids", "labels"} <= set(entries):
+            continue
+        labels, tokens = settle(entries["labels"]), settle(entries["input_ids"])
+        stores = [s for s in context.trace.stores if s.name.startswith("[") and settle(s.target) is labels]
+        zeros = [s for s in stores if _is_masked(s.node) and plain(s.value) == 0 and plain(s.value) is not False]
+        if not zeros or any(plain(s.value) == -100 for s in stores) or tokens not in list(provenance(labels, 20)):
+            continue
+        yield context.finding(
+            RULE,
+            zeros[-1],
+            "labels that are to be left out are set to 0, but only -100 is ignored: token 0 is trained there",
+            evidence=[Evidence("label written", 0), Evidence("ignored label", -100, source="published")],
+            fix=Fix(
+                title="write -100",
+                instruction="set the labels of prompt and padding to -100",
+                expected="the loss is the mean over the tokens to learn",
+            ),
+        )
+
+
+def _is_masked(node: ast.AST) -> bool:
+    """Whether an assignment writes where a condition holds: ``labels[~mask] = ...``."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node]
+    target = targets[0]
+    inner = target.slice if isinstance(target, ast.Subscript) else None
+    return isinstance(inner, ast.Compare) or (isinstance(inner, ast.UnaryOp) and isinstance(inner.op, ast.Invert))
