@@ -4,7 +4,7 @@
 Looks for a save in the loop over batches that happens in each of its passes.
 
 ## Why
-Writing a checkpoint takes longer than a step: 1 GB at 1 GB/s is a second, while a step takes a tenth of that.
+Writing a checkpoint takes longer than a step: 3 GB (250 million parameters with AdamW, 12 bytes each) take 3 s at 1 GB/s, and the steps wait.
 The GPU waits all the time, and the disk fills with files that nobody reads.
 
 ## Fix

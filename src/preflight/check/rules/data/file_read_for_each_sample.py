@@ -5,7 +5,7 @@ Looks for a call in `Dataset.__getitem__` that reads or opens a file whose path 
 
 ## Why
 Parsing a table takes time in proportion to its size, and here it is done once per sample: with n rows an epoch parses n x n rows.
-Even opening an HDF5 or LMDB file costs about a millisecond of metadata reads, more on a network file system.
+Even opening an HDF5 or LMDB file reads its metadata again, over the network where the file is there.
 
 ## Fix
 Read the table in `__init__`; open handles that cannot be shared between processes lazily, once per worker.

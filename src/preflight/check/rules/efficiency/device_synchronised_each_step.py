@@ -5,7 +5,7 @@ Looks for `torch.cuda.synchronize()`, `torch.cuda.empty_cache()` and `gc.collect
 
 ## Why
 `synchronize()` makes the host wait until the GPU is idle, so nothing is queued when the next step begins.
-`empty_cache()` synchronises too, and gives memory back to the driver that the next step asks for again: each `cudaMalloc` and `cudaFree` costs up to a millisecond, where the cache answers in microseconds.
+`empty_cache()` synchronises too, and gives memory back to the driver that the next step asks for again: `cudaMalloc` and `cudaFree` go through the driver and wait for the device, which the cache is there to avoid.
 It does not lower the peak, because the allocator empties its cache by itself before it reports that it is out of memory.
 
 ## Fix

@@ -4,7 +4,7 @@
 Looks for `add_histogram`, `wandb.Histogram`, images and embeddings written in each pass of a training loop.
 
 ## Why
-A histogram needs all values of its tensor on the host: for a network of 100 million parameters that is 400 MB copied and sorted into bins per step, and an event file that grows by hundreds of kilobytes each time.
+A histogram needs all values of its tensor on the host: for a network of 100 million parameters that is 400 MB copied and sorted into bins per step, and an event file that grows with each of them.
 
 ## Fix
 Log them every few hundred steps or once per epoch.

@@ -4,7 +4,7 @@
 Looks for `next(iter(loader))`, and for a `DataLoader` that is made, in each pass of a training loop.
 
 ## Why
-`iter(loader)` starts an epoch: it draws a new permutation and starts the worker processes, which takes from tens of milliseconds to seconds, and throws away what the workers of the last one had prepared.
+`iter(loader)` starts an epoch: it draws a new permutation, starts the worker processes, and throws away what the workers of the last one had prepared.
 Without shuffling it is worse than slow: each step gets the first batch, and the rest of the data is never seen.
 
 ## Fix

@@ -4,7 +4,8 @@
 Looks for `torch.tensor([...])`, `torch.FloatTensor(list)` and `np.array(list of tensors)` over lists that hold arrays or tensors, in each training step.
 
 ## Why
-PyTorch then reads the list number by number through Python: a batch of 64 arrays of 1,000 numbers takes in the order of ten milliseconds, where `torch.from_numpy(np.stack(arrays))` takes some microseconds.
+PyTorch then reads the list number by number through Python: 64 arrays of 1,000 numbers are 64,000 Python objects, where `torch.from_numpy(np.stack(arrays))` copies 64 blocks of memory.
+PyTorch itself warns of it as "extremely slow".
 
 ## Fix
 `torch.from_numpy(np.stack(arrays))`, `torch.stack(tensors)`; or do it in the collate function of a loader with workers.

@@ -4,7 +4,7 @@
 Looks for a loader with workers and without `persistent_workers=True` that is iterated once per epoch.
 
 ## Why
-At the end of an epoch the worker processes end; at the start of the next they start again, import, and copy the dataset: from a fraction of a second (fork) to many seconds (spawn), with an empty queue of batches each time.
+At the end of an epoch the worker processes end; at the start of the next they start again, import, and copy the dataset (all of it, where they are spawned), with an empty queue of batches each time.
 It matters where epochs are short.
 
 ## Fix
