@@ -29,8 +29,8 @@ from preflight.check.losses import LossCall, loss_calls
 from preflight.check.rule import Rule
 from preflight.check.tensors import source_text
 from preflight.check.token_positions import Tokens, inside, language_model, tokens_of, written
-from preflight.source.trace import Event
-from preflight.source.values import Value
+from preflight.source.trace import Event, provenance
+from preflight.source.values import Obj, Value
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -54,9 +54,10 @@ class GPT(nn.Module):
     def __init__(self, vocabulary=1000, width=64):
         super().__init__()
         self.embed, self.block = nn.Embedding(vocabulary, width), Block(width)
-        self.head = nn.Linear(width, vocabulary)
+        self.places, self.head = nn.Embedding(512, width), nn.Linear(width, vocabulary)
     def forward(self, ids, targets=None):
-        logits = self.head(self.block(self.embed(ids)))
+        at = torch.arange(ids.size(1), device=ids.device)
+        logits = self.head(self.block(self.embed(ids) + self.places(at)))
         if targets is None:
             return logits
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.reshape(-1))
@@ -150,6 +151,19 @@ for ids in loader:
     loss.backward()
 """,
     """
+import torch
+from torch import nn
+import torch.nn.functional as F
+embed, body, head = nn.Embedding(1000, 64), nn.Transformer(64, 4), nn.Linear(64, 1000)
+places = nn.Embedding(512, 64)
+causal = nn.Transformer.generate_square_subsequent_mask(32)
+for ids in loader:
+    begun = torch.cat([torch.full((1, ids.size(1)), 2), ids[:-1]])
+    at = torch.arange(ids.size(0))
+    h = body(embed(ids) + places(at)[:, None], embed(begun) + places(at)[:, None], tgt_mask=causal)
+    F.cross_entropy(head(h).view(-1, 1000), ids.view(-1)).backward()
+""",
+    """
 import torch, transformers
 lm = transformers.GPT2LMHeadModel.from_pretrained("gpt2")
 for batch in loader:
@@ -196,11 +210,17 @@ def _distance(context: Context, call: LossCall) -> tuple[Tokens, int] | None:
     between = inside(_uncut(call.input))
     if not between.causal or between.moving:
         return None
-    for given in between.tokens:
-        tokens = tokens_of(given)
-        if tokens is not None and tokens.key == target.key and not written(context, tokens):
-            return target, target.moved - tokens.moved - output.moved
-    return None
+    found = [tokens_of(given) for given in between.tokens if not _counted(given)]
+    same = [tokens for tokens in found if tokens is not None and tokens.key == target.key]
+    # Other tokens that go in, such as those of a decoder, may be where the shift is.
+    if not same or len(same) < len(found) or any(written(context, tokens) for tokens in same):
+        return None
+    return target, target.moved - min(tokens.moved for tokens in same) - output.moved
+
+
+def _counted(value: Value) -> bool:
+    """Whether what is looked up are places and not tokens."""
+    return any(isinstance(p, Obj) and p.name == "torch.arange" for p in provenance(value, 30))
 
 
 def _uncut(value: Value | None) -> Value | None:

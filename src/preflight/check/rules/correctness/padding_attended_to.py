@@ -30,7 +30,7 @@ from preflight.check.rule import Rule
 from preflight.check.tensors import module_of, operation
 from preflight.check.token_positions import collated, pads, tokenized
 from preflight.source.trace import Event, parents_of
-from preflight.source.values import Obj, Value, plain, settle
+from preflight.source.values import Known, Obj, Value, plain, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -60,9 +60,9 @@ class Net(nn.Module):
         super().__init__()
         self.embed, self.out = nn.Embedding(1000, 64), nn.Linear(64, 1)
         self.attention = nn.MultiheadAttention(64, 4, batch_first=True)
-    def forward(self, ids):
+    def forward(self, ids, mask=None):
         x = self.embed(ids)
-        x, _ = self.attention(x, x, x)
+        x, _ = self.attention(x, x, x, key_padding_mask=mask)
         return self.out(x[:, 0])
 net = Net()
 for ids, y in DataLoader(texts, batch_size=8, shuffle=True, collate_fn=collate):
@@ -174,7 +174,7 @@ def _open(event: Event) -> bool:
 def _layer(context: Context, event: Event) -> tuple[str, Obj, Evidence] | None:
     """The padding mask that an attention layer lacks, and what says that there is padding."""
     layer = _LAYERS.get(module_name(event) or "")
-    if layer is None or any(event.argument(position, keyword) is not None for keyword, position in layer[2]):
+    if layer is None or not all(_absent(event.argument(position, keyword)) for keyword, position in layer[2]):
         return None
     for part in _attended(event.argument(layer[0], layer[1])):
         embedding = module_of(part)
@@ -188,6 +188,12 @@ def _layer(context: Context, event: Event) -> tuple[str, Obj, Evidence] | None:
         if isinstance(padding, int) and not isinstance(padding, bool):
             return layer[2][0][0], embedding, Evidence("padding_idx of the embedding", padding)
     return None
+
+
+def _absent(value: Value | None) -> bool:
+    """Whether a mask is not given, or given as None."""
+    base = settle(value) if value is not None else None
+    return base is None or (isinstance(base, Known) and base.value is None and not base.soft)
 
 
 _ON_THE_WAY = frozenset({
