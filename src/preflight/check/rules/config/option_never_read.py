@@ -122,6 +122,8 @@ print(getattr(args, "mode"))
 _KEPT = re.compile(r"deprecat|ignor|unused|not used|compat|legacy|no longer|obsolete", re.IGNORECASE)
 _ACTIONS = ("store", "store_true", "store_false", "store_const", "append", "count", "argparse.BooleanOptionalAction")
 _GIVEN_BY_LAUNCHERS = ("local_rank", "f")
+# Functions of libraries that look into sys.argv themselves, and the option that they look for.
+_ELSEWHERE = {"torch_geometric.logging.init_wandb": "wandb"}
 _MOST = 6
 
 
@@ -133,12 +135,13 @@ def check(context: Context) -> Iterator[Finding]:
         return
     if not parsed or any(trace.calls(n) for n in (".add_subparsers", ".add_config_arguments", ".set_defaults")):
         return
-    if any("__dict__" in s.text or "_get_kwargs" in s.text for s in context.reading.scripts):
+    if any(word in s.text for s in context.reading.scripts for word in ("__dict__", "_get_kwargs", "sys.argv")):
         return
     options = {o.dest: o for o in declared(context) if o.event.script is script and _plain(context, o)}
     if not options:
         return
     read = set(read_names(context, {name: o.event.node for name, o in options.items()}))
+    read |= {name for call, name in _ELSEWHERE.items() if trace.calls(call)}
     unread = [o for name, o in options.items() if name not in read]
     if not unread or any(handed_on(context, holder) for holder in _namespaces(context)):
         return
