@@ -71,7 +71,7 @@ def define_function(m: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, ow
 
 def decorate(m: Machine, decorator: Value, value: Value, node: ast.AST) -> Value:
     """What a name is bound to after a decorator; one that cannot be followed is taken to keep what it is given."""
-    from preflight.source.evaluate.calls import call
+    from preflight.source.evaluate.calls import call, type_names
 
     settled = settle(decorator)
     if isinstance(settled, (Func, Bound, Class, Partial)) and len(m.call_stack) < MAX_DEPTH:
@@ -89,6 +89,8 @@ def decorate(m: Machine, decorator: Value, value: Value, node: ast.AST) -> Value
 
         name = settled.name
         event = m.event("@" + name, node, settled, None, [value], {})
+        if name.startswith(".") and isinstance(settled, Obj) and settled.receiver is not None:
+            name = next(iter(type_names(settle(settled.receiver))), "") + name  # ``@app.command()``
         result = library_call(m, Call("@" + name, settled, [value], {}, node, False, event)) or value
         event.result = result
         return result

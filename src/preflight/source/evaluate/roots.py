@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 ROOT_STEPS = 60_000
+_COMMANDS = ("click.Command", "click.Group")  # what a command's decorator makes of a function, which it keeps
 
 
 def follow_uncalled(m: Machine) -> None:
     """Follow every function and method of the script that was not reached."""
     module = m.module
     for value in list(module.namespace.values()):
+        if isinstance(value, Obj) and value.name in _COMMANDS and isinstance(value.data, tuple):
+            value = value.data[0]
         if isinstance(value, Func) and value.module is module:
             _guarded(m, value, None)
         elif isinstance(value, Class) and value.module is module:

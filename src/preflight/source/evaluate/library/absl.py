@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
+from preflight.source.evaluate.library.words import word_value, words_of
 from preflight.source.values import Known, Obj, Seq, Value, plain, settle
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ def _define(m: Machine, c: Call) -> Value | None:
     value: Value = settled
     if isinstance(settled, Known):
         value = Known(settled.value, settled.site, f"default of --{name}", True)
+    text = words_of(m)[0].get(name) or ("False" if f"no{name}" in words_of(m)[0] else None)
+    if text is not None:
+        value = word_value(name, text)
+        if c.name.endswith(("DEFINE_string", "DEFINE_enum")):
+            value = Known(text, None, f"command line --{name}")
     flags(m)[name] = value
     made = m.made("call", c.name, c.node, c.args, c.kwargs)
     made.attrs["value"] = value

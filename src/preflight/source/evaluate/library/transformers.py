@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
+from preflight.source.evaluate.library.words import word_value, words_of
 from preflight.source.values import Class, Ext, Known, Obj, Seq, Unknown, Value, settle
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def records(m: Machine, c: Call) -> list[Value]:
     if not isinstance(parser, Obj):
         return []
     kinds = settle(parser.argument(0, "dataclass_types") or Known(None))
-    given = _given(m)
+    given = {name: word_value(name, text) for name, text in words_of(m)[0].items()}
     result: list[Value] = []
     for kind in kinds.items if isinstance(kinds, Seq) else [kinds]:
         target = settle(kind)
@@ -54,40 +55,6 @@ def soften(made: Obj) -> None:
         settled = settle(value)
         if isinstance(settled, Known):
             made.attrs[name] = Known(settled.value, settled.site, f"default of --{name}", True)
-
-
-def _given(m: Machine) -> dict[str, Value]:
-    """``--name value`` pairs of the script's command line."""
-    words = list(m.arguments or ())
-    found: dict[str, Value] = {}
-    i = 0
-    while i < len(words):
-        if not words[i].startswith("--"):
-            i += 1
-            continue
-        name, equals, text = words[i][2:].partition("=")
-        name = name.replace("-", "_")
-        i += 1
-        if not equals:
-            if i < len(words) and not words[i].startswith("--"):
-                text = words[i]
-                i += 1
-            else:
-                text = "True"
-        found[name] = Known(_literal(text), None, f"command line --{name}")
-    return found
-
-
-def _literal(text: str) -> object:
-    import ast
-
-    lowered = {"true": True, "false": False, "none": None}
-    if text.lower() in lowered:
-        return lowered[text.lower()]
-    try:
-        return ast.literal_eval(text) if len(text) < 40 else text
-    except (ValueError, SyntaxError):
-        return text
 
 
 @MODEL.call(

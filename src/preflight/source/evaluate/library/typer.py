@@ -2,21 +2,62 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.values import Func, Known, Obj, Partial, Value, settle
+from preflight.source.evaluate.library.words import bind_line, unrecognised
+from preflight.source.values import Func, Known, Obj, Partial, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 MODEL = Model()
+Command = TypeVar("Command")
 
 
-@MODEL.call("@.command", "@typer.Typer.command")
+@MODEL.call("@typer.Typer.command")
 def _command(m: Machine, c: Call) -> Value | None:
+    """Keep the command; the application calls it."""
     func = settle(c.args[0])
-    return with_defaults(m, func) if isinstance(func, Func) else None
+    app = settle(c.receiver.receiver) if isinstance(c.receiver, Obj) and c.receiver.receiver is not None else None
+    if not isinstance(func, Func) or not isinstance(app, Obj):
+        return None
+    name = plain(c.receiver.argument(0, "name")) if isinstance(c.receiver, Obj) else None
+    if app.data is None:
+        app.data = {}
+    app.data[name if isinstance(name, str) else func.qualname.rpartition(".")[2].replace("_", "-")] = func
+    return func
+
+
+@MODEL.call("typer.Typer.()")
+def _app(m: Machine, c: Call) -> Value | None:
+    """Run the application: its only command, or the one that the command line names first."""
+    from preflight.source.evaluate.calls import call
+
+    commands = c.receiver.data if isinstance(c.receiver, Obj) and isinstance(c.receiver.data, dict) else {}
+    if len(commands) == 1:
+        return call(m, with_line(m, next(iter(commands.values()))), [], {}, c.node)
+    return chosen(m, commands, lambda func: call(m, with_line(m, func), [], {}, c.node))
+
+
+def chosen(m: Machine, commands: dict[str, Command], run: Callable[[Command], Value]) -> Value | None:
+    """Run the command that the command line names first, on the words behind it; None where nothing names one.
+
+    Raises:
+        UsageError: There is no such command.
+    """
+    if not commands or not m.arguments:
+        return None
+    name = next((word for word in m.arguments if not word.startswith("-")), m.arguments[0])
+    if name not in commands:
+        raise unrecognised(name)
+    whole = m.arguments
+    m.arguments = whole[whole.index(name) + 1 :]
+    try:
+        return run(commands[name])
+    finally:
+        m.arguments = whole
 
 
 @MODEL.call("typer.run")
@@ -24,7 +65,23 @@ def _run(m: Machine, c: Call) -> Value | None:
     from preflight.source.evaluate.calls import call
 
     func = settle(c.args[0]) if c.args else None
-    return call(m, with_defaults(m, func), [], {}, c.node) if isinstance(func, Func) else None
+    return call(m, with_line(m, func), [], {}, c.node) if isinstance(func, Func) else None
+
+
+def with_line(m: Machine, func: Func) -> Partial:
+    """A function with its options' defaults, or the given arguments."""
+    defaults = with_defaults(m, func)
+    if m.arguments is None:
+        return defaults
+    spellings: dict[str, str] = {}
+    for parameter, default in func.defaults.items():
+        made = settle(default)
+        if isinstance(made, Obj) and made.name == "typer.Option":
+            words = [v.value for v in map(settle, made.args[1:]) if isinstance(v, Known) and isinstance(v.value, str)]
+            for word in (part for words_ in words for part in words_.split("/")[:1]):
+                spellings[word.lstrip("-").replace("-", "_")] = parameter
+    options = [name for name, value in func.defaults.items() if getattr(settle(value), "name", "") != "typer.Argument"]
+    return bind_line(m, func, defaults, spellings, options)
 
 
 def with_defaults(m: Machine, func: Func) -> Partial:
