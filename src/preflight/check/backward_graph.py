@@ -87,7 +87,7 @@ def is_cut(value: Value) -> bool:
     """Whether no gradient flows back through a value."""
     if isinstance(value, Known):
         return True
-    if not isinstance(value, Obj):
+    if not isinstance(value, Obj) or is_leaf(value):
         return False
     if value.kind == "attr" and value.name in _PLAIN:
         return True
@@ -98,6 +98,15 @@ def is_cut(value: Value) -> bool:
     return (
         value.kind in {"call", "op"} and value.cls is None and grad_mode(value.context) is False and not _makes(value)
     )
+
+
+def is_leaf(value: Obj) -> bool:
+    """Whether a tensor was made to be trained: a gradient ends there, and is wanted there."""
+    if not value.name.startswith("torch."):
+        return False
+    wanted = value.attrs.get("requires_grad") or value.kwargs.get("requires_grad")
+    settled = settle(wanted) if wanted is not None else None
+    return isinstance(settled, Known) and settled.value is True
 
 
 def _makes(value: Obj) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.check.tensors import graph, operand, operation, within_forward
-from preflight.source.trace import provenance
+from preflight.source.trace import parents_of
 from preflight.source.values import Choice, Known, Obj, Seq, Value, options_of, plain, settle
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ _MOVES = frozenset({"cuda", "to", "type_as"})
 _ARRAYS = frozenset(
     f"numpy.{n}" for n in ("concatenate", "stack", "linalg.inv", "zeros", "ones", "eye", "linspace", "arange")
 )
+# Sizes and numbers of a tensor lie on no device.
+_LEAVES_DEVICE = frozenset({"cpu", "item", "numpy", "tolist", "size", "dim", "numel", "stride", "nelement"})
+_PLAIN_CALLS = frozenset({"builtins.len", "builtins.int", "builtins.float", "builtins.range", "builtins.max"})
+_PLAIN = frozenset({"shape", "ndim", "device", "dtype"})
 _MEETING = (
     "+", "-", "*", "/", "@", "matmul", "bmm", "mm", "add", "sub", "mul", "div", "cat", "where", "masked_fill", "baddbmm",
 )  # fmt: skip
@@ -107,13 +111,20 @@ def _under_device(context: Context) -> bool:
 
 def _on_model_device(value: Value) -> bool:
     """Whether a value was computed with the parameters of a layer."""
-    for part in provenance(value, 80):
+    queue, seen = [value], {id(value)}
+    for part in queue:  # grows while it is gone through
         if isinstance(part, Obj):
             name = operation(part) or ""
             if name.startswith(_WITH_PARAMETERS):
                 return True
-            if name in ("cpu", "item", "numpy", "tolist"):
-                return False
+            if name in _LEAVES_DEVICE or part.name in _PLAIN_CALLS or (part.kind == "attr" and part.name in _PLAIN):
+                continue
+            if name in _FACTORIES and part.name.startswith("torch."):
+                continue  # its arguments say how large it is, not where
+        for parent in parents_of(part) if len(queue) < 80 else ():
+            if id(parent) not in seen:
+                seen.add(id(parent))
+                queue.append(parent)
     return False
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import CUTS, graph
+from preflight.check.backward_graph import CUTS, graph, is_leaf
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
@@ -124,6 +124,19 @@ for x in data:
     loss.backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+actor = nn.Linear(4, 2)
+temperature = torch.tensor(0.1)
+temperature.requires_grad = True
+optimizer = torch.optim.Adam([temperature])
+for x in data:
+    optimizer.zero_grad()
+    loss = -(temperature.exp() * (actor(x) - 2).detach()).mean()
+    loss.backward()
+    optimizer.step()
+""",
 )
 
 _ADDING = frozenset(
@@ -171,15 +184,17 @@ def _cut(loss: Value) -> Obj | None:
             return None
         if not (base.name.startswith(".") or base.name in _ADDING or base.name.startswith("torch.")):
             return None
+        if is_leaf(base) and base.name not in _ADDING and not _through_module(base):
+            return None
         if base.name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter") or not (base.args or base.receiver):
             return None
     cuts = [v for v in provenance(loss, 400) if isinstance(v, Obj) and _cutting(v)]
-    behind = [
-        c
-        for c in cuts
-        if any(isinstance(p, Obj) and p.name == "()" and is_module(p.receiver) for p in provenance(c, 400))
-    ]
-    return behind[0] if behind else None
+    return next((c for c in cuts if _through_module(c)), None)
+
+
+def _through_module(value: Value) -> bool:
+    """Whether a value was computed by a network."""
+    return any(isinstance(p, Obj) and p.name == "()" and is_module(p.receiver) for p in provenance(value, 400))
 
 
 def _cutting(value: Obj) -> bool:

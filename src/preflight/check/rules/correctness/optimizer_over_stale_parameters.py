@@ -115,6 +115,27 @@ GOOD = (
     """
 import torch
 from torch import nn
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.Linear(8, 8)
+    def forward(self, x, steps):
+        outputs = torch.zeros(steps, 4, 8).to(x.device)
+        for t in range(1, steps):
+            x = self.cell(x)
+            outputs[t] = x
+        return outputs
+model = Decoder().to("cuda")
+optimizer = torch.optim.Adam(model.parameters())
+criterion = nn.CrossEntropyLoss()
+for x, y in data:
+    optimizer.zero_grad()
+    criterion(model(x, y.shape[0])[1:].view(-1, 8), y[1:].view(-1)).backward()
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel as DDP
 model = nn.Sequential(nn.Linear(10, 10), nn.Linear(10, 2))
 optimizer = torch.optim.AdamW(model.parameters())
@@ -262,7 +283,8 @@ def _instead(context: Context, update: Update) -> Obj | None:
     for value in found.values():
         if value.name == "()" and isinstance(settle(value.receiver), Obj) and is_module(value.receiver):  # type: ignore[arg-type]
             holder = settle(value.receiver)  # type: ignore[arg-type]
-            return holder if isinstance(holder, Obj) else None
+            if isinstance(holder, Obj) and not (holder.cls is None and holder.name.endswith("Loss")):
+                return holder  # a criterion has nothing to train
     return None
 
 

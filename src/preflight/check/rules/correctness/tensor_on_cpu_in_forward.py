@@ -113,6 +113,24 @@ net = Net()
 for x, y in loader:
     nn.functional.mse_loss(net(x), y).backward()
 """,
+    """
+import math, torch, torch.nn as nn
+def positions(width, device):
+    scale = torch.exp(torch.arange(0.0, width, 2) * -(math.log(10000) / width))
+    place = torch.arange(0.0, width).unsqueeze(1) * scale
+    return torch.sin(place).to(device)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+    def forward(self, x):
+        h = self.fc(x)
+        B, C = h.shape
+        return h + positions(C, h.device).mean() + (torch.ones([B, C]) / C).to(h.device)
+net = Net().cuda()
+for x, y in loader:
+    nn.functional.mse_loss(net(x.cuda()), y.cuda()).backward()
+""",
 )
 
 

@@ -122,6 +122,23 @@ main()
 import torch
 torch.save({"a": 1}, "checkpoint.pt")
 """,
+    """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+def train(rank, world):
+    first = True
+    if world > 1:
+        dist.init_process_group("nccl", rank=rank, world_size=world)
+        first = rank == 0
+    if first:
+        torch.save({"a": 1}, "checkpoint.pt")
+torch.save({"words": 1}, "vocabulary.pt")
+if torch.cuda.device_count() > 1:
+    mp.spawn(train, nprocs=torch.cuda.device_count(), args=(torch.cuda.device_count(),))
+else:
+    train(0, 1)
+""",
 )
 
 _WRITES = {
@@ -140,6 +157,14 @@ _NAMES = {
 }
 
 
+_STARTS = (
+    "torch.multiprocessing.spawn",
+    "torch.multiprocessing.spawn.spawn",
+    "torch.multiprocessing.Process",
+    "torch.multiprocessing.process.Process",
+)
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Find writes that more than one rank gets to."""
     groups = makes_group(context.trace)
@@ -150,6 +175,8 @@ def check(context: Context) -> Iterator[Finding]:
     for event in context.trace.calls(*_WRITES):
         path = event.argument(_WRITES[event.name], _NAMES[event.name])
         if path is None or event.context.shadow or not _main(event) or not _is_path(path) or carries_rank(path):
+            continue
+        if not any(_together(context, g, event) for g in groups):
             continue
         kind = rank_guard(event)
         if kind == "global" or (kind == "local" and not _checkpoint(event)):
@@ -178,6 +205,22 @@ def _finding(context: Context, event: Event, local: bool, decided: bool, group: 
         ),
         related=[(group, "the process group")],
     )
+
+
+def _together(context: Context, group: Event, event: Event) -> bool:
+    """Whether a process that writes may be one of several in the group.
+
+    Not where the group is joined only by processes that the script starts and the write is outside them, and not
+    where the writing process was told that it is rank 0: ``train(0, ...)`` beside ``spawn(train, ...)``.
+    """
+    starts = {id(e.node) for e in context.trace.calls(*_STARTS)}
+    calls = [f for f in group.context.frames() if f.kind == "call"]
+    started = next((f for f in calls if id(f.node) in starts), None)
+    if started is not None and not event.context.within(started):
+        return False
+    rank = settle(group.kwargs.get("rank") or Known(None))
+    told = isinstance(rank, Known) and rank.value == 0 and not rank.soft
+    return not (told and calls and event.context.within(calls[-1]))
 
 
 def _checkpoint(event: Event) -> bool:

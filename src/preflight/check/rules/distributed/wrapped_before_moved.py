@@ -84,6 +84,15 @@ other = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
 other.to(memory_format=torch.channels_last)
 other.to("cpu")
 """,
+    """
+import torch
+from torch import nn
+def train(rank):
+    device = torch.device("cuda:0")
+    net = nn.Linear(4, 2).to(device)
+    net = nn.parallel.DistributedDataParallel(net, device_ids=[0]).to(device)
+train(0)
+""",
 )
 
 _DDP = "torch.nn.parallel.DistributedDataParallel"
@@ -94,7 +103,7 @@ def check(context: Context) -> Iterator[Finding]:
     for event in context.trace.calls(".to", ".cuda", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"):
         converts = event.name.startswith("torch.")
         target = _ddp(event.argument(0, "module") if converts else event.receiver)
-        if target is None or not (converts or _moves(context, event)):
+        if target is None or not (converts or (_moves(context, event) and not _moved_before(context, target))):
             continue
         what = "converted to SyncBatchNorm" if converts else "moved to its device"
         yield context.finding(
@@ -131,3 +140,11 @@ def _moves(context: Context, event: Event) -> bool:
     if isinstance(target, Obj) and target.name == "torch.device":
         target = settle(target.args[0]) if target.args else target
     return isinstance(target, Known) and (isinstance(target.value, int) or str(target.value).startswith("cuda"))
+
+
+def _moved_before(context: Context, target: Obj) -> bool:
+    """Whether the model was on its device when it was wrapped: then a second move changes nothing."""
+    inner = target.argument(0, "module")
+    if inner is None or not isinstance(settle(inner), Obj):
+        return True  # what is wrapped is not known, so neither is where it lies
+    return any(event.number < target.number for event in context.trace.on(settle(inner), "to", "cuda"))
