@@ -53,7 +53,12 @@ def _optimizer(reading: Reading) -> dict[str, Fact]:
             "optimizer.lr": fact_of(made.kwargs.get("lr") or _held(made, "lr"), None, (int, float)),
         }
     if made is not None:
-        found = {"optimizer.name": Fact(_name(made), place_of(made), "constructor")}
+        name_known = _name(made).strip("?()[]") != ""
+        found = {
+            "optimizer.name": Fact(_name(made), place_of(made), "constructor")
+            if name_known
+            else unknown("which optimizer is made is not known")
+        }
         lr = made.argument(1, "lr")
         found["optimizer.lr"] = fact_of(lr, None, (int, float)) if lr is not None else _default_lr(reading, made)
         momentum = made.kwargs.get("momentum")

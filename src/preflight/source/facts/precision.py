@@ -66,7 +66,7 @@ def _trainer(reading: Reading) -> Fact | None:
         if isinstance(settled, Known):
             if settled.value:
                 return Fact(f"autocast-{name}", place_of(settled), settled.how)
-        elif settled is not None:
+        else:  # options that are handed on whole, or a library whose versions differ
             return unknown(f"whether {name} is on is not known")
     return Fact("fp32", place_of(arguments), "default of TrainingArguments")
 
@@ -138,6 +138,8 @@ def _loop(reading: Reading) -> Fact:
             kind = autocast_of(event.context)
             if kind is not None:
                 return Fact(kind, event.script.location(event.node), "autocast around the forward")
+            if _autocast_unknown(event.context):
+                return unknown("whether the autocast around the forward is on is not known")
             break
     for event in reading.trace.calls(
         "torch.distributed.fsdp.MixedPrecision", "torch.distributed.fsdp.MixedPrecisionPolicy"
@@ -162,6 +164,15 @@ def autocast_of(context: Context) -> str | None:
     return None
 
 
+def _autocast_unknown(context: Context) -> bool:
+    """Whether something that is called an autocast is around a place, whose precision is not known."""
+    return any(
+        isinstance(option, (Obj, Ext)) and option.name.rpartition(".")[2] == "autocast"
+        for manager in context.withs()
+        for option in options_of(manager, limit=3)
+    )
+
+
 def autocast_kind(made: Obj) -> str | None:
     """The precision that an autocast object sets."""
     enabled = made.kwargs.get("enabled")
@@ -180,14 +191,26 @@ def autocast_kind(made: Obj) -> str | None:
     return f"autocast-{kind}" if kind in ("fp16", "bf16") else ("fp32" if kind == "fp32" else None)
 
 
+def _is(value: Value | None, model: Obj) -> bool:
+    """Whether a value is a model, or what compiles or wraps it."""
+    held = settle(value) if value is not None else None
+    for _ in range(4):
+        if held is model:
+            return True
+        if not isinstance(held, Obj) or held.kind != "call" or not held.args or not held.name.startswith("torch."):
+            return False
+        held = settle(held.args[0])
+    return False
+
+
 def weights_dtype(reading: Reading) -> Fact | None:
     """Weights that are cast, or loaded, in half precision."""
     for model in reading.models[:1]:
         kind = dtype_of(model.kwargs.get("torch_dtype") or model.kwargs.get("dtype"))
         if kind in ("bf16", "fp16", "fp64"):
             return Fact("fp64" if kind == "fp64" else f"pure-{kind}", place_of(model), "dtype of the loaded weights")
-        for event in reading.trace.on(model, "half", "bfloat16", "double", "to"):
-            if event.context.shadow:
+        for event in reading.trace.calls(".half", ".bfloat16", ".double", ".to"):
+            if event.context.shadow or not _is(event.receiver, model):
                 continue
             if event.name != ".to":
                 short = {".half": "pure-fp16", ".bfloat16": "pure-bf16", ".double": "fp64"}[event.name]

@@ -37,6 +37,38 @@ TRAINING_ARGUMENTS = {
 }
 
 
+# Learning rates that TRL's configurations set in place of TrainingArguments' 5e-5.
+_TRL_LEARNING_RATES = {
+    "SFTConfig": 2e-5,
+    "DPOConfig": 1e-6,
+    "GRPOConfig": 1e-6,
+    "RLOOConfig": 1e-6,
+    "KTOConfig": 1e-6,
+    "CPOConfig": 1e-6,
+    "ORPOConfig": 1e-6,
+    "RewardConfig": 1e-4,
+    "OnlineDPOConfig": 5e-7,
+}
+
+
+# What differs from version to version there.
+_TRL_VARIES = frozenset({"bf16", "gradient_checkpointing", "learning_rate"})
+
+
+def _default(arguments: Obj, name: str) -> Value | None:
+    """The default of a setting; None where a class of another library may set one of its own."""
+    bases = arguments.cls.external_bases() if arguments.cls is not None else [arguments.name]
+    foreign = next((b for b in bases if b.startswith("trl.")), None)
+    if foreign is None:
+        return Known(TRAINING_ARGUMENTS[name], arguments.site, "default of TrainingArguments", True)
+    kind = foreign.rpartition(".")[2]
+    if name == "learning_rate" and kind in _TRL_LEARNING_RATES:
+        return Known(_TRL_LEARNING_RATES[kind], arguments.site, f"default of {kind}", True)
+    if name in _TRL_VARIES:
+        return None
+    return Known(TRAINING_ARGUMENTS[name], arguments.site, "default of TrainingArguments", True)
+
+
 def training_arguments(reading: Reading) -> Obj | None:
     """The arguments of the Hugging Face trainer, the ones that a trainer is given first."""
     for trainer in reading.made("trainer"):
@@ -60,7 +92,7 @@ def trainer_setting(reading: Reading, name: str) -> Value | None:
     if given is not None:
         return given
     if name in TRAINING_ARGUMENTS and not (arguments.open_args and name not in arguments.kwargs):
-        return Known(TRAINING_ARGUMENTS[name], arguments.site, "default of TrainingArguments", True)
+        return _default(arguments, name)
     return None
 
 
