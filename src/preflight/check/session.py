@@ -40,6 +40,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         fail_on: The severity from which the verdict is NO-GO.
         catalog: Folders of the user's own catalog.
         root: The repository's root; found from the script when None.
+        dry_run: Whether to run the script on the virtual GPU.
+        steps: Optimizer steps of a dry run.
+        python: The interpreter of a dry run; None is the one that runs Preflight.
+        time_limit: Seconds after which a dry run is ended.
     """
 
     gpu: str | None = None
@@ -50,6 +54,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fail_on: str = "error"
     catalog: tuple[str, ...] = ()
     root: str | None = None
+    dry_run: bool = False
+    steps: int = 3
+    python: str | None = None
+    time_limit: float = 300.0
 
 
 Keep = Callable[[list[Finding], list[NotEvaluated]], list[Finding]]
@@ -145,11 +153,20 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     facts |= longest(reading, facts, model)
     run = run_spec(reading, facts, model)
     parallel = parallel_dims(reading, facts)
+    profile = None
+    if options.dry_run:
+        from preflight.check import dry_run
+
+        profile = dry_run.run(script, reading, options, device)
     memory = memory_of(reading, facts, model, run, parallel, device)
+    if profile is not None and profile.peak_bytes:
+        memory = dry_run.memory_of(profile, device)
     capacity = device.capacity_bytes
     context = Context(reading, facts, device.gpu, options.gpus, capacity, model, run, parallel, memory, launch)
     findings, missing = evaluate_rules(context, load_rules())
-    grown = with_growth(context, findings)
+    if profile is not None:
+        findings = sorted([*findings, *dry_run.findings_of(profile, script)], key=sort_key)
+    grown = with_growth(context, findings) if profile is None else None
     if grown is not None:
         context.run, context.memory = grown
         memory = context.memory
@@ -157,6 +174,8 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         findings = sorted([*findings, *again], key=sort_key)
     shown = tuple(findings if keep is None else keep(findings, missing))
     verdict, notes = verdict_of(context, shown, options)
+    if profile is not None:
+        notes += dry_run.notes_of(profile)
     return Report(
         schema=SCHEMA,
         command="check",
@@ -170,6 +189,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         recommendations=tuple(recommendations(context, list(shown))),
         not_evaluated=tuple(missing),
         notes=tuple(notes),
+        profile=profile,
     )
 
 

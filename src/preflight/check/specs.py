@@ -12,6 +12,7 @@ from preflight.source.known_models import spec_of
 from preflight.source.layers import Network
 from preflight.source.reading import Reading
 from preflight.source.shapes import Flow
+from preflight.source.trace import provenance
 from preflight.source.values import Obj, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.model import ModelSpec
@@ -86,6 +87,7 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         recompute="full" if _checkpoints(reading) else "none",
         stack=cast(Any, _stack(reading)),
         trainable_parameters=trainable if isinstance(trainable, int) else None,
+        logits_upcast=_upcasts(reading),
         clipping=bool(value("gradient_clipping")),
         evaluation_micro_batch=_evaluation_batch(reading),
         steps=value("steps"),
@@ -171,6 +173,18 @@ def _stack(reading: Reading) -> str:
         ):
             return "transformers"
     return "eager"
+
+
+def _upcasts(reading: Reading) -> bool:
+    """Whether the logits become fp32 before the loss: the models of transformers do it, others where the script says so."""
+    if _stack(reading) == "transformers":
+        return True
+    return any(
+        isinstance(part, Obj) and part.name == ".float"
+        for loop in reading.loops[:1]
+        for loss in loop.losses()
+        for part in provenance(loss, 24)
+    )
 
 
 def _evaluation_batch(reading: Reading) -> int | None:

@@ -15,6 +15,12 @@ from preflight.errors import UsageError
 @click.option("--diff", is_flag=True, help="Print the safe fixes as a patch; with --unsafe-fixes, all of them.")
 @click.option("--fix", is_flag=True, help="Apply the safe fixes, then report what remains.")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply also fixes that may change what the training computes.")
+@click.option(
+    "--dry-run", is_flag=True, help="Run the script, guarded, on a virtual GPU: exact memory. Executes its code."
+)
+@click.option("--steps", type=click.IntRange(min=2), metavar="N", help="Optimizer steps of a dry run (default 3).")
+@click.option("--python", metavar="EXE", help="The Python with the script's packages, for a dry run.")
+@click.option("--time-limit", type=click.FloatRange(min=1), metavar="S", help="Seconds for a dry run (default 300).")
 @output
 @click.option("-v", "--verbose", is_flag=True, help="List what the text otherwise only counts.")
 @click.pass_context
@@ -22,12 +28,16 @@ def command(context: click.Context, /, diff: bool, fix: bool, unsafe_fixes: bool
     """Say whether training scripts will train, and where, why and what to change if not.
 
     PATH is a script, a notebook, a folder, a quoted pattern such as 'src/**/*.py', or - for standard input.
-    Nothing of a script is imported or run.
+    Nothing of a script is imported or run, but for --dry-run.
     """
     from preflight.cli.parts.request import request
     from preflight.cli.parts.running import run
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing
 
+    if not given["dry_run"]:
+        for name in ("steps", "python", "time_limit"):
+            if given[name] is not None:
+                raise UsageError(f"--{name.replace('_', '-')} belongs to --dry-run", "add --dry-run")
     if diff and fix:
         raise UsageError("--diff shows what --fix would write: name one of the two")
     if diff and given["format_"] not in (None, "text"):

@@ -32,6 +32,8 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
     Eager cross entropy: logits (w), their fp32 copy (4, gone after the loss unless w is 4), log-softmax (4, kept),
     in backward the gradient of the log-softmax and of the fp32 logits (4 + 4): 12 bytes per element beside the
     logits themselves, as nll_loss and log_softmax allocate them. Without an fp32 copy all are w wide.
+    Under autocast, without an upcast by the model, the log-softmax stays low-precision (``cross_entropy_loss`` asks for the
+    type of its input) and only nll_loss gets an fp32 copy: logits and log-softmax (2w), the copy and its gradient (4 + 4).
     Chunked: the gradients of one chunk at a time. Fused (Liger, cut cross entropy): one chunk altogether.
     Parallel: the vocabulary is divided over tensor-parallel ranks, and the softmax is overwritten (Megatron-LM).
     """
@@ -43,7 +45,8 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
     share = parallel.tp if parallel.framework == "megatron" or run.cross_entropy == "parallel" else 1
     elements = tokens * float(model.vocab) / share
     w = recipe.matmul
-    wide = 4.0 if (run.logits_upcast or w > 2 or recipe.cast) else w
+    wide = 4.0 if (run.logits_upcast or w > 2) else w
+    cast_loss = bool(recipe.cast) and wide == w
     copy = wide if wide != w else 0.0
     name = f"{tokens:.0f} tokens x {model.vocab / share:.0f}"
     if run.stack == "megatron":
@@ -62,6 +65,8 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
             forward, backward = w + 2 * wide / pieces, 2 * w + 2 * wide / pieces
         else:
             forward, backward = w + wide + copy / pieces, w + wide + w + 2 * wide / pieces
+    elif cast_loss:
+        forward, backward = 2 * w + 4, 2 * w + 8
     else:
         forward, backward = w + copy + wide, w + 3 * wide
     return LossBytes(

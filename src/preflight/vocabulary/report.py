@@ -9,6 +9,7 @@ import msgspec
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import format_bytes
 
 Verdict = Literal["GO", "NO-GO", "UNKNOWN"]
@@ -68,6 +69,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     findings: tuple[Finding, ...] = ()
     facts: dict[str, Fact] = {}
     memory: MemoryEstimate | None = None
+    profile: Profile | None = None
     step: dict[str, Any] | None = None
     efficiency: Efficiency | None = None
     recommendations: tuple[Recommendation, ...] = ()

@@ -1,0 +1,192 @@
+"""What a dry run on the virtual GPU adds to a check: exact memory, and what the script did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from preflight.source.reading import Reading
+from preflight.source.script import Script
+from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location
+from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate, Oom, Phase, TimelinePoint
+from preflight.vocabulary.profile import Profile
+from preflight.vocabulary.quantity import Interval, format_bytes
+
+if TYPE_CHECKING:
+    from preflight.check.session import Device, Options
+
+_PARTS = {
+    "parameter": "model_parameters",
+    "buffer": "model_parameters",
+    "gradient": "gradients",
+    "optimizer state": "optimizer_states",
+    "activation": "activations",
+    "temporary": "activations",
+    "input": "activations",
+    "communication": "communication_buffers",
+}
+# cuBLAS keeps one workspace per handle and stream: 32 MiB from Hopper on, 8 MiB and 128 KiB before (torch/_cuda docs).
+_WORKSPACE_HOPPER, _WORKSPACE = 32 << 20, (8 << 20) + (128 << 10)
+_PHASES: dict[str, Phase] = {
+    "init": "init", "forward": "forward", "backward": "backward", "optimizer": "optimizer", "eval": "eval",
+}  # fmt: skip
+
+
+def run(script: Script, reading: Reading, options: Options, device: Device) -> Profile:
+    """Run a script on the virtual GPU.
+
+    Raises:
+        UsageError: No GPU was named, the script is not a file, or the interpreter cannot do it.
+        InputError: The run gave no answer.
+    """
+    from preflight.dryrun.launch import Job, dry_run
+    from preflight.errors import UsageError
+
+    if device.gpu is None or device.capacity_bytes is None:
+        raise UsageError("--dry-run needs a GPU to simulate", "name it: --gpu h100")
+    if script.file is None or script.path.endswith(".ipynb") or script.path.startswith("<"):
+        raise UsageError(f"{script.path} cannot be run: --dry-run takes a script that is a file")
+    return dry_run(
+        Job(
+            script=str(script.file),
+            root=str(reading.project.root or Path(script.file).parent),
+            arguments=tuple(options.arguments or ()),
+            gpu=device.gpu,
+            capacity_bytes=device.capacity_bytes,
+            steps=options.steps,
+            python=options.python,
+            seconds=options.time_limit,
+        )
+    )
+
+
+def memory_of(profile: Profile, device: Device) -> MemoryEstimate:
+    """The memory that was seen, with the driver's context and the workspace that PyTorch asks of no tensor."""
+    if profile.steps == 0 and profile.peak_bytes == 0:
+        return MemoryEstimate(
+            capacity_bytes=device.capacity_bytes, method="dry-run", reason="nothing was put on the GPU in the dry run"
+        )
+    assert device.gpu is not None
+    capability = device.gpu.compute_capability or (0, 0)
+    workspace = _WORKSPACE_HOPPER if capability >= (9, 0) else _WORKSPACE
+    context = device.gpu.context_bytes or 0
+    parts: dict[str, float] = dict.fromkeys(_PARTS.values(), 0.0)
+    for category, size in profile.categories.items():
+        parts[_PARTS[category]] += size
+    peak, reserved = profile.peak_bytes + workspace, max(profile.reserved_bytes, profile.peak_bytes) + workspace
+    breakdown = MemoryBreakdown(**parts, workspace=workspace, fragmentation=max(0.0, reserved - peak), context=context)
+    total = reserved + context
+    complete = profile.steps > 1 and profile.outcome != "failed"
+    fits = "no" if profile.full is not None else ("yes" if complete else "unknown")
+    if fits == "yes" and device.capacity_bytes is not None and total > device.capacity_bytes:
+        fits = "unknown"
+    return MemoryEstimate(
+        peak_bytes=_exact(peak),
+        reserved_bytes=_exact(reserved),
+        device_bytes=_exact(total),
+        capacity_bytes=device.capacity_bytes,
+        fits=fits,  # type: ignore[arg-type]
+        oom=_oom(profile),
+        breakdown=breakdown,
+        timeline=tuple(
+            TimelinePoint(
+                step=moment.step,
+                phase=_PHASES[moment.phase],
+                allocated_bytes=moment.allocated,
+                reserved_bytes=moment.reserved,
+            )
+            for moment in profile.timeline
+        ),
+        method="dry-run",
+        reason=None if fits != "unknown" else "the dry run did not get through two optimizer steps",
+        how=(
+            f"{profile.operators} operators of {profile.steps} steps ran on fake tensors with torch {profile.torch}",
+            f"peak in {profile.peak_phase} of step {profile.peak_step}",
+            f"workspace of cuBLAS {format_bytes(workspace)} (published), context {format_bytes(context)} (catalog)",
+        ),
+    )
+
+
+def _exact(value: float) -> Interval:
+    return Interval(value, value, value)
+
+
+def _oom(profile: Profile) -> Oom | None:
+    full = profile.full
+    if full is None:
+        return None
+    where = f" in {full.module}" if full.module else ""
+    return Oom(
+        phase=_PHASES[full.phase],
+        step=full.step,
+        arithmetic=f"{full.operator}{where} ({full.line}) asks for {format_bytes(full.requested)}; "
+        f"{format_bytes(full.allocated)} are in use, {format_bytes(full.reserved)} held",
+    )
+
+
+def findings_of(profile: Profile, script: Script) -> list[Finding]:
+    """What the run itself says: the script raises an exception."""
+    if profile.outcome != "failed" or not profile.frames:
+        return []
+    from preflight.check.notices.script_raises import RULE
+
+    last = profile.frames[-1]
+    own = script.file is not None and Path(last.file).resolve() == Path(script.file).resolve()
+    place = Location(path=script.path if own else last.file, line=last.line)
+    trace = " < ".join(f"{Path(f.file).name}:{f.line} in {f.function}" for f in reversed(profile.frames))
+    return [
+        Finding(
+            rule=RULE.name,
+            code=RULE.code,
+            severity=RULE.severity,
+            confidence=_confidence(profile),
+            message=f"the dry run ends here with {profile.error}: {_short(profile.message or '')}",
+            location=place,
+            evidence=(
+                Evidence("exception", f"{profile.error}: {_short(profile.message or '')}", source="measured"),
+                Evidence("called from", trace, source="measured"),
+                Evidence("optimizer steps before", profile.steps, source="measured"),
+            ),
+            fix=Fix(title="look at the statement that raises", instruction=last.text.strip() or None),
+        )
+    ]
+
+
+# What is missing where the dry run is made need not be missing where the run will be.
+_OF_THE_MACHINE = frozenset(
+    "ImportError ModuleNotFoundError FileNotFoundError PermissionError ConnectionError ConnectionRefusedError OSError "
+    "IsADirectoryError NotADirectoryError TimeoutError HFValidationError LocalEntryNotFoundError KeyboardInterrupt".split()
+)
+
+
+def _confidence(profile: Profile) -> Confidence:
+    """How sure it is that the real run ends so too: not where something is missing here, or where the simulation gave up."""
+    ours = any("preflight" in place or "_subclasses" in place for place in profile.deepest)
+    if profile.error in _OF_THE_MACHINE or profile.error == "NotImplementedError" or ours:
+        return "possible"
+    return "likely"
+
+
+def _short(message: str) -> str:
+    line = next((line for line in message.splitlines() if line.strip()), "")
+    return line.strip()[:240]
+
+
+def notes_of(profile: Profile) -> list[str]:
+    """What a reader has to know of how the run went."""
+    notes = [
+        f"--dry-run executed the script: {profile.steps} optimizer steps in {profile.seconds:.0f} s, no GPU involved"
+    ]
+    if profile.outcome == "time is up":
+        notes.append("the time limit ended the dry run; --time-limit gives it longer")
+    if profile.steps == 0 and profile.outcome in ("ended", "exited", "stopped"):
+        notes.append("the script ended without one optimizer step; nothing can be said of its training")
+    if profile.cut:
+        short = ", ".join(
+            f"{Path(cut.line).name} after {cut.rounds}" + (f" of {cut.length}" if cut.length else "")
+            for cut in profile.cut[:6]
+        )
+        notes.append(f"loops were ended early: {short}")
+    if profile.refused:
+        notes.append("refused: " + ", ".join(sorted(profile.refused)[:5]))
+    return notes

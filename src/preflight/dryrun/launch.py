@@ -1,0 +1,175 @@
+"""Starts the guarded process in which a script runs on the virtual GPU, and reads what it saw."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from preflight.errors import InputError, UsageError
+from preflight.vocabulary.hardware import Gpu
+from preflight.vocabulary.profile import Profile
+
+_CHILD = Path(__file__).resolve().parent / "virtual" / "child.py"
+OLDEST = "2.10"
+"""The first PyTorch release that lets Python register a device; older ones cannot run the virtual GPU."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A dry run.
+
+    Attributes:
+        script: The script.
+        root: The folder of the person's own code.
+        arguments: The script's command line.
+        gpu: The GPU to be simulated.
+        capacity_bytes: Its memory.
+        steps: Optimizer steps of a loop.
+        python: The interpreter; None is the one that runs Preflight.
+        seconds: After so long the run is ended.
+        memory_bytes: So much memory of the host the run may take.
+    """
+
+    script: str
+    root: str
+    gpu: Gpu
+    capacity_bytes: int
+    arguments: tuple[str, ...] = ()
+    steps: int = 3
+    python: str | None = None
+    seconds: float = 300.0
+    memory_bytes: int | None = None
+
+
+def dry_run(job: Job, tell: Callable[[str], None] | None = None) -> Profile:
+    """Run a script on the virtual GPU.
+
+    Args:
+        job: What to run.
+        tell: Is given a line when the process starts.
+
+    Raises:
+        UsageError: The interpreter cannot be started, or lacks a PyTorch that can do it.
+        InputError: The process ended without an answer.
+    """
+    python = job.python or sys.executable
+    with tempfile.TemporaryDirectory(prefix="preflight-dry-run-") as scratch:
+        result = os.path.join(scratch, "result.json")
+        order = os.path.join(scratch, "job.json")
+        content = {
+            "script": os.path.abspath(job.script),
+            "root": os.path.abspath(job.root),
+            "arguments": list(job.arguments),
+            "steps": job.steps,
+            # The context of the driver is not PyTorch's to give away.
+            "capacity": job.capacity_bytes - (job.gpu.context_bytes or 0),
+            "card": _card(job.gpu, job.capacity_bytes),
+            "scratch": scratch,
+            "result": result,
+            "memory": job.memory_bytes,
+        }
+        Path(order).write_text(json.dumps(content), encoding="utf-8")
+        if tell is not None:
+            tell(f"running {job.script} on a virtual {job.gpu.title}; this executes its code")
+        ended = _start([python, str(_CHILD), order], job, scratch)
+        if not os.path.exists(result):
+            raise InputError(_silence(job, ended), _last_line(ended.output))
+        with open(result, "rb") as file:
+            seen = msgspec.json.decode(file.read(), type=Profile)
+    return _usable(seen, python)
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    status: int
+    output: str
+    late: bool
+
+
+def _start(command: Sequence[str], job: Job, scratch: str) -> _Ended:
+    os.makedirs(os.path.join(scratch, "tmp"))
+    environment = {
+        **os.environ,
+        "TMPDIR": os.path.join(scratch, "tmp"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        "WANDB_MODE": "disabled",
+        "WANDB_DISABLED": "true",
+        "TOKENIZERS_PARALLELISM": "false",
+        "MPLBACKEND": "Agg",
+        "MPLCONFIGDIR": os.path.join(scratch, "tmp"),
+        "TORCHDYNAMO_DISABLE": "1",
+    }
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=os.getcwd(),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=os.name == "posix",
+        )
+    except OSError as error:
+        raise UsageError(f"--python {command[0]}: {error.strerror or error}", "name a Python that has torch") from None
+    late = False
+    try:
+        output, _ = process.communicate(timeout=job.seconds)
+    except subprocess.TimeoutExpired:
+        late = True
+        _ask_to_end(process)
+        try:
+            output, _ = process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+    return _Ended(process.returncode, output.decode(errors="replace"), late)
+
+
+def _ask_to_end(process: subprocess.Popen[bytes]) -> None:
+    """Let the process say what it has learned so far."""
+    process.send_signal(signal.SIGTERM if os.name == "posix" else signal.SIGBREAK)  # type: ignore[attr-defined,unused-ignore]
+
+
+def _card(gpu: Gpu, capacity: int) -> dict[str, Any]:
+    return {
+        "name": gpu.title,
+        "memory_bytes": capacity,
+        "capability": list(gpu.compute_capability or (9, 4)),
+        "multiprocessors": gpu.sms,
+    }
+
+
+def _silence(job: Job, ended: _Ended) -> str:
+    if ended.late:
+        return f"the dry run of {job.script} did not end within {job.seconds:g} s"
+    if ended.status < 0:
+        return f"the dry run of {job.script} was ended by signal {-ended.status}"
+    return f"the dry run of {job.script} ended without an answer (status {ended.status})"
+
+
+def _last_line(output: str) -> str | None:
+    lines = [line for line in output.splitlines() if line.strip()]
+    return lines[-1].strip()[:300] if lines else None
+
+
+def _usable(seen: Profile, python: str) -> Profile:
+    if seen.outcome == "no torch":
+        raise UsageError(
+            f"{python} has no torch, which a dry run needs", "name the interpreter that has it: --python EXE"
+        )
+    if seen.outcome == "torch too old":
+        raise UsageError(
+            f"a dry run needs PyTorch {OLDEST} or newer; {python} has {seen.torch}",
+            f"it lacks {', '.join(seen.missing)}; name another interpreter: --python EXE",
+        )
+    return seen

@@ -1,0 +1,247 @@
+"""CUDA's caching allocator, simulated: what PyTorch asks for, what it holds, and when the device is full.
+
+Sizes and rules are those of ``c10/cuda/CUDACachingAllocator.cpp`` (PyTorch 2.4 to 2.13).
+Only the standard library is used here, and addresses are those of an imagined device.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+
+MIN_BLOCK = 512
+SMALL = 1 << 20  # requests up to 1 MiB come from the small pool
+SMALL_SEGMENT = 2 << 20
+LARGE_SEGMENT = 20 << 20
+LARGE_FROM = 10 << 20  # requests below share segments of 20 MiB; larger ones get a segment of their own
+ROUND_LARGE = 2 << 20
+
+
+class OutOfMemory(Exception):
+    """The device has no room for a new segment, and nothing that is cached could be given back."""
+
+    def __init__(self, requested: int, allocated: int, reserved: int) -> None:
+        super().__init__(requested)
+        self.requested, self.allocated, self.reserved = requested, allocated, reserved
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """A piece of a segment."""
+
+    address: int
+    size: int
+    segment: Segment
+    stream: int
+    small: bool
+    requested: int = 0
+    free: bool = True
+    before: Block | None = None
+    after: Block | None = None
+
+    def __lt__(self, other: Block) -> bool:
+        return (self.size, self.address) < (other.size, other.address)
+
+
+@dataclass(eq=False, slots=True)
+class Segment:
+    """Memory that was taken from the device in one piece, or grows (expandable)."""
+
+    address: int
+    size: int
+    stream: int
+    small: bool
+    expandable: bool = False
+    first: Block | None = None
+
+
+@dataclass(slots=True)
+class CachingAllocator:
+    """The allocator of one device.
+
+    Args:
+        capacity: Bytes that PyTorch can take from the device; None has no limit.
+        expandable: ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``.
+    """
+
+    capacity: int | None = None
+    expandable: bool = False
+    allocated: int = 0
+    reserved: int = 0
+    peak_allocated: int = 0
+    peak_reserved: int = 0
+    retries: int = 0
+    segments: list[Segment] = field(default_factory=list)
+    _free: dict[tuple[int, bool], list[Block]] = field(default_factory=dict)
+    _next_address: int = 0x7F0000000000
+
+    def allocate(self, size: int, stream: int = 0) -> Block:
+        """Return a block for a request.
+
+        Args:
+            size: Bytes; a request for nothing gets no block from PyTorch and must not come here.
+            stream: The stream that the block is used on; streams do not share blocks.
+
+        Raises:
+            OutOfMemory: There is no room.
+        """
+        rounded = round_size(size)
+        small = rounded <= SMALL
+        pool = self._free.setdefault((stream, small), [])
+        block = self._best_fit(pool, rounded) or self._grow(rounded, stream, small)
+        if block is None and self._release_cached():
+            self.retries += 1
+            block = self._grow(rounded, stream, small)
+        if block is None:
+            raise OutOfMemory(size, self.allocated, self.reserved)
+        self._split(block, rounded)
+        block.free, block.requested = False, size
+        self.allocated += block.size
+        self.peak_allocated = max(self.peak_allocated, self.allocated)
+        return block
+
+    def free(self, block: Block) -> None:
+        """Take a block back; it is merged with its free neighbours and kept."""
+        self.allocated -= block.size
+        block.free, block.requested = True, 0
+        for other in (block.before, block.after):
+            if other is not None and other.free:
+                self._forget(other)
+                self._merge(block, other)
+        insort(self._free[(block.stream, block.small)], block)
+
+    def empty_cache(self) -> None:
+        """Give back what is cached and whole (``torch.cuda.empty_cache``)."""
+        self._release_cached()
+
+    def reset_peaks(self) -> None:
+        """Begin the peaks anew (``torch.cuda.reset_peak_memory_stats``)."""
+        self.peak_allocated, self.peak_reserved = self.allocated, self.reserved
+
+    def _best_fit(self, pool: list[Block], size: int) -> Block | None:
+        at = bisect_left(pool, size, key=lambda block: block.size)
+        return pool.pop(at) if at < len(pool) else None
+
+    def _grow(self, size: int, stream: int, small: bool) -> Block | None:
+        if self.expandable:
+            return self._extend(size, stream, small)
+        wanted = segment_size(size)
+        if self.capacity is not None and self.reserved + wanted > self.capacity:
+            return None
+        segment = self._new_segment(wanted, stream, small, expandable=False)
+        block = Block(segment.address, wanted, segment, stream, small)
+        segment.first = block
+        return block
+
+    def _extend(self, size: int, stream: int, small: bool) -> Block | None:
+        """Map more pages at the end of the expandable segment of a pool; a free last block counts towards the request."""
+        page = SMALL_SEGMENT if small else LARGE_SEGMENT
+        segment = next(
+            (s for s in self.segments if s.expandable and s.stream == stream and s.small == small), None
+        ) or self._new_segment(0, stream, small, expandable=True)
+        last = segment.first
+        while last is not None and last.after is not None:
+            last = last.after
+        there = last.size if last is not None and last.free else 0
+        more = -(-(size - there) // page) * page
+        if self.capacity is not None and self.reserved + more > self.capacity:
+            return None
+        self._reserve(more)
+        block = Block(segment.address + segment.size, more, segment, stream, small, before=last)
+        segment.size += more
+        if last is None:
+            segment.first = block
+        else:
+            last.after = block
+            if last.free:
+                self._forget(last)
+                self._merge(block, last)
+        return block
+
+    def _new_segment(self, size: int, stream: int, small: bool, expandable: bool) -> Segment:
+        segment = Segment(self._next_address, size, stream, small, expandable)
+        self._next_address += (1 << 42) if expandable else size + ROUND_LARGE
+        self.segments.append(segment)
+        self._reserve(size)
+        return segment
+
+    def _reserve(self, size: int) -> None:
+        self.reserved += size
+        self.peak_reserved = max(self.peak_reserved, self.reserved)
+
+    def _split(self, block: Block, size: int) -> None:
+        rest = block.size - size
+        if rest < MIN_BLOCK if (block.small or self.expandable) else rest <= SMALL:
+            return
+        other = Block(
+            block.address + size, rest, block.segment, block.stream, block.small, before=block, after=block.after
+        )
+        if block.after is not None:
+            block.after.before = other
+        block.after, block.size = other, size
+        insort(self._free.setdefault((block.stream, block.small), []), other)
+
+    def _merge(self, block: Block, other: Block) -> None:
+        """Let a block take in its neighbour."""
+        if other is block.before:
+            block.address, block.before = other.address, other.before
+            if other.before is not None:
+                other.before.after = block
+            else:
+                block.segment.first = block
+        else:
+            block.after = other.after
+            if other.after is not None:
+                other.after.before = block
+        block.size += other.size
+
+    def _forget(self, block: Block) -> None:
+        pool = self._free[(block.stream, block.small)]
+        at = bisect_left(pool, block)
+        if at < len(pool) and pool[at] is block:
+            del pool[at]
+
+    def _release_cached(self) -> bool:
+        """Give segments that are free as a whole back to the device; of an expandable one, its free end."""
+        released = False
+        for segment in list(self.segments):
+            first = segment.first
+            if not segment.expandable:
+                if first is not None and first.free and first.after is None:
+                    self._forget(first)
+                    self.segments.remove(segment)
+                    self.reserved -= segment.size
+                    released = True
+                continue
+            last = first
+            while last is not None and last.after is not None:
+                last = last.after
+            page = SMALL_SEGMENT if segment.small else LARGE_SEGMENT
+            if last is not None and last.free and last.size >= page:
+                self._forget(last)
+                freed = last.size // page * page
+                last.size -= freed
+                segment.size -= freed
+                self.reserved -= freed
+                if last.size:
+                    insort(self._free[(last.stream, last.small)], last)
+                elif last.before is not None:
+                    last.before.after = None
+                else:
+                    segment.first = None
+                released = True
+        return released
+
+
+def round_size(size: int) -> int:
+    """Return the bytes of the block for a request: at least 512, and a multiple of it."""
+    return max(MIN_BLOCK, -(-size // MIN_BLOCK) * MIN_BLOCK)
+
+
+def segment_size(size: int) -> int:
+    """Return what is taken from the device for a block that is nowhere free."""
+    if size <= SMALL:
+        return SMALL_SEGMENT
+    if size < LARGE_FROM:
+        return LARGE_SEGMENT
+    return -(-size // ROUND_LARGE) * ROUND_LARGE

@@ -1,0 +1,94 @@
+"""Composite operators that PyTorch takes apart by the device: sent where CUDA would send them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from preflight.dryrun.virtual.operators import SPECIAL
+
+_kept: list[Any] = []
+
+
+def install(capability: tuple[int, int]) -> None:
+    """Register attention and dropout for the virtual GPU.
+
+    Args:
+        capability: Compute capability of the GPU, which decides between the kernels of attention.
+    """
+
+    def attention(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Any:
+        kind = choose(query, key, value, attn_mask, capability)
+        if enable_gqa and kind != "flash" and key.shape[-3] != query.shape[-3]:
+            times = query.shape[-3] // key.shape[-3]
+            key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
+        if kind == "flash":
+            width = query.shape[-1]
+            if width % 8:
+                query, key, value = (torch.nn.functional.pad(t, (0, 8 - width % 8)) for t in (query, key, value))
+                scale = scale if scale is not None else width**-0.5
+            found = torch.ops.aten._scaled_dot_product_flash_attention(
+                query, key, value, dropout_p, is_causal, False, scale=scale
+            )[0]
+            return found[..., :width] if width % 8 else found
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(
+                attn_mask.logical_not(), float("-inf")
+            )
+        if kind == "efficient":
+            graph = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+            if attn_mask is not None:
+                attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+            return torch.ops.aten._scaled_dot_product_efficient_attention(
+                query, key, value, attn_mask, graph, dropout_p, is_causal, scale=scale
+            )[0]
+        return torch.ops.aten._scaled_dot_product_attention_math(
+            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale
+        )[0]
+
+    def dropout(input: Any, p: float, train: bool) -> Any:
+        if p == 0 or not train or input.numel() == 0:
+            return input
+        return torch.native_dropout(input, p, train)[0]
+
+    library = torch.library.Library("aten", "IMPL")
+    _kept.append(library)
+    for name, function in (("scaled_dot_product_attention", attention), ("dropout", dropout)):
+        library.impl(name, function, "AutogradPrivateUse1")
+        # In inference mode there is no autograd key, and the operator arrives whole.
+        SPECIAL[name] = lambda gpu, func, args, kwargs, function=function: function(*args, **kwargs)
+
+
+def choose(query: Any, key: Any, value: Any, mask: Any, capability: tuple[int, int]) -> str:
+    """Return the kernel that CUDA would take: ``flash``, ``efficient`` or ``math``.
+
+    Source: ``aten/src/ATen/native/transformers/cuda/sdp_utils.cpp``: flash needs half precision, sm80, equal head sizes
+    up to 256 and no mask; the memory-efficient one takes fp32 and masks, and no head sizes that are not multiples of 4
+    (8 in half precision).
+    """
+    flags = torch.backends.cuda
+    half = query.dtype in (torch.float16, torch.bfloat16)
+    if query.dim() != 4 or key.dim() != 4:
+        return "math"
+    width = query.shape[-1]
+    plain = width == value.shape[-1] and width <= 256 and mask is None
+    if half and plain and capability >= (8, 0) and flags.flash_sdp_enabled():
+        return "flash"
+    aligned = width % (8 if half else 4) == 0 and value.shape[-1] % (8 if half else 4) == 0
+    usable = half or query.dtype == torch.float32
+    if query.dtype == torch.bfloat16 and capability < (8, 0):
+        usable = False
+    if usable and aligned and flags.mem_efficient_sdp_enabled() and not (mask is not None and mask.requires_grad):
+        return "efficient"
+    return "math"

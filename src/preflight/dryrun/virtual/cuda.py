@@ -1,0 +1,209 @@
+"""``torch.cuda`` and the rest of PyTorch's Python side, as they would be on a machine with the chosen GPU."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from preflight.dryrun.virtual.gpu import VirtualGpu
+
+
+def install(gpu: VirtualGpu, card: dict[str, Any]) -> None:
+    """Replace the functions that would ask a driver.
+
+    Args:
+        gpu: The virtual GPU.
+        card: ``name``, ``memory_bytes``, ``capability`` (major, minor), ``multiprocessors`` of the GPU.
+    """
+    major, minor = card["capability"]
+    properties = SimpleNamespace(
+        name=card["name"],
+        major=major,
+        minor=minor,
+        total_memory=card["memory_bytes"],
+        multi_processor_count=card.get("multiprocessors") or 108,
+        is_integrated=False,
+        is_multi_gpu_board=False,
+        warp_size=32,
+        max_threads_per_multi_processor=2048,
+        regs_per_multiprocessor=65536,
+        shared_memory_per_block=49152,
+        shared_memory_per_block_optin=101376,
+        gcnArchName="",
+        uuid="GPU-virtual",
+        L2_cache_size=50 << 20,
+    )
+    allocator = gpu.ledger.allocator
+    ledger = gpu.ledger
+
+    def free_and_total(device: Any = None) -> tuple[int, int]:
+        return card["memory_bytes"] - allocator.reserved, card["memory_bytes"]
+
+    def synchronise(device: Any = None) -> None:
+        gpu.synchronise("torch.cuda.synchronize", 0)
+
+    def stats(device: Any = None) -> dict[str, int]:
+        return {
+            "allocated_bytes.all.current": ledger.allocated,
+            "allocated_bytes.all.peak": allocator.peak_allocated,
+            "reserved_bytes.all.current": allocator.reserved,
+            "reserved_bytes.all.peak": allocator.peak_reserved,
+            "num_alloc_retries": allocator.retries,
+            "num_ooms": 0,
+        }
+
+    def nothing(*args: Any, **kwargs: Any) -> None:
+        return None
+
+    answers: dict[str, Any] = {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": nothing,
+        "_lazy_init": nothing,
+        "_lazy_call": lambda call, **_: None,
+        "device_count": lambda: gpu.devices,
+        "current_device": lambda: 0,
+        "set_device": nothing,
+        "_exchange_device": lambda device: 0,
+        "_maybe_exchange_device": lambda device: 0,
+        "get_device_name": lambda device=None: card["name"],
+        "get_device_capability": lambda device=None: (major, minor),
+        "get_device_properties": lambda device=None: properties,
+        "get_arch_list": lambda: [f"sm_{major}{minor}"],
+        "is_bf16_supported": lambda including_emulation=True: including_emulation or major >= 8,
+        "can_device_access_peer": lambda *_: True,
+        "synchronize": synchronise,
+        "empty_cache": allocator.empty_cache,
+        "ipc_collect": nothing,
+        "mem_get_info": free_and_total,
+        "memory_allocated": lambda device=None: ledger.allocated,
+        "max_memory_allocated": lambda device=None: allocator.peak_allocated,
+        "memory_reserved": lambda device=None: allocator.reserved,
+        "max_memory_reserved": lambda device=None: allocator.peak_reserved,
+        "memory_cached": lambda device=None: allocator.reserved,
+        "reset_peak_memory_stats": lambda device=None: allocator.reset_peaks(),
+        "reset_max_memory_allocated": lambda device=None: allocator.reset_peaks(),
+        "memory_stats": stats,
+        "memory_summary": lambda *_, **__: "",
+        "memory_snapshot": lambda *_, **__: [],
+        "manual_seed": nothing,
+        "manual_seed_all": nothing,
+        "seed": nothing,
+        "seed_all": nothing,
+        "initial_seed": lambda: 0,
+        "get_rng_state": lambda device="cuda": torch.zeros(16, dtype=torch.uint8),
+        "get_rng_state_all": lambda: [torch.zeros(16, dtype=torch.uint8)],
+        "set_rng_state": nothing,
+        "set_rng_state_all": nothing,
+        "set_per_process_memory_fraction": nothing,
+        "current_stream": lambda device=None: Stream(),
+        "default_stream": lambda device=None: Stream(),
+        "set_stream": nothing,
+        "stream": lambda stream: contextlib.nullcontext(stream),
+        "Stream": Stream,
+        "Event": Event,
+        "utilization": lambda device=None: 0,
+        "is_current_stream_capturing": lambda: False,
+    }
+    for name, answer in answers.items():
+        if hasattr(torch.cuda, name):
+            setattr(torch.cuda, name, answer)
+    for module in ("memory", "random", "streams"):
+        inner = getattr(torch.cuda, module, None)
+        for name, answer in answers.items():
+            if inner is not None and hasattr(inner, name):
+                setattr(inner, name, answer)
+    torch.backends.cuda.is_built = lambda: True
+    torch.backends.cudnn.is_available = lambda: True
+    torch.backends.cudnn.version = lambda: 91002
+    torch.version.cuda = torch.version.cuda or "12.8"
+    torch._C._cuda_getDeviceCount = lambda: gpu.devices
+    torch.Generator = _generator(torch.Generator)
+    if hasattr(torch, "accelerator"):
+        _install_accelerator(gpu)
+
+
+class Stream:
+    """A stream on which everything is already done."""
+
+    device_index = 0
+    device_type = 1
+    stream_id = 0
+    cuda_stream = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.device = torch.device("cuda", 0)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Leave."""
+
+    def query(self) -> bool:
+        """Whether all work is done."""
+        return True
+
+    def is_capturing(self) -> bool:
+        """Whether a CUDA graph is being recorded."""
+        return False
+
+    def record_event(self, event: Any = None) -> Any:
+        """Return an event."""
+        return event or Event()
+
+    def synchronize(self) -> None:
+        """Nothing to wait for."""
+
+    wait_event = wait_stream = lambda self, other: None
+
+
+class Event:
+    """An event that has happened."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take what a real event takes."""
+
+    def record(self, stream: Any = None) -> None:
+        """Nothing to record."""
+
+    def query(self) -> bool:
+        """Whether it has happened."""
+        return True
+
+    def elapsed_time(self, other: Any) -> float:
+        """Milliseconds to another event; one, because no clock runs on the virtual GPU."""
+        return 1.0
+
+    wait = synchronize = lambda self, stream=None: None
+
+
+def _generator(real: Any) -> Any:
+    class Generator(real):
+        """A generator; one of the GPU is one of the host here."""
+
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return super().__new__(cls, "cpu")
+
+    return Generator
+
+
+def _install_accelerator(gpu: VirtualGpu) -> None:
+    answers: dict[str, Any] = {
+        "is_available": lambda: True,
+        "device_count": lambda: gpu.devices,
+        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        "current_device_index": lambda: 0,
+        "current_device_idx": lambda: 0,
+        "set_device_index": lambda device: None,
+        "set_device_idx": lambda device: None,
+        "synchronize": lambda device=None: gpu.synchronise("torch.accelerator.synchronize", 0),
+        "current_stream": lambda device=None: Stream(),
+        "empty_cache": gpu.ledger.allocator.empty_cache,
+    }
+    for name, answer in answers.items():
+        if hasattr(torch.accelerator, name):
+            setattr(torch.accelerator, name, answer)

@@ -1,0 +1,105 @@
+"""The virtual GPU: operators on its tensors give fake tensors, and every byte is accounted for.
+
+Tensors on the CPU stay real, so samplers, tokenizers and schedules are exact. What lies on the GPU has a shape, a type
+and a place in the memory, and no numbers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from preflight.dryrun.virtual import private, values
+from preflight.dryrun.virtual.ledger import Ledger
+from preflight.dryrun.virtual.operators import SPECIAL
+from preflight.dryrun.virtual.progress import Progress, Stop
+
+Fake = private.fake_class()
+_thread = threading.local()
+
+
+def inside() -> bool:
+    """Whether this thread runs inside an operator, where a tensor must say its true device."""
+    return getattr(_thread, "depth", 0) > 0
+
+
+class VirtualGpu(TorchDispatchMode):
+    """The mode in which a script runs.
+
+    Args:
+        ledger: Takes every allocation.
+        progress: Where the run is.
+        devices: Number of GPUs that this process sees.
+    """
+
+    def __init__(self, ledger: Ledger, progress: Progress, devices: int = 1) -> None:
+        super().__init__()
+        self.ledger, self.progress = ledger, progress
+        self.fake = private.fake_mode()
+        self.device = torch.device(private.BACKEND, 0)
+        self.devices = devices
+        self.operators = 0
+        self.syncs: Counter[tuple[str, str, str, int]] = Counter()
+        self.copies: Counter[tuple[str, str, int]] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run one operator."""
+        kwargs = kwargs or {}
+        if func is torch.ops.prim.device.default:
+            return args[0].fake_device if isinstance(args[0], Fake) else func(*args)
+        device = kwargs.get("device")
+        if device is not None and device.type == "cuda":
+            device = self.device
+            kwargs = {**kwargs, "device": device}
+            kwargs.pop("pin_memory", None)
+        virtual = device is not None and device.type == private.BACKEND
+        if not virtual and not any(isinstance(leaf, Fake) for leaf in private.leaves(args, kwargs)):
+            kwargs.pop("pin_memory", None)
+            return func(*args, **kwargs)
+        if self.progress.stopping:
+            raise Stop
+        _thread.depth = getattr(_thread, "depth", 0) + 1
+        try:
+            return self._run(func, args, kwargs)
+        finally:
+            _thread.depth -= 1
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        self.operators += 1
+        name = func._schema.name.rpartition("::")[2]
+        if torch.is_grad_enabled() and self.progress.phase != "backward":
+            self.progress.note_origin()
+        special = SPECIAL.get(name)
+        result = special(self, func, args, kwargs) if special is not None else NotImplemented
+        if result is NotImplemented:
+            with self.fake:
+                result = func(*args, **kwargs)
+        self.note(name, args, result)
+        return result
+
+    def note(self, name: str, args: Any, result: Any) -> None:
+        """Account for what an operator gave."""
+        for tensor in result if isinstance(result, (list, tuple)) else (result,):
+            if isinstance(tensor, Fake) and tensor.fake_device.type == private.BACKEND:
+                storage = tensor.untyped_storage()
+                self.ledger.see(storage, storage.nbytes(), name)
+                values.remember(tensor, values.follow(name, args, tensor))
+
+    def empty_like(self, tensor: Any, dtype: Any = None) -> Any:
+        """Return a fake tensor on the GPU with the shape and the strides of a tensor."""
+        with self.fake:
+            meta = torch.empty_strided(tensor.size(), tensor.stride(), dtype=dtype or tensor.dtype, device=self.device)
+        storage = meta.untyped_storage()
+        self.ledger.see(storage, storage.nbytes(), "to")
+        return meta
+
+    def synchronise(self, kind: str, size: int) -> None:
+        """Note that the host waits for the GPU here."""
+        phase, step, _, line = self.progress.where()
+        self.syncs[(kind, line, phase, step)] += 1
+        if size:
+            self.copies[("device to host", line, step)] += size

@@ -1,0 +1,105 @@
+"""Loops of the script, cut short once another round would show nothing new.
+
+The person's own modules are compiled with every ``for`` loop asking here for its next item; their lines stay the same.
+A training loop ends after enough optimizer steps; a loop that only evaluates, after two rounds that did the same on the
+GPU. Loops that build a graph, loops inside a module, and loops that call none are run to their end.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from types import CodeType, ModuleType
+from typing import Any
+
+from preflight.dryrun.virtual.gpu import VirtualGpu
+
+HOOK = "__preflight_rounds__"
+
+
+class _Loops(ast.NodeTransformer):
+    """Wraps what a loop goes over: ``for x in xs`` becomes ``for x in HOOK(xs, line)``."""
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        self.generic_visit(node)
+        call = ast.Call(ast.Name(HOOK, ast.Load()), [node.iter, ast.Constant(node.lineno)], [])
+        node.iter = ast.fix_missing_locations(ast.copy_location(call, node.iter))
+        return node
+
+
+def compiled(source: bytes, filename: str) -> CodeType:
+    """Compile a module with its loops watched."""
+    return compile(_Loops().visit(ast.parse(source, filename)), filename, "exec", dont_inherit=True)
+
+
+class Rounds:
+    """Gives loops their items.
+
+    Attributes:
+        cut: The loops that were ended early: (file:line) to (rounds run, length or None).
+    """
+
+    def __init__(self, gpu: VirtualGpu) -> None:
+        self.gpu = gpu
+        self.cut: dict[str, tuple[int, int | None]] = {}
+
+    def __call__(self, items: Iterable[Any], line: int) -> Iterable[Any]:
+        """Return the items of a loop of the script."""
+        if self.gpu.progress.modules:
+            return items
+        size = len(items) if isinstance(items, Sized) else None
+        return self.follow(items, f"{sys._getframe(1).f_code.co_filename}:{line}", size)
+
+    def follow(self, items: Iterable[Any], name: str, size: int | None) -> Iterator[Any]:
+        """Yield items until the loop may end.
+
+        Args:
+            items: What the loop goes over.
+            name: How the loop is called when it is cut.
+            size: Its length, where that is known.
+        """
+        progress, gpu = self.gpu.progress, self.gpu
+        steps, backwards, graphs = progress.step, progress.backwards, progress.graph_calls
+        last: tuple[int, int] | None = None
+        for rounds, item in enumerate(items, 1):
+            operators, allocated, calls = gpu.operators, gpu.ledger.allocated, progress.calls
+            yield item
+            done = (gpu.operators - operators, gpu.ledger.allocated - allocated)
+            if progress.backwards > backwards:
+                enough = progress.step - steps >= progress.limit
+            else:
+                enough = progress.calls > calls and progress.graph_calls == graphs and done == last
+            if enough:
+                if size is None or size > rounds:
+                    self.cut[name] = (rounds, size)
+                return
+            last = done
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds the person's own modules as usual, and has them compiled here."""
+
+    def __init__(self, owns: Any) -> None:
+        self.owns = owns
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Return the specification of a module of the person's own, or None."""
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
+            return None
+        if spec.origin is None or not self.owns(spec.origin):
+            return None
+        spec.loader = _Loader(fullname, spec.origin)
+        return spec
+
+
+class _Loader(importlib.machinery.SourceFileLoader):
+    def get_code(self, fullname: str) -> CodeType:
+        """Return the module's code; it is never read from or written to a cache."""
+        return compiled(self.get_data(self.path), self.path)

@@ -1,0 +1,135 @@
+"""Every private interface of PyTorch that the virtual GPU rests on, each behind a name of its own.
+
+When PyTorch moves one of them, this is the only file to change; ``missing`` says which ones this PyTorch does not have.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+BACKEND = "vgpu"
+"""The name under which PyTorch knows the virtual GPU; scripts see ``cuda``."""
+
+USED = (
+    "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
+    "torch._subclasses.fake_tensor.FakeTensor",
+    "torch._subclasses.fake_tensor.FakeTensorMode",
+    "torch.utils._python_dispatch.TorchDispatchMode",
+    "torch.utils._pytree.arg_tree_leaves",
+    "torch._C._ExcludeDispatchKeyGuard",
+    "torch._C._current_autograd_node",
+    "torch._C._autograd._get_sequence_nr",
+)
+
+
+def missing() -> list[str]:
+    """Return the names of ``USED`` that this PyTorch does not have."""
+    return [name for name in USED if not _has(name)]
+
+
+def _has(name: str) -> bool:
+    module, _, attribute = name.rpartition(".")
+    try:
+        holder: Any = importlib.import_module(module)
+    except ImportError:
+        parent, _, inner = module.rpartition(".")
+        try:
+            holder = getattr(importlib.import_module(parent), inner, None)
+        except ImportError:
+            return False
+    return hasattr(holder, attribute)
+
+
+def register_backend(devices: int) -> None:
+    """Make a device type of the name ``BACKEND`` known, with as many devices as asked for."""
+    from torch.utils import backend_registration
+
+    class Module:
+        """What PyTorch asks of a device's module."""
+
+        def is_initialized(self) -> bool:
+            return True
+
+        def is_available(self) -> bool:
+            return True
+
+        def current_device(self) -> int:
+            return 0
+
+        def _is_in_bad_fork(self) -> bool:
+            return False
+
+        def manual_seed_all(self, seed: int) -> None:
+            """There is no generator to seed."""
+
+        def device_count(self) -> int:
+            return devices
+
+        def get_amp_supported_dtype(self) -> list[Any]:
+            import torch
+
+            return [torch.float16, torch.bfloat16, torch.float32]
+
+    setup = backend_registration._setup_privateuseone_for_python_backend
+    setup(BACKEND, Module())
+
+
+def fake_mode() -> Any:
+    """Return a new mode in which operators give fake tensors; real tensors may be mixed in."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def fake_class() -> Any:
+    """Return the class of fake tensors."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return FakeTensor
+
+
+def forget_memo(mode: Any) -> None:
+    """Drop the converter's weak references, which would keep two tensors from being swapped."""
+    mode.fake_tensor_converter.tensor_memo.clear()
+
+
+def leaves(args: Any, kwargs: Any) -> list[Any]:
+    """Return the values in nested arguments, flat."""
+    from torch.utils import _pytree
+
+    return list(_pytree.arg_tree_leaves(*args, **kwargs))
+
+
+def map_tensors(kind: Any, change: Callable[[Any], Any], tree: Any) -> Any:
+    """Return nested values with those of one class changed."""
+    from torch.utils import _pytree
+
+    return _pytree.tree_map_only(kind, change, tree)
+
+
+def sequence_number() -> int:
+    """Return the number that the next node of the autograd graph gets on this thread."""
+    import torch
+
+    return int(torch._C._autograd._get_sequence_nr())
+
+
+def running_node_number() -> int | None:
+    """Return the number of the autograd node that runs on this thread, or None outside a backward pass."""
+    import torch
+
+    node = torch._C._current_autograd_node()
+    return None if node is None else int(node._sequence_nr())
+
+
+@contextmanager
+def without_autocast() -> Iterator[None]:
+    """Exclude the autocast key of the virtual GPU, so that an operator reaches what lies below."""
+    import torch
+
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+    with torch._C._ExcludeDispatchKeyGuard(keys):
+        yield

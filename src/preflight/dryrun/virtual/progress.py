@@ -1,0 +1,112 @@
+"""Where the run is: its phase, the steps done, the module that runs, the line of the script."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+from preflight.dryrun.virtual import private
+
+MOST = 3
+"""A run whose loops do not end by themselves is ended after so many times the steps that were asked for."""
+
+
+class Stop(BaseException):
+    """The run has done what was asked; a BaseException, so that a script's ``except Exception`` lets it pass."""
+
+
+class Progress:
+    """The state of the run.
+
+    Args:
+        root: Folder of the person's own code.
+        steps: Optimizer steps after which the run is ended.
+    """
+
+    def __init__(self, root: str, steps: int) -> None:
+        self.root, self.limit = os.path.join(os.path.realpath(root), ""), steps
+        self.step = 0
+        self.phase = "init"
+        self.backwards = 0
+        self.calls = 0
+        self.graph_calls = 0
+        self.stopping = False
+        self.script_line = ""
+        self.modules: list[str] = []
+        self.origins: dict[int, tuple[str, str]] = {}
+        self.counts: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        self._user: dict[str, bool] = {}
+        self._main = threading.get_ident()
+
+    def where(self) -> tuple[str, int, str, str]:
+        """Return phase, step, module path and ``file:line``."""
+        number = private.running_node_number()
+        if number is not None:
+            module, line = self.origins.get(number, ("", self.script_line))
+            return self.phase, self.step, module, line
+        return self.phase, self.step, self.module, self.line()
+
+    @property
+    def module(self) -> str:
+        """The path of the module whose forward runs."""
+        return self.modules[-1] if self.modules else ""
+
+    def note_origin(self) -> None:
+        """Remember where the next node of the graph is made: its backward belongs to the same module and line."""
+        self.origins[private.sequence_number() - 1] = (self.module, self.line())
+
+    def line(self) -> str:
+        """Return the innermost place in the person's own code."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            mine = self._user.get(name)
+            if mine is None:
+                mine = self._user[name] = self.owns(name)
+            if mine:
+                return f"{os.path.relpath(name, self.root)}:{frame.f_lineno}"
+            frame = frame.f_back
+        return self.script_line
+
+    def owns(self, filename: str) -> bool:
+        """Whether a file is the person's own code."""
+        path = os.path.realpath(filename)
+        return path.startswith(self.root) and f"{os.sep}site-packages{os.sep}" not in path
+
+    def enter_module(self, module: Any, graph: bool) -> None:
+        """A module's forward begins.
+
+        Args:
+            module: The module.
+            graph: Whether gradients are recorded.
+        """
+        if not self.modules:
+            self.calls += 1
+            self.graph_calls += graph
+        name = self._names.get(id(module))
+        if name is None or not self.modules:
+            for path, part in module.named_modules():
+                self._names.setdefault(id(part), path or type(module).__name__)
+            name = self._names[id(module)]
+        self.modules.append(name)
+        if self.phase == "init":
+            self.phase = "forward"
+
+    def leave_module(self, module: Any, *_: Any) -> None:
+        """A module's forward ends."""
+        if self.modules:
+            self.modules.pop()
+
+    def end_step(self, optimizer: Any) -> None:
+        """An optimizer's step is done."""
+        count = self.counts[id(optimizer)] = self.counts.get(id(optimizer), 0) + 1
+        self.phase = "forward"
+        self.step = max(self.step, count)
+        self.origins.clear()
+        if self.step >= MOST * self.limit:
+            self.stopping = True
+            raise Stop

@@ -1,0 +1,118 @@
+"""Runs the script on the virtual GPU and says what was seen."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import signal
+import sys
+import traceback
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from preflight.dryrun.virtual import (
+    attention,
+    autocast,
+    cuda,
+    guard,
+    loaders,
+    loops,
+    phases,
+    private,
+    saving,
+    summary,
+    tensors,
+)
+from preflight.dryrun.virtual.allocator import CachingAllocator
+from preflight.dryrun.virtual.gpu import VirtualGpu
+from preflight.dryrun.virtual.ledger import Ledger
+from preflight.dryrun.virtual.progress import Progress, Stop
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Run one script; return plain values for JSON."""
+    private.register_backend(1)
+    progress = Progress(job["root"], job["steps"])
+    expandable = "expandable_segments:true" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "").lower()
+    allocator = CachingAllocator(job.get("capacity"), expandable)
+    gpu = VirtualGpu(Ledger(allocator, progress.where), progress)
+    requested: list[dict[str, Any]] = []
+    tensors.install(gpu)
+    cuda.install(gpu, job["card"])
+    autocast.install()
+    attention.install(tuple(job["card"]["capability"]))
+    optimizers = phases.install(gpu)
+    rounds = loops.Rounds(gpu)
+    loaders.install(requested, rounds)
+    saved = saving.install(progress.line)
+    _prepare(job, progress, rounds)
+    overlay = guard.install(job["scratch"])
+    late = _end_when_told(progress)
+    outcome: dict[str, Any] = {"outcome": "ended"}
+    with gpu:
+        try:
+            _execute(job["script"])
+        except Stop:
+            outcome = {"outcome": "time is up" if late else "stopped"}
+        except SystemExit as error:
+            outcome = {"outcome": "exited", "status": str(error.code)}
+        except BaseException as error:
+            outcome = {"outcome": "failed", **_failure(error, progress)}
+    more = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
+    return {**outcome, **more, **summary.of(gpu, optimizers, rounds, requested)}
+
+
+def _end_when_told(progress: Progress) -> list[bool]:
+    """End the run at SIGTERM, with what was learned so far; the list that is returned then holds an item."""
+    told: list[bool] = []
+
+    def end(*_: Any) -> None:
+        told.append(True)
+        progress.stopping = True
+        raise Stop
+
+    signal.signal(signal.SIGTERM, end)
+    return told
+
+
+def _prepare(job: dict[str, Any], progress: Progress, rounds: loops.Rounds) -> None:
+    """Set up what a script finds: its arguments, its folder first on the path, loops that are watched."""
+    folder = os.path.dirname(os.path.abspath(job["script"]))
+    sys.argv = [job["script"], *job["arguments"]]
+    sys.path[0] = folder
+    setattr(builtins, loops.HOOK, rounds)
+    sys.meta_path.insert(0, loops.Finder(progress.owns))
+    # Numbers of the weights are never looked at, and drawing them is most of the time of a large model.
+    for name in ("uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_"):
+        if hasattr(torch.nn.init, name):
+            setattr(torch.nn.init, name, lambda tensor, *args, **kwargs: tensor)
+    for name in ("xavier_uniform_", "xavier_normal_", "zeros_", "ones_", "constant_", "eye_", "dirac_", "sparse_"):
+        if hasattr(torch.nn.init, name):
+            setattr(torch.nn.init, name, lambda tensor, *args, **kwargs: tensor)
+
+
+def _execute(script: str) -> None:
+    module = ModuleType("__main__")
+    module.__file__ = script
+    module.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = module
+    with open(script, "rb") as file:
+        code = loops.compiled(file.read(), script)
+    exec(code, module.__dict__)
+
+
+def _failure(error: BaseException, progress: Progress) -> dict[str, Any]:
+    """Return the error with the frames of the person's own code."""
+    frames = [
+        {"file": frame.filename, "line": frame.lineno, "function": frame.name, "text": frame.line or ""}
+        for frame in traceback.extract_tb(error.__traceback__)
+        if progress.owns(frame.filename)
+    ]
+    deepest = traceback.extract_tb(error.__traceback__)[-1:]
+    if os.environ.get("PREFLIGHT_TRACEBACK"):
+        traceback.print_exception(error)
+    message = str(error).replace(f"{private.BACKEND}:", "cuda:")
+    where = [f"{frame.filename}:{frame.lineno}" for frame in deepest]
+    return {"error": type(error).__name__, "message": message, "frames": frames, "deepest": where}

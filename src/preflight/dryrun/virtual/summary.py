@@ -1,0 +1,74 @@
+"""What a run showed, as plain values."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from preflight.dryrun.virtual import ledger as words
+from preflight.dryrun.virtual.gpu import VirtualGpu
+from preflight.dryrun.virtual.loops import Rounds
+
+LARGEST = 10
+
+
+def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds, loaders: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the summary of a run."""
+    ledger, progress = gpu.ledger, gpu.progress
+    ledger.finish()
+    holders: Counter[tuple[str, str, str]] = Counter()
+    categories: Counter[str] = Counter()
+    for holding in ledger.at_peak:
+        category = _category(holding)
+        categories[category] += holding.held
+        holders[(category, holding.module, holding.line)] += holding.held
+    full = ledger.full
+    return {
+        "steps": progress.step,
+        "backwards": progress.backwards,
+        "operators": gpu.operators,
+        "peak_bytes": ledger.peak,
+        "peak_phase": ledger.peak_at[0],
+        "peak_step": ledger.peak_at[1],
+        "reserved_bytes": max((peak.reserved for peak in ledger.peaks.values()), default=0),
+        "categories": dict(categories),
+        "holders": [
+            {"category": category, "module": module, "line": line, "bytes": size}
+            for (category, module, line), size in holders.most_common(LARGEST)
+        ],
+        "timeline": [
+            {"step": step, "phase": phase, "allocated": peak.allocated, "reserved": peak.reserved}
+            for (step, phase), peak in ledger.peaks.items()
+        ],
+        "full": None
+        if full is None
+        else {
+            "phase": full.phase,
+            "step": full.step,
+            "module": full.module,
+            "line": full.line,
+            "operator": full.operator,
+            "requested": full.requested,
+            "allocated": full.allocated,
+            "reserved": full.reserved,
+        },
+        "syncs": [
+            {"kind": kind, "line": line, "phase": phase, "step": step, "count": count}
+            for (kind, line, phase, step), count in gpu.syncs.items()
+        ],
+        "copies": [
+            {"kind": kind, "line": line, "step": step, "bytes": size} for (kind, line, step), size in gpu.copies.items()
+        ],
+        "cut": [{"line": line, "rounds": done, "length": size} for line, (done, size) in rounds.cut.items()],
+        "loaders": loaders,
+        "optimizers": [type(optimizer).__name__ for optimizer in optimizers],
+    }
+
+
+def _category(holding: words.Holding) -> str:
+    """Return what a storage is for, by when it was made where nothing else tells."""
+    if holding.category:
+        return holding.category
+    if holding.phase in ("forward", "eval"):
+        return words.ACTIVATION
+    return words.BATCH if holding.phase == "init" else words.TEMPORARY

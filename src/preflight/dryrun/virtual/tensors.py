@@ -1,0 +1,121 @@
+"""What a tensor of the virtual GPU says of itself: that it lies on ``cuda``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from preflight.dryrun.virtual import gpu as virtual
+from preflight.dryrun.virtual import private
+
+Fake = private.fake_class()
+
+
+def translate(value: Any, device: torch.device) -> Any:
+    """Return the true device for one that names a GPU."""
+    if isinstance(value, torch.device):
+        return device if value.type == "cuda" else value
+    if isinstance(value, str):
+        return device if value.split(":")[0] == "cuda" else value
+    return value
+
+
+def install(gpu: virtual.VirtualGpu) -> None:
+    """Change the class of fake tensors, and the functions that make a tensor from Python values.
+
+    Operators find the true device by another way (``prim::device``); the attributes here are what Python code sees.
+    """
+
+    def on_gpu(tensor: Any) -> bool:
+        return bool(tensor.fake_device.type == private.BACKEND)
+
+    true_device = Fake.device.fget
+
+    def device(tensor: Any) -> torch.device:
+        if virtual.inside() or not on_gpu(tensor):
+            return true_device(tensor)
+        return torch.device("cuda", tensor.fake_device.index or 0)
+
+    plain_to, plain_type, plain_numpy = torch.Tensor.to, torch.Tensor.type, torch.Tensor.numpy
+
+    def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if not virtual.inside():
+            args = tuple(_target(a) for a in args)
+            kwargs = {key: _target(value) for key, value in kwargs.items()}
+        return plain_to(tensor, *args, **kwargs)
+
+    def _target(value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return gpu.device
+        return translate(value, gpu.device)
+
+    def cuda(tensor: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+        return tensor if isinstance(tensor, Fake) and on_gpu(tensor) else plain_to(tensor, gpu.device)
+
+    def refuse_numpy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if on_gpu(tensor):
+            raise TypeError(
+                f"can't convert {device(tensor)} device type tensor to numpy. "
+                "Use Tensor.cpu() to copy the tensor to host memory first."
+            )
+        return plain_numpy(tensor, *args, **kwargs)
+
+    names = {"torch.float32": "FloatTensor", "torch.float16": "HalfTensor", "torch.int64": "LongTensor"}
+
+    def type_(tensor: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if dtype is None and on_gpu(tensor):
+            return "torch.cuda." + names.get(str(tensor.dtype), f"{str(tensor.dtype)[6:].title()}Tensor")
+        if isinstance(dtype, str) and dtype.startswith("torch.cuda."):
+            dtype = "torch." + dtype[len("torch.cuda.") :]
+        return plain_type(tensor, dtype, *args, **kwargs)
+
+    Fake.device = property(device)
+    Fake.is_cuda = property(on_gpu)
+    Fake.to = torch.Tensor.to = to
+    Fake.cuda = torch.Tensor.cuda = cuda
+    Fake.numpy = refuse_numpy
+    Fake.__array__ = refuse_numpy
+    Fake.type = type_
+    Fake.pin_memory = torch.Tensor.pin_memory = lambda tensor, device=None: tensor
+    Fake.record_stream = lambda tensor, stream: None
+    Fake.tolist = lambda tensor: tensor.cpu().tolist()
+    Fake.data_ptr = lambda tensor: id(tensor.untyped_storage())
+    Fake.__repr__ = lambda tensor, **_: f"tensor(..., device='{device(tensor)}', size={tuple(tensor.shape)})"
+    _install_constructors(gpu)
+
+
+def _install_constructors(gpu: virtual.VirtualGpu) -> None:
+    """``torch.tensor(..., device="cuda")`` copies to the device below Python's reach: make it on the host, then move it."""
+
+    def moved(make: Any) -> Any:
+        def build(*args: Any, **kwargs: Any) -> Any:
+            device = kwargs.pop("device", None)
+            wanted = translate(torch.device(device) if isinstance(device, int) else device, gpu.device)
+            gradient = kwargs.pop("requires_grad", False)
+            made = make(*args, **kwargs)
+            if wanted is not None and torch.device(wanted) != made.device:
+                made = torch.Tensor.to(made, wanted)
+            return made.requires_grad_() if gradient else made
+
+        build.__name__, build.__doc__ = make.__name__, make.__doc__
+        return build
+
+    def new_tensor(tensor: Any, data: Any, **kwargs: Any) -> Any:
+        kwargs.setdefault("dtype", tensor.dtype)
+        kwargs.setdefault("device", torch.device("cuda") if tensor.is_cuda else tensor.device)
+        return torch.tensor(data, **kwargs)
+
+    torch.tensor = moved(torch.tensor)
+    torch.as_tensor = moved(torch.as_tensor)
+    torch.asarray = moved(torch.asarray)
+    Fake.new_tensor = new_tensor
+    original_swap = torch.utils.swap_tensors
+
+    def swap(first: Any, second: Any) -> None:
+        private.forget_memo(gpu.fake)
+        original_swap(first, second)
+
+    torch.utils.swap_tensors = swap
+    # A module that is moved keeps its parameters' identity, as on a real GPU: an optimizer made before still holds them.
+    torch.__future__.set_swap_module_params_on_conversion(True)
