@@ -173,6 +173,9 @@ def check(context: Context) -> Iterator[Finding]:
 def _collected(context: Context, found: Evaluation) -> Event | None:
     """A call that collects values with their graph in something that outlives a pass."""
     for event in found.inside:
+        between = (f for f in event.context.frames() if f.depth > found.frame.depth)
+        if any(f.kind == "call" for f in between):
+            continue  # a list of the network's own forward goes when it returns
         if event.name in (".append", ".extend") and event.args and graph_of(context, event.args[0]) is not None:
             return event
     return None
