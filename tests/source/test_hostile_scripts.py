@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from preflight.errors import PreflightError
+from preflight.errors import InputError, PreflightError
 from preflight.source.reading import Reading, read
 from preflight.source.script import parse, read_script
 
@@ -31,8 +31,7 @@ SCRIPTS: dict[str, str] = {
     "squares": "a = 3\nfor i in range(1000): a = a * a",
     "widths": "a = f'{1:1000000000}'; b = '%1000000000d' % 1; c = '{:1000000000}'.format(1); d = '%*d' % (10**9, 1)\n"
     "e = 'x'.ljust(10**12); f = 'x'.replace('', 'y'*9000).replace('y', 'y'*9000); g = ','.join(['y'*9000]*9000); h = f'{1:.999999999f}'",
-    "endless recursion": "def f(n): return f(n+1) + f(n+2) + f(n+3)\nf(0)",
-    "mutual recursion": "def f(n): return g(n) + g(n)\ndef g(n): return h(n) + h(n)\ndef h(n): return f(n) + f(n)\nf(0)",
+    "recursion that may end": "import sys\ndef f(n):\n    if n in sys.argv: return 0\n    return f(n+1) + f(n+2) + f(n+3)\nf(0)",
     "calls that double": "\n".join(f"def f{i}(a):\n    f{i + 1}(a)\n    f{i + 1}(a)" for i in range(38))
     + "\ndef f38(a): pass\nf0(1)",
     "branches that double": "\n".join(
@@ -44,9 +43,9 @@ SCRIPTS: dict[str, str] = {
     "things that hold themselves": "a = []; a.append(a); b = {}; b['b'] = b; c = a == a; d = str(b); a in a; sorted(a); f'{a}'; '%s' % a\n"
     "import copy, json\ncopy.deepcopy(a); json.dumps(b)\nclass K: pass\nk = K(); k.k = k; copy.deepcopy(k)",
     "classes in circles": "class A: pass\nclass A(A): pass\nclass B(A, A): pass\nclass C(C): pass\nA.A = A\nA().x = A()\n"
-    "class N:\n    def __getattr__(self, n): return getattr(self, n)\nN().q\nclass P:\n    @property\n    def p(self): return self.p\nP().p\n"
-    "class I:\n    def __iter__(self): return I()\nlist(I())\nclass L:\n    def __len__(self): return len(self)\nlen(L())\nif L(): pass\n"
-    "class E:\n    def __eq__(self, o): return self == o\nE() == E()\nclass M:\n    def __init__(self): self.m = M()\nM()",
+    "class N:\n    def __getattr__(self, n): return n and getattr(self, n)\nN().q\nclass P:\n    @property\n    def p(self): return unknown and self.p\nP().p\n"
+    "class I:\n    def __iter__(self): return I()\nlist(I())\nclass L:\n    def __len__(self): return unknown and len(self)\nlen(L())\nif L(): pass\n"
+    "class E:\n    def __eq__(self, o): return self == o\nE() == E()\nclass M:\n    def __init__(self): self.m = unknown and M()\nM()",
     "nested comprehensions": "a = [x for a in range(99) for b in range(99) for c in range(99) for d in range(99) for x in range(99)]\n"
     "b = [[[[1 for i in range(50)] for j in range(50)] for k in range(50)] for l in range(50)]",
     "shared lists": "a = [0 for _ in range(4000)]; b = [a for _ in range(4000)]; c = [b for _ in range(4000)]; d = str(c); e = c == c\n"
@@ -134,6 +133,36 @@ def test_what_nests_too_deep_is_refused_or_left_unfinished(text: str) -> None:
     else:
         assert (reading.trace.exhausted or "").startswith("stopped")
         assert not reading.complete
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(n): return f(n+1) + f(n+2) + f(n+3)\nf(0)",
+        "def f(n): return g(n) + g(n)\ndef g(n): return h(n) + h(n)\ndef h(n): return f(n) + f(n)\nf(0)",
+        "class Net:\n    def build(self):\n        self.a = 1\n        self.build()\ndef main():\n    Net().build()\nmain()",
+    ],
+)
+def test_recursion_without_an_end_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match=r"t\.py:\d+: \S+ calls itself without end"):
+        follow_briefly(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(n):\n    if n > 2: return 0\n    return f(n+1)\nf(0)",
+        "def f(n):\n    assert n < 3\n    f(n+1)\ntry:\n    f(0)\nexcept AssertionError:\n    pass",
+        "def f(n): return n and f(n-1)\nf(3)",
+        "def f(n): return 0 if n == 0 else f(n-1)\nf(3)",
+        "import sys\ndef f(n):\n    sys.exit()\n    f(n)\nf(1)",
+        "def f(n): return f(n)\nif unknown:\n    f(1)",
+        "def f(n): return lambda: f(n)\nf(1)",
+        "def f(n): return f(n)",
+    ],
+)
+def test_recursion_that_may_end_is_followed(text: str) -> None:
+    follow_briefly(text)
 
 
 WORDS = [

@@ -23,3 +23,41 @@ from __future__ import annotations
 from preflight.check.rule import Rule
 
 RULE = Rule(name="script-raises", code="RUN001", severity="error", confidence="possible", layer="V", tags=("dry-run",))
+
+BAD = (
+    """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(784, 128), torch.nn.Linear(64, 10)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loss = model(torch.randn(8, 784, device="cuda")).square().mean()
+loss.backward()
+optimizer.step()
+""",
+    """
+import torch
+def train(model, x):
+    model(x).sum().backward()
+train(torch.nn.Linear(4, 2).to("cuda"), torch.randn(3, 4))
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--classes", type=int, default=10)
+args = parser.parse_args()
+model = torch.nn.Linear(16, args.classes).cuda()
+loss = torch.nn.functional.mse_loss(model(torch.randn(4, 16).cuda()), torch.randn(4, 7).cuda())
+""",
+)
+
+GOOD = (
+    """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(784, 64), torch.nn.Linear(64, 10)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(100):
+    loss = model(torch.randn(8, 784, device="cuda")).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+)

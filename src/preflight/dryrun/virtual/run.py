@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 import signal
 import sys
 import traceback
@@ -21,7 +22,9 @@ from preflight.dryrun.virtual import (
     loops,
     phases,
     private,
+    ranks,
     saving,
+    storages,
     summary,
     tensors,
 )
@@ -37,9 +40,11 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     progress = Progress(job["root"], job["steps"])
     expandable = "expandable_segments:true" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "").lower()
     allocator = CachingAllocator(job.get("capacity"), expandable)
-    gpu = VirtualGpu(Ledger(allocator, progress.where), progress)
+    gpu = VirtualGpu(Ledger(allocator, progress.where), progress, job.get("devices", 1))
     requested: list[dict[str, Any]] = []
     tensors.install(gpu)
+    storages.install(gpu)
+    ranks.install(gpu)
     cuda.install(gpu, job["card"])
     autocast.install()
     attention.install(tuple(job["card"]["capability"]))
@@ -115,4 +120,12 @@ def _failure(error: BaseException, progress: Progress) -> dict[str, Any]:
         traceback.print_exception(error)
     message = str(error).replace(f"{private.BACKEND}:", "cuda:")
     where = [f"{frame.filename}:{frame.lineno}" for frame in deepest]
-    return {"error": type(error).__name__, "message": message, "frames": frames, "deepest": where}
+    name = type(error).__name__
+    if "Device Propagation" in message or "on the same device" in message:
+        # What fake tensors say of two devices, in the words of real ones.
+        devices = sorted(set(re.findall(r"(?:cuda:\d+|cpu)", message)))
+        message = (
+            f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(devices)}!"
+        )
+        where = []
+    return {"error": name, "message": message, "frames": frames, "deepest": where}

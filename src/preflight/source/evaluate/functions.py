@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from preflight.errors import InputError
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.machine import MAX_DEPTH, Frame
+from preflight.source.evaluate.recursion import endless
 from preflight.source.trace import Context
 from preflight.source.values import (
     Bound,
@@ -110,6 +112,9 @@ def call_function(
 ) -> Value:
     """Follow a call of a function of the project."""
     event = m.event(func.qualname, node, func, None, args, kwargs)
+    if m.call_stack.count(func) >= 2 and endless(m.context, func, node):
+        place = func.module.script.location(func.node)
+        raise InputError(f"{place.path}:{place.line}: {func.qualname} calls itself without end: the script cannot run")
     if m.call_stack.count(func) >= 2 or len(m.call_stack) >= MAX_DEPTH or _worn(m, func):
         result: Value = m.made("call", func.qualname, node, args, kwargs)
         event.result = result
