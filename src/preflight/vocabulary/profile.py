@@ -85,6 +85,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         categories: Bytes at the peak by what they are for.
         saves: Paths of the checkpoints that the script wrote.
         refused: What the guard refused, with how often.
+        assumptions: What stood in for something that was missing: packages, data, pretrained configurations.
         error: Class of the exception. message: Its text. frames: Its frames in the person's own code.
     """
 
@@ -108,6 +109,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     saves: tuple[str, ...] = ()
     refused: dict[str, int] = {}
     missing: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     error: str | None = None
     message: str | None = None
     frames: tuple[Frame, ...] = ()
