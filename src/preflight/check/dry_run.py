@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from preflight.source.launcher import Launch
 from preflight.source.reading import Reading
 from preflight.source.script import Script
 from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location
@@ -32,8 +35,8 @@ _PHASES: dict[str, Phase] = {
 }  # fmt: skip
 
 
-def run(script: Script, reading: Reading, options: Options, device: Device) -> Profile:
-    """Run a script on the virtual GPU.
+def run(script: Script, reading: Reading, options: Options, device: Device, launch: Launch) -> Profile:
+    """Run a script on the virtual GPU, as the first of the processes that the launch line starts.
 
     Raises:
         UsageError: No GPU was named, the script is not a file, or the interpreter cannot do it.
@@ -50,14 +53,37 @@ def run(script: Script, reading: Reading, options: Options, device: Device) -> P
         Job(
             script=str(script.file),
             root=str(reading.project.root or Path(script.file).parent),
-            arguments=tuple(options.arguments or ()),
+            arguments=tuple(_arguments(script, options, launch)),
             gpu=device.gpu,
             capacity_bytes=device.capacity_bytes,
             steps=options.steps,
             python=options.python,
             seconds=options.time_limit,
+            devices=launch.gpus_per_node or options.gpus or 1,
+            environment=first_of(launch, options.gpus),
         )
     )
+
+
+def _arguments(script: Script, options: Options, launch: Launch) -> tuple[str, ...]:
+    given = options.arguments if options.arguments is not None else launch.arguments_of(script.path)
+    return given or ()
+
+
+def first_of(launch: Launch, gpus: int | None) -> dict[str, str]:
+    """Return the environment of the first process.
+
+    Args:
+        launch: The launch line.
+        gpus: Number of GPUs, where the line does not say.
+    """
+    if gpus is not None and gpus > 1 and launch.world_size is None:
+        launch = msgspec.structs.replace(launch, framework="torchrun", gpus_per_node=gpus)
+    # What differs between the ranks is a number, and that of the first is 0.
+    found = {name: value if value is not None else "0" for name, value in launch.variables().items()}
+    found.pop("PREFLIGHT_GPUS_PER_NODE", None)
+    precision = launch.options.get("mixed-precision") if launch.framework == "accelerate" else None
+    return found | ({"ACCELERATE_MIXED_PRECISION": precision} if precision else {})
 
 
 def memory_of(profile: Profile, device: Device) -> MemoryEstimate:
@@ -161,7 +187,10 @@ _OF_THE_MACHINE = frozenset(
 
 def _confidence(profile: Profile) -> Confidence:
     """How sure it is that the real run ends so too: not where something is missing here, or where the simulation gave up."""
-    ours = any("preflight" in place or "_subclasses" in place for place in profile.deepest)
+    # replicas.py raises what DistributedDataParallel would raise.
+    ours = any(
+        ("preflight" in place and "replicas.py" not in place) or "_subclasses" in place for place in profile.deepest
+    )
     if profile.error in _OF_THE_MACHINE or profile.error == "NotImplementedError" or ours:
         return "possible"
     return "likely"

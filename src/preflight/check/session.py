@@ -157,7 +157,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     if options.dry_run:
         from preflight.check import dry_run
 
-        profile = dry_run.run(script, reading, options, device)
+        profile = dry_run.run(script, reading, options, device, launch)
     memory = memory_of(reading, facts, model, run, parallel, device)
     if profile is not None and profile.peak_bytes:
         memory = dry_run.memory_of(profile, device)

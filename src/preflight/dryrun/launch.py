@@ -36,6 +36,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         python: The interpreter; None is the one that runs Preflight.
         seconds: After so long the run is ended.
         memory_bytes: So much memory of the host the run may take.
+        devices: GPUs that the script's process sees.
+        environment: What the launcher sets: ``RANK``, ``WORLD_SIZE`` and the like.
     """
 
     script: str
@@ -47,6 +49,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None = None
     seconds: float = 300.0
     memory_bytes: int | None = None
+    devices: int = 1
+    environment: dict[str, str] = {}
 
 
 def dry_run(job: Job, tell: Callable[[str], None] | None = None) -> Profile:
@@ -75,6 +79,7 @@ def dry_run(job: Job, tell: Callable[[str], None] | None = None) -> Profile:
             "scratch": scratch,
             "result": result,
             "memory": job.memory_bytes,
+            "devices": job.devices,
         }
         Path(order).write_text(json.dumps(content), encoding="utf-8")
         if tell is not None:
@@ -97,6 +102,7 @@ def _start(command: Sequence[str], job: Job, scratch: str) -> _Ended:
     os.makedirs(os.path.join(scratch, "tmp"))
     environment = {
         **os.environ,
+        **job.environment,
         "TMPDIR": os.path.join(scratch, "tmp"),
         "PYTHONDONTWRITEBYTECODE": "1",
         "HF_HUB_OFFLINE": "1",

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from preflight.dryrun.virtual import private, values
+from preflight.dryrun.virtual import collectives, private, values
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.operators import SPECIAL
 from preflight.dryrun.virtual.progress import Progress, Stop
@@ -25,6 +25,13 @@ _thread = threading.local()
 def inside() -> bool:
     """Whether this thread runs inside an operator, where a tensor must say its true device."""
     return getattr(_thread, "depth", 0) > 0
+
+
+def _wraps(types: Any) -> bool:
+    return any(kind is not Fake and not issubclass(kind, Fake) and kind not in _PLAIN for kind in types)
+
+
+_PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
 class VirtualGpu(TorchDispatchMode):
@@ -43,21 +50,30 @@ class VirtualGpu(TorchDispatchMode):
         self.device = torch.device(private.BACKEND, 0)
         self.devices = devices
         self.operators = 0
+        self.imagined = 0  # above 0, tensors are made only to learn of their shapes
         self.syncs: Counter[tuple[str, str, str, int]] = Counter()
         self.copies: Counter[tuple[str, str, int]] = Counter()
+        self.communication: Counter[tuple[str, int, int, str, int]] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator."""
         kwargs = kwargs or {}
         if func is torch.ops.prim.device.default:
             return args[0].fake_device if isinstance(args[0], Fake) else func(*args)
+        if _wraps(types):
+            return NotImplemented  # DTensor and the like are taken apart first
+        if func.namespace == "c10d":
+            return collectives.run(self, func._schema.name.rpartition("::")[2], func, args)
         device = kwargs.get("device")
         if device is not None and device.type == "cuda":
             device = self.device
             kwargs = {**kwargs, "device": device}
             kwargs.pop("pin_memory", None)
         virtual = device is not None and device.type == private.BACKEND
-        if not virtual and not any(isinstance(leaf, Fake) for leaf in private.leaves(args, kwargs)):
+        fakes = [leaf for leaf in private.leaves(args, kwargs) if isinstance(leaf, Fake)]
+        if fakes and fakes[0].fake_mode is not self.fake:
+            return func(*args, **kwargs)  # PyTorch's own thoughts about shapes (DTensor): no memory stands behind them
+        if not virtual and not fakes:
             kwargs.pop("pin_memory", None)
             return func(*args, **kwargs)
         if self.progress.stopping:
@@ -68,7 +84,14 @@ class VirtualGpu(TorchDispatchMode):
         finally:
             _thread.depth -= 1
 
+    def imagine(self, more: int) -> None:
+        """Begin (1) or end (-1) a stretch in which tensors take no memory."""
+        self.imagined += more
+
     def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if self.imagined:
+            with self.fake:
+                return func(*args, **kwargs)
         self.operators += 1
         name = func._schema.name.rpartition("::")[2]
         if torch.is_grad_enabled() and self.progress.phase != "backward":
@@ -103,3 +126,7 @@ class VirtualGpu(TorchDispatchMode):
         self.syncs[(kind, line, phase, step)] += 1
         if size:
             self.copies[("device to host", line, step)] += size
+
+    def communicated(self, name: str, size: int, ranks: int) -> None:
+        """Note a collective of so many bytes among so many ranks."""
+        self.communication[(name, size, ranks, self.progress.phase, self.progress.step)] += 1

@@ -109,6 +109,25 @@ class Ledger:
         self._mark(phase, step)
         return holding
 
+    def resize(self, storage: Any, size: int) -> None:
+        """Follow a storage that grows or shrinks in place, as those of sharded parameters do around their use."""
+        known = self.live.get(storage._cdata)
+        category, module = (known.category, known.module) if known is not None else ("", "")
+        if known is not None and known.size == size:
+            return
+        self._drop(storage._cdata)
+        made = self.see(storage, size, "resize_")
+        if made is not None:
+            # What is taken anew in place are gathered weights.
+            made.category, made.module = category or COMMUNICATION, module or made.module
+
+    def address(self, storage: Any) -> int | None:
+        """Return where a storage lies; 0 for an empty one, None for one that is not on the GPU."""
+        holding = self.live.get(storage._cdata)
+        if holding is None:
+            return None
+        return holding.block.address if holding.block is not None else (1 << 52) + holding.number * 512
+
     @property
     def allocated(self) -> int:
         """Bytes in blocks now, those without room included."""

@@ -12,6 +12,7 @@ from torch.optim import optimizer as optimizers
 from preflight.dryrun.virtual import ledger as words
 from preflight.dryrun.virtual.gpu import Fake, VirtualGpu
 from preflight.dryrun.virtual.progress import Progress
+from preflight.dryrun.virtual.wrappers import local
 
 
 def install(gpu: VirtualGpu) -> list[Any]:
@@ -58,6 +59,7 @@ class _Seen:
             progress.phase = "forward" if graph else "eval"
 
     def say(self, tensor: Any, category: str, name: str | None = None) -> None:
+        tensor = local(tensor)
         if isinstance(tensor, Fake):
             self.gpu.ledger.classify(tensor.untyped_storage(), category, name)
 

@@ -133,3 +133,64 @@ def without_autocast() -> Iterator[None]:
     keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
     with torch._C._ExcludeDispatchKeyGuard(keys):
         yield
+
+
+def prepare_fake_group() -> Any:
+    """Make the fake process group known for the virtual GPU; return a store to start it with."""
+    import torch.distributed as dist
+    from torch.testing._internal.distributed import fake_pg
+
+    capability = dist.Backend.backend_capability[dist.Backend.FAKE]
+    if BACKEND not in capability:
+        capability.append(BACKEND)
+        dist.Backend.default_device_backend_map[BACKEND] = dist.Backend.FAKE
+    return fake_pg.FakeStore()
+
+
+def finished_work() -> Any:
+    """Return the handle of a collective that is done, as operators give it."""
+    from torch._C._distributed_c10d import FakeWork
+
+    return FakeWork().boxed()
+
+
+def group_size(value: Any) -> int | None:
+    """Return the number of ranks if a value is a process group as operators get it."""
+    import torch
+
+    if not isinstance(value, torch.ScriptObject):
+        return None
+    from torch._C._distributed_c10d import ProcessGroup
+
+    try:
+        return int(ProcessGroup.unbox(value).size())
+    except (RuntimeError, ValueError):
+        return None
+
+
+def show_accelerator_as_cuda() -> None:
+    """Let PyTorch's own Python code, too, take the virtual GPU for one of CUDA."""
+    import torch
+
+    torch._C._get_accelerator = lambda check=None: torch.device("cuda")
+
+
+def watch_sharding(enter: Callable[[int], None]) -> None:
+    """Tell when DTensor works out shapes on whole tensors that nobody has: 1 as it begins, -1 as it ends."""
+    from torch.distributed.tensor._sharding_prop import ShardingPropagator
+
+    for name in ("_propagate_tensor_meta_non_cached", "_propagate_tensor_meta"):
+        work_out = getattr(ShardingPropagator, name, None)
+        if work_out is not None:
+            setattr(ShardingPropagator, name, _told(work_out, enter))
+
+
+def _told(function: Any, enter: Callable[[int], None]) -> Any:
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        enter(1)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            enter(-1)
+
+    return watched

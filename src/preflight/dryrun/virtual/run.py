@@ -27,6 +27,7 @@ from preflight.dryrun.virtual import (
     storages,
     summary,
     tensors,
+    wrappers,
 )
 from preflight.dryrun.virtual.allocator import CachingAllocator
 from preflight.dryrun.virtual.gpu import VirtualGpu
@@ -44,10 +45,13 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     requested: list[dict[str, Any]] = []
     tensors.install(gpu)
     storages.install(gpu)
+    wrappers.install(gpu)
+    wrappers.install_devices()
     ranks.install(gpu)
     cuda.install(gpu, job["card"])
     autocast.install()
     attention.install(tuple(job["card"]["capability"]))
+    workspaces.install(tuple(job["card"]["capability"]))
     optimizers = phases.install(gpu)
     rounds = loops.Rounds(gpu)
     loaders.install(requested, rounds)
