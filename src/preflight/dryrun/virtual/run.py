@@ -27,6 +27,7 @@ from preflight.dryrun.virtual import (
     storages,
     summary,
     tensors,
+    workspaces,
     wrappers,
 )
 from preflight.dryrun.virtual.allocator import CachingAllocator
