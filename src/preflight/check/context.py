@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from collections.abc import Iterable
 from functools import cached_property
 
@@ -253,20 +254,22 @@ class Context:
         """The innermost statement that holds a node."""
         if isinstance(node, ast.stmt):
             return node
-        found: ast.stmt | None = None
-        line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-        for statement in self._statements(script):
-            start = (statement.lineno, statement.col_offset)
-            end = (statement.end_lineno or 0, statement.end_col_offset or 0)
-            if start <= (line, column) < end and (found is None or start >= (found.lineno, found.col_offset)):
-                found = statement
-        return found
+        at = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+        starts, found = self._statements(script)
+        # Of the statements that begin before the node, the last one that has not ended is the innermost.
+        for index in range(bisect_right(starts, at) - 1, -1, -1):
+            statement = found[index]
+            if at < (statement.end_lineno or 0, statement.end_col_offset or 0):
+                return statement
+        return None
 
-    def _statements(self, script: Script) -> list[ast.stmt]:
+    def _statements(self, script: Script) -> tuple[list[tuple[int, int]], list[ast.stmt]]:
+        """The statements of a script and where they begin, in order."""
         cached = self.__dict__.setdefault("_statement_cache", {})
         if id(script) not in cached:
-            cached[id(script)] = statements(script.tree)
-        found: list[ast.stmt] = cached[id(script)]
+            ordered = sorted(statements(script.tree), key=lambda s: (s.lineno, s.col_offset))
+            cached[id(script)] = ([(s.lineno, s.col_offset) for s in ordered], ordered)
+        found: tuple[list[tuple[int, int]], list[ast.stmt]] = cached[id(script)]
         return found
 
 

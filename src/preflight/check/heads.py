@@ -10,7 +10,7 @@ from preflight.source.values import Known, Obj, Value, settle
 
 # The attribute that is called last in the forward of torchvision's and timm's classifiers.
 _HEADS = ("fc", "classifier", "heads", "head")
-_NETWORKS = re.compile(r"^(torchvision\.models\.\w+|timm\.create_model|timm\.models\.create_model)$")
+_NETWORKS = r"^(torchvision\.models\.\w+|timm\.create_model|timm\.models\.create_model)$"
 
 
 def last_part(value: Obj | None) -> tuple[str, Obj, Obj | None] | None:
@@ -20,7 +20,7 @@ def last_part(value: Obj | None) -> tuple[str, Obj, Obj | None] | None:
         The name of its operation as in ``tensors.operation``, the layer, and the layer before it where that is known.
     """
     network = module_of(value) if value is not None else None
-    if network is None or network.cls is not None or not _NETWORKS.match(network.name):
+    if network is None or network.cls is not None or not re.match(_NETWORKS, network.name):
         return None
     placed = [settle(network.attrs[name]) for name in _HEADS if name in network.attrs]
     heads = [h for h in placed if isinstance(h, Obj) and h.kind == "call" and h.name.startswith("torch.nn.")]

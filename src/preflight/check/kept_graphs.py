@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from preflight.check.backward_graph import grad_mode
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Context as Frame
-from preflight.source.trace import provenance
+from preflight.source.trace import ITEMS, provenance
 from preflight.source.values import Class, Func, Known, Obj, Seq, Value, options_of, settle
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ def is_forward(context: Context, value: Obj) -> bool:
 
 def _carried(value: Obj) -> Iterator[Value]:
     """The values whose graph a value carries on."""
+    if ITEMS in value.attrs:
+        yield value.attrs[ITEMS]  # outputs[t] = x
     if value.context is not None and recorded(value.context) is not True:
         return
     if value.kind == "op":

@@ -71,12 +71,12 @@ _WITH_DROPOUT = frozenset(
     "bert roberta xlm-roberta distilbert electra deberta deberta-v2 gpt2 opt t5 mt5 bart mbart pegasus longformer xlnet".split()
 )
 _WITHOUT_DROPOUT = frozenset("llama mistral mixtral qwen2 qwen3 gemma gemma2 gemma3 gpt_neox gptj".split())
-_FAMILY = re.compile(r"^transformers\.([A-Z]\w*?)(?:Model|LMHead\w*|For[A-Z]\w+|PreTrainedModel)\.from_pretrained$")
+_FAMILY = r"^transformers\.([A-Z]\w*?)(?:Model|LMHead\w*|For[A-Z]\w+|PreTrainedModel)\.from_pretrained$"
 
 
 def pretrained_modes(context: Context, model: Obj) -> bool | None:
     """Whether a pretrained transformer holds dropout that is on: by the family that its name or its class is of."""
-    found = _FAMILY.match(model.name)
+    found = re.match(_FAMILY, model.name)
     if found is None or model.cls is not None or model.open_args:
         return None
     if any("drop" in name or name == "config" for name in model.kwargs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from preflight.check.context import Context
 
 # Calls that take a namespace whole and only show, store or pass it to code that was followed.
-_SINKS = re.compile(
+_SINKS = (
     r"^(builtins\.(print|str|repr|setattr|getattr|hasattr|isinstance|type|id|len|sorted)|pprint\.\w+|json\.dumps?|yaml\.\w*dump\w*"
     r"|pickle\.dumps?|torch\.save|torch\.multiprocessing\.(spawn|Process|start_processes)|multiprocessing\.Process|threading\.Thread"
     r"|functools\.partial|copy\.(deep)?copy|wandb\.(init|config\.update)|mlflow\.log_params|logging\.\w+|loguru\.\w+"
@@ -32,7 +33,7 @@ def handed_on(context: Context, holder: Obj) -> bool:
         elif event.name == "builtins.getattr":
             if _holds(event, holder) and not _named(event):
                 return True
-        elif not event.inlined and not _SINKS.match(event.name) and _holds(event, holder):
+        elif not event.inlined and not re.match(_SINKS, event.name) and _holds(event, holder):
             return True
     return False
 
@@ -67,23 +68,26 @@ def _only_shown(context: Context, event: Event) -> bool:
     if event.result is None:
         return False
     users = [e for e in context.trace.events if e is not event and _uses(e, event.result)]
-    return bool(users) and all(_SINKS.match(e.name) for e in users)
+    return bool(users) and all(re.match(_SINKS, e.name) for e in users)
 
 
 def _uses(event: Event, result: Value) -> bool:
     return event.receiver is result or any(_is(v, result, 1) for v in (*event.args, *event.kwargs.values()))
 
 
+_MENTION = r"\.\s*([A-Za-z_]\w*)|(?<![\w-])(['\"])([A-Za-z_]\w*)\2"
+
+
 def read_names(context: Context, names: dict[str, ast.AST]) -> Iterator[str]:
     """The names of options that some followed code mentions, apart from the declaration itself."""
-    declared = context.reading.script
+    found = Counter(name for script in context.reading.scripts for name in _mentions(script.text))
     for name, node in names.items():
-        pattern = re.compile(rf"\.\s*{re.escape(name)}\b|(?<![\w-])(['\"]){re.escape(name)}\1")
-        for script in context.reading.scripts:
-            text = script.text
-            if script is declared:
-                first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 0) or 0
-                text = "\n".join((*script.lines[: first - 1], *script.lines[last:]))
-            if pattern.search(text):
-                yield name
-                break
+        declaration = context.reading.script.segment(node)
+        if found[name] > sum(1 for mentioned in _mentions(declaration) if mentioned == name):
+            yield name
+
+
+def _mentions(text: str) -> Iterator[str]:
+    """The names after a dot, and those that are a text of their own."""
+    for attribute, _, quoted in re.findall(_MENTION, text):
+        yield attribute or quoted

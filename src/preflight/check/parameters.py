@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.evaluate.library.torch import wrapped
@@ -218,8 +218,9 @@ def _test_of(value: Value) -> str:
     return "some"
 
 
+@lru_cache(maxsize=32)
 def parts_of(module: Obj, exact: bool = False) -> dict[int, Obj]:
-    """A module and everything it holds, by identity.
+    """A module and everything it holds, by identity; the same answer for all rules, which must not change it.
 
     Args:
         module: The module.

@@ -114,7 +114,7 @@ def _cut(value: Value, parts: tuple[Value, ...], moved: int, path: list[int]) ->
 
 
 # Models of transformers that compare the logits of each position with the label of the next one.
-_SHIFTS = re.compile(r"^transformers\.(AutoModelForCausalLM|(?!XLNet|XLM)\w+(ForCausalLM|LMHeadModel))(\.from_\w+)?$")
+_SHIFTS = r"^transformers\.(AutoModelForCausalLM|(?!XLNet|XLM)\w+(ForCausalLM|LMHeadModel))(\.from_\w+)?$"
 
 
 def language_model(value: Value | None) -> Obj | None:
@@ -123,7 +123,7 @@ def language_model(value: Value | None) -> Obj | None:
     for _ in range(4):
         if isinstance(base, Obj) and base.name == "peft.get_peft_model" and base.args:
             base = settle(base.args[0])
-    return base if isinstance(base, Obj) and base.cls is None and _SHIFTS.match(base.name) else None
+    return base if isinstance(base, Obj) and base.cls is None and re.match(_SHIFTS, base.name) else None
 
 
 class Inside(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library.methods import is_module
@@ -12,32 +13,85 @@ from preflight.source.values import Choice, Class, Obj, Phi, Unknown, Value, opt
 if TYPE_CHECKING:
     from preflight.source.trace import Trace
 
-_OPTIMIZER = re.compile(
-    r"^(torch\.optim\.(?!lr_scheduler|swa_utils)[A-Z]\w*|torch\.distributed\.optim\.[A-Z]\w*|transformers\.(AdamW|Adafactor)$"
-    r"|bitsandbytes\.optim\.[A-Z]\w+|apex\.optimizers\.[A-Z]\w+|deepspeed\.(ops\.\w+\.\w+|DeepSpeedOptimizer)|timm\.optim\.(create_optimizer\w*|[A-Z]\w*)"
-    r"|lion_pytorch\.Lion|torch_optimizer\.[A-Z]\w+|torchao\.\w*\.?\w*\.?Adam\w*|prodigyopt\.\w+|schedulefree\.\w+"
-    r"|dadaptation\.\w+|muon\.\w+|sophia\.\w+|galore_torch\.\w+|pytorch_optimizer\.[A-Z]\w+|colossalai\.nn\.optimizer\.\w+"
-    r"|fairscale\.optim\.[A-Z]\w+|pytorch_transformers\.AdamW|pytorch_pretrained_bert\.\w*\.?BertAdam|adamp\.\w+|came_pytorch\.CAME)"
-)
-_SCHEDULER = re.compile(
-    r"^(torch\.optim\.lr_scheduler\.[A-Z]\w*|transformers\.(get_\w*schedule\w*)|diffusers\.optimization\.get_\w+"
-    r"|timm\.scheduler\.(create_scheduler\w*|[A-Z]\w*)|ignite\.handlers\.\w*Scheduler|torch\.optim\.swa_utils\.SWALR|deepspeed\.LRScheduler"
-    r"|pytorch_transformers\.\w*Schedule|warmup_scheduler\.\w+|cosine_annealing_warmup\.\w+|torchtune\.training\.get_\w+schedul\w*)"
-)
-_SCALER = re.compile(
-    r"^(torch\.(cuda\.)?amp\.GradScaler|torch\.cuda\.amp\.grad_scaler\.GradScaler|torch\.distributed\.fsdp\.sharded_grad_scaler\.\w+"
-    r"|timm\.utils\.(NativeScaler|ApexScaler))$"
-)
-_LOADER = re.compile(
-    r"^(torch\.utils\.data\.DataLoader|torch_geometric\.(loader|data)\.\w*Loader\w*|timm\.data\.create_loader|torchdata\.\w+(\.\w+)*\.StatefulDataLoader"
-    r"|lightning\.\w+\.\w*DataLoader|deepspeed\.DeepSpeedDataLoader|dgl\.dataloading\.\w+|webdataset\.WebLoader|monai\.data\.DataLoader"
-    r"|torchtext\.(legacy\.)?data\.\w*Iterator)$"
-)
-_SAMPLER = re.compile(r"^(torch\.utils\.data\.\w*Sampler|torchdata\.\w+(\.\w+)*\.\w*Sampler|timm\.data\.\w*Sampler)$")
-_DATASET = re.compile(
-    r"^(torch\.utils\.data\.(\w*Dataset|Subset|random_split)|torchvision\.datasets\.\w+|torchaudio\.datasets\.\w+|datasets\.(load_dataset|load_from_disk|Dataset\S*)"
-    r"|timm\.data\.create_dataset|torchtext\.(legacy\.)?datasets\.\w+|torch_geometric\.datasets\.\w+)"
-)
+# What the names of a library mean, by the library: a pattern is only compiled when a script uses it.
+_OF_LIBRARY: dict[str, tuple[tuple[str, str], ...]] = {
+    "torch": (
+        ("optimizer", r"torch\.(optim\.(?!lr_scheduler|swa_utils)|distributed\.optim\.)[A-Z]"),
+        ("scheduler", r"torch\.optim\.(lr_scheduler\.[A-Z]|swa_utils\.SWALR)"),
+        (
+            "scaler",
+            r"torch\.((cuda\.)?amp\.(grad_scaler\.)?GradScaler|distributed\.fsdp\.sharded_grad_scaler\.\w+)$",
+        ),
+        ("loader", r"torch\.utils\.data\.DataLoader$"),
+        ("sampler", r"torch\.utils\.data\.\w*Sampler$"),
+        ("dataset", r"torch\.utils\.data\.(\w*Dataset|Subset|random_split)"),
+        ("criterion", r"torch\.nn\.\w*Loss$"),
+    ),
+    "transformers": (
+        ("optimizer", r"transformers\.(AdamW|Adafactor)$"),
+        ("scheduler", r"transformers\.get_\w*schedule"),
+    ),
+    "bitsandbytes": (("optimizer", r"bitsandbytes\.optim\.[A-Z]\w"),),
+    "apex": (("optimizer", r"apex\.optimizers\.[A-Z]\w"),),
+    "deepspeed": (
+        ("optimizer", r"deepspeed\.(ops\.\w+\.\w|DeepSpeedOptimizer)"),
+        ("scheduler", r"deepspeed\.LRScheduler"),
+        ("loader", r"deepspeed\.DeepSpeedDataLoader$"),
+    ),
+    "timm": (
+        ("optimizer", r"timm\.optim\.(create_optimizer|[A-Z])"),
+        ("scheduler", r"timm\.scheduler\.(create_scheduler|[A-Z])"),
+        ("scaler", r"timm\.utils\.(NativeScaler|ApexScaler)$"),
+        ("loader", r"timm\.data\.create_loader$"),
+        ("sampler", r"timm\.data\.\w*Sampler$"),
+        ("dataset", r"timm\.data\.create_dataset"),
+        ("criterion", r"timm\.loss\.\w+$"),
+    ),
+    "lion_pytorch": (("optimizer", r"lion_pytorch\.Lion"),),
+    "torch_optimizer": (("optimizer", r"torch_optimizer\.[A-Z]\w"),),
+    "torchao": (("optimizer", r"torchao\.\w*\.?\w*\.?Adam"),),
+    "prodigyopt": (("optimizer", r"prodigyopt\.\w"),),
+    "schedulefree": (("optimizer", r"schedulefree\.\w"),),
+    "dadaptation": (("optimizer", r"dadaptation\.\w"),),
+    "muon": (("optimizer", r"muon\.\w"),),
+    "sophia": (("optimizer", r"sophia\.\w"),),
+    "galore_torch": (("optimizer", r"galore_torch\.\w"),),
+    "pytorch_optimizer": (("optimizer", r"pytorch_optimizer\.[A-Z]\w"),),
+    "colossalai": (("optimizer", r"colossalai\.nn\.optimizer\.\w"),),
+    "fairscale": (("optimizer", r"fairscale\.optim\.[A-Z]\w"),),
+    "pytorch_transformers": (
+        ("optimizer", r"pytorch_transformers\.AdamW"),
+        ("scheduler", r"pytorch_transformers\.\w*Schedule"),
+    ),
+    "pytorch_pretrained_bert": (("optimizer", r"pytorch_pretrained_bert\.\w*\.?BertAdam"),),
+    "adamp": (("optimizer", r"adamp\.\w"),),
+    "came_pytorch": (("optimizer", r"came_pytorch\.CAME"),),
+    "diffusers": (("scheduler", r"diffusers\.optimization\.get_\w"),),
+    "ignite": (("scheduler", r"ignite\.handlers\.\w*Scheduler"),),
+    "warmup_scheduler": (("scheduler", r"warmup_scheduler\.\w"),),
+    "cosine_annealing_warmup": (("scheduler", r"cosine_annealing_warmup\.\w"),),
+    "torchtune": (("scheduler", r"torchtune\.training\.get_\w+schedul"),),
+    "torch_geometric": (
+        ("loader", r"torch_geometric\.(loader|data)\.\w*Loader\w*$"),
+        ("dataset", r"torch_geometric\.datasets\.\w"),
+    ),
+    "torchdata": (
+        ("loader", r"torchdata\.\w+(\.\w+)*\.StatefulDataLoader$"),
+        ("sampler", r"torchdata\.\w+(\.\w+)*\.\w*Sampler$"),
+    ),
+    "lightning": (("loader", r"lightning\.\w+\.\w*DataLoader$"),),
+    "dgl": (("loader", r"dgl\.dataloading\.\w+$"),),
+    "webdataset": (("loader", r"webdataset\.WebLoader$"),),
+    "monai": (("loader", r"monai\.data\.DataLoader$"),),
+    "torchtext": (
+        ("loader", r"torchtext\.(legacy\.)?data\.\w*Iterator$"),
+        ("dataset", r"torchtext\.(legacy\.)?datasets\.\w"),
+    ),
+    "torchvision": (("dataset", r"torchvision\.datasets\.\w"),),
+    "torchaudio": (("dataset", r"torchaudio\.datasets\.\w"),),
+    "datasets": (("dataset", r"datasets\.(load_dataset|load_from_disk|Dataset)"),),
+    "segmentation_models_pytorch": (("criterion", r"segmentation_models_pytorch\.losses\.\w+$"),),
+}
 _EXACT = {
     "accelerate.Accelerator": "accelerator",
     "lightning.fabric.Fabric": "fabric",
@@ -56,28 +110,17 @@ _EXACT = {
     "transformers.TrainingArguments": "training_arguments",
     "transformers.Seq2SeqTrainingArguments": "training_arguments",
 }
-_CRITERION = re.compile(r"^(torch\.nn\.\w*Loss|timm\.loss\.\w+|segmentation_models_pytorch\.losses\.\w+)$")
 
 
+@lru_cache(maxsize=4096)
 def role_of_name(name: str) -> str | None:
     """The role of what a library class or factory makes, by its full name."""
     found = _EXACT.get(name)
     if found is not None:
         return found
-    if _OPTIMIZER.match(name):
-        return "optimizer"
-    if _SCHEDULER.match(name):
-        return "scheduler"
-    if _SCALER.match(name):
-        return "scaler"
-    if _LOADER.match(name):
-        return "loader"
-    if _SAMPLER.match(name):
-        return "sampler"
-    if _DATASET.match(name):
-        return "dataset"
-    if _CRITERION.match(name):
-        return "criterion"
+    for role, pattern in _OF_LIBRARY.get(name.partition(".")[0], ()):
+        if re.match(pattern, name):
+            return role
     return None
 
 

@@ -173,7 +173,7 @@ def _redirect_changes(overlay: Overlay) -> None:
         overlay.gone.add(os.path.abspath(os.fsdecode(path)))
 
     os.mkdir, os.remove, os.unlink = made, removed, removed
-    os.rename, os.replace, os.rmdir = renamed, renamed, removed_folder
+    os.rename, os.replace, os.rmdir = renamed, renamed, removed_folder  # type: ignore[assignment]
     shutil.rmtree = tree_removed  # type: ignore[assignment]
 
 

@@ -119,7 +119,7 @@ print(getattr(args, "mode"))
     + _TRAIN,
 )
 
-_KEPT = re.compile(r"deprecat|ignor|unused|not used|compat|legacy|no longer|obsolete", re.IGNORECASE)
+_KEPT = r"deprecat|ignor|unused|not used|compat|legacy|no longer|obsolete"
 _ACTIONS = ("store", "store_true", "store_false", "store_const", "append", "count", "argparse.BooleanOptionalAction")
 _GIVEN_BY_LAUNCHERS = ("local_rank", "f")
 # Functions of libraries that look into sys.argv themselves, and the option that they look for.
@@ -167,7 +167,7 @@ def _plain(context: Context, option: Declared) -> bool:
     """Whether an option only stores a value, and is not kept for old command lines."""
     given = option.event.kwargs.get("help")
     text = context.value(given)
-    if isinstance(text, str) and _KEPT.search(text):
+    if isinstance(text, str) and re.search(_KEPT, text, re.IGNORECASE):
         return False
     if given is not None and isinstance(settle(given), Ext):
         return False  # argparse.SUPPRESS

@@ -113,8 +113,8 @@ config = TransformerConfig(num_layers=12, hidden_size=768, num_attention_heads=1
 """,
 )
 
-_ATTENTION = re.compile(r"att|(^|\.)(w?[qkv]|[qkv]_proj|query|key|value|qkv\w*)$")
-_KEYS = re.compile(r"(^|\.)(w?[kv]|[kv]_proj|key|value|kv\w*|qkv\w*)$")
+_ATTENTION = r"att|(^|\.)(w?[qkv]|[qkv]_proj|query|key|value|qkv\w*)$"
+_KEYS = r"(^|\.)(w?[kv]|[kv]_proj|key|value|kv\w*|qkv\w*)$"
 _FAMILIES = ("megatron.", "nemo.", "megatron_core.")
 
 
@@ -134,10 +134,10 @@ def _of_modules(context: Context) -> Iterator[Finding]:
         plan = event.argument(2, "parallelize_plan")
         paths = settle(plan) if plan is not None else None
         keys = [str(k) for k in paths.entries] if isinstance(paths, Dict) else None
-        if keys is not None and not any(_ATTENTION.search(k) for k in keys):
+        if keys is not None and not any(re.search(_ATTENTION, k) for k in keys):
             continue
         seen.add(size)
-        grouped = keys is None or any(_KEYS.search(k) for k in keys)
+        grouped = keys is None or any(re.search(_KEYS, k) for k in keys)
         yield from _heads(context, event, size, grouped, "likely" if keys is not None else "possible")
 
 

@@ -111,8 +111,8 @@ GOOD = (
 )
 
 _SMALL = 16
-_LAYER = re.compile(r"^torch\.nn\.(Lazy)?BatchNorm[123]d$")
-_NETWORKS = re.compile(
+_LAYER = r"^torch\.nn\.(Lazy)?BatchNorm[123]d$"
+_NETWORKS = (
     r"^torchvision\.models\.((wide_)?resnet|resnext|densenet|mobilenet|efficientnet|regnet|inception|googlenet|shufflenet"
     r"|mnasnet|vgg\d+_bn)\w*$"
 )
@@ -163,7 +163,7 @@ def check(context: Context) -> Iterator[Finding]:
 def _batch_norm(model: Obj) -> Obj | None:
     """A batch-norm layer of a model, or the library network that holds some."""
     for part in parts_of(model).values():
-        if part.cls is None and (_LAYER.match(part.name) or _NETWORKS.match(part.name)):
+        if part.cls is None and (re.match(_LAYER, part.name) or re.match(_NETWORKS, part.name)):
             frozen = part.name.startswith("torch.nn.") and plain(part.kwargs.get("track_running_stats"), True) is False
             if not frozen:
                 return part

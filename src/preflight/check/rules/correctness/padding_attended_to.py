@@ -123,12 +123,12 @@ _LAYERS = {
     "torch.nn.Transformer": (0, "src", (("src_key_padding_mask", 5), ("src_mask", 2))),
 }
 # Encoders and sequence-to-sequence models: without a causal mask each token sees the padding at the end.
-_ENCODERS = re.compile(
+_ENCODERS = (
     r"^transformers\.(AutoModel(For(Sequence|Token)Classification|ForMaskedLM|ForSeq2SeqLM|ForQuestionAnswering)?"
     r"|(Bert|Roberta|XLMRoberta|DistilBert|Albert|Electra|Deberta|DebertaV2|Camembert|MPNet)(Model|For[A-Z]\w+)"
     r"|M?T5(ForConditionalGeneration|Model))\.from_pretrained$"
 )
-_DECODERS = re.compile(r"gpt|llama|qwen|mistral|opt-|gemma|phi|bloom|pythia|falcon|deepseek", re.IGNORECASE)
+_DECODERS = r"(?i)gpt|llama|qwen|mistral|opt-|gemma|phi|bloom|pythia|falcon|deepseek"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -218,10 +218,10 @@ def _attended(value: Value | None) -> Iterator[Obj]:
 
 def _pretrained(event: Event, network: Obj) -> tuple[str, Obj, Evidence] | None:
     """The mask that a pretrained encoder lacks, and the call of the tokenizer that padded."""
-    if network.cls is not None or not _ENCODERS.match(network.name):
+    if network.cls is not None or not re.match(_ENCODERS, network.name):
         return None
     name = plain(network.argument(0, "pretrained_model_name_or_path"))
-    if network.name.startswith("transformers.AutoModel.") and (not isinstance(name, str) or _DECODERS.search(name)):
+    if network.name.startswith("transformers.AutoModel.") and (not isinstance(name, str) or re.search(_DECODERS, name)):
         return None
     if event.argument(1, "attention_mask") is not None:
         return None

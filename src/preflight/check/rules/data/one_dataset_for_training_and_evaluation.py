@@ -118,9 +118,7 @@ val = DataLoader(Subset(plain, [2, 3]), batch_size=8)
     + _LOOPS,
 )
 
-_RANDOM = re.compile(
-    r"^torchvision\.transforms\.(v2\.)?(Random\w+|ColorJitter|AutoAugment|RandAugment|TrivialAugmentWide|AugMix|GaussianNoise|ElasticTransform)$"
-)
+_RANDOM = r"^torchvision\.transforms\.(v2\.)?(Random\w+|ColorJitter|AutoAugment|RandAugment|TrivialAugmentWide|AugMix|GaussianNoise|ElasticTransform)$"
 _PARTS = ("torch.utils.data.random_split", "torch.utils.data.Subset")
 
 
@@ -166,7 +164,7 @@ def _whole(dataset: Value | None) -> list[Obj]:
 def _random_transform(base: Obj) -> Obj | None:
     for value in (*base.args, *base.kwargs.values()):
         for part in provenance(value, 100):
-            if isinstance(part, Obj) and _RANDOM.match(part.name):
+            if isinstance(part, Obj) and re.match(_RANDOM, part.name):
                 return part
     return None
 

@@ -164,21 +164,19 @@ with torch.no_grad():
 """,
 )
 
-_FILES = re.compile(
+_FILES = (
     r"^torchvision\.datasets\.(ImageFolder|DatasetFolder|ImageNet|Food101|Flowers102|OxfordIIITPet|StanfordCars|FGVCAircraft|Caltech101"
     r"|Caltech256|CelebA|CocoDetection|CocoCaptions|VOCDetection|VOCSegmentation|DTD|EuroSAT|GTSRB|LSUN|Places365|SUN397|Country211|Cityscapes|Kinetics|UCF101)$"
 )
-_IN_MEMORY = re.compile(
-    r"^torchvision\.datasets\.(MNIST|FashionMNIST|KMNIST|QMNIST|EMNIST|CIFAR10|CIFAR100|SVHN|STL10|USPS)$"
-)
+_IN_MEMORY = r"^torchvision\.datasets\.(MNIST|FashionMNIST|KMNIST|QMNIST|EMNIST|CIFAR10|CIFAR100|SVHN|STL10|USPS)$"
 # Calls that read or decode a sample.
-_WORK = re.compile(
+_WORK = (
     r"^(PIL\.Image\.open|cv2\.(imread|imdecode|resize|VideoCapture)|imageio\.\w*imread|skimage\.(io\.imread|transform\.\w+)|torchvision\.io\.\w+"
     r"|torchvision\.transforms\.functional\.\w+|torchaudio\.load|librosa\.\w+(\.\w+)*|soundfile\.read|scipy\.io\.wavfile\.read|nibabel\.load"
     r"|pydicom\.dcmread|rasterio\.open|builtins\.open|io\.open|gzip\.open|pandas\.read_\w+|decord\.\w+|av\.open|h5py\.File|numpy\.load|torch\.load|tifffile\.imread|albumentations\.\S+)$"
 )
 
-_TOKENIZER = re.compile(
+_TOKENIZER = (
     r"^(transformers\.(\w*\.)?\w*Tokenizer\w*(\.from_pretrained)?|tokenizers\.Tokenizer\.from_\w+|spacy\.load)$"
 )
 
@@ -219,9 +217,9 @@ def _work(context: Context, dataset: Value | None) -> tuple[str, Severity] | Non
         if not isinstance(part, Obj):
             continue
         name = part.name.rpartition(".")[2]
-        if part.cls is None and _FILES.match(part.name):
+        if part.cls is None and re.match(_FILES, part.name):
             return f"{name} decodes a file for each sample", "warning"
-        if part.cls is None and _IN_MEMORY.match(part.name) and _has_transform(part):
+        if part.cls is None and re.match(_IN_MEMORY, part.name) and _has_transform(part):
             return f"{name} turns an array into a picture and transforms it for each sample", "info"
         if part.cls is not None and part is _base(dataset):
             found = _in_getitem(context, part)
@@ -255,7 +253,7 @@ def _in_getitem(context: Context, dataset: Obj) -> tuple[str, Severity] | None:
     if not isinstance(getter, Func):
         return None
     for name, events in context.trace.by_name.items():
-        if _WORK.match(name) and any(_each_time(event, getter) for event in events):
+        if re.match(_WORK, name) and any(_each_time(event, getter) for event in events):
             return f"{name.removeprefix('builtins.')} is called", "warning"
     for event in context.trace.calls("()", ".encode", ".encode_plus", ".tokenize"):
         if _is_tokenizer(event.receiver) and _each_time(event, getter):
@@ -265,7 +263,7 @@ def _in_getitem(context: Context, dataset: Obj) -> tuple[str, Severity] | None:
 
 def _is_tokenizer(value: Value | None) -> bool:
     base = settle(value) if value is not None else None
-    return isinstance(base, Obj) and base.cls is None and _TOKENIZER.match(base.name) is not None
+    return isinstance(base, Obj) and base.cls is None and re.match(_TOKENIZER, base.name) is not None
 
 
 def _each_time(event: Event, getter: Func) -> bool:

@@ -119,16 +119,14 @@ for x, y in data:
 """,
 )
 
-_LARGE = re.compile(
-    r"^(torch\.nn\.(Transformer\w*|MultiheadAttention|LSTM|GRU)|transformers\.\w+(\.\w+)?|x_transformers\.\w+)$"
-)
+_LARGE = r"^(torch\.nn\.(Transformer\w*|MultiheadAttention|LSTM|GRU)|transformers\.\w+(\.\w+)?|x_transformers\.\w+)$"
 _MIXED = (
     "torch.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast", "apex.amp.initialize", "accelerate.Accelerator",
     "deepspeed.initialize", "lightning.pytorch.Trainer", "lightning.fabric.Fabric", "torch.distributed.fsdp.MixedPrecision",
     "torch.distributed.fsdp.MixedPrecisionPolicy", ".half", ".bfloat16", "torch.set_default_dtype", "transformers.TrainingArguments",
     "transformers.Seq2SeqTrainingArguments", "torch.set_default_tensor_type", "transformer_engine.pytorch.fp8_autocast",
 )  # fmt: skip
-_TRANSFORMERS = re.compile(r"^(vit|swin|deit|beit|eva)(_|\d|v2)")
+_TRANSFORMERS = r"^(vit|swin|deit|beit|eva)(_|\d|v2)"
 _WIDE = 512
 
 
@@ -195,7 +193,7 @@ def _layer(context: Context) -> Obj | None:
         made = event.result
         if not isinstance(made, Obj) or event.context.shadow:
             continue
-        if _LARGE.match(event.name) and context.roles.of(made) == "model":
+        if re.match(_LARGE, event.name) and context.roles.of(made) == "model":
             return made
         if event.name == "torch.nn.Linear" and len(event.args) >= 2:
             sizes = [settle(a) for a in event.args[:2]]
@@ -209,7 +207,7 @@ def _is_vision_transformer(context: Context, event: Event) -> bool:
     name = event.name.rpartition(".")[2]
     if name == "create_model":
         name = str(context.value(event.argument(0, "model_name"), ""))
-    return _TRANSFORMERS.match(name.rpartition("/")[2]) is not None
+    return re.match(_TRANSFORMERS, name.rpartition("/")[2]) is not None
 
 
 def _edit(context: Context, made: Obj) -> Edit | None:

@@ -71,9 +71,7 @@ _BUILDERS = (
     "torch.Tensor",
     "torch.cuda.FloatTensor",
 )
-_ARRAY = re.compile(
-    r"^numpy\.(array|asarray|zeros|ones|load|concatenate|stack|reshape|transpose|float32|random\.\w+|frombuffer|full|arange|linspace)$"
-)
+_ARRAY = r"^numpy\.(array|asarray|zeros|ones|load|concatenate|stack|reshape|transpose|float32|random\.\w+|frombuffer|full|arange|linspace)$"
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -101,7 +99,7 @@ def check(context: Context) -> Iterator[Finding]:
 def _is_array(item: Value) -> bool:
     for option in options_of(item, limit=3):
         if isinstance(option, Obj):
-            if _ARRAY.match(option.name):
+            if re.match(_ARRAY, option.name):
                 return True
             if option.kind == "op" and any(_is_array(a) for a in option.args):
                 return True

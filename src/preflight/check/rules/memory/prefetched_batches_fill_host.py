@@ -92,10 +92,10 @@ GOOD = (
     ),
 )
 
-_PICTURES = re.compile(
+_PICTURES = (
     r"^torchvision\.datasets\.(ImageFolder|ImageNet|Food101|Flowers102|Places365|CelebA|OxfordIIITPet|StanfordCars)$"
 )
-_CROPS = re.compile(r"^torchvision\.transforms\.(v2\.)?(RandomResizedCrop|CenterCrop|RandomCrop)$")
+_CROPS = r"^torchvision\.transforms\.(v2\.)?(RandomResizedCrop|CenterCrop|RandomCrop)$"
 _LIMIT = 8e9
 
 
@@ -138,9 +138,9 @@ def _ranks(context: Context) -> int:
 def _side(dataset: Value | None) -> int | None:
     """The side of the square that the last crop of a library's picture data set leaves."""
     base = settle(dataset) if dataset is not None else None
-    if not isinstance(base, Obj) or base.cls is not None or not _PICTURES.match(base.name):
+    if not isinstance(base, Obj) or base.cls is not None or not re.match(_PICTURES, base.name):
         return None
-    made = [p for p in provenance(base, 120) if isinstance(p, Obj) and _CROPS.match(p.name)]
+    made = [p for p in provenance(base, 120) if isinstance(p, Obj) and re.match(_CROPS, p.name)]
     sizes = {
         plain(p.argument(0, "size")) for p in made if isinstance(settle(p.argument(0, "size") or Known(None)), Known)
     }

@@ -11,6 +11,7 @@ from preflight.source.values import Bound, Dict, Func, Known, Obj, Partial, Seq,
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
+    from preflight.source.values import Class
 
 MODEL = Model()
 _BASES = (
@@ -21,32 +22,49 @@ _BASES = (
     "lightning.pytorch.LightningModule",
     "diffusers.",
 )
-_NOT_MODULES = re.compile(
-    r"^torch\.nn\.(functional|utils|init|parameter|Parameter|grad|Buffer)|Tokenizer|Config(uration)?\b|Processor|FeatureExtractor|Scheduler|ImageProcessor"
+_NOT_MODULES = (
+    r"Tokenizer|Config(uration)?\b|Processor|FeatureExtractor|Scheduler|ImageProcessor"
     r"|Pipeline|Generation|Trainer|Arguments|Callback|Collator|Dataset|Optimizer"
 )
-_MODULES = re.compile(
-    r"^(torch\.nn\.(\w+\.)*[A-Z]\w*|torchvision\.models\.(\w+\.)*\w+|timm\.(models\.)?create_model|timm\.(\w+\.)+[A-Z]\w*|lightning\.pytorch\.LightningModule"
-    r"|torch\.hub\.load|segmentation_models_pytorch\.[A-Z]\w*|efficientnet_pytorch\.\w+(\.\w+)?|monai\.networks\.nets\.\w+|open_clip\.create_model\w*"
-    r"|torch_geometric\.nn\.(\w+\.)*[A-Z]\w*|peft\.get_peft_model|sentence_transformers\.SentenceTransformer)$"
-)
-_PRETRAINED = re.compile(
-    r"^(transformers|diffusers|peft|timm|optimum|unsloth)\.(\w+\.)*[A-Z]\w*\.(from_pretrained|from_config|_from_config|get_peft_model)$"
-)
-_CLASSES = re.compile(
-    r"^transformers\.[A-Z]\w*(Model|LMHeadModel|For[A-Z]\w+)$|^diffusers\.(\w+\.)*(UNet|Autoencoder|DiT|VQ|Transformer|ControlNet|SD3|Flux)\w*$"
-)
+_HELPERS = r"Tokenizer|Config\b|Processor|FeatureExtractor|Scheduler|Pipeline"
+# What makes a module, by the library: a pattern is only compiled when a script uses it.
+_MODULES = {
+    "torch": r"torch\.(nn\.(?!functional|utils|init|parameter|Parameter|grad|Buffer)(\w+\.)*[A-Z]\w*|hub\.load)$",
+    "torchvision": r"torchvision\.models\.(\w+\.)*\w+$",
+    "timm": r"timm\.((models\.)?create_model|(\w+\.)+[A-Z]\w*)$",
+    "lightning": r"lightning\.pytorch\.LightningModule$",
+    "segmentation_models_pytorch": r"segmentation_models_pytorch\.[A-Z]\w*$",
+    "efficientnet_pytorch": r"efficientnet_pytorch\.\w+(\.\w+)?$",
+    "monai": r"monai\.networks\.nets\.\w+$",
+    "open_clip": r"open_clip\.create_model\w*$",
+    "torch_geometric": r"torch_geometric\.nn\.(\w+\.)*[A-Z]\w*$",
+    "peft": r"peft\.get_peft_model$",
+    "sentence_transformers": r"sentence_transformers\.SentenceTransformer$",
+    "transformers": r"transformers\.[A-Z]\w*(Model|LMHeadModel|For[A-Z]\w+)$",
+    "diffusers": r"diffusers\.(\w+\.)*(UNet|Autoencoder|DiT|VQ|Transformer|ControlNet|SD3|Flux)\w*$",
+}
+_PRETRAINED = {
+    library: rf"{library}\.(\w+\.)*[A-Z]\w*\.(from_pretrained|from_config|_from_config|get_peft_model)$"
+    for library in ("transformers", "diffusers", "peft", "timm", "optimum", "unsloth")
+}
 
 
 @lru_cache(maxsize=4096)
 def is_module_name(name: str) -> bool:
     """Whether calling this library name makes a module."""
-    if not (_MODULES.match(name) or _PRETRAINED.match(name) or _CLASSES.match(name)):
-        return False
-    return _NOT_MODULES.search(name) is None or _PRETRAINED.match(name) is not None and not _HELPERS.search(name)
+    library = name.partition(".")[0]
+    if library in _PRETRAINED and re.match(_PRETRAINED[library], name):
+        return not re.search(_NOT_MODULES, name) or not re.search(_HELPERS, name)
+    return library in _MODULES and bool(re.match(_MODULES[library], name)) and not re.search(_NOT_MODULES, name)
 
 
-_HELPERS = re.compile(r"Tokenizer|Config\b|Processor|FeatureExtractor|Scheduler|Pipeline")
+@lru_cache(maxsize=64)  # each keeps its script
+def _makes_modules(cls: Class) -> bool | None:
+    """Whether a class of the project is a module by its bases; None where they do not say."""
+    bases = cls.external_bases()
+    if any(n.startswith(_BASES) or n.endswith("PreTrainedModel") or is_module_name(n) for n in bases):
+        return not any(n.startswith(("torch.nn.utils", "torch.nn.Parameter")) for n in bases)
+    return None
 
 
 def is_module(value: Value | None) -> bool:
@@ -54,13 +72,9 @@ def is_module(value: Value | None) -> bool:
     for option in options_of(value, limit=3):
         if isinstance(option, Obj):
             if option.cls is not None:
-                if any(
-                    n.startswith(_BASES) or n.endswith("PreTrainedModel") or is_module_name(n)
-                    for n in option.cls.external_bases()
-                ):
-                    return not any(
-                        n.startswith(("torch.nn.utils", "torch.nn.Parameter")) for n in option.cls.external_bases()
-                    )
+                of_class = _makes_modules(option.cls)
+                if of_class is not None:
+                    return of_class
                 continue
             if option.kind in {"call", "param", "copy"} and is_module_name(option.name):
                 return True
