@@ -29,7 +29,7 @@ def install(capability: tuple[int, int]) -> None:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Any:
-        kind = choose(query, key, value, attn_mask, capability)
+        kind = choose(query, key, value, attn_mask, capability, dropout_p)
         if enable_gqa and kind != "flash" and key.shape[-3] != query.shape[-3]:
             times = query.shape[-3] // key.shape[-3]
             key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
@@ -68,9 +68,40 @@ def install(capability: tuple[int, int]) -> None:
         library.impl(name, function, "AutogradPrivateUse1")
         # In inference mode there is no autograd key, and the operator arrives whole.
         SPECIAL[name] = lambda gpu, func, args, kwargs, function=function: function(*args, **kwargs)
+    for name in ("softmax", "log_softmax"):
+        library.impl(f"{name}.int", _soft(getattr(torch.ops.aten, f"_{name}")), "AutogradPrivateUse1")
+    for name in WHOLE:
+        if hasattr(torch.ops.aten, name):
+            library.impl(name, _unreachable, "PrivateUse1")
 
 
-def choose(query: Any, key: Any, value: Any, mask: Any, capability: tuple[int, int]) -> str:
+WHOLE = ("silu_backward", "mish_backward", "_fused_rms_norm")
+"""Operators that CUDA runs in one kernel, while PyTorch takes them apart for a device that it does not know.
+
+Source: ``aten/src/ATen/native/native_functions.yaml``, entries with both ``CUDA`` and ``CompositeImplicitAutograd``.
+That a kernel is registered is enough: fake tensors take their shapes from elsewhere.
+"""
+
+
+def _unreachable(*args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError("this operator has no numbers on the virtual GPU")
+
+
+def _soft(whole: Any) -> Any:
+    """Return softmax or its logarithm as CUDA runs it: from fp16 to fp32 without a copy of the input.
+
+    Source: ``aten/src/ATen/native/SoftMax.cpp``.
+    """
+
+    def run(input: Any, dim: int, dtype: torch.dtype | None = None) -> Any:
+        if input.dtype == torch.float16 and dtype == torch.float32:
+            return whole(input, dim, True)
+        return whole(input if dtype is None else input.to(dtype), dim, False)
+
+    return run
+
+
+def choose(query: Any, key: Any, value: Any, mask: Any, capability: tuple[int, int], dropout: float = 0.0) -> str:
     """Return the kernel that CUDA would take: ``flash``, ``efficient`` or ``math``.
 
     Source: ``aten/src/ATen/native/transformers/cuda/sdp_utils.cpp``: flash needs half precision, sm80, equal head sizes
@@ -83,6 +114,9 @@ def choose(query: Any, key: Any, value: Any, mask: Any, capability: tuple[int, i
         return "math"
     width = query.shape[-1]
     plain = width == value.shape[-1] and width <= 256 and mask is None
+    if capability in ((8, 6), (8, 9), (12, 0)) and any(t.requires_grad for t in (query, key, value)):
+        # Too little shared memory for the backward pass.
+        plain = plain and not 192 < width <= 224 and not (width > 224 and dropout > 0)
     if half and plain and capability >= (8, 0) and flags.flash_sdp_enabled():
         return "flash"
     aligned = width % (8 if half else 4) == 0 and value.shape[-1] % (8 if half else 4) == 0
