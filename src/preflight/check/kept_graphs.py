@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from preflight.check.backward_graph import grad_mode
 from preflight.source.evaluate.library.methods import is_module
-from preflight.source.trace import Context as Frame
 from preflight.source.trace import ITEMS, provenance
+from preflight.source.trace import Context as Frame
 from preflight.source.values import Class, Func, Known, Obj, Seq, Value, options_of, settle
 
 if TYPE_CHECKING:

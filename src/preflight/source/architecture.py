@@ -52,7 +52,7 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
     linears = [leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Linear"]
     blocks = _blocks(network, linears)
     if network.total is None or blocks is None or not _attends(reading, network):
-        return _other(network)
+        return _other(reading, network)
     layers, hidden, ffn, gated = blocks
     embeddings = [leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Embedding"]
     tables = [
@@ -65,7 +65,7 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
     head = vocab is not None and bool(outputs) and outputs[-1] == vocab
     patch = next((leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Conv2d"), None)
     if patch is not None and vocab is None:
-        return _other(network)
+        return _other(reading, network)
     positions = min((n for n, _ in tables if n != vocab), default=None)
     return ModelSpec(
         family="transformer_decoder" if head else "transformer_encoder",
@@ -86,9 +86,11 @@ def _from_layers(reading: Reading, model: Obj, network: Network) -> ModelSpec | 
     )
 
 
-def _other(network: Network) -> ModelSpec | None:
+def _other(reading: Reading, network: Network) -> ModelSpec | None:
     if network.total is None:
         return None
+    if _attends(reading, network):
+        return ModelSpec(family="other", parameters=network.total)  # convolutions that embed do not make it a CNN
     names = {leaf.obj.name.rpartition(".")[2] for leaf in network.leaves}
     family = (
         "cnn"

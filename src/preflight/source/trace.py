@@ -217,12 +217,18 @@ class Carry:
         self.final: Value = mark
 
 
+ITEMS = "<items>"
+"""The attribute of a tensor that holds what was written into it item by item."""
+
+
 def parents_of(value: Value) -> Iterable[Value]:
     """The values that a value was directly made from."""
     if isinstance(value, Obj):
-        if value.receiver is None and not value.kwargs:
+        if value.receiver is None and not value.kwargs and ITEMS not in value.attrs:
             return value.args
         found = [*value.args, *value.kwargs.values()]
+        if ITEMS in value.attrs:
+            found.append(value.attrs[ITEMS])
         if value.receiver is not None:
             found.append(value.receiver)
         return found

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.iteration import items_of_record
+from preflight.source.trace import ITEMS
 from preflight.source.values import (
     Choice,
     Class,
@@ -94,6 +95,12 @@ def set_attribute(m: Machine, target: Value, name: str, value: Value, node: ast.
             break
 
 
+_BLANK = frozenset(
+    "zeros empty ones full zeros_like empty_like ones_like full_like new_zeros new_empty new_ones new_full".split()
+)
+"""What makes a tensor that is then filled item by item: ``outputs[t] = x``."""
+
+
 def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST) -> None:
     """Assign to an item."""
     base = settle(target)
@@ -119,6 +126,11 @@ def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST)
             m.write(base.attrs, k.value, value)
         elif base.name == "os.environ" and isinstance(k, Known):
             m.write(base.attrs, str(k.value), value)
+        elif base.kind == "call" and base.name.rpartition(".")[2] in _BLANK:
+            held = base.attrs.get(ITEMS)
+            before = held.items if isinstance(held, Seq) else []
+            if not any(value is item for item in before) and len(before) < 16:
+                m.write(base.attrs, ITEMS, Seq([*before, value]))
     label = f"[{k.value!r}]" if isinstance(k, Known) else "[]"
     m.store(target, label, value, node)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.assign import assign
 from preflight.source.evaluate.branches import decide
+from preflight.source.evaluate.called_in_loops import changes_of, forget
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.iteration import iterate
 from preflight.source.evaluate.training_names import trains
@@ -210,6 +211,7 @@ def havoc(m: Machine, node: ast.For | ast.AsyncFor | ast.While) -> list[Carry]:
         if isinstance(held, Dict) and isinstance(settle(held.entries.get(key, Unknown(""))), Known):
             before = held.entries[key]
             m.write(held.entries, key, Unknown("changes during the loop", None, (), initial=before, name=str(key)))
+    forget(m, changes_of(m, node))
     return carries
 
 

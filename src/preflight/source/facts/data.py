@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from preflight.source.facts.settings import trainer_setting, training_arguments
 from preflight.source.facts.telling import fact_of, place_of, unknown
 from preflight.source.launcher import Launch
-from preflight.source.trace import parents_of, provenance
+from preflight.source.trace import Context, Event, parents_of, provenance
 from preflight.source.values import Choice, Known, Obj, Seq, Unknown, Value, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
 
@@ -119,6 +119,8 @@ def _from_windows(reading: Reading) -> dict[str, Fact] | None:
         for event in loop.events:
             if event.name != "()" or reading.roles.of(event.receiver) not in ("model", "lightning_module"):
                 continue
+            if _inside_a_network(event.context) or not _embeds(reading, event):
+                continue
             for value in (*event.args, *event.kwargs.values()):
                 length = _window(value, seen)
                 if length is not None:
@@ -126,24 +128,54 @@ def _from_windows(reading: Reading) -> dict[str, Fact] | None:
     for made in reading.made("dataset"):
         if made.cls is not None:
             for event in reading.trace.calls(made.cls.qualname + ".__getitem__"):
-                length = _window(event.result, seen)
+                length = _window(event.result, seen, True)
                 if length is not None:
                     return {"sequence_length": fact_of(length, None, int)}
     return None
 
 
-def _window(value: Value | None, seen: set[int]) -> Value | None:
-    """The length of a window that a value comes from; what was looked at for another value is not looked at again."""
+def _inside_a_network(context: Context) -> bool:
+    """Whether a place is reached through a ``forward``: what a layer is given is no sample of the data."""
+    return any(
+        f.kind == "call" and str(getattr(f.value, "qualname", "")).endswith(".forward") for f in context.frames()
+    )
+
+
+def _embeds(reading: Reading, event: Event) -> bool:
+    """Whether the network looks its input up in a table, as tokens are: unless its layers are out of sight."""
+    network = settle(event.receiver) if event.receiver is not None else None
+    if not isinstance(network, Obj) or network.cls is None:
+        return True
+    for inner in reading.trace.calls("()", "torch.nn.functional.embedding"):
+        table = settle(inner.receiver) if inner.receiver is not None else None
+        named = inner.name != "()" or (isinstance(table, Obj) and table.name == "torch.nn.Embedding")
+        if named and _inside_a_network(inner.context):
+            return True
+    return False
+
+
+def _window(value: Value | None, seen: set[int], one: bool = False) -> Value | None:
+    """The length of a window that a value comes from; what was looked at for another value is not looked at again.
+
+    A slice along the first dimension is a window of one sample (``one``) or of one that is stacked with others;
+    elsewhere it can be a batch of samples, and is no length.
+    """
     if value is None or id(value) in seen:
         return None
     seen.add(id(value))
     near = [value]
+    stacked = one
     for part in near:  # grows while it is gone through
         for parent in parents_of(part) if len(near) < 400 else ():
             if id(parent) not in seen:
                 seen.add(id(parent))
                 near.append(parent)
-        if isinstance(part, Obj) and part.kind == "op" and part.name == "slice" and len(part.args) == 3:
+        if isinstance(part, Obj) and part.name.rpartition(".")[2] in ("stack", "vstack"):
+            stacked = True
+        inner = isinstance(part, Seq) and part.kind == "tuple"  # data[:, i : i + length]
+        if inner and any(_is_slice(item) for item in part.items[1:]):  # type: ignore[attr-defined]
+            stacked = True
+        if stacked and _is_slice(part):
             low, high = settle(part.args[0]), settle(part.args[1])
             # high = low + length: the known operand of the addition is the length
             for sum_ in (high,):
@@ -162,6 +194,10 @@ def _window(value: Value | None, seen: set[int]) -> Value | None:
             if isinstance(shape, Seq) and len(shape.items) == 2 and isinstance(plain(shape.items[1]), int):
                 return shape.items[1]
     return None
+
+
+def _is_slice(value: Value) -> TypeGuard[Obj]:
+    return isinstance(value, Obj) and value.kind == "op" and value.name == "slice" and len(value.args) == 3
 
 
 def _operands(value: Value) -> list[Value]:

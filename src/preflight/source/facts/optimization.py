@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from preflight.source.facts.settings import argument_of, deepspeed_config, trainer_setting, training_arguments
@@ -215,14 +216,32 @@ def _count(value: Value | None) -> int | None:
 
 
 def _while_bound(reading: Reading, loop: TrainingLoop) -> Fact | None:
-    """``while step < max_steps`` or ``if step > max_steps: break``."""
+    """``while step < max_steps``, where each pass of the innermost loop counts one step."""
     for frame in [loop.frame, *loop.outer]:
         test = settle(frame.value) if frame.value is not None else None
         if isinstance(test, Obj) and test.kind == "op" and test.name in ("<", "<=", "!=") and len(test.args) == 2:
             bound = plain(test.args[1])
-            if isinstance(bound, int) and not isinstance(bound, bool):
+            if isinstance(bound, int) and not isinstance(bound, bool) and _counted_in(loop.frame.node, frame.node):
                 return fact_of(test.args[1], "bound of the loop", int)
     return None
+
+
+def _counted_in(inner: ast.AST | None, tested: ast.AST | None) -> bool:
+    """Whether the counter that a loop tests goes up by one in the statements of the innermost loop, and only there."""
+    if not isinstance(tested, ast.While) or not isinstance(tested.test, ast.Compare) or inner is None:
+        return False
+    counter = ast.dump(tested.test.left)
+    stack: list[ast.AST] = list(getattr(inner, "body", []))
+    found = 0
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.ClassDef)):
+            continue  # another loop counts something else
+        if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+            target = ast.dump(node.target).replace("Store()", "Load()")
+            found += target == counter and isinstance(node.value, ast.Constant) and node.value.value == 1
+        stack.extend(ast.iter_child_nodes(node))
+    return found == 1
 
 
 __all__ = ["Event", "Known", "facts", "main_optimizer"]
