@@ -55,6 +55,7 @@ def wanted(repository: Path, commit: str) -> Iterator[tuple[str, str]]:
 def write_tree(repository: Path, commit: str, target: Path) -> int:
     """Write the wanted files of ``commit`` under ``target`` and return how many there are."""
     files = list(wanted(repository, commit))
+    (target / ".git").mkdir(parents=True, exist_ok=True)  # marks the root, as in any clone
     batch = subprocess.run(
         ["git", "-C", str(repository), "cat-file", "--batch"],
         input="".join(f"{blob}\n" for blob, _ in files).encode(),
