@@ -94,12 +94,16 @@ def memory_of(profile: Profile, device: Device) -> MemoryEstimate:
         )
     assert device.gpu is not None
     capability = device.gpu.compute_capability or (0, 0)
-    workspace = _WORKSPACE_HOPPER if capability >= (9, 0) else _WORKSPACE
+    told = profile.categories.get("workspace")
+    # The run itself asks for it where it multiplies matrices; without such a product at the peak it is added.
+    workspace = told if told is not None else _WORKSPACE_HOPPER if capability >= (9, 0) else _WORKSPACE
+    more = 0 if told is not None else workspace
     context = device.gpu.context_bytes or 0
     parts: dict[str, float] = dict.fromkeys(_PARTS.values(), 0.0)
     for category, size in profile.categories.items():
-        parts[_PARTS[category]] += size
-    peak, reserved = profile.peak_bytes + workspace, max(profile.reserved_bytes, profile.peak_bytes) + workspace
+        if category != "workspace":
+            parts[_PARTS[category]] += size
+    peak, reserved = profile.peak_bytes + more, max(profile.reserved_bytes, profile.peak_bytes) + more
     breakdown = MemoryBreakdown(**parts, workspace=workspace, fragmentation=max(0.0, reserved - peak), context=context)
     total = reserved + context
     complete = profile.steps > 1 and profile.outcome != "failed"
@@ -206,6 +210,10 @@ def notes_of(profile: Profile) -> list[str]:
     notes = [
         f"--dry-run executed the script: {profile.steps} optimizer steps in {profile.seconds:.0f} s, no GPU involved"
     ]
+    if profile.outcome == "failed":
+        last = profile.frames[-1] if profile.frames else None
+        at = f" at {Path(last.file).name}:{last.line}" if last is not None else ""
+        notes.append(f"the script ended in the dry run with {profile.error}{at}: {_short(profile.message or '')}")
     if profile.outcome == "time is up":
         notes.append("the time limit ended the dry run; --time-limit gives it longer")
     if profile.steps == 0 and profile.outcome in ("ended", "exited", "stopped"):
