@@ -19,12 +19,18 @@ TINY_LLAMA = {
 }
 CASES: dict[str, dict[str, Any]] = {
     "bert-small": {
-        "config": ("BertConfig", {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4}),
+        "config": (
+            "BertConfig",
+            {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4},
+        ),
         "model": "BertForMaskedLM",
     },
     "bert-base": {"config": ("BertConfig", {}), "model": "BertForMaskedLM", "batch": 2, "length": 64},
     "bert-small-amp-fp16": {
-        "config": ("BertConfig", {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4}),
+        "config": (
+            "BertConfig",
+            {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 4},
+        ),
         "model": "BertForMaskedLM",
         "precision": "amp-fp16",
     },

@@ -134,12 +134,12 @@ class Ledger:
         return self.allocator.allocated + self.unplaced
 
     def _drop(self, key: int) -> None:
+        if self._stale and key in self.live:
+            self._keep_peak()  # with the one that goes now
         holding = self.live.pop(key, None)
         self._references.pop(key, None)
         if holding is None:
             return
-        if self._stale:
-            self._keep_peak()
         if holding.block is not None:
             self.allocator.free(holding.block)
         else:

@@ -1,0 +1,84 @@
+"""Every private name of PyTorch that the virtual GPU rests on is still where it was."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from preflight.dryrun.virtual import attention, autocast, private  # noqa: E402
+
+
+@pytest.mark.parametrize("name", private.USED)
+def test_the_name_is_there(name: str) -> None:
+    assert name not in private.missing(), f"PyTorch {torch.__version__} moved or dropped {name}"
+
+
+def test_a_name_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = "torch._C._no_such_function"
+    monkeypatch.setattr(private, "USED", (*private.USED, gone))
+    assert private.missing() == [gone]
+
+
+def _kind(name: str) -> str:
+    if name in autocast.REFUSED:
+        return "refused"
+    if name in autocast.FULL_RESULT:
+        return "full result"
+    if name in autocast.FULL:
+        return "full"
+    return "widest" if name in autocast.WIDEST else "lower"
+
+
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The operators that PyTorch's own tests of autocast on CUDA go through."""
+    common: Any = ModuleType(
+        "torch.testing._internal.common_utils"
+    )  # the true one asks for packages of PyTorch's tests
+    common.TestCase, common.TEST_WITH_ROCM = object, False
+    monkeypatch.setitem(sys.modules, "torch.testing._internal.common_utils", common)
+    monkeypatch.delitem(sys.modules, "torch.testing._internal.autocast_test_lists", raising=False)
+    found = importlib.import_module("torch.testing._internal.autocast_test_lists")
+    monkeypatch.delitem(sys.modules, "torch.testing._internal.autocast_test_lists")
+    return found.AutocastTestLists(torch.device("cpu"))
+
+
+def _names(entries: Any) -> set[str]:
+    """Return the listed operators that have a kernel for CUDA's autocast; others are compositions of them."""
+    key = "AutocastCUDA"
+    everything = [name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
+    own = {n for n in everything if torch._C._dispatch_has_kernel_for_dispatch_key(n, key)}
+    return {entry[0] for entry in entries} & {name[len("aten::") :].partition(".")[0] for name in own}
+
+
+def test_autocast_lowers_what_pytorchs_own_tests_expect(lists: Any) -> None:
+    names = _names(lists.torch_fp16) | _names(lists.nn_fp16)
+    assert len(names) > 10
+    assert {name: _kind(name) for name in names} == dict.fromkeys(names, "lower")
+
+
+def test_autocast_raises_what_pytorchs_own_tests_expect(lists: Any) -> None:
+    names = _names(lists.torch_fp32) | _names(lists.nn_fp32)
+    assert len(names) > 10
+    kinds = {name: _kind(name) for name in names}
+    assert {name: kind for name, kind in kinds.items() if kind not in ("full", "full result")} == {}
+
+
+def test_autocast_widens_what_pytorchs_own_tests_expect(lists: Any) -> None:
+    names = _names(lists.torch_need_autocast_promote)
+    assert len(names) > 3
+    assert {name: _kind(name) for name in names} == dict.fromkeys(names, "widest")
+
+
+def test_whole_operators_are_those_that_have_a_derivative_of_their_own() -> None:
+    for name in attention.WHOLE:
+        if hasattr(torch.ops.aten, name):
+            for key in ("CompositeImplicitAutograd", "Autograd"):
+                assert torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key), (name, key)

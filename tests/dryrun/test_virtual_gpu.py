@@ -1,0 +1,153 @@
+"""Small programs on the virtual GPU, end to end: what they see of it, and what it counts."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from preflight.catalog.hardware import resolve_gpu
+from preflight.dryrun.launch import Job, dry_run
+from preflight.vocabulary.profile import Profile
+
+pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+
+@pytest.fixture(autouse=True)
+def _no_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":0:0")
+    monkeypatch.delenv("PYTORCH_CUDA_ALLOC_CONF", raising=False)
+
+
+def _run(folder: Path, text: str) -> Profile:
+    script = folder / "train.py"
+    script.write_text(textwrap.dedent(text), encoding="utf-8")
+    gpu = resolve_gpu("a100-80gb")
+    seen = dry_run(Job(script=str(script), root=str(folder), gpu=gpu, capacity_bytes=80 << 30, seconds=120))
+    assert seen.outcome in ("ended", "stopped"), (seen.error, seen.message, seen.frames)
+    return seen
+
+
+def test_the_peak_of_a_perceptron_is_what_arithmetic_says(tmp_path: Path) -> None:
+    seen = _run(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+
+        model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 64)).to("cuda")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            x = torch.randn(512, 128, device="cuda")
+            loss = model(x).sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        """,
+    )
+    # Bytes in fp32; the bias of 64 takes a block of 512, as the loss does, and the gradient that backward begins with.
+    parameters = 128 * 256 * 4 + 256 * 4 + 256 * 64 * 4 + 512
+    batch, hidden, scalar = 512 * 128 * 4, 512 * 256 * 4, 512
+    # The backward of ReLU: its result, the gradient that comes and the one that goes; the second layer has its gradients.
+    peak = parameters + batch + 3 * hidden + (256 * 64 * 4 + 512) + 2 * scalar
+    assert (seen.peak_bytes, seen.peak_phase) == (peak, "backward")
+    assert seen.steps == 3
+    assert seen.backwards == 3
+    # All blocks are small ones, which lie in segments of 2 MiB.
+    assert seen.reserved_bytes % (2 << 20) == 0
+    assert seen.reserved_bytes >= peak
+    assert sum(seen.categories.values()) == seen.peak_bytes
+    assert seen.categories["parameter"] == parameters
+
+
+def test_moving_a_module_keeps_its_parameters_and_an_optimizer_made_before(tmp_path: Path) -> None:
+    seen = _run(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+
+        model = nn.ModuleDict({"a": nn.Embedding(64, 32), "b": nn.Linear(32, 64, bias=False)})
+        model["b"].weight = model["a"].weight
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        before = [id(p) for p in model.parameters()]
+        assert len(before) == 1
+        model.cuda()
+        assert [id(p) for p in model.parameters()] == before
+        assert model["b"].weight is model["a"].weight
+        assert optimizer.param_groups[0]["params"][0] is model["a"].weight
+        assert model["a"].weight.is_cuda and str(model["a"].weight.device) == "cuda:0"
+        for _ in range(2):
+            x = torch.randint(0, 64, (8, 16)).cuda()
+            loss = nn.functional.cross_entropy(model["b"](model["a"](x)).flatten(0, 1), x.flatten())
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        moments = optimizer.state[model["a"].weight]
+        assert moments["exp_avg"].is_cuda and not moments["step"].is_cuda
+        assert torch.cuda.memory_allocated() >= 3 * 64 * 32 * 4
+        assert torch.cuda.max_memory_allocated() >= torch.cuda.memory_allocated()
+        """,
+    )
+    weight = 64 * 32 * 4
+    assert seen.categories["parameter"] == weight  # tied: once
+    assert seen.optimizers == ("AdamW",)
+
+
+def test_autocast_accumulation_and_checkpointing_run_as_on_a_gpu(tmp_path: Path) -> None:
+    seen = _run(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+        from torch.utils.checkpoint import checkpoint
+
+        first, second = nn.Linear(64, 64).cuda(), nn.Sequential(nn.Linear(64, 64), nn.SiLU(), nn.Linear(64, 8)).cuda()
+        optimizer = torch.optim.AdamW([*first.parameters(), *second.parameters()], lr=0.1)
+        scaler = torch.amp.GradScaler("cuda")
+        for _ in range(2):
+            for _ in range(3):
+                with torch.autocast("cuda", dtype=torch.float16):
+                    h = first(torch.randn(32, 64, device="cuda"))
+                    assert h.dtype == torch.float16
+                    out = checkpoint(second, h, use_reentrant=False)
+                    assert out.dtype == torch.float16
+                    assert out.softmax(-1).dtype == torch.float32
+                    loss = nn.functional.mse_loss(out, torch.zeros_like(out))
+                    assert loss.dtype == torch.float32
+                scaler.scale(loss / 3).backward()
+            assert first.weight.grad.dtype == torch.float32
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(first.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        """,
+    )
+    assert (seen.steps, seen.backwards) == (2, 6)
+    trained = (64 * 64 + 64 * 64 + 8 * 64) * 4 + 2 * 512 + 512
+    assert seen.categories["parameter"] == trained
+    assert {moment.phase for moment in seen.timeline} >= {"forward", "backward", "optimizer"}
+
+
+def test_the_first_product_takes_a_workspace_and_so_does_the_backward_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+    seen = _run(
+        tmp_path,
+        """
+        import torch
+
+        layer = torch.nn.Linear(8, 8).cuda()
+        assert torch.cuda.memory_allocated() == 2 * 512
+        out = layer(torch.randn(4, 8, device="cuda"))
+        assert torch.cuda.memory_allocated() > 8519680
+        assert torch.cuda.memory_allocated() < 2 * 8519680
+        out.sum().backward()
+        assert torch.cuda.memory_allocated() > 2 * 8519680
+        """,
+    )
+    assert seen.categories["workspace"] >= 2 * 8519680
