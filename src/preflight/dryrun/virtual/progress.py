@@ -14,6 +14,9 @@ MOST = 3
 """A run whose loops do not end by themselves is ended after so many times the steps that were asked for."""
 
 
+_OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
+
+
 class Stop(BaseException):
     """The run has done what was asked; a BaseException, so that a script's ``except Exception`` lets it pass."""
 
@@ -75,7 +78,9 @@ class Progress:
     def owns(self, filename: str) -> bool:
         """Whether a file is the person's own code."""
         path = os.path.realpath(filename)
-        return path.startswith(self.root) and f"{os.sep}site-packages{os.sep}" not in path
+        return (
+            path.startswith(self.root) and not path.startswith(_OURS) and f"{os.sep}site-packages{os.sep}" not in path
+        )
 
     def enter_module(self, module: Any, graph: bool) -> None:
         """A module's forward begins.
