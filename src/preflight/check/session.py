@@ -174,8 +174,13 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         findings = sorted([*findings, *again], key=sort_key)
     shown = tuple(findings if keep is None else keep(findings, missing))
     verdict, notes = verdict_of(context, shown, options)
+    step = None
     if profile is not None:
-        notes += dry_run.notes_of(profile)
+        from preflight.check import step_time
+
+        step = step_time.step_of(profile, device.gpu, launch, facts)
+        notes += dry_run.notes_of(profile) + (step_time.note_of(profile, device.gpu, launch) if step else [])
+        profile = step_time.without_work(profile)
     return Report(
         schema=SCHEMA,
         command="check",
@@ -185,6 +190,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         findings=shown,
         facts=facts,
         memory=memory,
+        step=step,
         efficiency=score(context, findings, shown),
         recommendations=tuple(recommendations(context, list(shown))),
         not_evaluated=tuple(missing),

@@ -17,6 +17,7 @@ from preflight.dryrun.virtual import collectives, private, values
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.operators import SPECIAL
 from preflight.dryrun.virtual.progress import Progress, Stop
+from preflight.dryrun.virtual.work import Work
 
 Fake = private.fake_class()
 _thread = threading.local()
@@ -50,10 +51,10 @@ class VirtualGpu(TorchDispatchMode):
         self.device = torch.device(private.BACKEND, 0)
         self.devices = devices
         self.operators = 0
+        self.work = Work(progress)
         self.imagined = 0  # above 0, tensors are made only to learn of their shapes
         self.syncs: Counter[tuple[str, str, str, int]] = Counter()
         self.copies: Counter[tuple[str, str, int]] = Counter()
-        self.communication: Counter[tuple[str, int, int, str, int]] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator."""
@@ -102,6 +103,7 @@ class VirtualGpu(TorchDispatchMode):
             with self.fake:
                 result = func(*args, **kwargs)
         self.note(name, args, result)
+        self.work.see(name, func, args, kwargs, result)
         return result
 
     def note(self, name: str, args: Any, result: Any) -> None:
@@ -129,4 +131,4 @@ class VirtualGpu(TorchDispatchMode):
 
     def communicated(self, name: str, size: int, ranks: int) -> None:
         """Note a collective of so many bytes among so many ranks."""
-        self.communication[(name, size, ranks, self.progress.phase, self.progress.step)] += 1
+        self.work.collective(name, size, ranks)

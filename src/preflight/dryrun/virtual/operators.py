@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from preflight.dryrun.virtual import private, values
+from preflight.dryrun.virtual import convolutions, private, values
 
 if TYPE_CHECKING:
     from preflight.dryrun.virtual.gpu import VirtualGpu
@@ -129,5 +129,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "index": _index,
     "index_put_": _index,
     "equal": _equal,
+    "convolution": convolutions.forward,
+    "convolution_backward": convolutions.backward,
 }
 """What handles an operator, by its name; ``NotImplemented`` leaves it to the fake tensors."""

@@ -194,3 +194,20 @@ def _told(function: Any, enter: Callable[[int], None]) -> Any:
             enter(-1)
 
     return watched
+
+
+def flop_formulas() -> dict[Any, Any]:
+    """Return PyTorch's formulas of floating-point operations, by operator."""
+    from torch.utils import flop_counter
+
+    return dict(flop_counter.flop_registry)
+
+
+def allows_tf32(product: bool) -> bool:
+    """Whether matrix products (or else convolutions) in fp32 may use TF32."""
+    import torch
+
+    try:
+        return bool(torch.backends.cuda.matmul.allow_tf32 if product else torch.backends.cudnn.allow_tf32)
+    except RuntimeError:  # the newer and the older way to ask for it were mixed
+        return bool(torch.get_float32_matmul_precision() != "highest")

@@ -61,6 +61,7 @@ def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds, loaders: list[dic
         ],
         "cut": [{"line": line, "rounds": done, "length": size} for line, (done, size) in rounds.cut.items()],
         "loaders": loaders,
+        "work": gpu.work.summary(),
         "optimizers": [type(optimizer).__name__ for optimizer in optimizers],
     }
 

@@ -101,7 +101,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{one_line(key)} {_plain(item)}" for key, item in value.items())
+        return ", ".join(f"{one_line(key)} {_plain(item)}" for key, item in value.items() if item is not None)
     if isinstance(value, (list, tuple)):
         return ", ".join(_plain(item) for item in value)
     return number(value)
@@ -115,6 +115,10 @@ def step_rows(report: Report) -> list[tuple[str, str]]:
             shown = f"{_plain(value['mid'])} ({_plain(value['low'])} to {_plain(value['high'])})"
         elif value is None:
             continue
+        elif name == "top_operators":
+            shown = ", ".join(
+                f"{one_line(part['operator'])} ({part['phase']}) {_plain(part['seconds'])}" for part in value
+            )
         else:
             shown = _plain(value)
         rows.append((clean(name).replace("_", " "), shown))

@@ -1,0 +1,112 @@
+"""The section on the time of a step, from the operators that a dry run saw."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from preflight.dryrun.time import StepTime, peak, step_time
+from preflight.vocabulary.fact import Fact
+from preflight.vocabulary.hardware import Gpu, Link
+from preflight.vocabulary.profile import Profile, Work
+from preflight.vocabulary.quantity import Interval
+
+if TYPE_CHECKING:
+    from preflight.source.launcher import Launch
+
+_TOP = 8
+
+
+def step_of(profile: Profile, gpu: Gpu | None, launch: Launch, facts: dict[str, Fact]) -> dict[str, Any] | None:
+    """Return the section ``step`` of the report; None where no whole step was seen."""
+    if gpu is None or profile.full is not None:
+        return None
+    link = link_of(gpu, launch)
+    found = step_time(profile.work, gpu, link)
+    if found is None:
+        return None
+    seconds = found.seconds
+    busy = sum(found.mid.busy.values())
+    idle = max(0.0, seconds.mid - busy - found.mid.communication)
+    step: dict[str, Any] = {"seconds": _interval(seconds)}
+    tokens = _tokens(profile)
+    if tokens:
+        step["tokens_per_second_per_gpu"] = tokens / seconds.mid
+    batch = facts.get("batch.micro")
+    if batch is not None and isinstance(batch.value, int) and profile.work.rounds:
+        step["samples_per_second"] = batch.value * profile.work.rounds / seconds.mid
+    if found.flop:
+        step["model_tflops_per_gpu"] = found.flop / seconds.mid / 1e12
+        step["mfu"] = found.flop / seconds.mid / peak(gpu, found.dtype)
+    optimizer = found.mid.busy.get("optimizer", 0.0)
+    step["breakdown"] = {
+        "compute": busy - optimizer,
+        "exposed_communication": found.mid.communication,
+        "bubble": 0.0,
+        "optimizer": optimizer,
+        "data": None,
+        "host": idle,
+    }
+    step["host_bound_share"] = idle / seconds.mid
+    step["bottleneck"] = _bottleneck(busy, found.mid.communication, idle)
+    step["top_operators"] = _top(profile, found)
+    return step
+
+
+def without_work(profile: Profile) -> Profile:
+    """Return the profile without the list of operators, which is long and says no more than the section does."""
+    return msgspec.structs.replace(profile, work=Work())
+
+
+def link_of(gpu: Gpu, launch: Launch) -> Link | None:
+    """Return the link between the ranks of one node; None between nodes, and where the GPU has none that is known."""
+    from preflight.catalog.hardware import load_link
+
+    name = gpu.fabric or gpu.host_link
+    return load_link(name) if name is not None and (launch.nodes or 1) == 1 else None
+
+
+def note_of(profile: Profile, gpu: Gpu | None, launch: Launch) -> list[str]:
+    """Say what the time of a step leaves out."""
+    notes = []
+    if gpu is not None and any(kind.ranks for kind in profile.work.kinds) and link_of(gpu, launch) is None:
+        notes.append("the time of a step leaves out communication: what links the ranks is not known")
+    if profile.work.order:
+        notes.append("the time of a step is estimated operator by operator, without loading data")
+    return notes
+
+
+def _interval(value: Interval) -> dict[str, float]:
+    return {"low": value.low, "mid": value.mid, "high": value.high}
+
+
+def _tokens(profile: Profile) -> int:
+    """Return the tokens of a step: rows and columns looked up in the largest table of embeddings, in all its forwards."""
+    tables: Counter[int] = Counter()
+    for at in profile.work.order:
+        kind = profile.work.kinds[at]
+        if kind.operator == "embedding" and kind.phase == "forward" and kind.table and len(kind.shape) == 3:
+            tables[kind.table] += kind.shape[0] * kind.shape[1]
+    return tables[max(tables)] if tables else 0
+
+
+def _bottleneck(busy: float, communication: float, host: float) -> str:
+    shares = {"compute": busy, "exposed_communication": communication, "host": host}
+    return max(shares, key=lambda name: shares[name])
+
+
+def _top(profile: Profile, found: StepTime) -> list[dict[str, Any]]:
+    times: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
+    for at in profile.work.order:
+        kind = profile.work.kinds[at]
+        if found.durations[at]:
+            times[(kind.operator, kind.phase)] += found.durations[at]  # type: ignore[assignment]
+            counts[(kind.operator, kind.phase)] += 1
+    ranked = sorted(times.items(), key=lambda item: (-item[1], item[0]))[:_TOP]
+    return [
+        {"operator": name, "phase": phase, "calls": counts[(name, phase)], "seconds": seconds}
+        for (name, phase), seconds in ranked
+    ]

@@ -1,0 +1,82 @@
+"""The roofline of a step, on operators written by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.catalog.hardware import load_link, resolve_gpu
+from preflight.dryrun.time import LOW, MID, seconds_of, step_time, tile_share
+from preflight.vocabulary.profile import Kind, Work
+
+GPU = resolve_gpu("h100")
+
+
+def _product(rows: int, columns: int, depth: int, phase: str = "forward") -> Kind:
+    moved = 2 * (rows * depth + depth * columns + rows * columns)
+    return Kind(
+        operator="mm", phase=phase, dtype="bfloat16", flop=2.0 * rows * columns * depth, bytes=moved,
+        product=(1, rows, columns, depth),
+    )  # fmt: skip
+
+
+def test_a_last_wave_that_is_nearly_empty_costs_a_whole_one() -> None:
+    full = tile_share((1, 256 * 132, 128, 4096), 132)
+    more = tile_share((1, 256 * 133, 128, 4096), 132)
+    assert full == 1.0
+    assert more < 0.8
+
+
+def test_a_tile_that_is_mostly_empty_is_paid_whole() -> None:
+    assert tile_share((1, 65536, 65, 4096), 132) < 0.6 < tile_share((1, 65536, 128, 4096), 132)
+
+
+def test_a_large_product_runs_at_the_rate_of_products() -> None:
+    kind = _product(16384, 16896, 8192)
+    assert seconds_of(kind, GPU, LOW) >= kind.flop / GPU.peak_flops["bf16"]  # type: ignore[operator]
+    assert seconds_of(kind, GPU, MID) == pytest.approx(kind.flop / (0.9 * GPU.achievable_flops["bf16"]), rel=0.05)  # type: ignore[operator]
+
+
+def test_other_operators_move_bytes() -> None:
+    kind = Kind(operator="add", phase="forward", dtype="float32", bytes=int(GPU.bandwidth))
+    assert seconds_of(kind, GPU, MID) == pytest.approx(1 / 0.9)
+
+
+def test_small_kernels_wait_for_the_host() -> None:
+    tiny = Work(kinds=(Kind(operator="add", phase="forward", bytes=1024),), order=(0,) * 1000)
+    found = step_time(tiny, GPU)
+    assert found is not None
+    assert found.seconds.mid == pytest.approx(1000 * MID.operator, rel=0.01)
+    assert sum(found.mid.busy.values()) < 0.3 * found.seconds.mid
+
+
+def test_recomputed_operators_are_work_of_the_hardware_only() -> None:
+    kinds = (_product(4096, 4096, 4096), _product(4096, 4096, 4096, "recompute"))
+    found = step_time(Work(kinds=kinds, order=(0, 1)), GPU)
+    assert found is not None
+    assert found.hardware_flop == 2 * found.flop
+
+
+def test_evaluation_is_no_part_of_a_step() -> None:
+    kinds = (_product(4096, 4096, 4096), _product(4096, 4096, 4096, "eval"))
+    alone = step_time(Work(kinds=kinds, order=(0,)), GPU)
+    both = step_time(Work(kinds=kinds, order=(0, 1)), GPU)
+    assert alone is not None
+    assert both is not None
+    assert alone.seconds == both.seconds
+
+
+def test_collectives_cost_what_the_link_carries() -> None:
+    link = load_link("nvlink_4")
+    size = 1 << 30
+    kinds = (_product(512, 512, 512, "backward"), Kind(operator="allreduce_", phase="backward", bytes=size, ranks=8))
+    with_link = step_time(Work(kinds=kinds, order=(0, 1)), GPU, link)
+    without = step_time(Work(kinds=kinds, order=(0, 1)), GPU)
+    assert with_link is not None
+    assert without is not None
+    ring = size * 2 * 7 / 8 / link.bandwidth
+    assert with_link.seconds.low > ring
+    assert without.seconds.high < ring
+
+
+def test_nothing_is_said_of_a_step_that_was_not_seen() -> None:
+    assert step_time(Work(), GPU) is None
