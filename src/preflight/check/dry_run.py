@@ -182,22 +182,22 @@ def findings_of(profile: Profile, script: Script) -> list[Finding]:
     ]
 
 
-# What is missing where the dry run is made need not be missing where the run will be.
-_OF_THE_MACHINE = frozenset(
-    "ImportError ModuleNotFoundError FileNotFoundError PermissionError ConnectionError ConnectionRefusedError OSError "
-    "IsADirectoryError NotADirectoryError TimeoutError HFValidationError LocalEntryNotFoundError KeyboardInterrupt".split()
-)
+# Where PyTorch itself looks at shapes, types and devices: what it refuses here, it refuses on a real GPU. Data, files and
+# the network may be there where the run will be, and what a stand-in gave may have been wrong.
+_OF_DATA = ("/utils/data/", "/_subclasses/", "/serialization", "/hub.py", "/cuda/", "/backends/")
+_OF_OPERATORS = frozenset(("RuntimeError", "IndexError", "ValueError", "TypeError"))
 
 
 def _confidence(profile: Profile) -> Confidence:
-    """How sure it is that the real run ends so too: not where something is missing here, or where the simulation gave up."""
-    # replicas.py raises what DistributedDataParallel would raise.
-    ours = any(
-        ("preflight" in place and "replicas.py" not in place) or "_subclasses" in place for place in profile.deepest
-    )
-    if profile.error in _OF_THE_MACHINE or profile.error == "NotImplementedError" or ours:
+    """How sure it is that the real run ends so too."""
+    if profile.error not in _OF_OPERATORS or profile.assumptions:
         return "possible"
-    return "likely"
+    # replicas.py raises what DistributedDataParallel would raise. Of two devices, fake tensors name no place.
+    seen = [place.replace("\\", "/") for place in profile.deepest]
+    refused = all(
+        "replicas.py" in place or ("/torch/" in place and not any(part in place for part in _OF_DATA)) for place in seen
+    )
+    return "likely" if refused else "possible"
 
 
 def _short(message: str) -> str:
