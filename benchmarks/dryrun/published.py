@@ -163,7 +163,7 @@ def main() -> int:
         except (CannotWrite, PreflightError) as error:
             left[str(error)[:110]] += 1
             continue
-        _, program, published, seen = found[-1]
+        published, seen = found[-1][2:]
         print(
             f"{row['id']}: {published / GIB:.3f} {seen / GIB:.3f} {seen / published - 1:+.1%}",
             file=sys.stderr,

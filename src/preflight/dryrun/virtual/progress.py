@@ -42,7 +42,7 @@ class Progress:
         self.origins: dict[int, tuple[str, str]] = {}
         self.counts: dict[int, int] = {}
         self._names: dict[int, str] = {}
-        self._user: dict[str, bool] = {}
+        self._user: dict[str, str] = {}  # how a file is shown; empty where it is not the person's own
         self._main = threading.get_ident()
 
     def where(self) -> tuple[str, int, str, str]:
@@ -67,11 +67,11 @@ class Progress:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             name = frame.f_code.co_filename
-            mine = self._user.get(name)
-            if mine is None:
-                mine = self._user[name] = self.owns(name)
-            if mine:
-                return f"{os.path.relpath(name, self.root)}:{frame.f_lineno}"
+            shown = self._user.get(name)
+            if shown is None:
+                shown = self._user[name] = os.path.relpath(name, self.root) if self.owns(name) else ""
+            if shown:
+                return f"{shown}:{frame.f_lineno}"
             frame = frame.f_back
         return self.script_line
 

@@ -23,6 +23,7 @@ from preflight.dryrun.virtual import (
     phases,
     private,
     ranks,
+    recurrent,
     saving,
     storages,
     summary,
@@ -52,6 +53,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     cuda.install(gpu, job["card"])
     autocast.install()
     attention.install(tuple(job["card"]["capability"]))
+    recurrent.install()
     workspaces.install(tuple(job["card"]["capability"]))
     optimizers = phases.install(gpu)
     rounds = loops.Rounds(gpu)
