@@ -190,10 +190,13 @@ class Decoder(nn.Module):
         for block in self.blocks:
             h = block(h, self.cos[: x.shape[1]], self.sin[: x.shape[1]])
         h = self.norm(h)
-        parts = [self.head(part) for part in h.split(chunk or h.shape[1], dim=1)]
-        if self.cap:
-            parts = [capped(part, self.cap[1]) for part in parts]
+        parts = [self.logits(part) for part in h.split(chunk or h.shape[1], dim=1)]
         return parts if chunk else parts[0]
+
+    def logits(self, h: torch.Tensor) -> torch.Tensor:
+        """Return the logits of some tokens."""
+        found = self.head(h)
+        return capped(found, self.cap[1]) if self.cap else found
 
 
 def chunked_loss(logits: list[torch.Tensor], targets: torch.Tensor) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -78,7 +79,7 @@ class UNet(nn.Module):
         super().__init__()
         widths = [width << level for level in range(levels)]
         self.down = nn.ModuleList(self.double(a, b) for a, b in zip([3, *widths], widths, strict=False))
-        self.up = nn.ModuleList(self.double(b + a, a) for a, b in zip(widths, widths[1:], strict=False))
+        self.up = nn.ModuleList(self.double(b + a, a) for a, b in pairwise(widths))
         self.last = nn.Conv2d(width, 2, 1)
 
     @staticmethod
