@@ -61,6 +61,7 @@ def run(script: Script, reading: Reading, options: Options, device: Device, laun
             seconds=options.time_limit,
             devices=launch.gpus_per_node or options.gpus or 1,
             environment=first_of(launch, options.gpus),
+            snapshot=options.memory_snapshot,
         )
     )
 

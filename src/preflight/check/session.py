@@ -44,6 +44,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         steps: Optimizer steps of a dry run.
         python: The interpreter of a dry run; None is the one that runs Preflight.
         time_limit: Seconds after which a dry run is ended.
+        memory_snapshot: File for a snapshot that PyTorch's memory visualiser opens.
+        chrome_trace: File for the estimated timeline of a step, in Chrome's format.
     """
 
     gpu: str | None = None
@@ -58,6 +60,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     steps: int = 3
     python: str | None = None
     time_limit: float = 300.0
+    memory_snapshot: str | None = None
+    chrome_trace: str | None = None
 
 
 Keep = Callable[[list[Finding], list[NotEvaluated]], list[Finding]]
@@ -180,6 +184,8 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
 
         step = step_time.step_of(profile, device.gpu, launch, facts)
         notes += dry_run.notes_of(profile) + (step_time.note_of(profile, device.gpu, launch) if step else [])
+        if options.chrome_trace and step is not None:
+            step_time.write_trace(options.chrome_trace, profile, device.gpu, launch)
         profile = step_time.without_work(profile)
     return Report(
         schema=SCHEMA,

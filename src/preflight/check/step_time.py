@@ -55,6 +55,40 @@ def step_of(profile: Profile, gpu: Gpu | None, launch: Launch, facts: dict[str, 
     return step
 
 
+def write_trace(path: str, profile: Profile, gpu: Gpu | None, launch: Launch) -> None:
+    """Write the operators of the step on a timeline, for chrome://tracing and Perfetto.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    import json
+    from pathlib import Path
+
+    from preflight.errors import UsageError
+
+    assert gpu is not None
+    found = step_time(profile.work, gpu, link_of(gpu, launch))
+    assert found is not None
+    rows = {0: "kernels", 1: "collectives"}
+    events: list[dict[str, Any]] = [
+        {"ph": "M", "pid": 0, "tid": row, "name": "thread_name", "args": {"name": name}} for row, name in rows.items()
+    ]
+    for span in found.mid.spans:
+        kind = profile.work.kinds[span.kind]
+        told = {"bytes": kind.bytes, "flop": kind.flop, "dtype": kind.dtype, "shape": list(kind.shape)}
+        events.append(
+            {
+                "ph": "X", "pid": 0, "tid": int(kind.ranks is not None), "cat": kind.phase, "name": kind.operator,
+                "ts": span.start * 1e6, "dur": span.seconds * 1e6, "args": told,
+            }
+        )  # fmt: skip
+    content = {"displayTimeUnit": "ms", "otherData": {"gpu": gpu.title, "how": "estimated"}, "traceEvents": events}
+    try:
+        Path(path).write_text(json.dumps(content), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"--chrome-trace {path}: {error.strerror or error}") from None
+
+
 def without_work(profile: Profile) -> Profile:
     """Return the profile without the list of operators, which is long and says no more than the section does."""
     return msgspec.structs.replace(profile, work=Work())

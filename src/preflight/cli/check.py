@@ -21,6 +21,8 @@ from preflight.errors import UsageError
 @click.option("--steps", type=click.IntRange(min=2), metavar="N", help="Optimizer steps of a dry run (default 3).")
 @click.option("--python", metavar="EXE", help="The Python with the script's packages, for a dry run.")
 @click.option("--time-limit", type=click.FloatRange(min=1), metavar="S", help="Seconds for a dry run (default 300).")
+@click.option("--memory-snapshot", metavar="FILE", help="Write a dry run's memory for PyTorch's visualiser.")
+@click.option("--chrome-trace", metavar="FILE", help="Write a dry run's estimated step for chrome://tracing.")
 @output
 @click.option("-v", "--verbose", is_flag=True, help="List what the text otherwise only counts.")
 @click.pass_context
@@ -35,7 +37,7 @@ def command(context: click.Context, /, diff: bool, fix: bool, unsafe_fixes: bool
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing
 
     if not given["dry_run"]:
-        for name in ("steps", "python", "time_limit"):
+        for name in ("steps", "python", "time_limit", "memory_snapshot", "chrome_trace"):
             if given[name] is not None:
                 raise UsageError(f"--{name.replace('_', '-')} belongs to --dry-run", "add --dry-run")
     if diff and fix:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,6 +39,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         memory_bytes: So much memory of the host the run may take.
         devices: GPUs that the script's process sees.
         environment: What the launcher sets: ``RANK``, ``WORLD_SIZE`` and the like.
+        snapshot: Where a snapshot for PyTorch's memory visualiser is written.
     """
 
     script: str
@@ -51,6 +53,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int | None = None
     devices: int = 1
     environment: dict[str, str] = {}
+    snapshot: str | None = None
 
 
 def dry_run(job: Job, tell: Callable[[str], None] | None = None) -> Profile:
@@ -80,6 +83,7 @@ def dry_run(job: Job, tell: Callable[[str], None] | None = None) -> Profile:
             "result": result,
             "memory": job.memory_bytes,
             "devices": job.devices,
+            "snapshot": os.path.join(scratch, "snapshot.pickle") if job.snapshot else None,
         }
         Path(order).write_text(json.dumps(content), encoding="utf-8")
         if tell is not None:
@@ -87,9 +91,25 @@ def dry_run(job: Job, tell: Callable[[str], None] | None = None) -> Profile:
         ended = _start([python, str(_CHILD), order], job, scratch)
         if not os.path.exists(result):
             raise InputError(_silence(job, ended), _last_line(ended.output))
+        _copy_snapshot(scratch, job)
         with open(result, "rb") as file:
             seen = msgspec.json.decode(file.read(), type=Profile)
     return _usable(seen, python)
+
+
+def _copy_snapshot(scratch: str, job: Job) -> None:
+    """Take the snapshot out of the scratch folder before that goes.
+
+    Raises:
+        UsageError: The place that was named cannot be written to.
+    """
+    made = os.path.join(scratch, "snapshot.pickle")
+    if job.snapshot is None or not os.path.exists(made):
+        return
+    try:
+        shutil.copyfile(made, job.snapshot)
+    except OSError as error:
+        raise UsageError(f"--memory-snapshot {job.snapshot}: {error.strerror or error}") from None
 
 
 class _Ended(msgspec.Struct, frozen=True):

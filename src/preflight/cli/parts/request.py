@@ -95,7 +95,8 @@ def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...]
     where = "" if named_here else f"{project.path}: "
     _known_hardware(gpu, memory, catalog, where)
     more: dict[str, Any] = {"catalog": catalog} if catalog else {}
-    more |= {name: given[name] for name in ("dry_run", "steps", "python", "time_limit") if given.get(name)}
+    asked = ("dry_run", "steps", "python", "time_limit", "memory_snapshot", "chrome_trace")
+    more |= {name: given[name] for name in asked if given.get(name)}
     return Options(
         gpu=gpu,
         gpu_memory=memory,

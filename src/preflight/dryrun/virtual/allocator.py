@@ -7,6 +7,7 @@ Only the standard library is used here, and addresses are those of an imagined d
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 MIN_BLOCK = 512
@@ -62,6 +63,7 @@ class CachingAllocator:
     Args:
         capacity: Bytes that PyTorch can take from the device; None has no limit.
         expandable: ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``.
+        watch: Is told when memory is taken from the device or given back: what happened, address, bytes.
     """
 
     capacity: int | None = None
@@ -71,6 +73,7 @@ class CachingAllocator:
     peak_allocated: int = 0
     peak_reserved: int = 0
     retries: int = 0
+    watch: Callable[[str, int, int], None] | None = None
     segments: list[Segment] = field(default_factory=list)
     _free: dict[tuple[int, bool], list[Block]] = field(default_factory=dict)
     _next_address: int = 0x7F0000000000
@@ -147,6 +150,7 @@ class CachingAllocator:
         if self.capacity is not None and self.reserved + more > self.capacity:
             return None
         self._reserve(more)
+        self._tell("segment_map", segment.address + segment.size, more)
         block = Block(segment.address + segment.size, more, segment, stream, small, before=last)
         segment.size += more
         if last is None:
@@ -163,7 +167,13 @@ class CachingAllocator:
         self._next_address += (1 << 42) if expandable else size + ROUND_LARGE
         self.segments.append(segment)
         self._reserve(size)
+        if size:
+            self._tell("segment_alloc", segment.address, size)
         return segment
+
+    def _tell(self, action: str, address: int, size: int) -> None:
+        if self.watch is not None:
+            self.watch(action, address, size)
 
     def _reserve(self, size: int) -> None:
         self.reserved += size
@@ -211,6 +221,7 @@ class CachingAllocator:
                     self._forget(first)
                     self.segments.remove(segment)
                     self.reserved -= segment.size
+                    self._tell("segment_free", segment.address, segment.size)
                     released = True
                 continue
             last = first
@@ -223,6 +234,7 @@ class CachingAllocator:
                 last.size -= freed
                 segment.size -= freed
                 self.reserved -= freed
+                self._tell("segment_unmap", segment.address + segment.size, freed)
                 if last.size:
                     insort(self._free[(last.stream, last.small)], last)
                 elif last.before is not None:

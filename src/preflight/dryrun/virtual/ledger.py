@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.dryrun.virtual.allocator import Block, CachingAllocator, OutOfMemory
+from preflight.dryrun.virtual.history import History
 
 PARAMETER, GRADIENT, STATE, BUFFER = "parameter", "gradient", "optimizer state", "buffer"
 ACTIVATION, TEMPORARY, BATCH, COMMUNICATION = "activation", "temporary", "input", "communication"
@@ -70,6 +71,7 @@ class Ledger:
     Args:
         allocator: The simulated allocator with the GPU's capacity.
         where: Tells phase, step, module and line at the moment of an allocation.
+        history: Takes every event, for a snapshot.
     """
 
     allocator: CachingAllocator
@@ -83,6 +85,7 @@ class Ledger:
     at_peak: list[Holding] = field(default_factory=list)
     made: int = 0
     unplaced: int = 0
+    history: History | None = None
     _references: dict[int, Any] = field(default_factory=dict)
     _stale: bool = False
 
@@ -97,10 +100,14 @@ class Ledger:
         try:
             holding.block = self.allocator.allocate(size)
             holding.held = holding.block.size
+            if self.history is not None:
+                self.history.note("alloc", holding.block.address, size, holding)
         except OutOfMemory as error:
             # The run goes on as if there were room, so that the whole peak becomes known.
             holding.held = size
             self.unplaced += size
+            if self.history is not None:
+                self.history.note("oom", max(0, (self.allocator.capacity or 0) - error.reserved), size, holding)
             if self.full is None:
                 self.full = Full(phase, step, module, line, operator, size, error.allocated, error.reserved)
         self.live[key] = holding
@@ -141,6 +148,8 @@ class Ledger:
         if holding is None:
             return
         if holding.block is not None:
+            if self.history is not None:
+                self.history.freed(holding)
             self.allocator.free(holding.block)
         else:
             self.unplaced -= holding.size

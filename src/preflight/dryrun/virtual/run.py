@@ -18,6 +18,7 @@ from preflight.dryrun.virtual import (
     autocast,
     cuda,
     guard,
+    history,
     loaders,
     loops,
     phases,
@@ -43,7 +44,10 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     progress = Progress(job["root"], job["steps"])
     expandable = "expandable_segments:true" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "").lower()
     allocator = CachingAllocator(job.get("capacity"), expandable)
+    events = history.History()
     gpu = VirtualGpu(Ledger(allocator, progress.where), progress, job.get("devices", 1))
+    if job.get("snapshot"):
+        gpu.ledger.history, allocator.watch = events, events.note
     requested: list[dict[str, Any]] = []
     tensors.install(gpu)
     storages.install(gpu)
@@ -72,6 +76,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             outcome = {"outcome": "exited", "status": str(error.code)}
         except BaseException as error:
             outcome = {"outcome": "failed", **_failure(error, progress)}
+    if job.get("snapshot"):
+        history.write(job["snapshot"], events, gpu.ledger)
     more = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
     return {**outcome, **more, **summary.of(gpu, optimizers, rounds, requested)}
 
