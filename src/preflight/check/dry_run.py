@@ -225,6 +225,8 @@ def notes_of(profile: Profile) -> list[str]:
             for cut in profile.cut[:6]
         )
         notes.append(f"loops were ended early: {short}")
+    if profile.assumptions:
+        notes.append("the dry run assumed: " + "; ".join(profile.assumptions))
     if profile.refused:
         notes.append("refused: " + ", ".join(sorted(profile.refused)[:5]))
     return notes

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.dryrun.configurations import named
 from preflight.errors import InputError, UsageError
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.profile import Profile
@@ -38,6 +39,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         seconds: After so long the run is ended.
         memory_bytes: So much memory of the host the run may take.
         devices: GPUs that the script's process sees.
+        assumed: Configurations that the person gave: a model's name to the path of its ``config.json``.
         environment: What the launcher sets: ``RANK``, ``WORLD_SIZE`` and the like.
         snapshot: Where a snapshot for PyTorch's memory visualiser is written.
     """
@@ -53,6 +55,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int | None = None
     devices: int = 1
     environment: dict[str, str] = {}
+    assumed: dict[str, str] = {}
     snapshot: str | None = None
 
 
@@ -83,6 +86,7 @@ def dry_run(job: Job, tell: Callable[[str], None] | None = None) -> Profile:
             "result": result,
             "memory": job.memory_bytes,
             "devices": job.devices,
+            "models": named(job.script, job.arguments, job.assumed),
             "snapshot": os.path.join(scratch, "snapshot.pickle") if job.snapshot else None,
         }
         Path(order).write_text(json.dumps(content), encoding="utf-8")

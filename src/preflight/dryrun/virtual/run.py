@@ -21,6 +21,7 @@ from preflight.dryrun.virtual import (
     history,
     loaders,
     loops,
+    missing,
     phases,
     private,
     ranks,
@@ -65,6 +66,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     saved = saving.install(progress.line)
     _prepare(job, progress, rounds)
     overlay = guard.install(job["scratch"])
+    missing.install(job, progress)
     late = _end_when_told(progress)
     outcome: dict[str, Any] = {"outcome": "ended"}
     with gpu:
@@ -79,6 +81,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     if job.get("snapshot"):
         history.write(job["snapshot"], events, gpu.ledger)
     more = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
+    more["assumptions"] = list(missing.ASSUMED)
     return {**outcome, **more, **summary.of(gpu, optimizers, rounds, requested)}
 
 
@@ -102,13 +105,28 @@ def _prepare(job: dict[str, Any], progress: Progress, rounds: loops.Rounds) -> N
     sys.path[0] = folder
     setattr(builtins, loops.HOOK, rounds)
     sys.meta_path.insert(0, loops.Finder(progress.owns))
-    # Numbers of the weights are never looked at, and drawing them is most of the time of a large model.
-    for name in ("uniform_", "normal_", "trunc_normal_", "kaiming_uniform_", "kaiming_normal_", "orthogonal_"):
+    _skip_initialisation()
+
+
+_DRAWN = (
+    "uniform_ normal_ trunc_normal_ kaiming_uniform_ kaiming_normal_ orthogonal_ xavier_uniform_ xavier_normal_ zeros_ ones_ "
+    "constant_ eye_ dirac_ sparse_"
+).split()
+_SMALL = 1 << 17  # elements; a small network may run on the CPU for real, and then its numbers count
+
+
+def _skip_initialisation() -> None:
+    """Leave large weights as they are: nobody looks at their numbers, and drawing them is most of a large model's time."""
+
+    def unless_large(draw: Any) -> Any:
+        def drawn(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            return draw(tensor, *args, **kwargs) if tensor.numel() <= _SMALL else tensor
+
+        return drawn
+
+    for name in _DRAWN:
         if hasattr(torch.nn.init, name):
-            setattr(torch.nn.init, name, lambda tensor, *args, **kwargs: tensor)
-    for name in ("xavier_uniform_", "xavier_normal_", "zeros_", "ones_", "constant_", "eye_", "dirac_", "sparse_"):
-        if hasattr(torch.nn.init, name):
-            setattr(torch.nn.init, name, lambda tensor, *args, **kwargs: tensor)
+            setattr(torch.nn.init, name, unless_large(getattr(torch.nn.init, name)))
 
 
 def _execute(script: str) -> None:
@@ -116,6 +134,11 @@ def _execute(script: str) -> None:
     module.__file__ = script
     module.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = module
+    folder = os.path.dirname(os.path.abspath(script))
+    if os.path.basename(script) == "__main__.py" and os.path.isfile(os.path.join(folder, "__init__.py")):
+        # The main module of a package is run as one: python -m PACKAGE, from the folder above.
+        sys.path[0] = os.path.dirname(folder)
+        module.__package__ = os.path.basename(folder)
     with open(script, "rb") as file:
         code = loops.compiled(file.read(), script)
     exec(code, module.__dict__)

@@ -82,6 +82,7 @@ def install(gpu: virtual.VirtualGpu) -> None:
     Fake.tolist = lambda tensor: tensor.cpu().tolist()
     Fake.data_ptr = lambda tensor: id(tensor.untyped_storage())
     Fake.__repr__ = lambda tensor, **_: f"tensor(..., device='{device(tensor)}', size={tuple(tensor.shape)})"
+    Fake.__format__ = lambda tensor, how: format(tensor.item() if tensor.dim() == 0 else repr(tensor), how)
     _install_constructors(gpu)
 
 

@@ -112,6 +112,8 @@ def _follow(name: str, args: tuple[Any, ...], result: Any) -> float | None:
     first = args[0] if args else None
     if isinstance(first, (list, tuple)):
         first = first[0] if first else None
+    if name == "_is_all_true":  # a check of arguments: those of a working script pass
+        return 1.0
     if name in ("zeros", "zeros_like", "zero", "new_zeros", "argmax", "argmin"):
         return 0.0
     if name in ("ones", "ones_like", "new_ones"):

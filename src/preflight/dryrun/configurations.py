@@ -1,0 +1,59 @@
+"""Configurations of the pretrained models that a script names: the catalog's, so that no network is needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+_NAME = re.compile(r"""["'=\s]([A-Za-z0-9][\w.-]*(?:/[\w.-]+)?)(?=["'\s]|$)""")
+_MOST = 4000  # so many different words of a script are looked up
+
+
+def named(script: str, arguments: Sequence[str], assumed: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the configuration of each model that the script or its arguments name.
+
+    Args:
+        script: The script's path.
+        arguments: Its command line.
+        assumed: What the person said: name of a model to the path of its ``config.json``.
+
+    Raises:
+        InputError: A file that the person named cannot be read.
+    """
+    from preflight.catalog.architectures import find_name, model_file
+
+    try:
+        text = Path(script).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    found: dict[str, dict[str, Any]] = {}
+    for word in list(dict.fromkeys(_NAME.findall(" " + " ".join(arguments) + "\n" + text)))[:_MOST]:
+        # A plain word is a model's name only where it has a digit or a dash: "bert-base-cased", "gpt2".
+        if "/" not in word and not any(mark.isdigit() or mark == "-" for mark in word):
+            continue
+        name = find_name(word)
+        if name is not None:
+            content = model_file(name)
+            if content.library == "transformers" and content.config is not None:
+                found[word] = content.configuration()
+    for word, path in assumed.items():
+        found[word] = _read(path)
+    return found
+
+
+def _read(path: str) -> dict[str, Any]:
+    import json
+
+    from preflight.errors import InputError
+
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}", "--assume takes MODEL=CONFIG, a config.json") from None
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path} holds no configuration: an object is expected")
+    return content

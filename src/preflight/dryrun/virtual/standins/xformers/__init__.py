@@ -1,0 +1,3 @@
+"""What training scripts use of xformers."""
+
+__version__ = "0.0.0"
