@@ -234,9 +234,14 @@ def accumulation(update: Update) -> Accumulation | None:
         if found is not None:
             return found
     micro = update.loop.micro
-    if micro is not None and not step.context.within(micro):
+    if micro is not None and not step.context.within(micro) and not _tries_again(micro.node):
         return Accumulation(micro, None, _range(micro.value), None, "loop")
     return None
+
+
+def _tries_again(loop: ast.AST | None) -> bool:
+    """Whether a loop repeats one batch until it succeeds: ``while size: try: ... except RuntimeError: size //= 2``."""
+    return isinstance(loop, ast.While) and any(isinstance(part, ast.Try) and part.handlers for part in loop.body)
 
 
 def _modulo(guard: Frame) -> Accumulation | None:

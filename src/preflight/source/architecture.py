@@ -9,7 +9,7 @@ import msgspec
 from preflight.source.known_models import spec_of
 from preflight.source.layers import Leaf, Network
 from preflight.source.trace import comes_from_any
-from preflight.source.values import Class, Obj, plain
+from preflight.source.values import Class, Obj, plain, settle
 from preflight.vocabulary.model import ModelSpec
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def _other(reading: Reading, network: Network) -> ModelSpec | None:
     names = {leaf.obj.name.rpartition(".")[2] for leaf in network.leaves}
     family = (
         "cnn"
-        if any(n.startswith("Conv") for n in names)
+        if any(n.startswith("Conv") and n.endswith(("2d", "3d")) for n in names)
+        or (any(n.startswith("Conv") for n in names) and "LayerNorm" not in names)
         else "rnn"
         if names & {"LSTM", "GRU", "RNN"}
         else "mlp"
@@ -174,7 +175,10 @@ def _attends(reading: Reading, network: Network) -> bool:
 
 def explicit_attention(reading: Reading) -> Obj | None:
     """A soft-max of a product of matrices, written out: it keeps the whole matrix of scores."""
-    for event in reading.trace.calls("torch.nn.functional.softmax", "torch.softmax", ".softmax"):
+    for event in reading.trace.calls("torch.nn.functional.softmax", "torch.softmax", ".softmax", "()"):
+        layer = settle(event.receiver) if event.name == "()" and event.receiver is not None else None
+        if event.name == "()" and not (isinstance(layer, Obj) and layer.name == "torch.nn.Softmax"):
+            continue
         source = event.receiver if event.name.startswith(".") else (event.args[0] if event.args else None)
         found = comes_from_any(
             source, 40, ("@", "torch.matmul", "torch.bmm", "torch.einsum", ".matmul", ".bmm", "torch.baddbmm")

@@ -14,7 +14,7 @@ from typing import Any
 
 from preflight.source.project import Project
 from preflight.source.script import Script
-from preflight.source.trace import Context, Event, Store, Trace
+from preflight.source.trace import ITEMS, Context, Event, Store, Trace
 from preflight.source.values import (
     Choice,
     Dict,
@@ -104,6 +104,8 @@ class Machine:
         self.module = Module("__main__", project.script)
         self.frame = Frame(self.module, self.module.namespace)
         self.journal: list[tuple[Any, Any, Any]] | None = None
+        # Attributes of what was made since the journal began: whoever returns such a thing returns it with them.
+        self.fresh: dict[int, Any] = {}
         self.assumed: dict[int, bool] = {}
         self.call_stack: list[Any] = []
         self.serial = 0
@@ -190,6 +192,8 @@ class Machine:
         """A new thing, with its place and structure."""
         obj = Obj(kind, name, self.site(node), self.context, args, kwargs, receiver, cls)
         obj.number = self.number()
+        if self.journal is not None:
+            self.fresh[id(obj.attrs)] = obj.attrs
         return obj
 
     def plain(self, value: Value | None, default: Any = None) -> Any:
@@ -204,12 +208,15 @@ class Machine:
     def write(self, table: dict[Any, Value], key: Any, value: Value) -> None:
         """Set an entry of a table (variables, attributes, entries), so that it can be undone."""
         if self.journal is not None:
-            self.journal.append((table, key, table.get(key, _ABSENT)))
+            if id(table) not in self.fresh:
+                self.journal.append((table, key, table.get(key, _ABSENT)))
+            elif key == ITEMS:
+                self.fresh[id(value)] = value
         table[key] = value
 
     def touch(self, seq: Seq) -> None:
         """Remember the items of a list before they are changed."""
-        if self.journal is not None:
+        if self.journal is not None and id(seq) not in self.fresh:
             self.journal.append((seq, None, (list(seq.items), seq.open)))
 
     def store(self, target: Value, name: str, value: Value, node: ast.AST) -> None:
@@ -225,10 +232,14 @@ class Machine:
             The signal, and by (id of table, key): the table, the key, the value at the end of the body.
         """
         outer, self.journal = self.journal, []
+        made, self.fresh = self.fresh, {}
         try:
             signal = body()
         finally:
             log, self.journal = self.journal, outer
+            made.update(self.fresh)
+            self.fresh = made
+        touched = {id(table) for table, _, _ in log if isinstance(table, Seq)}
         finals: dict[tuple[int, Any], tuple[Any, Any, Any]] = {}
         for table, key, _old in log:
             mark = (id(table), key)
@@ -242,6 +253,11 @@ class Machine:
                 table.pop(key, None)
             else:
                 table[key] = old
+        if touched:
+            for held in self.fresh.values():
+                for value in held.values() if isinstance(held, dict) else ():
+                    if id(value) in touched:
+                        value.open = True  # its items are undone, the thing that holds it is not
         return signal, finals
 
     def merge(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.source.facts.data import training_loader
 from preflight.source.facts.settings import argument_of, deepspeed_config, trainer_setting, training_arguments
 from preflight.source.facts.telling import fact_of, place_of, unknown
 from preflight.source.launcher import Launch
-from preflight.source.trace import provenance
+from preflight.source.trace import parents_of, provenance
 from preflight.source.training import TrainingLoop, guarded_more
-from preflight.source.values import Known, Obj, Seq, Unknown, Value, plain, settle
+from preflight.source.values import Known, Obj, Seq, Unknown, Value, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def _of_shape(reading: Reading) -> Fact | None:
         for event in loop.events:
             if event.name != "()" or reading.roles.of(event.receiver) != "model" or not event.args:
                 continue
-            for part in provenance(event.args[0], 300):
+            if not any(id(option) in loop.behind_losses for option in options_of(event.result)):
+                continue  # acting in an environment, or a look at a sample
+            for part in _reshaped(event.args[0]):
                 if not isinstance(part, Obj):
                     continue
                 if part.name in ("torch.randint", "torch.randn", "torch.rand", "torch.zeros"):
@@ -83,6 +86,21 @@ def _of_shape(reading: Reading) -> Fact | None:
                         return fact_of(first, "shape of the batch", int)
             break
     return None
+
+
+def _reshaped(value: Value) -> Iterator[Value]:
+    """What a value was made from as long as its first dimension is that of the batch: not what was stacked to it."""
+    queue, seen = [value], {id(value)}
+    for part in queue:  # grows while it is gone through
+        yield part
+        ends = isinstance(part, Obj) and part.name.rpartition(".")[2] in _GATHERS
+        for parent in parents_of(part) if not ends and len(queue) < 300 else ():
+            if id(parent) not in seen:
+                seen.add(id(parent))
+                queue.append(parent)
+
+
+_GATHERS = frozenset("stack cat concat concatenate vstack append popleft sample choice".split())
 
 
 def _accumulation(reading: Reading) -> Fact:
@@ -116,6 +134,8 @@ def _of_loop(loop: TrainingLoop) -> Fact:
         return unknown("the number of micro-batches of the inner loop is not known")
     for step in loop.steps:
         for frame in guarded_more(step, loop.frame):
+            if any(b.context.within(frame) for b in loop.backwards):
+                continue  # what is guarded is the whole update: nothing adds up
             found = modulus(frame.value)
             if found is not None:
                 return fact_of(found, None, int)
