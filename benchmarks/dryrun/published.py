@@ -142,6 +142,9 @@ def measure(row: Mapping[str, str]) -> tuple[Program, float, int]:
     seen = dry_run(job)
     if seen.outcome == "failed":
         raise CannotWrite(f"{seen.error}: {seen.message}")
+    held = seen.categories.get("parameter", 0) + seen.categories.get("optimizer state", 0)
+    if held > float(row["measured_peak_gib"]) * GIB:
+        raise CannotWrite("the source contradicts itself: weights and moments alone are more than the reading")
     if program.reading == "allocated":
         return program, float(row["measured_peak_gib"]) * GIB, seen.peak_bytes
     return program, float(row["measured_peak_gib"]) * GIB, seen.reserved_bytes

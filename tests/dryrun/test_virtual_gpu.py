@@ -151,3 +151,30 @@ def test_the_first_product_takes_a_workspace_and_so_does_the_backward_pass(
         """,
     )
     assert seen.categories["workspace"] >= 2 * 8519680
+
+
+def test_recurrent_layers_and_packed_sequences_run_whole(tmp_path: Path) -> None:
+    seen = _run(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+
+        for kind in (nn.LSTM, nn.GRU, nn.RNN):
+            layers = kind(32, 64, 2, dropout=0.1, batch_first=True, bidirectional=True).cuda()
+            x = torch.randn(8, 12, 32, device="cuda")
+            for amp in (False, True):
+                with torch.autocast("cuda", dtype=torch.float16, enabled=amp):
+                    found, _ = layers(x)
+                assert found.shape == (8, 12, 128) and found.dtype == (torch.float16 if amp else torch.float32)
+                found.float().mean().backward()
+            assert all(p.grad is not None and p.grad.shape == p.shape for p in layers.parameters())
+            packed = nn.utils.rnn.pack_padded_sequence(x[:3], torch.tensor([12, 7, 3]), batch_first=True)
+            found, _ = layers(packed)
+            assert found.data.shape == (22, 128)
+            padded, lengths = nn.utils.rnn.pad_packed_sequence(found, batch_first=True)
+            assert padded.shape == (3, 12, 128) and lengths.tolist() == [12, 7, 3]
+            padded.sum().backward()
+        """,
+    )
+    assert seen.backwards == 9
