@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os.path import isdir
 from typing import Any
 
 import click
@@ -50,6 +51,9 @@ def request(context: click.Context, given: dict[str, Any]) -> Request:
     paths, arguments = _subject(context, given)
     project = load_project(paths[0])
     options = _options(given, project, arguments)
+    for name in ("memory_snapshot", "chrome_trace"):
+        if given.get(name) and (len(paths) > 1 or isdir(paths[0])):
+            raise UsageError(f"--{name.replace('_', '-')} is for one script", "name a single file")
     baseline = given.get("baseline") or (project.resolve(project.config.baseline) if project.config.baseline else None)
     update = bool(given.get("update_baseline"))
     if update and baseline is None:
