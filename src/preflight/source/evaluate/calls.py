@@ -64,6 +64,7 @@ def arguments(m: Machine, node: ast.Call) -> tuple[list[Value], dict[str, Value]
         if isinstance(arg, ast.Starred):
             value = evaluate(m, arg.value)
             items, element = iterate(m, value, arg)
+            open_ = open_ or isinstance(settle(value), Choice)  # one of several lists: which one is not known
             if items is not None:
                 args.extend(items)
             else:
