@@ -95,7 +95,7 @@ def run(entry: dict[str, Any], tree: Path, seconds: float, python: str | None) -
         os.chdir(before)
     told: dict[str, Any] = {"outcome": "runs", "steps": seen.steps, "backwards": seen.backwards}
     told |= {"ended": seen.outcome, "peak_bytes": seen.peak_bytes, "seconds": round(time.monotonic() - began)}
-    if seen.steps < 2:
+    if seen.steps < 2 or seen.outcome == "failed":
         told["outcome"] = "fails"
         if seen.error in _PACKAGE:
             told["outcome"] = "needs package"

@@ -206,6 +206,8 @@ class _Stand:
         image.open = opened
 
     def metrics(self, evaluate: Any) -> None:
+        if not hasattr(evaluate, "load"):
+            return  # a module of the person's own of that name
         plain = evaluate.load
 
         def load(path: Any, *args: Any, **kwargs: Any) -> Any:
@@ -254,6 +256,8 @@ class _Stand:
         return made or {"text": words(200, number)}
 
     def hub(self, datasets: Any) -> None:
+        if not hasattr(datasets, "load_dataset"):
+            return  # a module of the person's own of that name
         plain = datasets.load_dataset
 
         def load_dataset(path: Any, *args: Any, **kwargs: Any) -> Any:

@@ -21,6 +21,12 @@ _OF_LOADING = (
 )
 
 
+_OF_FETCHING = (
+    "cache_dir force_download resume_download proxies token use_auth_token local_files_only revision trust_remote_code "
+    "subfolder _from_pipeline _from_auto _commit_hash gguf_file".split()
+)
+
+
 def install(job: dict[str, Any], assume: Callable[[str], None]) -> None:
     """Meet ``from_pretrained`` of transformers, and the vocabularies of tiktoken, once they are imported."""
     known: dict[str, dict[str, Any]] = job.get("models") or {}
@@ -56,7 +62,7 @@ def _configurations(module: Any, content_of: Callable[[str], dict[str, Any] | No
             content = content_of(str(name))
             if content is None:
                 raise
-            return content, kwargs
+            return content, {key: value for key, value in kwargs.items() if key not in _OF_FETCHING}
 
     owner.get_config_dict = classmethod(get_config_dict)
 
