@@ -120,6 +120,13 @@ def _quoted(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True)
 
 
+def _without(value: Any, folder: str) -> Any:
+    """Return a value without the folder that the trees lie in."""
+    if isinstance(value, list):
+        return [_without(item, folder) for item in value]
+    return value.replace(f"{folder}/", "") if isinstance(value, str) else value
+
+
 def write(results: list[dict[str, Any]], path: Path) -> None:
     """Write the results."""
     good = sum(result["outcome"] == "runs" for result in results)
@@ -149,6 +156,7 @@ def main() -> None:
                 raise SystemExit(f"{tree} is missing; --clones names a folder of clones to write it from")
             write_tree(given.clones, entry, tree)
         seen = run(entry, tree, given.seconds, given.python)
+        seen = {key: _without(value, str(given.target.resolve())) for key, value in seen.items()}
         result = {"repository": entry["repository"], "path": entry["path"], "commit": entry["commit"], **seen}
         print(f"{seen['outcome']:14} {name_of(entry)}  {seen.get('reason', '')[:160]}", flush=True)
         # Read again: another run may have written in the meantime.
