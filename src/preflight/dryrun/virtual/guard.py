@@ -209,7 +209,7 @@ def _redirect_looks(overlay: Overlay) -> None:
 def _audit(overlay: Overlay) -> None:
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
-            path, mode, flags = args
+            path, _, flags = args
             changes = bool(flags & _WRITES) if isinstance(flags, int) else False
             if changes and not overlay.mine(path):
                 overlay.refused[f"write {os.fsdecode(path)}"] += 1

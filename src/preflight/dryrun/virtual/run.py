@@ -163,5 +163,5 @@ def _failure(error: BaseException, progress: Progress) -> dict[str, Any]:
         message = (
             f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(devices)}!"
         )
-        where = []
+        name, where = "RuntimeError", []
     return {"error": name, "message": message, "frames": frames, "deepest": where}
