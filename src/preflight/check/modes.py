@@ -104,9 +104,11 @@ def models_of(value: Value | None) -> list[Value]:
     """The models that a value can be, without their wrappers."""
     found: list[Value] = []
     for option in options_of(value, limit=4):
-        inner = wrapped(option)
-        if inner is not None and not any(inner is f for f in found):
-            found.append(inner)
+        # What is wrapped can be one of several models too.
+        for inner in options_of(wrapped(option), limit=4):
+            model = wrapped(inner)
+            if model is not None and not any(model is f for f in found):
+                found.append(model)
     return found
 
 

@@ -107,6 +107,37 @@ for x, y in batches:
 
 GOOD = (
     """
+import sys, torch
+from torch import nn
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    def forward(self, x):
+        return self.body(x)
+class Large(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 64), nn.BatchNorm1d(64), nn.Linear(64, 2))
+    def forward(self, x):
+        return self.body(x)
+model = Small() if sys.argv[1] == "small" else Large()
+model = nn.parallel.DistributedDataParallel(model.cuda()) if len(sys.argv) > 2 else nn.DataParallel(model.cuda())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+training = torch.utils.data.DataLoader(open_data("train"), batch_size=32, shuffle=True)
+testing = torch.utils.data.DataLoader(open_data("test"), batch_size=32)
+for epoch in range(10):
+    model.train()
+    for x, y in training:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        for x, y in testing:
+            model(x).argmax(1)
+""",
+    """
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
