@@ -111,7 +111,7 @@ def check(context: Context) -> Iterator[Finding]:
             ),
         ],
         fix=Fix(
-            title=f"raise the batch per GPU from {run.micro_batch} to at least {enough}",
+            title=f"{until}raise the batch per GPU from {run.micro_batch} to at least {enough}",
             instruction="lower gradient accumulation by the same factor where the batch of an optimizer step shall stay",
             expected=f"up to {needed / tokens:.1f} x the throughput of the matrix products",
         ),
