@@ -20,7 +20,8 @@ from preflight.errors import InputError, UsageError
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.profile import Profile
 
-_CHILD = Path(__file__).resolve().parent / "virtual" / "child.py"
+CHILD = Path(__file__).resolve().parent / "virtual" / "child.py"
+"""The program that runs a job."""
 OLDEST = "2.10"
 """The first PyTorch release that lets Python register a device; older ones cannot run the virtual GPU."""
 
@@ -72,32 +73,49 @@ def dry_run(job: Job, tell: Callable[[str], None] | None = None) -> Profile:
     """
     python = job.python or sys.executable
     with tempfile.TemporaryDirectory(prefix="preflight-dry-run-") as scratch:
-        result = os.path.join(scratch, "result.json")
-        order = os.path.join(scratch, "job.json")
-        content = {
-            "script": os.path.abspath(job.script),
-            "root": os.path.abspath(job.root),
-            "arguments": list(job.arguments),
-            "steps": job.steps,
-            # The context of the driver is not PyTorch's to give away.
-            "capacity": job.capacity_bytes - (job.gpu.context_bytes or 0),
-            "card": _card(job.gpu, job.capacity_bytes),
-            "scratch": scratch,
-            "result": result,
-            "memory": job.memory_bytes,
-            "devices": job.devices,
-            "models": named(job.script, job.arguments, job.assumed),
-            "snapshot": os.path.join(scratch, "snapshot.pickle") if job.snapshot else None,
-        }
-        Path(order).write_text(json.dumps(content), encoding="utf-8")
+        order = prepare(job, scratch)
         if tell is not None:
             tell(f"running {job.script} on a virtual {job.gpu.title}; this executes its code")
-        ended = _start([python, str(_CHILD), order], job, scratch)
-        if not os.path.exists(result):
-            raise InputError(_silence(job, ended), _last_line(ended.output))
-        _copy_snapshot(scratch, job)
-        with open(result, "rb") as file:
-            seen = msgspec.json.decode(file.read(), type=Profile)
+        ended = _start([python, str(CHILD), order], job, scratch)
+        return answer(job, scratch, ended, python)
+
+
+def prepare(job: Job, scratch: str) -> str:
+    """Write what the process has to do into its scratch folder; return the path of the order."""
+    order = os.path.join(scratch, "job.json")
+    content = {
+        "script": os.path.abspath(job.script),
+        "root": os.path.abspath(job.root),
+        "arguments": list(job.arguments),
+        "steps": job.steps,
+        # The context of the driver is not PyTorch's to give away.
+        "capacity": job.capacity_bytes - (job.gpu.context_bytes or 0),
+        "card": _card(job.gpu, job.capacity_bytes),
+        "scratch": scratch,
+        "result": os.path.join(scratch, "result.json"),
+        "memory": job.memory_bytes,
+        "devices": job.devices,
+        "models": named(job.script, job.arguments, job.assumed),
+        "snapshot": os.path.join(scratch, "snapshot.pickle") if job.snapshot else None,
+    }
+    Path(order).write_text(json.dumps(content), encoding="utf-8")
+    os.makedirs(os.path.join(scratch, "tmp"))
+    return order
+
+
+def answer(job: Job, scratch: str, ended: Ended, python: str) -> Profile:
+    """Read what the process saw.
+
+    Raises:
+        UsageError: The interpreter lacks a PyTorch that can do it, or the snapshot's place cannot be written to.
+        InputError: The process ended without an answer.
+    """
+    result = os.path.join(scratch, "result.json")
+    if not os.path.exists(result):
+        raise InputError(_silence(job, ended), _last_line(ended.output))
+    _copy_snapshot(scratch, job)
+    with open(result, "rb") as file:
+        seen = msgspec.json.decode(file.read(), type=Profile)
     return _usable(seen, python)
 
 
@@ -116,34 +134,40 @@ def _copy_snapshot(scratch: str, job: Job) -> None:
         raise UsageError(f"--memory-snapshot {job.snapshot}: {error.strerror or error}") from None
 
 
-class _Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True):
+    """How the process of a job ended: its status, what it printed, whether the time limit ended it."""
+
     status: int
     output: str
     late: bool
 
 
-def _start(command: Sequence[str], job: Job, scratch: str) -> _Ended:
-    os.makedirs(os.path.join(scratch, "tmp"))
-    environment = {
-        **os.environ,
-        **job.environment,
-        "TMPDIR": os.path.join(scratch, "tmp"),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
-        "HF_DATASETS_OFFLINE": "1",
-        "WANDB_MODE": "disabled",
-        "WANDB_DISABLED": "true",
-        "TOKENIZERS_PARALLELISM": "false",
-        "MPLBACKEND": "Agg",
-        "MPLCONFIGDIR": os.path.join(scratch, "tmp"),
-        "TORCHDYNAMO_DISABLE": "1",
-    }
+SETTINGS = {
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "WANDB_MODE": "disabled",
+    "WANDB_DISABLED": "true",
+    "TOKENIZERS_PARALLELISM": "false",
+    "MPLBACKEND": "Agg",
+    "TORCHDYNAMO_DISABLE": "1",
+}
+"""Variables of the environment of every dry run."""
+
+
+def environment_of(job: Job, scratch: str) -> dict[str, str]:
+    """Return the environment in which a job runs."""
+    own = os.path.join(scratch, "tmp")
+    return {**os.environ, **job.environment, **SETTINGS, "TMPDIR": own, "MPLCONFIGDIR": own}
+
+
+def _start(command: Sequence[str], job: Job, scratch: str) -> Ended:
     try:
         process = subprocess.Popen(
             command,
             cwd=os.getcwd(),
-            env=environment,
+            env=environment_of(job, scratch),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -162,7 +186,7 @@ def _start(command: Sequence[str], job: Job, scratch: str) -> _Ended:
         except subprocess.TimeoutExpired:
             process.kill()
             output, _ = process.communicate()
-    return _Ended(process.returncode, output.decode(errors="replace"), late)
+    return Ended(process.returncode, output.decode(errors="replace"), late)
 
 
 def _ask_to_end(process: subprocess.Popen[bytes]) -> None:
@@ -179,7 +203,7 @@ def _card(gpu: Gpu, capacity: int) -> dict[str, Any]:
     }
 
 
-def _silence(job: Job, ended: _Ended) -> str:
+def _silence(job: Job, ended: Ended) -> str:
     if ended.late:
         return f"the dry run of {job.script} did not end within {job.seconds:g} s"
     if ended.status < 0:

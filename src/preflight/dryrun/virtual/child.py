@@ -4,7 +4,8 @@ It is started as a file, under the person's own interpreter:
 
     python .../preflight/dryrun/virtual/child.py JOB.json
 
-and writes what it saw to the path that the job names. It finds the package ``preflight`` by its own place, so that the
+and writes what it saw to the path that the job names. With ``--serve`` in the place of the job, it reads paths of jobs from
+its input and forks for each (``forks``). It finds the package ``preflight`` by its own place, so that the
 interpreter's environment need not have it, and imports nothing of it but ``preflight.dryrun.virtual``.
 """
 
@@ -62,6 +63,24 @@ def main(path: str) -> int:
     return _write(job, {**seen, "torch": torch.__version__, "seconds": time.monotonic() - began})
 
 
+def serve() -> int:
+    """Import what every job needs, then fork for each; an interpreter that cannot run a job says so job by job."""
+    _find_preflight()
+    # No tensor is made here: a thread of PyTorch's would not survive the fork.
+    with contextlib.suppress(ImportError):
+        import torch._dynamo
+        import torch.distributed.fsdp
+        import torch.utils.data  # noqa: F401
+
+        from preflight.dryrun.virtual import private
+
+        if not private.missing():
+            from preflight.dryrun.virtual import run  # noqa: F401
+    from preflight.dryrun.virtual import forks
+
+    return forks.serve(main)
+
+
 def _limit(memory: int | None) -> None:
     """Let the process have only so much memory."""
     if memory is not None:
@@ -80,7 +99,7 @@ def _write(job: dict[str, Any], result: dict[str, Any]) -> int:
 
 if __name__ == "__main__":
     try:
-        status = main(sys.argv[1])
+        status = serve() if sys.argv[1] == "--serve" else main(sys.argv[1])
     except BaseException:
         traceback.print_exc()
         status = 70
