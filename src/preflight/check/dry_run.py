@@ -10,12 +10,13 @@ import msgspec
 from preflight.source.launcher import Launch
 from preflight.source.reading import Reading
 from preflight.source.script import Script
-from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location
+from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location, sort_key
 from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate, Oom, Phase, TimelinePoint
-from preflight.vocabulary.profile import Profile
+from preflight.vocabulary.profile import Profile, Work
 from preflight.vocabulary.quantity import Interval, format_bytes
 
 if TYPE_CHECKING:
+    from preflight.check.context import Context
     from preflight.check.session import Device, Options
 
 _PARTS = {
@@ -155,8 +156,22 @@ def _oom(profile: Profile) -> Oom | None:
     )
 
 
-def findings_of(profile: Profile, script: Script) -> list[Finding]:
-    """What the run itself says: the script raises an exception."""
+def settled(profile: Profile, context: Context, read: list[Finding]) -> tuple[list[Finding], list[str]]:
+    """Bring the findings of reading and of running together; return them, and notes on what was dropped."""
+    from preflight.check.run import Run
+    from preflight.check.settle import settle
+
+    found, dropped = settle(Run(profile, context), read)
+    return sorted([*found, *_raised(profile, context.reading.script, found)], key=sort_key), dropped
+
+
+def reported(profile: Profile) -> Profile:
+    """Return the profile without the long lists that only rules and the estimate of time look into."""
+    return msgspec.structs.replace(profile, work=Work(), observations=(), modules=(), parameters=(), reached={})
+
+
+def _raised(profile: Profile, script: Script, found: list[Finding]) -> list[Finding]:
+    """The script raises an exception, unless a rule has already said what is wrong there."""
     if profile.outcome != "failed" or not profile.frames:
         return []
     from preflight.check.notices.script_raises import RULE
@@ -164,6 +179,8 @@ def findings_of(profile: Profile, script: Script) -> list[Finding]:
     last = profile.frames[-1]
     own = script.file is not None and Path(last.file).resolve() == Path(script.file).resolve()
     place = Location(path=script.path if own else last.file, line=last.line)
+    if any(f.severity == "error" and f.location.line == place.line and Path(f.location.path or "").name == Path(place.path or "").name and any(e.source == "measured" for e in f.evidence) for f in found):
+        return []
     trace = " < ".join(f"{Path(f.file).name}:{f.line} in {f.function}" for f in reversed(profile.frames))
     return [
         Finding(

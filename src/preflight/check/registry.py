@@ -5,31 +5,52 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER
 from types import CodeType, ModuleType
 
-from preflight.check.rule import LoadedRule
+from preflight.check.rule import LoadedRule, RuleFile, RunRule
 from preflight.errors import UsageError, nearest
 
 
 @lru_cache(maxsize=1)
 def load_rules() -> tuple[LoadedRule, ...]:
-    """All shipped rules, ordered by code."""
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rules")
-    found: list[LoadedRule] = []
+    """The shipped rules that read a script, ordered by code."""
+    loaded = [LoadedRule(m.RULE, m.check, family, m.__name__) for family, m in _modules("rules")]
+    return tuple(sorted(loaded, key=lambda r: r.rule.code))
+
+
+@lru_cache(maxsize=1)
+def load_run_rules() -> tuple[RunRule, ...]:
+    """The shipped rules that ask what a dry run saw, ordered by code."""
+    loaded = [
+        RunRule(m.RULE, m.observe, family, m.__name__, bool(getattr(m, "SETTLES", False)))
+        for family, m in _modules("run_rules")
+    ]
+    return tuple(sorted(loaded, key=lambda r: r.rule.code))
+
+
+def shipped_rules() -> tuple[RuleFile, ...]:
+    """Every rule once, ordered by code; one that is both read and observed is that of reading, which has the page."""
+    read = load_rules()
+    known = {loaded.rule.code for loaded in read}
+    more = [loaded for loaded in load_run_rules() if loaded.rule.code not in known]
+    every: list[RuleFile] = [*read, *more]
+    return tuple(sorted(every, key=lambda r: r.rule.code))
+
+
+def _modules(room: str) -> Iterator[tuple[str, ModuleType]]:
+    """The rule files of a folder beside this file, with the family of each."""
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), room)
     for family in sorted(os.listdir(root)):
         folder = os.path.join(root, family)
         if family.startswith("_") or not os.path.isdir(folder):
             continue
         for name in sorted(os.listdir(folder)):
-            if not name.endswith(".py") or name.startswith("_"):
-                continue
-            module = f"preflight.check.rules.{family}.{name[:-3]}"
-            loaded = _imported(module, os.path.join(folder, name))
-            found.append(LoadedRule(loaded.RULE, loaded.check, family, module))
-    return tuple(sorted(found, key=lambda r: r.rule.code))
+            if name.endswith(".py") and not name.startswith("_"):
+                yield family, _imported(f"preflight.check.{room}.{family}.{name[:-3]}", os.path.join(folder, name))
 
 
 def _imported(name: str, path: str) -> ModuleType:
@@ -74,14 +95,14 @@ def _cached(path: str) -> CodeType | None:
     return code if isinstance(code, CodeType) else None
 
 
-def find_rule(identifier: str) -> LoadedRule:
+def find_rule(identifier: str) -> RuleFile:
     """The rule of a name or code, in any case.
 
     Raises:
         UsageError: No rule has it; the hint names the nearest.
     """
     wanted = identifier.strip().lower().replace("_", "-")
-    rules = load_rules()
+    rules = shipped_rules()
     for rule in rules:
         if wanted in (rule.rule.name, rule.rule.code.lower()):
             return rule

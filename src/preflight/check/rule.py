@@ -20,6 +20,7 @@ from preflight.vocabulary.finding import Confidence, Finding, Persona, Severity
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
+    from preflight.check.run import Run
 
 Layer = Literal["S", "D", "C", "V"]
 Need = Literal[
@@ -86,19 +87,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Check = Callable[["Context"], Iterator[Finding]]
+Observe = Callable[["Run"], Iterator[Finding]]
 
 
-class LoadedRule:
-    """A rule with its page and its check, as read from its file."""
+class RuleFile:
+    """A rule with its page, as read from its file."""
 
-    __slots__ = ("check", "family", "module", "rule")
+    __slots__ = ("family", "module", "rule")
 
-    def __init__(self, rule: Rule, check: Check, family: str, module: str) -> None:
+    def __init__(self, rule: Rule, family: str, module: str) -> None:
         """Keep the parts."""
-        self.rule = rule
-        self.check = check
-        self.family = family
-        self.module = module
+        self.rule, self.family, self.module = rule, family, module
 
     @property
     def page(self) -> str:
@@ -111,3 +110,30 @@ class LoadedRule:
     def title(self) -> str:
         """The first line of the page."""
         return self.page.strip().partition("\n")[0].rstrip(".")
+
+
+class LoadedRule(RuleFile):
+    """A rule that reads, with its check."""
+
+    __slots__ = ("check",)
+
+    def __init__(self, rule: Rule, check: Check, family: str, module: str) -> None:
+        """Keep the parts."""
+        super().__init__(rule, family, module)
+        self.check = check
+
+
+class RunRule(RuleFile):
+    """A rule that asks what a dry run saw.
+
+    Attributes:
+        observe: Yields findings.
+        settles: A finding of reading that a complete run does not show is dropped.
+    """
+
+    __slots__ = ("observe", "settles")
+
+    def __init__(self, rule: Rule, observe: Observe, family: str, module: str, settles: bool) -> None:
+        """Keep the parts."""
+        super().__init__(rule, family, module)
+        self.observe, self.settles = observe, settles

@@ -83,9 +83,13 @@ def visible(findings: Iterable[Finding], selection: Selection) -> list[Finding]:
     kept = [finding for finding in findings if selection.chosen(finding)]
     if selection.persona == "audit" or not kept:
         return kept
-    from preflight.check.notices import all_rules
+    from preflight.check.registry import load_rules
 
-    personas = {loaded.rule.code: loaded.rule.persona for loaded in all_rules()}
+    personas = {loaded.rule.code: loaded.rule.persona for loaded in load_rules()}
+    if any(f.code not in personas for f in kept):  # of a dry run, or a notice; their files are read only for this
+        from preflight.check.notices import all_rules
+
+        personas = {loaded.rule.code: loaded.rule.persona for loaded in all_rules()}
     return [f for f in kept if for_persona(f, selection.persona, personas.get(f.code, "regular"))]
 
 

@@ -168,8 +168,9 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     capacity = device.capacity_bytes
     context = Context(reading, facts, device.gpu, options.gpus, capacity, model, run, parallel, memory, launch)
     findings, missing = evaluate_rules(context, load_rules())
+    dropped: list[str] = []
     if profile is not None:
-        findings = sorted([*findings, *dry_run.findings_of(profile, script)], key=sort_key)
+        findings, dropped = dry_run.settled(profile, context, findings)
     grown = with_growth(context, findings) if profile is None else None
     if grown is not None:
         context.run, context.memory = grown
@@ -183,10 +184,10 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         from preflight.check import step_time
 
         step = step_time.step_of(profile, device.gpu, launch, facts)
-        notes += dry_run.notes_of(profile) + (step_time.note_of(profile, device.gpu, launch) if step else [])
+        notes += dry_run.notes_of(profile) + dropped + (step_time.note_of(profile, device.gpu, launch) if step else [])
         if options.chrome_trace and step is not None:
             step_time.write_trace(options.chrome_trace, profile, device.gpu, launch)
-        profile = step_time.without_work(profile)
+        profile = dry_run.reported(profile)
     return Report(
         schema=SCHEMA,
         command="check",

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from preflight.dryrun.time import StepTime, peak, step_time
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.hardware import Gpu, Link
-from preflight.vocabulary.profile import Profile, Work
+from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import Interval
 
 if TYPE_CHECKING:
@@ -87,11 +85,6 @@ def write_trace(path: str, profile: Profile, gpu: Gpu | None, launch: Launch) ->
         Path(path).write_text(json.dumps(content), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--chrome-trace {path}: {error.strerror or error}") from None
-
-
-def without_work(profile: Profile) -> Profile:
-    """Return the profile without the list of operators, which is long and says no more than the section does."""
-    return msgspec.structs.replace(profile, work=Work())
 
 
 def link_of(gpu: Gpu, launch: Launch) -> Link | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -108,6 +108,86 @@ class Work(msgspec.Struct, frozen=True, omit_defaults=True):
     rounds: int = 0
 
 
+class Observation(msgspec.Struct, frozen=True):
+    """Something that was watched for and happened.
+
+    Attributes:
+        what: What happened, in words: ``backward``, ``optimizer step``.
+        order: Its place among all observations.
+        line: ``file:line`` of the script.
+        module: Path of the module that was running.
+        phase: The phase of the run.
+        step: Optimizer steps done before.
+        count: How often, where like ones are counted.
+        data: What else is known of it.
+    """
+
+    what: str
+    order: int
+    line: str
+    module: str
+    phase: str
+    step: int
+    count: int = 1
+    data: dict[str, Any] = {}
+
+
+class ModuleSeen(msgspec.Struct, frozen=True):
+    """A module of a network.
+
+    Attributes:
+        network: Which network, the largest first; None for one that is called and belongs to none.
+        path: Its name in the network. kind: Its class.
+        training: Its mode when it was last looked at.
+        parameters: Elements of its parameters, those of its parts included.
+        calls: Calls. graph_calls: Those with gradients. training_calls: Those of them in training mode.
+        gradient: Whether an output of it required a gradient.
+    """
+
+    network: int | None
+    path: str
+    kind: str
+    training: bool = False
+    parameters: int = 0
+    calls: int = 0
+    graph_calls: int = 0
+    training_calls: int = 0
+    gradient: bool = False
+
+
+class ParameterSeen(msgspec.Struct, frozen=True):
+    """A parameter of a network or of an optimizer.
+
+    Attributes:
+        network: Which network; None for one that only an optimizer has.
+        name: Its name in the network.
+        shape: Its shape, of all ranks together. bytes: Bytes on this rank.
+        trainable: Whether it requires a gradient.
+        optimizers: The optimizers that hold it.
+        gradients: Backward passes that gave it a gradient.
+    """
+
+    network: int | None
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    trainable: bool
+    bytes: int
+    optimizers: tuple[int, ...] = ()
+    gradients: int = 0
+
+
+class OptimizerSeen(msgspec.Struct, frozen=True):
+    """An optimizer: its class, the ``file:line`` that made it, its parameters and groups, and how often it stepped."""
+
+    kind: str
+    line: str
+    parameters: int
+    groups: int = 1
+    steps: int = 0
+    defaults: dict[str, Any] = {}
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """What a dry run saw.
 
@@ -120,6 +200,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         saves: Paths of the checkpoints that the script wrote.
         refused: What the guard refused, with how often.
         assumptions: What stood in for something that was missing: packages, data, pretrained configurations.
+        observations: What was watched for and happened, in order.
+        modules: The modules of the networks. parameters: Their parameters. made: The optimizers.
+        reached: File to the first lines of its blocks that ran.
         error: Class of the exception. message: Its text. frames: Its frames in the person's own code.
     """
 
@@ -145,6 +228,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     refused: dict[str, int] = {}
     missing: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
+    observations: tuple[Observation, ...] = ()
+    modules: tuple[ModuleSeen, ...] = ()
+    parameters: tuple[ParameterSeen, ...] = ()
+    made: tuple[OptimizerSeen, ...] = ()
+    reached: dict[str, tuple[int, ...]] = {}
     error: str | None = None
     message: str | None = None
     frames: tuple[Frame, ...] = ()

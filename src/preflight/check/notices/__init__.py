@@ -10,8 +10,8 @@ import os
 from functools import lru_cache
 from importlib import import_module
 
-from preflight.check.registry import load_rules
-from preflight.check.rule import LoadedRule, Rule
+from preflight.check.registry import shipped_rules
+from preflight.check.rule import LoadedRule, Rule, RuleFile
 from preflight.vocabulary.rule_info import RuleInfo
 
 FAMILY = "preflight"
@@ -30,9 +30,10 @@ def load_notices() -> tuple[LoadedRule, ...]:
 
 
 @lru_cache(maxsize=1)
-def all_rules() -> tuple[LoadedRule, ...]:
+def all_rules() -> tuple[RuleFile, ...]:
     """Rules and notices, ordered by code: everything that a finding can be called."""
-    return tuple(sorted((*load_rules(), *load_notices()), key=lambda loaded: loaded.rule.code))
+    every: list[RuleFile] = [*shipped_rules(), *load_notices()]
+    return tuple(sorted(every, key=lambda loaded: loaded.rule.code))
 
 
 def rule_infos() -> tuple[RuleInfo, ...]:
@@ -40,7 +41,7 @@ def rule_infos() -> tuple[RuleInfo, ...]:
     return tuple(rule_info(loaded) for loaded in all_rules())
 
 
-def rule_info(loaded: LoadedRule) -> RuleInfo:
+def rule_info(loaded: RuleFile) -> RuleInfo:
     """What one rule says of itself."""
     rule = loaded.rule
     tags = (loaded.family, *(tag for tag in rule.tags if tag != loaded.family))

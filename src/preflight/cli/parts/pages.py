@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import Any
 
 from preflight.check.notices import all_rules
-from preflight.check.rule import Example, LoadedRule
+from preflight.check.rule import Example, RuleFile
 from preflight.cli.parts.writing import Writing
 from preflight.errors import UsageError
 
 FORMATS = ("text", "markdown", "json", "html")
-LAYERS = {"S": "syntax", "D": "data flow", "C": "configuration", "V": "sizes"}
+LAYERS = {"S": "syntax", "D": "data flow", "C": "configuration", "V": "sizes and runs"}
 
 
 def page(identifier: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def page(identifier: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _find(identifier: str) -> LoadedRule:
+def _find(identifier: str) -> RuleFile:
     from preflight.check.selection import nearest_rule
 
     wanted = identifier.strip().lower().replace("_", "-")

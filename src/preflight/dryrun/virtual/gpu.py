@@ -17,6 +17,8 @@ from preflight.dryrun.virtual import collectives, private, values
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.operators import SPECIAL
 from preflight.dryrun.virtual.progress import Progress, Stop
+from preflight.dryrun.virtual.watch.observations import Observations
+from preflight.dryrun.virtual.watch.operators import Operators
 from preflight.dryrun.virtual.work import Work
 
 Fake = private.fake_class()
@@ -52,6 +54,8 @@ class VirtualGpu(TorchDispatchMode):
         self.devices = devices
         self.operators = 0
         self.work = Work(progress)
+        self.seen = Observations(progress)
+        self.watched = Operators(self.seen)
         self.imagined = 0  # above 0, tensors are made only to learn of their shapes
         self.syncs: Counter[tuple[str, str, str, int]] = Counter()
         self.copies: Counter[tuple[str, str, int]] = Counter()
@@ -104,6 +108,7 @@ class VirtualGpu(TorchDispatchMode):
                 result = func(*args, **kwargs)
         self.note(name, args, result)
         self.work.see(name, func, args, kwargs, result)
+        self.watched.ran(name, args, kwargs, result)
         return result
 
     def note(self, name: str, args: Any, result: Any) -> None:

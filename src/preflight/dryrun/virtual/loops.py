@@ -19,10 +19,20 @@ from typing import Any
 from preflight.dryrun.virtual.gpu import VirtualGpu
 
 HOOK = "__preflight_rounds__"
+REACHED = "__preflight_reached__"
+_FILES: list[str] = []
+_LINES = 1_000_000
+"""A block is known by one number: its file's place in ``_FILES`` times this, and its first line."""
 
 
-class _Loops(ast.NodeTransformer):
-    """Wraps what a loop goes over: ``for x in xs`` becomes ``for x in HOOK(xs, line)``."""
+class _Watched(ast.NodeTransformer):
+    """Wraps what a loop goes over, and lets every block say that it was reached.
+
+    ``for x in xs`` becomes ``for x in HOOK(xs, line)``; a block of statements begins with ``REACHED(number)``.
+    """
+
+    def __init__(self, file: int) -> None:
+        self.file = file
 
     def visit_For(self, node: ast.For) -> ast.For:
         self.generic_visit(node)
@@ -30,10 +40,30 @@ class _Loops(ast.NodeTransformer):
         node.iter = ast.fix_missing_locations(ast.copy_location(call, node.iter))
         return node
 
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.Interactive)):
+            return node
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            # elif is an if alone in an else: it says so itself.
+            if isinstance(block, list) and block and not (name == "orelse" and isinstance(block[0], ast.If)):
+                self._mark(block)
+        return node
+
+    def _mark(self, block: list[ast.stmt]) -> None:
+        first = block[0]
+        documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+        number = ast.Constant(self.file * _LINES + first.lineno)
+        mark = ast.Expr(ast.Call(ast.Name(REACHED, ast.Load()), [number], []))
+        block.insert(1 if documented else 0, ast.fix_missing_locations(ast.copy_location(mark, first)))
+
 
 def compiled(source: bytes, filename: str) -> CodeType:
-    """Compile a module with its loops watched."""
-    return compile(_Loops().visit(ast.parse(source, filename)), filename, "exec", dont_inherit=True)
+    """Compile a module with its loops and blocks watched."""
+    _FILES.append(filename)
+    tree = _Watched(len(_FILES) - 1).visit(ast.parse(source, filename))
+    return compile(tree, filename, "exec", dont_inherit=True)
 
 
 class Rounds:
@@ -46,6 +76,14 @@ class Rounds:
     def __init__(self, gpu: VirtualGpu) -> None:
         self.gpu = gpu
         self.cut: dict[str, tuple[int, int | None]] = {}
+        self.blocks: set[int] = set()
+
+    def reached(self) -> dict[str, list[int]]:
+        """Return the first lines of the blocks that ran, by file; a block is what is indented alike below a statement."""
+        found: dict[str, list[int]] = {name: [] for name in _FILES}
+        for number in sorted(self.blocks):
+            found[_FILES[number // _LINES]].append(number % _LINES)
+        return found
 
     def __call__(self, items: Iterable[Any], line: int) -> Iterable[Any]:
         """Return the items of a loop of the script."""

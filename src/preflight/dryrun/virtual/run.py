@@ -37,6 +37,7 @@ from preflight.dryrun.virtual.allocator import CachingAllocator
 from preflight.dryrun.virtual.gpu import VirtualGpu
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress, Stop
+from preflight.dryrun.virtual.watch import losses, modules, updates
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
@@ -61,6 +62,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     recurrent.install()
     workspaces.install(tuple(job["card"]["capability"]))
     optimizers = phases.install(gpu)
+    losses.install(gpu.watched)
+    watched = modules.install(gpu.seen, updates.install(gpu.seen))
     rounds = loops.Rounds(gpu)
     loaders.install(requested, rounds)
     saved = saving.install(progress.line)
@@ -82,6 +85,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         history.write(job["snapshot"], events, gpu.ledger)
     more = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
     more["assumptions"] = list(missing.ASSUMED)
+    more |= {"observations": gpu.seen.summary(), "reached": rounds.reached(), **watched.summary()}
     return {**outcome, **more, **summary.of(gpu, optimizers, rounds, requested)}
 
 
@@ -104,6 +108,7 @@ def _prepare(job: dict[str, Any], progress: Progress, rounds: loops.Rounds) -> N
     sys.argv = [job["script"], *job["arguments"]]
     sys.path[0] = folder
     setattr(builtins, loops.HOOK, rounds)
+    setattr(builtins, loops.REACHED, rounds.blocks.add)
     sys.meta_path.insert(0, loops.Finder(progress.owns))
     _skip_initialisation()
 
