@@ -179,7 +179,13 @@ def _raised(profile: Profile, script: Script, found: list[Finding]) -> list[Find
     last = profile.frames[-1]
     own = script.file is not None and Path(last.file).resolve() == Path(script.file).resolve()
     place = Location(path=script.path if own else last.file, line=last.line)
-    if any(f.severity == "error" and f.location.line == place.line and Path(f.location.path or "").name == Path(place.path or "").name and any(e.source == "measured" for e in f.evidence) for f in found):
+    if any(
+        f.severity == "error"
+        and f.location.line == place.line
+        and Path(f.location.path or "").name == Path(place.path or "").name
+        and any(e.source == "measured" for e in f.evidence)
+        for f in found
+    ):
         return []
     trace = " < ".join(f"{Path(f.file).name}:{f.line} in {f.function}" for f in reversed(profile.frames))
     return [

@@ -83,7 +83,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             outcome = {"outcome": "failed", **_failure(error, progress)}
     if job.get("snapshot"):
         history.write(job["snapshot"], events, gpu.ledger)
-    more = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
+    more: dict[str, Any] = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
     more["assumptions"] = list(missing.ASSUMED)
     more |= {"observations": gpu.seen.summary(), "reached": rounds.reached(), **watched.summary()}
     return {**outcome, **more, **summary.of(gpu, optimizers, rounds, requested)}

@@ -83,7 +83,9 @@ class Modules:
         elif isinstance(module, _DROPOUTS) and module.p > 0:
             first = args[0] if args else None
             shape = list(first.shape) if isinstance(first, torch.Tensor) else []
-            self.seen.note("dropout", kind=type(module).__name__, training=module.training, graph=graph, rank=len(shape))
+            self.seen.note(
+                "dropout", kind=type(module).__name__, training=module.training, graph=graph, rank=len(shape)
+            )
 
     def leave(self, module: Any, args: Any, output: Any) -> None:
         """A module's forward ends."""
@@ -154,7 +156,9 @@ class Modules:
             "parameters": sum(p.numel() for p in part.parameters()), **calls.counts(),
         }  # fmt: skip
 
-    def _parameter(self, network: int | None, name: str, parameter: Any, owners: dict[int, list[int]]) -> dict[str, Any]:
+    def _parameter(
+        self, network: int | None, name: str, parameter: Any, owners: dict[int, list[int]]
+    ) -> dict[str, Any]:
         plain = local(parameter)
         return {
             "network": network, "name": name, "shape": list(parameter.shape),

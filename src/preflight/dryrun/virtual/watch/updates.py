@@ -174,7 +174,7 @@ def _watch_optimizers(updates: Updates) -> None:
             updates.made.append(Made(optimizer, updates.seen.progress.line()))
             updates.watch(held(optimizer))
 
-    Optimizer.__init__ = made  # type: ignore[method-assign]
+    Optimizer.__init__ = made
     optimizers.register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: updates.before_step(optimizer))
     optimizers.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: updates.after_step(optimizer))
     clear = Optimizer.zero_grad
@@ -183,7 +183,7 @@ def _watch_optimizers(updates: Updates) -> None:
         number = updates.number(optimizer)
         updates.call("zero_grad", clear, optimizer, *args, told={"optimizer": number}, **kwargs)
 
-    Optimizer.zero_grad = cleared  # type: ignore[method-assign]
+    Optimizer.zero_grad = cleared
 
 
 def _watch_backward(updates: Updates) -> None:
@@ -278,8 +278,8 @@ def _watch_schedulers(updates: Updates) -> None:
                 making[0] -= 1
             if not making[0] and scheduler not in made:
                 made.add(scheduler)
-                told = {"scheduler": type(scheduler).__name__, "optimizer": updates.number(scheduler.optimizer)}
-                updates.seen.note("scheduler made", each=True, **told)
+                kind_of, number = type(scheduler).__name__, updates.number(scheduler.optimizer)
+                updates.seen.note("scheduler made", each=True, scheduler=kind_of, optimizer=number)
 
         kind.__init__ = begun
 
