@@ -43,6 +43,7 @@ def run(script: Script, reading: Reading, options: Options, device: Device, laun
         UsageError: No GPU was named, the script is not a file, or the interpreter cannot do it.
         InputError: The run gave no answer.
     """
+    from preflight.dryrun.batch import parse_assumptions, parse_batch
     from preflight.dryrun.launch import Job, dry_run
     from preflight.errors import UsageError
 
@@ -62,6 +63,8 @@ def run(script: Script, reading: Reading, options: Options, device: Device, laun
             seconds=options.time_limit,
             devices=launch.gpus_per_node or options.gpus or 1,
             environment=first_of(launch, options.gpus),
+            batch=parse_batch(options.batch) if options.batch is not None else (),
+            assumed=parse_assumptions(options.assume),
             snapshot=options.memory_snapshot,
         )
     )

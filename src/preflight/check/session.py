@@ -42,6 +42,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         root: The repository's root; found from the script when None.
         dry_run: Whether to run the script on the virtual GPU.
         steps: Optimizer steps of a dry run.
+        batch: What a batch holds where a dry run misses the data, as in ``x: float32[8,3], y: int64[8]``.
+        assume: Configurations for a dry run, ``MODEL=CONFIG`` each.
         python: The interpreter of a dry run; None is the one that runs Preflight.
         time_limit: Seconds after which a dry run is ended.
         memory_snapshot: File for a snapshot that PyTorch's memory visualiser opens.
@@ -58,6 +60,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     root: str | None = None
     dry_run: bool = False
     steps: int = 3
+    batch: str | None = None
+    assume: tuple[str, ...] = ()
     python: str | None = None
     time_limit: float = 300.0
     memory_snapshot: str | None = None

@@ -17,7 +17,7 @@ def named(script: str, arguments: Sequence[str], assumed: Mapping[str, str]) -> 
     Args:
         script: The script's path.
         arguments: Its command line.
-        assumed: What the person said: name of a model to the path of its ``config.json``.
+        assumed: What the person said: name of a model to the path of its ``config.json``, or to a model of the catalog.
 
     Raises:
         InputError: A file that the person named cannot be read.
@@ -39,8 +39,19 @@ def named(script: str, arguments: Sequence[str], assumed: Mapping[str, str]) -> 
             if content.library == "transformers" and content.config is not None:
                 found[word] = content.configuration()
     for word, path in assumed.items():
-        found[word] = _read(path)
+        found[word] = _catalogued(path) or _read(path)
     return found
+
+
+def _catalogued(name: str) -> dict[str, Any] | None:
+    """Return the configuration of a model of the catalog, where no file has that name."""
+    from preflight.catalog.architectures import find_name, model_file
+
+    found = None if Path(name).exists() else find_name(name)
+    content = model_file(found) if found is not None else None
+    if content is None or content.library != "transformers" or content.config is None:
+        return None
+    return content.configuration()
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -51,7 +62,10 @@ def _read(path: str) -> dict[str, Any]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}", "--assume takes MODEL=CONFIG, a config.json") from None
+        raise InputError(
+            f"--assume: {path}: {error.strerror or error}",
+            "CONFIG is the path of a config.json, or a model of the catalog (preflight list models)",
+        ) from None
     except ValueError as error:
         raise InputError(f"{path} is not JSON: {error}") from None
     if not isinstance(content, dict):

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.dryrun.batch import Part
 from preflight.dryrun.configurations import named
 from preflight.errors import InputError, UsageError
 from preflight.vocabulary.hardware import Gpu
@@ -40,7 +41,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         seconds: After so long the run is ended.
         memory_bytes: So much memory of the host the run may take.
         devices: GPUs that the script's process sees.
-        assumed: Configurations that the person gave: a model's name to the path of its ``config.json``.
+        batch: What a batch holds where data are missing.
+        assumed: Configurations that the person gave: a model's name, or ``model`` for every other, to the path of its
+            ``config.json`` or the name of a model of the catalog.
         environment: What the launcher sets: ``RANK``, ``WORLD_SIZE`` and the like.
         snapshot: Where a snapshot for PyTorch's memory visualiser is written.
     """
@@ -56,6 +59,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int | None = None
     devices: int = 1
     environment: dict[str, str] = {}
+    batch: tuple[Part, ...] = ()
     assumed: dict[str, str] = {}
     snapshot: str | None = None
 
@@ -96,6 +100,8 @@ def prepare(job: Job, scratch: str) -> str:
         "memory": job.memory_bytes,
         "devices": job.devices,
         "models": named(job.script, job.arguments, job.assumed),
+        "assumed": list(job.assumed),
+        "batch": msgspec.to_builtins(job.batch),
         "snapshot": os.path.join(scratch, "snapshot.pickle") if job.snapshot else None,
     }
     Path(order).write_text(json.dumps(content), encoding="utf-8")

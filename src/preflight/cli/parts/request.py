@@ -99,7 +99,8 @@ def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...]
     where = "" if named_here else f"{project.path}: "
     _known_hardware(gpu, memory, catalog, where)
     more: dict[str, Any] = {"catalog": catalog} if catalog else {}
-    asked = ("dry_run", "steps", "python", "time_limit", "memory_snapshot", "chrome_trace")
+    asked = ("dry_run", "steps", "batch", "assume", "python", "time_limit", "memory_snapshot", "chrome_trace")
+    _readable(given)
     more |= {name: given[name] for name in asked if given.get(name)}
     return Options(
         gpu=gpu,
@@ -109,6 +110,16 @@ def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...]
         arguments=arguments,
         **more,
     )
+
+
+def _readable(given: dict[str, Any]) -> None:
+    """Refuse what cannot be understood before anything is read."""
+    if given.get("batch") is not None or given.get("assume"):
+        from preflight.dryrun.batch import parse_assumptions, parse_batch
+
+        parse_assumptions(given.get("assume") or ())
+        if given.get("batch") is not None:
+            parse_batch(given["batch"])
 
 
 def _known_hardware(gpu: str | None, memory: float | None, catalog: tuple[str, ...], where: str) -> None:

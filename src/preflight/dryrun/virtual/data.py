@@ -45,9 +45,16 @@ _WORDS = (
 )
 
 
-def install(owns: Callable[[str], bool], assume: Callable[[str], None]) -> None:
-    """Meet missing files of the person's own code, arrays of numpy and data sets of the hub."""
+def install(owns: Callable[[str], bool], assume: Callable[[str], None], given: Any = None) -> None:
+    """Meet missing files of the person's own code, arrays of numpy and data sets of the hub.
+
+    Args:
+        owns: Whether a file is the person's own code.
+        assume: Is given a line for each stand-in.
+        given: The batches that the person described, if any; loaders of missing data sets give those.
+    """
     stand = _Stand(owns, assume)
+    stand.given = given
     stand.open_files()
     stand.looks()
     stand.terminal()
@@ -77,6 +84,7 @@ def _tree(filename: str) -> ast.Module:
 class _Stand:
     def __init__(self, owns: Callable[[str], bool], assume: Callable[[str], None]) -> None:
         self.owns, self.assume = owns, assume
+        self.given: Any = None
         self._keys: list[str] | None = None
         self._needs: dict[str, set[int]] = {}
 
@@ -265,6 +273,8 @@ class _Stand:
                 return plain(path, *args, **kwargs)
             except Exception as error:
                 reason = type(error).__name__
+            if self.given is not None:
+                self.given.hub = True
             self.assume(f"data set {path} is not here ({reason}): {ROWS} records with the keys that the script reads")
             known = DATA_SETS.get((str(path), args[0] if args else kwargs.get("name")))
             rows = [_row(known, number) if known else self.record(number) for number in range(ROWS)]

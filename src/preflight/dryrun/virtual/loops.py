@@ -71,12 +71,14 @@ class Rounds:
 
     Attributes:
         cut: The loops that were ended early: (file:line) to (rounds run, length or None).
+        given: The batches that the person described, for a loop over something that is missing.
     """
 
     def __init__(self, gpu: VirtualGpu) -> None:
         self.gpu = gpu
         self.cut: dict[str, tuple[int, int | None]] = {}
         self.blocks: set[int] = set()
+        self.given: Any = None
 
     def reached(self) -> dict[str, list[int]]:
         """Return the first lines of the blocks that ran, by file; a block is what is indented alike below a statement."""
@@ -89,6 +91,8 @@ class Rounds:
         """Return the items of a loop of the script."""
         if self.gpu.progress.modules:
             return items
+        if self.given is not None:
+            items = self.given.instead_of(items)
         size = len(items) if isinstance(items, Sized) else None
         return self.follow(items, f"{sys._getframe(1).f_code.co_filename}:{line}", size)
 

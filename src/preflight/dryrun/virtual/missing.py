@@ -13,11 +13,22 @@ def assume(line: str) -> None:
     ASSUMED.setdefault(line)
 
 
-def install(job: dict[str, Any], progress: Any) -> None:
+def install(job: dict[str, Any], progress: Any, rounds: Any) -> None:
     """Meet missing packages, files and pretrained weights."""
-    from preflight.dryrun.virtual import data, packages, pretrained, spread
+    from preflight.dryrun.virtual import batches, data, packages, pretrained, spread
 
-    packages.install(progress.owns, assume, job["root"])
-    data.install(progress.owns, assume)
+    given = None
+    if job.get("batch"):
+        given = rounds.given = batches.Given(job["batch"], progress.owns, assume)
+        batches.install(given)
+    packages.install(progress.owns, assume, job["root"], given is not None)
+    data.install(progress.owns, assume, given)
     pretrained.install(job, assume)
     spread.install()
+
+
+def lines(rounds: Any) -> list[str]:
+    """Return the list for the report."""
+    if rounds.given is not None and not rounds.given.used:
+        assume("--batch was not used: no data set or loader was missing")
+    return list(ASSUMED)

@@ -30,6 +30,10 @@ INERT = frozenset(
     "google.cloud s3fs gcsfs azure submitit ray git gitpython slack_sdk telegram sentry_sdk requests_toolbelt".split()
 )
 """Top-level packages that hold no tensors of a training."""
+DATA = frozenset(
+    "datasets webdataset ffcv torchdata tensorflow_datasets streaming petastorm lmdb h5py deeplake decord av nvidia".split()
+)
+"""Top-level packages that give data, which the person may describe instead."""
 _TORCH_BOARD = "torch.utils.tensorboard"
 
 
@@ -124,10 +128,13 @@ class Finder(importlib.abc.MetaPathFinder):
         owns: Whether a file is the person's own code.
         assume: Is given a line for each package that has a stand-in.
         root: The project's folder, whose own packages the person would have installed.
+        inert: The packages that become recorders.
     """
 
-    def __init__(self, owns: Callable[[str], bool], assume: Callable[[str], None], root: str) -> None:
-        self.owns, self.assume, self.root = owns, assume, root
+    def __init__(
+        self, owns: Callable[[str], bool], assume: Callable[[str], None], root: str, inert: frozenset[str] = INERT
+    ) -> None:
+        self.owns, self.assume, self.root, self.inert = owns, assume, root, inert
         self._excused: dict[str, set[int]] = {}
 
     def find_spec(
@@ -145,14 +152,14 @@ class Finder(importlib.abc.MetaPathFinder):
                     self.assume(f"package {top} is not installed: the project's own folder {folder} has it")
                     sys.path.append(folder)
                     return next((s for f in sys.meta_path if f is not self and (s := f.find_spec(fullname, None))), own)
-        if fullname == top and self._wanted(top in INERT):
+        if fullname == top and self._wanted(top in self.inert):
             place = _standin(top)
             if place is not None:
                 self.assume(
                     f"package {top} is not installed: a stand-in with the same shapes and arithmetic took its place"
                 )
                 return place
-            if top in INERT:
+            if top in self.inert:
                 self.assume(f"package {top} is not installed: its calls did nothing")
                 return importlib.machinery.ModuleSpec(fullname, _InertLoader(), is_package=True)
         return None
@@ -240,8 +247,15 @@ class _Board(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(fullname, _InertLoader(), is_package=True)
 
 
-def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: str) -> None:
-    """Have missing packages met with stand-ins."""
+def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: str, described: bool = False) -> None:
+    """Have missing packages met with stand-ins.
+
+    Args:
+        owns: Whether a file is the person's own code.
+        assume: Is given a line for each stand-in.
+        root: The project's folder.
+        described: Whether the person said what a batch holds, so that packages that give data can be done without.
+    """
     sys.meta_path.insert(0, _Board(assume))
     plain = importlib.util.find_spec
 
@@ -253,4 +267,4 @@ def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: st
         return found
 
     importlib.util.find_spec = find_spec
-    sys.meta_path.append(Finder(owns, assume, root))
+    sys.meta_path.append(Finder(owns, assume, root, INERT | DATA if described else INERT))

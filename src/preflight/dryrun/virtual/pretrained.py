@@ -30,11 +30,20 @@ _OF_FETCHING = (
 def install(job: dict[str, Any], assume: Callable[[str], None]) -> None:
     """Meet ``from_pretrained`` of transformers, and the vocabularies of tiktoken, once they are imported."""
     known: dict[str, dict[str, Any]] = job.get("models") or {}
+    told = frozenset(job.get("assumed") or ())
     folder = os.path.dirname(os.path.abspath(job["script"]))
+
+    def named(name: str) -> dict[str, Any] | None:
+        """Return what the person said of a model; ``model`` is every one that they did not name."""
+        key = name if name in told else "model"
+        if key not in told:
+            return None
+        assume(f"{name}: its configuration is the one that --assume gives")
+        return dict(known[key])
 
     def content_of(name: str) -> dict[str, Any] | None:
         if name in known:
-            assume(f"{name} was not in the local cache: its configuration is the catalog's, or the one that was named")
+            assume(f"{name} was not in the local cache: its configuration is the catalog's")
             return dict(known[name])
         beside = os.path.join(folder, "config.json")
         if os.path.isfile(beside):
@@ -45,24 +54,31 @@ def install(job: dict[str, Any], assume: Callable[[str], None]) -> None:
                 return content
         return None
 
-    after.imported("transformers.configuration_utils", lambda module: _configurations(module, content_of))
+    after.imported("transformers.configuration_utils", lambda module: _configurations(module, named, content_of))
     after.imported("transformers.modeling_utils", lambda module: _models(module, assume))
-    after.imported("transformers.models.auto.tokenization_auto", lambda module: _tokenizers(module, content_of, assume))
+    after.imported(
+        "transformers.models.auto.tokenization_auto",
+        lambda module: _tokenizers(module, lambda name: named(name) or content_of(name), assume),
+    )
     after.imported("tiktoken", lambda module: _tiktoken(module, assume))
 
 
-def _configurations(module: Any, content_of: Callable[[str], dict[str, Any] | None]) -> None:
+def _configurations(
+    module: Any, named: Callable[[str], dict[str, Any] | None], content_of: Callable[[str], dict[str, Any] | None]
+) -> None:
     owner = getattr(module, "PreTrainedConfig", None) or module.PretrainedConfig
     read = owner.get_config_dict.__func__
 
     def get_config_dict(cls: Any, /, name: Any, **kwargs: Any) -> Any:
-        try:
-            return read(cls, name, **dict(kwargs))
-        except (OSError, ValueError):
-            content = content_of(str(name))
-            if content is None:
-                raise
-            return content, {key: value for key, value in kwargs.items() if key not in _OF_FETCHING}
+        content = named(str(name))
+        if content is None:
+            try:
+                return read(cls, name, **dict(kwargs))
+            except (OSError, ValueError):
+                content = content_of(str(name))
+                if content is None:
+                    raise
+        return content, {key: value for key, value in kwargs.items() if key not in _OF_FETCHING}
 
     owner.get_config_dict = classmethod(get_config_dict)
 

@@ -69,7 +69,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     saved = saving.install(progress.line)
     _prepare(job, progress, rounds)
     overlay = guard.install(job["scratch"])
-    missing.install(job, progress)
+    missing.install(job, progress, rounds)
     late = _end_when_told(progress)
     outcome: dict[str, Any] = {"outcome": "ended"}
     with gpu:
@@ -84,7 +84,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     if job.get("snapshot"):
         history.write(job["snapshot"], events, gpu.ledger)
     more: dict[str, Any] = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
-    more["assumptions"] = list(missing.ASSUMED)
+    more["assumptions"] = missing.lines(rounds)
     more |= {"observations": gpu.seen.summary(), "reached": rounds.reached(), **watched.summary()}
     return {**outcome, **more, **summary.of(gpu, optimizers, rounds, requested)}
 

@@ -25,6 +25,7 @@ class VisionDataset(Dataset[Any]):
     shape: tuple[str, int, int] = ("RGB", 500, 375)
     lengths: tuple[int, int] = (1_281_167, 50_000)
     count = 1000
+    stands_in = True
 
     def __init__(
         self,
@@ -193,6 +194,8 @@ class VOCSegmentation(VisionDataset):
 class FakeData(VisionDataset):
     """Pictures of any size."""
 
+    stands_in = False
+
     def __init__(
         self,
         size: int = 1000,
@@ -226,6 +229,7 @@ class DatasetFolder(VisionDataset):
         super().__init__(root, True, transform, kwargs.get("target_transform"))
         self.loader = default_loader
         self.imgs = self.samples = self.found(os.fspath(root))
+        self.stands_in = not self.samples
         if self.samples:
             self.length = len(self.samples)
             self.count = 1 + max(target for _, target in self.samples)
