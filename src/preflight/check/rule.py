@@ -129,11 +129,14 @@ class RunRule(RuleFile):
     Attributes:
         observe: Yields findings.
         settles: A finding of reading that a complete run does not show is dropped.
+        alone: What it finds is told also where reading found nothing; otherwise it only confirms.
     """
 
-    __slots__ = ("observe", "settles")
+    __slots__ = ("alone", "observe", "settles")
 
-    def __init__(self, rule: Rule, observe: Observe, family: str, module: str, settles: bool) -> None:
+    def __init__(
+        self, rule: Rule, observe: Observe, family: str, module: str, settles: bool, alone: bool = True
+    ) -> None:
         """Keep the parts."""
         super().__init__(rule, family, module)
-        self.observe, self.settles = observe, settles
+        self.observe, self.settles, self.alone = observe, settles, alone

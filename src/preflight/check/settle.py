@@ -21,10 +21,13 @@ def settle(run: Run, read: list[Finding]) -> tuple[list[Finding], list[str]]:
     """
     seen: list[Finding] = []
     settling: set[str] = set()
+    confirming: set[str] = set()
     for loaded in load_run_rules():
         seen += loaded.observe(run)
         if loaded.settles:
             settling.add(loaded.rule.code)
+        if not loaded.alone:
+            confirming.add(loaded.rule.code)
     kept, dropped = [], []
     for finding in read:
         found = _same(finding, seen, read)
@@ -36,7 +39,8 @@ def settle(run: Run, read: list[Finding]) -> tuple[list[Finding], list[str]]:
             dropped.append(f"{finding.code} at {place} was read from the code and did not happen in the dry run")
         else:
             kept.append(finding)
-    return sorted([*kept, *_once(seen)], key=sort_key), dropped
+    alone = [finding for finding in seen if finding.code not in confirming]
+    return sorted([*kept, *_once(alone)], key=sort_key), dropped
 
 
 def _same(finding: Finding, seen: list[Finding], read: list[Finding]) -> Finding | None:

@@ -57,6 +57,14 @@ class Sync(msgspec.Struct, frozen=True):
     count: int
 
 
+class Busy(msgspec.Struct, frozen=True):
+    """Operators with a graph that a line of the script, or what it calls, ran in one step."""
+
+    line: str
+    step: int
+    operators: int
+
+
 class Cut(msgspec.Struct, frozen=True):
     """A loop that was ended early: rounds that were run, of how many."""
 
@@ -188,6 +196,36 @@ class OptimizerSeen(msgspec.Struct, frozen=True):
     defaults: dict[str, Any] = {}
 
 
+class LoaderSeen(msgspec.Struct, frozen=True):
+    """A data loader.
+
+    Attributes:
+        line: ``file:line`` that made it.
+        batch_size: Samples of a batch; None where a sampler of batches decides.
+        workers: Worker processes that were asked for. pinned: Whether batches are to be pinned. persistent: Whether
+            workers are kept between epochs.
+        drop_last: Whether the last, smaller batch is left out.
+        sampler: Class that chooses the samples. order: ``random``, ``stored`` or ``other``.
+        dataset: Class of the dataset. samples: Its length. batches: Length of the loader.
+        trains: Whether backward passes followed its batches.
+        rounds: How often it was iterated.
+    """
+
+    line: str
+    batch_size: int | None = None
+    workers: int = 0
+    pinned: bool = False
+    persistent: bool = False
+    drop_last: bool = False
+    sampler: str = ""
+    order: str = "other"
+    dataset: str = ""
+    samples: int | None = None
+    batches: int | None = None
+    trains: bool = False
+    rounds: int = 0
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """What a dry run saw.
 
@@ -200,8 +238,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         saves: Paths of the checkpoints that the script wrote.
         refused: What the guard refused, with how often.
         assumptions: What stood in for something that was missing: packages, data, pretrained configurations.
+        lines: The lines that ran most operators.
         observations: What was watched for and happened, in order.
-        modules: The modules of the networks. parameters: Their parameters. made: The optimizers.
+        modules: The modules of the networks. parameters: Their parameters. made: The optimizers. loaders: The data loaders.
         reached: File to the first lines of its blocks that ran.
         error: Class of the exception. message: Its text. frames: Its frames in the person's own code.
     """
@@ -221,6 +260,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     timeline: tuple[Moment, ...] = ()
     full: Full | None = None
     syncs: tuple[Sync, ...] = ()
+    lines: tuple[Busy, ...] = ()
     cut: tuple[Cut, ...] = ()
     optimizers: tuple[str, ...] = ()
     work: Work = Work()
@@ -232,6 +272,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     modules: tuple[ModuleSeen, ...] = ()
     parameters: tuple[ParameterSeen, ...] = ()
     made: tuple[OptimizerSeen, ...] = ()
+    loaders: tuple[LoaderSeen, ...] = ()
     reached: dict[str, tuple[int, ...]] = {}
     error: str | None = None
     message: str | None = None

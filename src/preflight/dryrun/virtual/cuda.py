@@ -42,6 +42,10 @@ def install(gpu: VirtualGpu, card: dict[str, Any]) -> None:
     def free_and_total(device: Any = None) -> tuple[int, int]:
         return card["memory_bytes"] - allocator.reserved, card["memory_bytes"]
 
+    def empty_cache() -> None:
+        gpu.synchronise("torch.cuda.empty_cache", 0)
+        allocator.empty_cache()
+
     def synchronise(device: Any = None) -> None:
         gpu.synchronise("torch.cuda.synchronize", 0)
 
@@ -76,7 +80,7 @@ def install(gpu: VirtualGpu, card: dict[str, Any]) -> None:
         "is_bf16_supported": lambda including_emulation=True: including_emulation or major >= 8,
         "can_device_access_peer": lambda *_: True,
         "synchronize": synchronise,
-        "empty_cache": allocator.empty_cache,
+        "empty_cache": empty_cache,
         "ipc_collect": nothing,
         "mem_get_info": free_and_total,
         "memory_allocated": lambda device=None: ledger.allocated,

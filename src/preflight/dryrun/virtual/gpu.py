@@ -59,6 +59,7 @@ class VirtualGpu(TorchDispatchMode):
         self.imagined = 0  # above 0, tensors are made only to learn of their shapes
         self.syncs: Counter[tuple[str, str, str, int]] = Counter()
         self.copies: Counter[tuple[str, str, int]] = Counter()
+        self.lines: Counter[tuple[str, int]] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operator."""
@@ -100,7 +101,7 @@ class VirtualGpu(TorchDispatchMode):
         self.operators += 1
         name = func._schema.name.rpartition("::")[2]
         if torch.is_grad_enabled() and self.progress.phase != "backward":
-            self.progress.note_origin()
+            self.lines[(self.progress.note_origin(), self.progress.step)] += 1
         special = SPECIAL.get(name)
         result = special(self, func, args, kwargs) if special is not None else NotImplemented
         if result is NotImplemented:
@@ -131,8 +132,10 @@ class VirtualGpu(TorchDispatchMode):
         """Note that the host waits for the GPU here."""
         phase, step, _, line = self.progress.where()
         self.syncs[(kind, line, phase, step)] += 1
+        self.seen.note("wait", kind=kind, direct=self.progress.direct())
         if size:
             self.copies[("device to host", line, step)] += size
+            self.seen.note("device to host", kind=kind, bytes=size)
 
     def communicated(self, name: str, size: int, ranks: int) -> None:
         """Note a collective of so many bytes among so many ranks."""

@@ -9,26 +9,14 @@ from torch.utils.data import DataLoader
 from preflight.dryrun.virtual.loops import Rounds
 
 
-def install(requested: list[dict[str, Any]], rounds: Rounds) -> None:
-    """Let every loader be made without workers and pinned memory, and end as loops do; note what was asked for."""
+def install(rounds: Rounds) -> None:
+    """Let every loader be made without workers and pinned memory, and end as loops do."""
     make, iterate = DataLoader.__init__, DataLoader.__iter__
 
     def batches(loader: Any) -> Any:
         return rounds.follow(iterate(loader), "DataLoader", _length(loader))
 
     def made(loader: Any, *args: Any, **kwargs: Any) -> None:
-        names = (
-            "dataset",
-            "batch_size",
-            "shuffle",
-            "sampler",
-            "batch_sampler",
-            "num_workers",
-            "collate_fn",
-            "pin_memory",
-        )
-        given = dict(zip(names, args, strict=False)) | kwargs
-        requested.append({name: given.get(name) for name in ("batch_size", "num_workers", "pin_memory")})
         positional = list(args)
         for at, plain in ((5, 0), (7, False)):
             if len(positional) > at:

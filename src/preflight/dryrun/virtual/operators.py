@@ -43,9 +43,15 @@ def to_gpu(gpu: VirtualGpu, source: Any, dtype: Any = None) -> Any:
     """Return the fake tensor for a real one that is moved to the GPU."""
     target = gpu.empty_like(source, dtype)
     values.remember(target, None if isinstance(source, Fake) else values.constant_of(source))
-    _, step, _, line = gpu.progress.where()
-    gpu.copies[("host to device", line, step)] += source.numel() * source.element_size()
+    _copied_to_gpu(gpu, source)
     return target
+
+
+def _copied_to_gpu(gpu: VirtualGpu, source: Any) -> None:
+    _, step, _, line = gpu.progress.where()
+    size = source.numel() * source.element_size()
+    gpu.copies[("host to device", line, step)] += size
+    gpu.seen.note("host to device", bytes=size)
 
 
 def to_host(gpu: VirtualGpu, source: Any, dtype: Any, kind: str) -> Any:
@@ -61,8 +67,7 @@ def _copy(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
         target.copy_(to_host(gpu, source, None, "copy to the host"))
         return target
     if _virtual(target) and not isinstance(source, Fake):
-        _, step, _, line = gpu.progress.where()
-        gpu.copies[("host to device", line, step)] += source.numel() * source.element_size()
+        _copied_to_gpu(gpu, source)
         values.remember(target, values.constant_of(source))
         return target
     return NotImplemented

@@ -8,6 +8,8 @@ import threading
 from types import FrameType
 from typing import Any
 
+import torch
+
 from preflight.dryrun.virtual import private
 
 MOST = 3
@@ -15,6 +17,7 @@ MOST = 3
 
 
 _OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "")
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 
 
 class Stop(BaseException):
@@ -58,9 +61,11 @@ class Progress:
         """The path of the module whose forward runs."""
         return self.modules[-1] if self.modules else ""
 
-    def note_origin(self) -> None:
+    def note_origin(self) -> str:
         """Remember where the next node of the graph is made: its backward belongs to the same module and line."""
-        self.origins[private.sequence_number() - 1] = (self.module, self.line())
+        line = self.line()
+        self.origins[private.sequence_number() - 1] = (self.module, line)
+        return line
 
     def line(self) -> str:
         """Return the innermost place in the person's own code."""
@@ -74,6 +79,16 @@ class Progress:
                 return f"{shown}:{frame.f_lineno}"
             frame = frame.f_back
         return self.script_line
+
+    def direct(self) -> bool:
+        """Whether the script's own code called what runs, rather than a library other than PyTorch."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if not name.startswith((_TORCH, _OURS, "<")):
+                return bool(self._user.get(name)) or self.owns(name)
+            frame = frame.f_back
+        return False
 
     def owns(self, filename: str) -> bool:
         """Whether a file is the person's own code."""

@@ -116,6 +116,9 @@ class Reducer:
                 f"{len(left)} parameters got no gradient and took no part in the reduction ({names}); "
                 "find_unused_parameters=True lets them"
             )
+        if self.expects:
+            told = {"lenient": self.lenient, "unused": len(left), "of": len(self.parameters)}
+            self.gpu.seen.note("round of replicas", **told)
         for bucket in self.buckets:
             bucket.waiting = set(bucket.members)
         self.expects = self.sync

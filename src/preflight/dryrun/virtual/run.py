@@ -37,7 +37,7 @@ from preflight.dryrun.virtual.allocator import CachingAllocator
 from preflight.dryrun.virtual.gpu import VirtualGpu
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress, Stop
-from preflight.dryrun.virtual.watch import losses, modules, updates
+from preflight.dryrun.virtual.watch import convolutions, loading, losses, memory, modules, settings, updates
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
@@ -50,7 +50,6 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     gpu = VirtualGpu(Ledger(allocator, progress.where), progress, job.get("devices", 1))
     if job.get("snapshot"):
         gpu.ledger.history, allocator.watch = events, events.note
-    requested: list[dict[str, Any]] = []
     tensors.install(gpu)
     storages.install(gpu)
     wrappers.install(gpu)
@@ -63,9 +62,13 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     workspaces.install(tuple(job["card"]["capability"]))
     optimizers = phases.install(gpu)
     losses.install(gpu.watched)
+    convolutions.install(gpu.watched)
+    settings.install(gpu.seen)
+    memory.install(gpu.seen, gpu.ledger)
     watched = modules.install(gpu.seen, updates.install(gpu.seen))
     rounds = loops.Rounds(gpu)
-    loaders.install(requested, rounds)
+    loaders.install(rounds)
+    feeds = loading.install(gpu.seen)
     saved = saving.install(progress.line)
     _prepare(job, progress, rounds)
     overlay = guard.install(job["scratch"])
@@ -85,8 +88,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         history.write(job["snapshot"], events, gpu.ledger)
     more: dict[str, Any] = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
     more["assumptions"] = missing.lines(rounds)
-    more |= {"observations": gpu.seen.summary(), "reached": rounds.reached(), **watched.summary()}
-    return {**outcome, **more, **summary.of(gpu, optimizers, rounds, requested)}
+    more |= {"observations": gpu.seen.summary(), "reached": rounds.reached(), "loaders": feeds.rows, **watched.summary()}
+    return {**outcome, **more, **summary.of(gpu, optimizers, rounds)}
 
 
 def _end_when_told(progress: Progress) -> list[bool]:

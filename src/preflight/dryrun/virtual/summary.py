@@ -10,9 +10,10 @@ from preflight.dryrun.virtual.gpu import VirtualGpu
 from preflight.dryrun.virtual.loops import Rounds
 
 LARGEST = 10
+_LINES = 40
 
 
-def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds, loaders: list[dict[str, Any]]) -> dict[str, Any]:
+def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds) -> dict[str, Any]:
     """Return the summary of a run."""
     ledger, progress = gpu.ledger, gpu.progress
     ledger.finish()
@@ -59,8 +60,10 @@ def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds, loaders: list[dic
         "copies": [
             {"kind": kind, "line": line, "step": step, "bytes": size} for (kind, line, step), size in gpu.copies.items()
         ],
+        "lines": [
+            {"line": line, "step": step, "operators": count} for (line, step), count in gpu.lines.most_common(_LINES)
+        ],
         "cut": [{"line": line, "rounds": done, "length": size} for line, (done, size) in rounds.cut.items()],
-        "loaders": loaders,
         "work": gpu.work.summary(),
         "optimizers": [type(optimizer).__name__ for optimizer in optimizers],
     }

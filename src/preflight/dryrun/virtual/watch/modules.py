@@ -69,6 +69,8 @@ class Modules:
         if not self._depth and all(known() is not module for known in self.tops):
             self.tops.append(weakref.ref(module))
             self.updates.watch(module.parameters())
+        if not self._depth and any(True for _ in module.parameters()):
+            self.seen.note("call", each=True, kind=type(module).__name__, training=module.training, graph=graph)
         self._depth += 1
         calls = self.calls.get(id(module))
         if calls is None or calls.module() is not module:

@@ -192,6 +192,7 @@ def _watch_backward(updates: Updates) -> None:
     def watched(tensors: Any, *args: Any, **kwargs: Any) -> Any:
         accumulates = kwargs.get("accumulate_grad", False)
         if not accumulates:  # torch.autograd.grad leaves the gradients of parameters alone
+            updates.seen.note("autograd.grad", each=True)
             return run(tensors, *args, **kwargs)
         line, kept = updates.seen.progress.line(), bool(args[1]) if len(args) > 1 else False
         before = updates.before_backward(line, tensors[0] if tensors else None, kept)
