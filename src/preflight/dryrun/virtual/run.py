@@ -88,7 +88,12 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         history.write(job["snapshot"], events, gpu.ledger)
     more: dict[str, Any] = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
     more["assumptions"] = missing.lines(rounds)
-    more |= {"observations": gpu.seen.summary(), "reached": rounds.reached(), "loaders": feeds.rows, **watched.summary()}
+    more |= {
+        "observations": gpu.seen.summary(),
+        "reached": rounds.reached(),
+        "loaders": feeds.rows,
+        **watched.summary(),
+    }
     return {**outcome, **more, **summary.of(gpu, optimizers, rounds)}
 
 
