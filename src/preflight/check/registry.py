@@ -26,7 +26,15 @@ def load_rules() -> tuple[LoadedRule, ...]:
 def load_run_rules() -> tuple[RunRule, ...]:
     """The shipped rules that ask what a dry run saw, ordered by code."""
     loaded = [
-        RunRule(m.RULE, m.observe, family, m.__name__, getattr(m, "SETTLES", False), getattr(m, "ALONE", True))
+        RunRule(
+            m.RULE,
+            m.observe,
+            family,
+            m.__name__,
+            getattr(m, "SETTLES", False),
+            getattr(m, "ALONE", True),
+            getattr(m, "disproves", None),
+        )
         for family, m in _modules("run_rules")
     ]
     return tuple(sorted(loaded, key=lambda r: r.rule.code))

@@ -88,6 +88,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 Check = Callable[["Context"], Iterator[Finding]]
 Observe = Callable[["Run"], Iterator[Finding]]
+Disproves = Callable[["Run", Finding], bool]
 
 
 class RuleFile:
@@ -130,13 +131,21 @@ class RunRule(RuleFile):
         observe: Yields findings.
         settles: A finding of reading that a complete run does not show is dropped.
         alone: What it finds is told also where reading found nothing; otherwise it only confirms.
+        disproves: Says whether what a complete run saw drops one finding of reading; narrower than ``settles``.
     """
 
-    __slots__ = ("alone", "observe", "settles")
+    __slots__ = ("alone", "disproves", "observe", "settles")
 
     def __init__(
-        self, rule: Rule, observe: Observe, family: str, module: str, settles: bool, alone: bool = True
+        self,
+        rule: Rule,
+        observe: Observe,
+        family: str,
+        module: str,
+        settles: bool,
+        alone: bool = True,
+        disproves: Disproves | None = None,
     ) -> None:
         """Keep the parts."""
         super().__init__(rule, family, module)
-        self.observe, self.settles, self.alone = observe, settles, alone
+        self.observe, self.settles, self.alone, self.disproves = observe, settles, alone, disproves

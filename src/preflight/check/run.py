@@ -52,6 +52,10 @@ class Run:
             found = [item for item in found if item.phase == phase]
         return sorted(found, key=lambda item: item.order) if len(what) > 1 else found
 
+    def seen_at(self, location: Location, *what: str) -> list[Observation]:
+        """The observations of these kinds at a place of the script."""
+        return [item for item in self.seen(*what) if self.place(item.line) == Location(location.path, location.line)]
+
     def between(self, after: Observation, before: Observation, *what: str) -> list[Observation]:
         """The observations of these kinds between two others."""
         return [item for item in self.seen(*what) if after.order < item.order < before.order]

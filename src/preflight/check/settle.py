@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from preflight.check.registry import load_run_rules
+from preflight.check.rule import RunRule
 from preflight.check.run import Run
 from preflight.vocabulary.finding import Finding, sort_key
 
@@ -20,12 +21,12 @@ def settle(run: Run, read: list[Finding]) -> tuple[list[Finding], list[str]]:
         All findings in a fixed order; and notes on those that were dropped.
     """
     seen: list[Finding] = []
-    settling: set[str] = set()
+    settling: dict[str, RunRule] = {}
     confirming: set[str] = set()
     for loaded in load_run_rules():
         seen += loaded.observe(run)
-        if loaded.settles:
-            settling.add(loaded.rule.code)
+        if loaded.settles or loaded.disproves:
+            settling[loaded.rule.code] = loaded
         if not loaded.alone:
             confirming.add(loaded.rule.code)
     kept, dropped = [], []
@@ -65,8 +66,11 @@ def _confirmed(finding: Finding, found: Finding) -> Finding:
     )
 
 
-def _disproved(run: Run, finding: Finding, settling: set[str]) -> bool:
-    return finding.code in settling and run.complete and run.reached(finding.location) is True
+def _disproved(run: Run, finding: Finding, settling: dict[str, RunRule]) -> bool:
+    rule = settling.get(finding.code)
+    if rule is None or not run.complete or run.reached(finding.location) is not True:
+        return False
+    return rule.settles or (rule.disproves is not None and rule.disproves(run, finding))
 
 
 def _once(findings: list[Finding]) -> list[Finding]:

@@ -12,7 +12,7 @@ Fake = private.fake_class()
 Hook = Callable[[str, Any, Any, Any], None]
 """Is given the operator's name, its positional and named arguments, and its result."""
 
-_PATH = "_made_by"
+_PATH, _PLACES = "_made_by", "_made_at"
 _LENGTH = 6
 # What does not change the numbers, or only which of them are there, is left out of a path.
 _TRANSPARENT = frozenset(
@@ -28,6 +28,12 @@ def path_of(tensor: Any) -> tuple[str, ...]:
     return found if isinstance(found, tuple) else ()
 
 
+def places_of(tensor: Any) -> tuple[str, ...]:
+    """Return the ``file:line`` of each operator in ``path_of``."""
+    found = getattr(tensor, _PLACES, ())
+    return found if isinstance(found, tuple) else ()
+
+
 class Operators:
     """Tells those who asked of the operators of forward passes.
 
@@ -38,11 +44,16 @@ class Operators:
     def __init__(self, seen: Observations) -> None:
         self.seen = seen
         self._hooks: dict[str, list[Hook]] = {}
+        self._always: list[Hook] = []
 
     def tell(self, names: str, hook: Hook) -> None:
         """Have a function called after each of the operators named (blank between them; no namespace, no overload)."""
         for name in names.split():
             self._hooks.setdefault(name, []).append(hook)
+
+    def tell_all(self, hook: Hook) -> None:
+        """Have a function called after every operator: it must be cheap."""
+        self._always.append(hook)
 
     def ran(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """An operator has run on the virtual GPU."""
@@ -50,13 +61,16 @@ class Operators:
             return
         for hook in self._hooks.get(name, ()):
             hook(name, args, kwargs, result)
+        for hook in self._always:
+            hook(name, args, kwargs, result)
         first = args[0] if args else None
         if isinstance(first, (list, tuple)):
             first = first[0] if first else None
-        path = path_of(first)
+        path, places = path_of(first), places_of(first)
         plain = name[:-1] if name.endswith("_") else name
         if plain not in _TRANSPARENT:
             path = (plain, *path[: _LENGTH - 1])
+            places = (self.seen.progress.line(), *places[: _LENGTH - 1])
         for tensor in result if isinstance(result, (list, tuple)) else (result,):
             if isinstance(tensor, Fake):
-                tensor.__dict__[_PATH] = path
+                tensor.__dict__[_PATH], tensor.__dict__[_PLACES] = path, places
