@@ -173,6 +173,8 @@ class ParameterSeen(msgspec.Struct, frozen=True):
         trainable: Whether it requires a gradient.
         optimizers: The optimizers that hold it.
         gradients: Backward passes that gave it a gradient.
+        made_after: Number of optimizers that there were when a module got it; None where that was not seen.
+        loaded: Whether a checkpoint gave its values. written: Whether the script itself wrote to it after the first forward pass.
     """
 
     network: int | None
@@ -183,6 +185,9 @@ class ParameterSeen(msgspec.Struct, frozen=True):
     bytes: int
     optimizers: tuple[int, ...] = ()
     gradients: int = 0
+    made_after: int | None = None
+    loaded: bool = False
+    written: bool = False
 
 
 class OptimizerSeen(msgspec.Struct, frozen=True):

@@ -96,6 +96,26 @@ def forget_memo(mode: Any) -> None:
     mode.fake_tensor_converter.tensor_memo.clear()
 
 
+class _NoReferences:
+    """Stands in for the module ``weakref`` where PyTorch asks whether a tensor has weak references."""
+
+    @staticmethod
+    def getweakrefs(tensor: Any) -> list[Any]:
+        return []
+
+
+def swap_tensors(swap: Callable[[Any, Any], None], first: Any, second: Any) -> None:
+    """Swap the contents of two tensors though there are weak references to them: those of the watchers mean the object."""
+    from torch import utils
+
+    kept = getattr(utils, "weakref", None)
+    utils.weakref = _NoReferences
+    try:
+        swap(first, second)
+    finally:
+        utils.weakref = kept
+
+
 def leaves(args: Any, kwargs: Any) -> list[Any]:
     """Return the values in nested arguments, flat."""
     from torch.utils import _pytree

@@ -65,7 +65,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     convolutions.install(gpu.watched)
     settings.install(gpu.seen)
     memory.install(gpu.seen, gpu.ledger)
-    watched = modules.install(gpu.seen, updates.install(gpu.seen))
+    watched = modules.install(gpu.seen, updates.install(gpu.watched))
     rounds = loops.Rounds(gpu)
     loaders.install(rounds)
     feeds = loading.install(gpu.seen)

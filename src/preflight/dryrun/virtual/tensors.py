@@ -115,7 +115,7 @@ def _install_constructors(gpu: virtual.VirtualGpu) -> None:
 
     def swap(first: Any, second: Any) -> None:
         private.forget_memo(gpu.fake)
-        original_swap(first, second)
+        private.swap_tensors(original_swap, first, second)
 
     torch.utils.swap_tensors = swap
     # A module that is moved keeps its parameters' identity, as on a real GPU: an optimizer made before still holds them.

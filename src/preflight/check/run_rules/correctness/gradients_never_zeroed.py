@@ -1,4 +1,4 @@
-"""Sees gradients that are still there, unchanged, when the next backward pass after a step begins."""
+"""Sees steps whose gradients hold those that the step before has used."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from preflight.check.context import Fix
 from preflight.check.rules.correctness.gradients_never_zeroed import RULE
 from preflight.check.run import Run, seen
+from preflight.check.run_updates import plain_updates
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True
@@ -71,25 +72,49 @@ for i in range(12):
         optimizer.step()
         optimizer.zero_grad(set_to_none=False)
 """,
+    """
+import torch
+maker, judge = torch.nn.Linear(4, 8).cuda(), torch.nn.Linear(8, 1).cuda()
+one, two = torch.optim.Adam(maker.parameters()), torch.optim.Adam(judge.parameters())
+for _ in range(10):
+    judge.zero_grad()
+    made = maker(torch.randn(4, 4, device="cuda"))
+    (judge(made.detach()).mean() - judge(torch.randn(4, 8, device="cuda")).mean()).backward()
+    two.step()
+    maker.zero_grad()
+    judge(made).mean().neg().backward()
+    one.step()
+""",
+    """
+import torch
+model = torch.nn.Linear(10, 2).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(10):
+    for p in model.parameters():
+        if p.grad is not None:
+            p.grad.data.zero_()
+    model(torch.randn(4, 10, device="cuda")).sum().backward()
+    optimizer.step()
+""",
 )
 
 
 def observe(run: Run) -> Iterator[Finding]:
-    """Find backward passes that add to the gradients of the last step, in every step."""
-    kept = run.seen("gradients kept over a step")
-    for at, optimizer in enumerate(run.optimizers):
-        mine = [item for item in kept if item.data["optimizer"] == at]
-        if optimizer.steps < 2 or len(mine) < optimizer.steps - 1:
+    """Find optimizers whose every step after the first still has gradients in it that the step before has used."""
+    for _, optimizer, steps in plain_updates(run):
+        later = steps[1:]
+        if not all(item.data["reused"] and item.data["live"] for item in later):
             continue
-        first = mine[0]
+        first = later[0]
+        line = first.data["lines"][-1] if first.data["lines"] else first.line
         yield run.finding(
             RULE,
-            first.line,
-            f"{first.data['stale']} of {first.data['of']} gradients of {optimizer.kind} are still those of the last step when "
-            "this backward pass begins: each step uses the sum of all steps so far",
+            line,
+            f"{first.data['reused']} gradients of {optimizer.kind} still hold those of the last step when this backward pass "
+            "adds to them: each step uses the sum of all steps so far",
             evidence=[
-                seen("steps after which the gradients stayed", len(mine)),
-                seen("optimizer steps", optimizer.steps),
+                seen("steps that used gradients of the step before", len(later)),
+                seen("optimizer steps", len(steps)),
             ],
             fix=Fix(
                 title="clear the gradients before backward()",

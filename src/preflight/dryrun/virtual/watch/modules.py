@@ -166,5 +166,5 @@ class Modules:
             "network": network, "name": name, "shape": list(parameter.shape),
             "dtype": str(parameter.dtype).removeprefix("torch."), "trainable": bool(parameter.requires_grad),
             "bytes": plain.numel() * plain.element_size(), "optimizers": owners.get(id(parameter), []),
-            "gradients": self.updates.graded.get(id(parameter), 0),
+            "gradients": self.updates.graded.get(id(parameter), 0), **self.updates.origins.of(parameter),
         }  # fmt: skip

@@ -1,8 +1,4 @@
-"""Watches what turns gradients into updates: backward passes, clipping, loss scaling, optimizers, schedulers.
-
-Whether gradients were cleared is not read off a call of ``zero_grad`` but off the gradients themselves: one that is the
-same tensor in the same version after a step and before the next backward pass was not.
-"""
+"""Watches what turns gradients into updates: backward passes, clipping, loss scaling, optimizers, schedulers."""
 
 from __future__ import annotations
 
@@ -11,20 +7,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.optim import Optimizer, lr_scheduler
+from torch.optim import Optimizer
 from torch.optim import optimizer as optimizers
 
-from preflight.dryrun.virtual.watch.observations import Observations
+from preflight.dryrun.virtual.watch import schedules
+from preflight.dryrun.virtual.watch.gradients import Gradients
+from preflight.dryrun.virtual.watch.operators import Operators
+from preflight.dryrun.virtual.watch.origins import Origins
 
 
-def install(seen: Observations) -> Updates:
+def install(operators: Operators) -> Updates:
     """Watch from now on; what is returned knows the optimizers."""
-    updates = Updates(seen)
+    updates = Updates(operators)
+    operators.tell("zero_ fill_ _foreach_zero_", updates.flow.zeroed)
     _watch_optimizers(updates)
     _watch_backward(updates)
     _watch_clipping(updates)
     _watch_scaler(updates)
-    _watch_schedulers(updates)
+    schedules.watch(updates)
     return updates
 
 
@@ -54,12 +54,15 @@ class Updates:
         graded: Identity of a parameter to the number of backward passes that gave it a gradient.
     """
 
-    def __init__(self, seen: Observations) -> None:
-        self.seen = seen
+    def __init__(self, operators: Operators) -> None:
+        self.seen = seen = operators.seen
         self.made: list[Made] = []
         self.graded: dict[int, int] = {}
         self.watched: dict[int, weakref.ref[Any]] = {}
-        self._stepped: dict[int, tuple[int, int]] = {}
+        self.flow = Gradients(seen)
+        self.origins = Origins(operators, self.made)
+        self.through_scaler = False
+        self._waiting: dict[int, dict[str, Any]] = {}
         self._depth = 0
 
     def number(self, optimizer: Any) -> int:
@@ -91,15 +94,8 @@ class Updates:
                 yield parameter
 
     def before_backward(self, line: str, loss: Any, kept: bool) -> dict[int, tuple[int, int] | None]:
-        """A backward pass begins: note what gradients of the last step are still there."""
-        for at, optimizer in self.alive():
-            stale = total = 0
-            for parameter in held(optimizer):
-                total += 1
-                stamp = _stamp(parameter)
-                stale += stamp is not None and self._stepped.get(id(parameter)) == stamp
-            if stale:
-                self.seen.note("gradients kept over a step", each=True, line=line, optimizer=at, stale=stale, of=total)
+        """A backward pass begins."""
+        self.flow.begin(self.parameters())
         function = getattr(loss, "grad_fn", None)
         self.seen.note(
             "backward", each=True, line=line, retain=kept, elements=_count(loss), loss=type(function).__name__,
@@ -109,34 +105,50 @@ class Updates:
 
     def after_backward(self, line: str, before: dict[int, tuple[int, int] | None]) -> None:
         """A backward pass has ended: note which parameters it reached."""
-        reached = 0
+        reached = []
         for parameter in self.parameters():
             stamp = _stamp(parameter)
             if stamp is not None and stamp != before.get(id(parameter)):
                 self.graded[id(parameter)] = self.graded.get(id(parameter), 0) + 1
-                reached += 1
-        self.seen.note("gradients", each=True, line=line, reached=reached, of=len(before))
+                reached.append(parameter)
+        told: dict[str, Any] = {"reached": len(reached), "of": len(before), "scaled": self.flow.scaling}
+        told["optimizers"] = self.flow.end(line, reached, self.owners())
+        self.seen.note("gradients", each=True, line=line, **told)
 
-    def before_step(self, optimizer: Any) -> None:
+    def before_step(self, optimizer: Any, closure: bool = False) -> None:
         """An optimizer's step begins."""
         parameters = list(held(optimizer))
         with_gradient = sum(p.grad is not None for p in parameters)
         self.watch(parameters)
+        number = self.number(optimizer)
         rates = sorted({float(group["lr"]) for group in optimizer.param_groups if "lr" in group})
         self.seen.note(
-            "optimizer step", each=True, optimizer=self.number(optimizer), parameters=len(parameters),
-            with_gradient=with_gradient, rates=rates,
+            "optimizer step", each=True, optimizer=number, parameters=len(parameters), with_gradient=with_gradient,
+            rates=rates,
         )  # fmt: skip
+        told = {"optimizer": number, "closure": closure, "inside": self.flow.running, "scaler": self.through_scaler}
+        if closure:  # it computes the gradients inside of the step
+            self._waiting[number] = told
+        else:
+            self.seen.note("update", each=True, **told, **self.flow.told(number, parameters))
 
     def after_step(self, optimizer: Any) -> None:
         """An optimizer's step has ended."""
-        number = self.number(optimizer)
+        number, parameters = self.number(optimizer), list(held(optimizer))
+        told = self._waiting.pop(number, None)
+        if told is not None:
+            self.seen.note("update", each=True, **told, **self.flow.told(number, parameters))
         if number >= 0:
             self.made[number].steps += 1
-        for parameter in held(optimizer):
-            stamp = _stamp(parameter)
-            if stamp is not None:
-                self._stepped[id(parameter)] = stamp
+            self.flow.stepped(number, parameters)
+
+    def owners(self) -> dict[int, list[int]]:
+        """Return which optimizers hold a parameter, by its identity."""
+        found: dict[int, list[int]] = {}
+        for at, optimizer in self.alive():
+            for parameter in held(optimizer):
+                found.setdefault(id(parameter), []).append(at)
+        return found
 
     def call(self, what: str, run: Any, *args: Any, told: dict[str, Any], **kwargs: Any) -> Any:
         """Note a call of the script's own and run it; what it calls in turn is not noted."""
@@ -175,15 +187,26 @@ def _watch_optimizers(updates: Updates) -> None:
             updates.watch(held(optimizer))
 
     Optimizer.__init__ = made
-    optimizers.register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: updates.before_step(optimizer))
+    optimizers.register_optimizer_step_pre_hook(
+        lambda optimizer, args, kwargs: updates.before_step(
+            optimizer, any(map(callable, (*args[1:], *kwargs.values())))
+        )
+    )
     optimizers.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: updates.after_step(optimizer))
     clear = Optimizer.zero_grad
 
     def cleared(optimizer: Any, *args: Any, **kwargs: Any) -> None:
-        number = updates.number(optimizer)
+        number, updates.flow.cleared = updates.number(optimizer), updates.seen.progress.line()
         updates.call("zero_grad", clear, optimizer, *args, told={"optimizer": number}, **kwargs)
 
     Optimizer.zero_grad = cleared
+    clear_all = torch.nn.Module.zero_grad
+
+    def cleared_all(module: Any, *args: Any, **kwargs: Any) -> None:
+        updates.flow.cleared = updates.seen.progress.line()
+        clear_all(module, *args, **kwargs)
+
+    torch.nn.Module.zero_grad = cleared_all
 
 
 def _watch_backward(updates: Updates) -> None:
@@ -212,14 +235,15 @@ def _watch_clipping(updates: Updates) -> None:
 
         def clipped(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-            owned = {id(p) for _, optimizer in updates.alive() for p in held(optimizer)}
+            owners = updates.owners()
             limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
             told = {
                 "function": name,
                 "limit": float(limit) if isinstance(limit, (int, float)) else None,
                 "parameters": len(given),
                 "with_gradient": sum(p.grad is not None for p in given),
-                "of_optimizers": sum(id(p) in owned for p in given),
+                "of_optimizers": sum(id(p) in owners for p in given),
+                **updates.flow.clipped(given, owners),
             }
             return updates.call("clip", clip, given, *args, told=told, **kwargs)
 
@@ -244,50 +268,18 @@ def _watch_scaler(updates: Updates) -> None:
                 told["optimizer"] = updates.number(args[0])
             if name == "step":  # the optimizer's own step inside is noted, too
                 updates.seen.note("scaler step", each=True, **told)
-                return method(scaler, *args, **kwargs)
+                updates.through_scaler = True
+                try:
+                    return method(scaler, *args, **kwargs)
+                finally:
+                    updates.through_scaler = False
+            if name == "scale":
+                updates.flow.scaling = True
+            elif name == "unscale_" and args:
+                updates.flow.unscaled(held(args[0]))
             return updates.call(f"scaler {name.rstrip('_')}", method, scaler, *args, told=told, **kwargs)
 
         setattr(GradScaler, name, called)
 
     for name in ("scale", "unscale_", "step", "update"):
         watch(name)
-
-
-def _watch_schedulers(updates: Updates) -> None:
-    made: weakref.WeakSet[Any] = weakref.WeakSet()
-    making = [0]
-
-    def watch_step(kind: Any) -> None:
-        step = kind.step
-
-        def stepped(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
-            if scheduler not in made:  # schedulers step themselves while they are made; only the script's steps count
-                return step(scheduler, *args, **kwargs)
-            told = {"scheduler": type(scheduler).__name__, "optimizer": updates.number(scheduler.optimizer)}
-            return updates.call("scheduler step", step, scheduler, *args, told=told, **kwargs)
-
-        kind.step = stepped
-
-    def watch_making(kind: Any) -> None:
-        make = kind.__init__
-
-        def begun(scheduler: Any, *args: Any, **kwargs: Any) -> None:
-            making[0] += 1
-            try:
-                make(scheduler, *args, **kwargs)
-            finally:
-                making[0] -= 1
-            if not making[0] and scheduler not in made:
-                made.add(scheduler)
-                kind_of, number = type(scheduler).__name__, updates.number(scheduler.optimizer)
-                updates.seen.note("scheduler made", each=True, scheduler=kind_of, optimizer=number)
-
-        kind.__init__ = begun
-
-    base = lr_scheduler.LRScheduler
-    kinds = [base, *(k for k in vars(lr_scheduler).values() if isinstance(k, type) and issubclass(k, base))]
-    for kind in dict.fromkeys(kinds):
-        if "step" in vars(kind):
-            watch_step(kind)
-        if "__init__" in vars(kind):
-            watch_making(kind)

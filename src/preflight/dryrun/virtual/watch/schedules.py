@@ -1,0 +1,49 @@
+"""Watches learning-rate schedulers."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from torch.optim import lr_scheduler
+
+
+def watch(updates: Any) -> None:
+    """Note schedulers that are made, and the steps that the script has them do."""
+    made: weakref.WeakSet[Any] = weakref.WeakSet()
+    making = [0]
+
+    def watch_step(kind: Any) -> None:
+        step = kind.step
+
+        def stepped(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
+            if scheduler not in made:  # schedulers step themselves while they are made; only the script's steps count
+                return step(scheduler, *args, **kwargs)
+            told = {"scheduler": type(scheduler).__name__, "optimizer": updates.number(scheduler.optimizer)}
+            return updates.call("scheduler step", step, scheduler, *args, told=told, **kwargs)
+
+        kind.step = stepped
+
+    def watch_making(kind: Any) -> None:
+        make = kind.__init__
+
+        def begun(scheduler: Any, *args: Any, **kwargs: Any) -> None:
+            making[0] += 1
+            try:
+                make(scheduler, *args, **kwargs)
+            finally:
+                making[0] -= 1
+            if not making[0] and scheduler not in made:
+                made.add(scheduler)
+                kind_of, number = type(scheduler).__name__, updates.number(scheduler.optimizer)
+                updates.seen.note("scheduler made", each=True, scheduler=kind_of, optimizer=number)
+
+        kind.__init__ = begun
+
+    base = lr_scheduler.LRScheduler
+    kinds = [base, *(k for k in vars(lr_scheduler).values() if isinstance(k, type) and issubclass(k, base))]
+    for kind in dict.fromkeys(kinds):
+        if "step" in vars(kind):
+            watch_step(kind)
+        if "__init__" in vars(kind):
+            watch_making(kind)
