@@ -46,6 +46,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             ``config.json`` or the name of a model of the catalog.
         environment: What the launcher sets: ``RANK``, ``WORLD_SIZE`` and the like.
         snapshot: Where a snapshot for PyTorch's memory visualiser is written.
+        changes: What is changed in the run from outside: the name of a module of ``virtual.changes``, and its options.
     """
 
     script: str
@@ -62,6 +63,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     batch: tuple[Part, ...] = ()
     assumed: dict[str, str] = {}
     snapshot: str | None = None
+    changes: tuple[dict[str, Any], ...] = ()
 
 
 def dry_run(job: Job, tell: Callable[[str], None] | None = None) -> Profile:
@@ -103,6 +105,7 @@ def prepare(job: Job, scratch: str) -> str:
         "assumed": list(job.assumed),
         "batch": msgspec.to_builtins(job.batch),
         "snapshot": os.path.join(scratch, "snapshot.pickle") if job.snapshot else None,
+        "changes": list(job.changes),
     }
     Path(order).write_text(json.dumps(content), encoding="utf-8")
     os.makedirs(os.path.join(scratch, "tmp"))

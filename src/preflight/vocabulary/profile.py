@@ -231,6 +231,22 @@ class LoaderSeen(msgspec.Struct, frozen=True):
     rounds: int = 0
 
 
+class InputSeen(msgspec.Struct, frozen=True):
+    """The first training call of a model: its class, where it was called, the shapes of its tensors."""
+
+    module: str
+    line: str
+    shapes: tuple[tuple[int, ...], ...]
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """A change that was made to the run from outside: what was done and how often, and why something could not be done."""
+
+    name: str
+    done: dict[str, int] = {}
+    refused: tuple[str, ...] = ()
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """What a dry run saw.
 
@@ -247,6 +263,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         observations: What was watched for and happened, in order.
         modules: The modules of the networks. parameters: Their parameters. made: The optimizers. loaders: The data loaders.
         reached: File to the first lines of its blocks that ran.
+        inputs: What models were given when they first learned from a batch.
+        changed: What the changes that the job asked for did.
         error: Class of the exception. message: Its text. frames: Its frames in the person's own code.
     """
 
@@ -279,6 +297,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     made: tuple[OptimizerSeen, ...] = ()
     loaders: tuple[LoaderSeen, ...] = ()
     reached: dict[str, tuple[int, ...]] = {}
+    inputs: tuple[InputSeen, ...] = ()
+    changed: tuple[Changed, ...] = ()
     error: str | None = None
     message: str | None = None
     frames: tuple[Frame, ...] = ()

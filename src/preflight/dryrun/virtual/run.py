@@ -16,9 +16,11 @@ import torch
 from preflight.dryrun.virtual import (
     attention,
     autocast,
+    changes,
     cuda,
     guard,
     history,
+    inputs,
     loaders,
     loops,
     missing,
@@ -68,11 +70,13 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     watched = modules.install(gpu.seen, updates.install(gpu.watched))
     rounds = loops.Rounds(gpu)
     loaders.install(rounds)
+    given = inputs.install(gpu)
     feeds = loading.install(gpu.seen)
     saved = saving.install(progress.line)
     _prepare(job, progress, rounds)
     overlay = guard.install(job["scratch"])
     missing.install(job, progress, rounds)
+    made = changes.install(job.get("changes", ()), gpu, given)
     late = _end_when_told(progress)
     outcome: dict[str, Any] = {"outcome": "ended"}
     with gpu:
@@ -92,6 +96,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         "observations": gpu.seen.summary(),
         "reached": rounds.reached(),
         "loaders": feeds.rows,
+        "inputs": given.first,
+        "changed": [change.summary() for change in made],
         **watched.summary(),
     }
     return {**outcome, **more, **summary.of(gpu, optimizers, rounds)}

@@ -1,0 +1,81 @@
+"""More or fewer rows in what comes to the GPU, for a script whose batches no loader makes.
+
+Batches are tensors whose first dimension is the batch: those that the script copies to the GPU, and those that it makes
+there, as long as no module is being built, moved or run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from preflight.dryrun.virtual import private
+from preflight.dryrun.virtual.gpu import Fake
+from preflight.dryrun.virtual.operators import SPECIAL
+
+if TYPE_CHECKING:
+    from preflight.dryrun.virtual.changes import Change, Run
+
+_MODULES = os.path.join("torch", "nn", "modules", "")
+
+
+def install(change: Change, run: Run) -> None:
+    """Give tensors of ``before`` rows ``value`` rows as they come to the GPU."""
+    before, value = int(change.options["before"]), int(change.options["value"])
+    progress, execute, copy = run.gpu.progress, run.gpu._run, SPECIAL["_to_copy"]
+
+    def elsewhere() -> bool:
+        """Whether this is no place where batches are made."""
+        if progress.modules or progress.phase in ("optimizer", "backward"):
+            return True
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None:
+            code = frame.f_code
+            if _MODULES in code.co_filename or (code.co_name == "__init__" and _is_module(frame)):
+                return True
+            frame = frame.f_back
+        return False
+
+    def copied(gpu: Any, func: Any, args: Any, kwargs: Any) -> Any:
+        source, device = args[0], kwargs.get("device")
+        batch = (
+            device is not None
+            and device.type == private.BACKEND
+            and not isinstance(source, Fake)
+            and source.dim() > 0
+            and source.size(0) == before
+            and not source.requires_grad
+            and not elsewhere()
+        )
+        if batch:
+            change.did(f"batches copied at {progress.line()}")
+            args = (_with_rows(source, value), *args[1:])
+        return copy(gpu, func, args, kwargs)
+
+    def made(func: Any, args: Any, kwargs: Any) -> Any:
+        if kwargs.get("device") is not None and not any(isinstance(leaf, torch.Tensor) for leaf in args):
+            for at, argument in enumerate(func._schema.arguments):
+                if argument.name == "size" and at < len(args) and args[at] and args[at][0] == before:
+                    if not elsewhere():
+                        change.did(f"batches made at {progress.line()}")
+                        args = (*args[:at], [value, *args[at][1:]], *args[at + 1 :])
+                    break
+        return execute(func, args, kwargs)
+
+    SPECIAL["_to_copy"] = copied
+    run.gpu._run = made  # type: ignore[method-assign]
+
+
+def _is_module(frame: Any) -> bool:
+    return isinstance(frame.f_locals.get("self"), torch.nn.Module)
+
+
+def _with_rows(source: torch.Tensor, rows: int) -> torch.Tensor:
+    if rows <= source.size(0):
+        return source[:rows]
+    times = -(-rows // source.size(0))
+    return torch.cat([source] * times)[:rows]
