@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from preflight.check import seen_growth
 from preflight.source.launcher import Launch
 from preflight.source.reading import Reading
 from preflight.source.script import Script
+from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location, sort_key
 from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate, Oom, Phase, TimelinePoint
 from preflight.vocabulary.profile import Profile, Work
@@ -91,7 +94,19 @@ def first_of(launch: Launch, gpus: int | None) -> dict[str, str]:
     return found | ({"ACCELERATE_MIXED_PRECISION": precision} if precision else {})
 
 
-def memory_of(profile: Profile, device: Device) -> MemoryEstimate:
+def memory_of(profile: Profile, device: Device, facts: Mapping[str, Fact]) -> MemoryEstimate:
+    """The memory that was seen, and where it grows, that of the whole run."""
+    return seen_growth.with_growth(_seen(profile, device), profile, facts, room_of(device))
+
+
+def room_of(device: Device) -> int | None:
+    """Return the bytes that PyTorch can take from the device."""
+    if device.gpu is None or device.capacity_bytes is None:
+        return None
+    return device.capacity_bytes - (device.gpu.context_bytes or 0)
+
+
+def _seen(profile: Profile, device: Device) -> MemoryEstimate:
     """The memory that was seen, with the driver's context and the workspace that PyTorch asks of no tensor."""
     if profile.steps == 0 and profile.peak_bytes == 0:
         return MemoryEstimate(
@@ -234,7 +249,7 @@ def _short(message: str) -> str:
     return line.strip()[:240]
 
 
-def notes_of(profile: Profile) -> list[str]:
+def notes_of(profile: Profile, facts: Mapping[str, Fact], device: Device) -> list[str]:
     """What a reader has to know of how the run went."""
     notes = [
         f"--dry-run executed the script: {profile.steps} optimizer steps in {profile.seconds:.0f} s, no GPU involved"
@@ -253,6 +268,7 @@ def notes_of(profile: Profile) -> list[str]:
             for cut in profile.cut[:6]
         )
         notes.append(f"loops were ended early: {short}")
+    notes += seen_growth.notes_of(profile, facts, room_of(device))
     if profile.assumptions:
         notes.append("the dry run assumed: " + "; ".join(profile.assumptions))
     if profile.refused:

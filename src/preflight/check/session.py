@@ -168,7 +168,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         profile = dry_run.run(script, reading, options, device, launch)
     memory = memory_of(reading, facts, model, run, parallel, device)
     if profile is not None and profile.peak_bytes:
-        memory = dry_run.memory_of(profile, device)
+        memory = dry_run.memory_of(profile, device, facts)
     capacity = device.capacity_bytes
     context = Context(reading, facts, device.gpu, options.gpus, capacity, model, run, parallel, memory, launch)
     findings, missing = evaluate_rules(context, load_rules())
@@ -188,7 +188,11 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         from preflight.check import step_time
 
         step = step_time.step_of(profile, device.gpu, launch, facts)
-        notes += dry_run.notes_of(profile) + dropped + (step_time.note_of(profile, device.gpu, launch) if step else [])
+        notes += (
+            dry_run.notes_of(profile, facts, device)
+            + dropped
+            + (step_time.note_of(profile, device.gpu, launch) if step else [])
+        )
         if options.chrome_trace and step is not None:
             step_time.write_trace(options.chrome_trace, profile, device.gpu, launch)
         profile = dry_run.reported(profile)

@@ -47,6 +47,38 @@ class Full(msgspec.Struct, frozen=True):
     reserved: int
 
 
+class Growth(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory that grows from step to step of a training, or from round to round of a loop that evaluates.
+
+    Attributes:
+        phase: Where it grows.
+        bytes: What a step or round leaves. steady: Whether each left as much.
+        seen: Steps or rounds that were run.
+        length: Of how many; None where that is not known.
+        bounded: Whether who keeps it empties it on the way, or can hold only so much.
+        allocated: Bytes in blocks at the highest point of the last step. reserved: The same of segments.
+        loop: ``file:line`` of the loop.
+        holders: What is left, by the line that made it.
+        keeper: Who keeps it, as the script calls it; empty where that was not found. kind: What that is, such as ``list``.
+        kept_at: The lines that add to it. emptied_at: Lines that empty it.
+    """
+
+    phase: Literal["training", "evaluation"]
+    bytes: int
+    steady: bool
+    seen: int
+    length: int | None = None
+    bounded: bool = False
+    allocated: int = 0
+    reserved: int = 0
+    loop: str = ""
+    holders: tuple[Holder, ...] = ()
+    keeper: str = ""
+    kind: str = ""
+    kept_at: tuple[str, ...] = ()
+    emptied_at: tuple[str, ...] = ()
+
+
 class Sync(msgspec.Struct, frozen=True):
     """The host waits for the GPU."""
 
@@ -256,6 +288,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         operators: Operators on the GPU.
         peak_bytes: The highest number of bytes in blocks. reserved_bytes: The same of segments.
         categories: Bytes at the peak by what they are for.
+        growth: Memory that grows from step to step.
         saves: Paths of the checkpoints that the script wrote.
         refused: What the guard refused, with how often.
         assumptions: What stood in for something that was missing: packages, data, pretrained configurations.
@@ -282,6 +315,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     holders: tuple[Holder, ...] = ()
     timeline: tuple[Moment, ...] = ()
     full: Full | None = None
+    growth: tuple[Growth, ...] = ()
     syncs: tuple[Sync, ...] = ()
     lines: tuple[Busy, ...] = ()
     cut: tuple[Cut, ...] = ()

@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from preflight.dryrun.virtual import after
+from preflight.dryrun.virtual.loops import LOADER
 from preflight.dryrun.virtual.packages import Recorder
 
 ROWS = 2_000
@@ -66,6 +67,7 @@ class Given:
         self.size = parts[0]["shape"][0] if parts and parts[0]["shape"] else 1
         self.names = tuple(part["name"] for part in parts)
         self.used = self.hub = False
+        self.rounds: Any = None
         self._by_name: bool | None = None
 
     def say(self, what: str) -> None:
@@ -258,7 +260,8 @@ def _watch_loaders(given: Given) -> None:
                 return
         asked = loader.batch_size
         given.say(why if asked in (None, given.size) else f"{why} (the loader asks for batches of {asked})")
-        yield from given.batches(_batches_of(loader))
+        count = _batches_of(loader)
+        yield from given.rounds.follow(given.batches(count), LOADER, count)
 
     DataLoader.__init__ = made
     DataLoader.__iter__ = batches

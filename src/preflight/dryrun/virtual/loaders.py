@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-from preflight.dryrun.virtual.loops import Rounds
+from preflight.dryrun.virtual.loops import LOADER, Rounds
 
 
 def install(rounds: Rounds) -> None:
@@ -14,7 +14,7 @@ def install(rounds: Rounds) -> None:
     make, iterate = DataLoader.__init__, DataLoader.__iter__
 
     def batches(loader: Any) -> Any:
-        return rounds.follow(iterate(loader), "DataLoader", _length(loader))
+        return rounds.follow(iterate(loader), LOADER, _length(loader))
 
     def made(loader: Any, *args: Any, **kwargs: Any) -> None:
         positional = list(args)

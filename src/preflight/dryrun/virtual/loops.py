@@ -14,12 +14,15 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any
 
 from preflight.dryrun.virtual.gpu import VirtualGpu
 
 HOOK = "__preflight_rounds__"
+LOADER = "DataLoader"
+"""The name of a loop that PyTorch's loader makes for somebody else's."""
 REACHED = "__preflight_reached__"
 EDITS: dict[tuple[str, int, int], tuple[int, int, Callable[[], None]]] = {}
 """Numbers that a change replaces: file, line and column (from 1) to what stands there, what shall, and who is told."""
@@ -47,6 +50,12 @@ class _Watched(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.For:
         self.generic_visit(node)
+        inner = node.iter
+        if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id in _UNSIZED:
+            # enumerate() and zip() have no length; what they go over may have one.
+            inner.args = [
+                a if isinstance(a, ast.Starred) else _told(a, node.lineno) for a in inner.args[:8]
+            ] + inner.args[8:]
         call = ast.Call(ast.Name(HOOK, ast.Load()), [node.iter, ast.Constant(node.lineno)], [])
         node.iter = ast.fix_missing_locations(ast.copy_location(call, node.iter))
         return node
@@ -70,11 +79,37 @@ class _Watched(ast.NodeTransformer):
         block.insert(1 if documented else 0, ast.fix_missing_locations(ast.copy_location(mark, first)))
 
 
+_UNSIZED = ("enumerate", "zip")
+
+
+def _told(argument: ast.expr, line: int) -> ast.expr:
+    """Return the expression that tells the length of an argument, and is the argument."""
+    sized = ast.Attribute(ast.Name(HOOK, ast.Load()), "sized", ast.Load())
+    return ast.fix_missing_locations(ast.copy_location(ast.Call(sized, [argument, ast.Constant(line)], []), argument))
+
+
 def compiled(source: bytes, filename: str) -> CodeType:
     """Compile a module with its loops and blocks watched."""
     _FILES.append(filename)
     tree = _Watched(len(_FILES) - 1).visit(ast.parse(source, filename))
     return compile(tree, filename, "exec", dont_inherit=True)
+
+
+@dataclass(eq=False, slots=True)
+class Loop:
+    """A loop that runs: its name, its length, the rounds begun, and the optimizer steps done before it."""
+
+    name: str
+    size: int | None
+    steps: int
+    rounds: int = 0
+
+
+def _length(items: Sized) -> int | None:
+    try:
+        return len(items)
+    except TypeError:  # a loader over a stream of data has none
+        return None
 
 
 class Rounds:
@@ -83,6 +118,7 @@ class Rounds:
     Attributes:
         cut: The loops that were ended early: (file:line) to (rounds run, length or None).
         given: The batches that the person described, for a loop over something that is missing.
+        growth: Is told of loops that are cut although they keep more and more.
     """
 
     def __init__(self, gpu: VirtualGpu) -> None:
@@ -90,6 +126,14 @@ class Rounds:
         self.cut: dict[str, tuple[int, int | None]] = {}
         self.blocks: set[int] = set()
         self.given: Any = None
+        self.growth: Any = None
+        self._running: list[Loop] = []
+        self._told: dict[int, int] = {}
+
+    def around(self) -> list[Loop]:
+        """Return the loops that run now, the outermost first; loaders' own only where the script has none around them."""
+        own = [loop for loop in self._running if loop.name != LOADER]
+        return own or self._running[-1:]
 
     def reached(self) -> dict[str, list[int]]:
         """Return the first lines of the blocks that ran, by file; a block is what is indented alike below a statement."""
@@ -104,8 +148,16 @@ class Rounds:
             return items
         if self.given is not None:
             items = self.given.instead_of(items)
-        size = len(items) if isinstance(items, Sized) else None
+        told = self._told.pop(line, None)
+        size = _length(items) if isinstance(items, Sized) else told
         return self.follow(items, f"{sys._getframe(1).f_code.co_filename}:{line}", size)
+
+    def sized(self, items: Any, line: int) -> Any:
+        """Remember the length of what the loop at a line goes over, the shortest of several; give it back as it is."""
+        size = _length(items) if isinstance(items, Sized) else None
+        if size is not None:
+            self._told[line] = min(size, self._told.get(line, size))
+        return items
 
     def follow(self, items: Iterable[Any], name: str, size: int | None) -> Iterator[Any]:
         """Yield items until the loop may end.
@@ -115,20 +167,34 @@ class Rounds:
             name: How the loop is called when it is cut.
             size: Its length, where that is known.
         """
+        loop = Loop(name, size, self.gpu.progress.step)
+        self._running.append(loop)
+        try:
+            yield from self._until_enough(items, loop)
+        finally:
+            self._running.remove(loop)
+
+    def _until_enough(self, items: Iterable[Any], loop: Loop) -> Iterator[Any]:
         progress, gpu = self.gpu.progress, self.gpu
-        steps, backwards, graphs = progress.step, progress.backwards, progress.graph_calls
+        backwards, graphs = progress.backwards, progress.graph_calls
         last: tuple[int, int] | None = None
-        for rounds, item in enumerate(items, 1):
+        made = [0, 0]
+        for item in items:
+            loop.rounds += 1
             operators, allocated, calls = gpu.operators, gpu.ledger.allocated, progress.calls
+            made = [made[1], gpu.ledger.made]
             yield item
             done = (gpu.operators - operators, gpu.ledger.allocated - allocated)
-            if progress.backwards > backwards:
-                enough = progress.step - steps >= progress.limit
-            else:
+            evaluates = progress.backwards == backwards
+            if evaluates:
                 enough = progress.calls > calls and progress.graph_calls == graphs and done == last
+            else:
+                enough = progress.step - loop.steps >= progress.limit
             if enough:
-                if size is None or size > rounds:
-                    self.cut[name] = (rounds, size)
+                if loop.size is None or loop.size > loop.rounds:
+                    self.cut[loop.name] = (loop.rounds, loop.size)
+                    if evaluates and done[1] > 0 and self.growth is not None:
+                        self.growth.end_loop(loop, done[1], made[0])
                 return
             last = done
 

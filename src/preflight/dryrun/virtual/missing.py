@@ -20,6 +20,7 @@ def install(job: dict[str, Any], progress: Any, rounds: Any) -> None:
     given = None
     if job.get("batch"):
         given = rounds.given = batches.Given(job["batch"], progress.owns, assume)
+        given.rounds = rounds
         batches.install(given)
     packages.install(progress.owns, assume, job["root"], given is not None)
     data.install(progress.owns, assume, given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -40,6 +41,7 @@ class Progress:
         self.calls = 0
         self.graph_calls = 0
         self.stopping = False
+        self.after_step: list[Callable[[], None]] = []
         self.script_line = ""
         self.modules: list[str] = []
         self.origins: dict[int, tuple[str, str]] = {}
@@ -125,8 +127,10 @@ class Progress:
         """An optimizer's step is done."""
         count = self.counts[id(optimizer)] = self.counts.get(id(optimizer), 0) + 1
         self.phase = "forward"
-        self.step = max(self.step, count)
+        before, self.step = self.step, max(self.step, count)
         self.origins.clear()
+        for call in self.after_step if self.step > before else ():
+            call()
         if self.step >= MOST * self.limit:
             self.stopping = True
             raise Stop

@@ -18,6 +18,7 @@ from preflight.dryrun.virtual import (
     autocast,
     changes,
     cuda,
+    growth,
     guard,
     history,
     inputs,
@@ -69,6 +70,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     memory.install(gpu.seen, gpu.ledger)
     watched = modules.install(gpu.seen, updates.install(gpu.watched))
     rounds = loops.Rounds(gpu)
+    growth.install(gpu, rounds)
     loaders.install(rounds)
     given = inputs.install(gpu)
     feeds = loading.install(gpu.seen)

@@ -139,7 +139,7 @@ for x, y in loader:
 def check(context: Context) -> Iterator[Finding]:
     """Find runs that a growth ends."""
     memory = context.memory
-    if memory is None or memory.oom is None or memory.oom.phase != "growth":
+    if memory is None or memory.oom is None or memory.oom.phase != "growth" or memory.method == "dry-run":
         return
     kept = context.run.kept_bytes_per_step
     yield context.finding(

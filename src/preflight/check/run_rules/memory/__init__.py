@@ -1,0 +1,1 @@
+"""Rules on what a dry run saw, about memory: one file for one rule."""
