@@ -6,6 +6,7 @@ and a place in the memory, and no numbers.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import Counter
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from preflight.dryrun.virtual import collectives, private, values
+from preflight.dryrun.virtual.hollow import Hollow
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.operators import SPECIAL
 from preflight.dryrun.virtual.progress import Progress, Stop
@@ -28,6 +30,12 @@ _thread = threading.local()
 def inside() -> bool:
     """Whether this thread runs inside an operator, where a tensor must say its true device."""
     return getattr(_thread, "depth", 0) > 0
+
+
+@functools.cache
+def name_of(func: Any) -> str:
+    """Return an operator's name without namespace and overload."""
+    return str(func._schema.name.rpartition("::")[2])
 
 
 def _wraps(types: Any) -> bool:
@@ -56,6 +64,7 @@ class VirtualGpu(TorchDispatchMode):
         self.work = Work(progress)
         self.seen = Observations(progress)
         self.watched = Operators(self.seen)
+        self.hollow = Hollow()
         self.imagined = 0  # above 0, tensors are made only to learn of their shapes
         self.syncs: Counter[tuple[str, str, str, int]] = Counter()
         self.copies: Counter[tuple[str, str, int]] = Counter()
@@ -69,7 +78,7 @@ class VirtualGpu(TorchDispatchMode):
         if _wraps(types):
             return NotImplemented  # DTensor and the like are taken apart first
         if func.namespace == "c10d":
-            return collectives.run(self, func._schema.name.rpartition("::")[2], func, args)
+            return collectives.run(self, name_of(func), func, args)
         device = kwargs.get("device")
         if device is not None and device.type == "cuda":
             device = self.device
@@ -81,7 +90,7 @@ class VirtualGpu(TorchDispatchMode):
             return func(*args, **kwargs)  # PyTorch's own thoughts about shapes (DTensor): no memory stands behind them
         if not virtual and not fakes:
             kwargs.pop("pin_memory", None)
-            return func(*args, **kwargs)
+            return self.hollow.run(name_of(func), func, args, kwargs)
         if self.progress.stopping:
             raise Stop
         _thread.depth = getattr(_thread, "depth", 0) + 1
@@ -99,7 +108,7 @@ class VirtualGpu(TorchDispatchMode):
             with self.fake:
                 return func(*args, **kwargs)
         self.operators += 1
-        name = func._schema.name.rpartition("::")[2]
+        name = name_of(func)
         if torch.is_grad_enabled() and self.progress.phase != "backward":
             self.lines[(self.progress.note_origin(), self.progress.step)] += 1
         special = SPECIAL.get(name)
