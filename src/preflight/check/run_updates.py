@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+
 from preflight.check.run import Run
+from preflight.vocabulary.finding import Location
 from preflight.vocabulary.profile import Observation, OptimizerSeen, ParameterSeen
 
 
@@ -18,6 +21,16 @@ def plain_updates(run: Run) -> list[tuple[int, OptimizerSeen, list[Observation]]
         steps = updates_of(run, number)
         if len(steps) > 1 and not any(item.data["inside"] or item.data["by_hand"] for item in steps):
             found.append((number, optimizer, steps))
+    return found
+
+
+def idle_clips(run: Run) -> list[tuple[OptimizerSeen, list[Observation], list[Observation]]]:
+    """Optimizers whose clippings, two or more, never find a gradient that is still to be used; with these and the steps."""
+    found = []
+    for number, optimizer, steps in plain_updates(run):
+        clips = [item for item in run.seen("clip") if number in item.data["optimizers"]]
+        if len(clips) > 1 and not any(item.data["fresh"] for item in clips):
+            found.append((optimizer, clips, steps))
     return found
 
 
@@ -42,3 +55,15 @@ def named(parameters: list[ParameterSeen], most: int = 4) -> str:
     names = [parameter.name for parameter in parameters[:most]]
     more = len(parameters) - most
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def unreached(run: Run, method: str) -> bool:
+    """Whether the script has a call of a method in a place that the run did not get to."""
+    return any(
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == method
+        and run.reached(Location(path=script.path, line=node.lineno)) is not True
+        for script in run.context.reading.scripts
+        for node in ast.walk(script.tree)
+    )

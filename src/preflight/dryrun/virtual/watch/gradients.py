@@ -204,7 +204,9 @@ class Gradients:
             known = self._fed[id(parameter)] = Gradient(parameter)
         if known.passes and not self.running:
             if _cleared(parameter.grad, known, self._zeros):
-                known.lost, known.passes, known.scaled = known.lost + known.passes, [], False
+                if parameter._version == known.weight:  # else the weights were changed by it, as in SAM's first step
+                    known.lost += known.passes
+                known.passes, known.scaled = [], False
             elif id(parameter.grad) != known.tensor[0]:
                 known.passes, known.scaled, known.by_hand = [], False, True
         return known

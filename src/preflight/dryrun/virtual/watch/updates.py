@@ -126,7 +126,8 @@ class Updates:
             "optimizer step", each=True, optimizer=number, parameters=len(parameters), with_gradient=with_gradient,
             rates=rates,
         )  # fmt: skip
-        told = {"optimizer": number, "closure": closure, "inside": self.flow.running, "scaler": self.through_scaler}
+        told: dict[str, Any] = {"optimizer": number, "closure": closure}
+        told |= {"inside": self.flow.running, "scaler": self.through_scaler}
         if closure:  # it computes the gradients inside of the step
             self._waiting[number] = told
         else:
@@ -135,9 +136,9 @@ class Updates:
     def after_step(self, optimizer: Any) -> None:
         """An optimizer's step has ended."""
         number, parameters = self.number(optimizer), list(held(optimizer))
-        told = self._waiting.pop(number, None)
-        if told is not None:
-            self.seen.note("update", each=True, **told, **self.flow.told(number, parameters))
+        waiting = self._waiting.pop(number, None)
+        if waiting is not None:
+            self.seen.note("update", each=True, **waiting, **self.flow.told(number, parameters))
         if number >= 0:
             self.made[number].steps += 1
             self.flow.stepped(number, parameters)
