@@ -92,6 +92,14 @@ class Progress:
             frame = frame.f_back
         return False
 
+    def shown(self, filename: str, number: int) -> str:
+        """Return ``file:line`` of a file of the person's own."""
+        return f"{os.path.relpath(filename, self.root)}:{number}"
+
+    def name_of(self, module: Any) -> str:
+        """Return the path of a module that was called, or its class."""
+        return self._names.get(id(module), type(module).__name__)
+
     def owns(self, filename: str) -> bool:
         """Whether a file is the person's own code."""
         path = os.path.realpath(filename)

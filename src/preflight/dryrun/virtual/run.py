@@ -29,6 +29,7 @@ from preflight.dryrun.virtual import (
     private,
     ranks,
     recurrent,
+    refusals,
     saving,
     storages,
     summary,
@@ -40,7 +41,7 @@ from preflight.dryrun.virtual.allocator import CachingAllocator
 from preflight.dryrun.virtual.gpu import VirtualGpu
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress, Stop
-from preflight.dryrun.virtual.watch import convolutions, loading, losses, memory, modules, settings, updates
+from preflight.dryrun.virtual.watch import convolutions, failures, loading, losses, memory, modules, settings, updates
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
@@ -62,6 +63,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     autocast.install()
     attention.install(tuple(job["card"]["capability"]))
     recurrent.install()
+    refusals.install()
     workspaces.install(tuple(job["card"]["capability"]))
     optimizers = phases.install(gpu)
     losses.install(gpu.watched)
@@ -89,6 +91,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         except SystemExit as error:
             outcome = {"outcome": "exited", "status": str(error.code)}
         except BaseException as error:
+            failures.note(error, gpu.seen)
             outcome = {"outcome": "failed", **_failure(error, progress)}
     if job.get("snapshot"):
         history.write(job["snapshot"], events, gpu.ledger)

@@ -34,7 +34,9 @@ class Observations:
         phase, step, module, here = self.progress.where()
         line = here if line is None else line
         self._serial += 1
-        told = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in data.items())
+        told: Any = None
+        if not each:
+            told = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in data.items())
         key = (what, line, module, step, phase, told, self._serial if each else None)
         known = self._found.get(key)
         if known is not None:
