@@ -13,13 +13,15 @@ import os
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES = frozenset(
     "os.remove os.rename os.rmdir os.mkdir os.link os.symlink os.truncate os.chmod os.chown os.utime os.setxattr "
-    "shutil.rmtree shutil.move shutil.copyfile shutil.make_archive".split()
+    "shutil.rmtree".split()
 )
+"""Those of shutil that copy or move are made of these, and their events name the paths that the script named."""
 _STARTS = frozenset(
     "subprocess.Popen os.system os.exec os.posix_spawn os.spawn os.fork os.forkpty pty.spawn os.startfile".split()
 )
@@ -82,6 +84,16 @@ class Overlay:
 
 
 _exists, _makedirs = os.path.lexists, os.makedirs
+_lstat = os.lstat
+
+
+def _really(path: str) -> bool:
+    """Whether something is there outside the scratch folder."""
+    try:
+        _lstat(path)
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _copyfile(source: str, target: str) -> None:
@@ -97,6 +109,7 @@ def install(scratch: str) -> Overlay:
     overlay = Overlay(scratch)
     _redirect_open(overlay)
     _redirect_changes(overlay)
+    _redirect_marks(overlay)
     _redirect_looks(overlay)
     _audit(overlay)
     return overlay
@@ -115,8 +128,18 @@ def _redirect_open(overlay: Overlay) -> None:
             path = overlay.writing(path, keep=not flags & os.O_TRUNC) if flags & _WRITES else overlay.reading(path)
         return plain(path, flags, *args, **kwargs)
 
+    class FileIO(io.FileIO):
+        """A file of the lowest kind, as some libraries open it themselves."""
+
+        def __init__(self, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> None:
+            writes = any(letter in mode for letter in "wax+")
+            super().__init__(
+                overlay.writing(file, "w" not in mode) if writes else overlay.reading(file), mode, *args, **kwargs
+            )
+
     builtins.open = io.open = opened
     os.open = opened_low
+    io.FileIO = FileIO  # type: ignore[misc]
 
 
 def _redirect_changes(overlay: Overlay) -> None:
@@ -170,11 +193,103 @@ def _redirect_changes(overlay: Overlay) -> None:
         return None
 
     def tree_removed(path: Any, *args: Any, **kwargs: Any) -> None:
-        overlay.gone.add(os.path.abspath(os.fsdecode(path)))
+        if not overlay.mine(path):
+            if _exists(overlay.above(path)):
+                _clear(overlay.above(path), remove, rmdir)
+            overlay.gone.add(os.path.abspath(os.fsdecode(path)))
 
     os.mkdir, os.remove, os.unlink = made, removed, removed
     os.rename, os.replace, os.rmdir = renamed, renamed, removed_folder  # type: ignore[assignment]
     shutil.rmtree = tree_removed  # type: ignore[assignment]
+
+
+def _clear(path: str, remove: Callable[[str], None], rmdir: Callable[[str], None]) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        for name in os.listdir(path):
+            _clear(os.path.join(path, name), remove, rmdir)
+        rmdir(path)
+    else:
+        remove(path)
+
+
+def _redirect_marks(overlay: Overlay) -> None:
+    """Links, lengths, times and rights: changed in the scratch folder, and left alone elsewhere."""
+    symlink, link, truncate, chdir = os.symlink, os.link, os.truncate, os.chdir
+
+    def linked(source: Any, target: Any, *args: Any, **kwargs: Any) -> None:
+        whole = os.path.abspath(
+            os.path.join(os.path.dirname(os.path.abspath(os.fsdecode(target))), os.fsdecode(source))
+        )
+        if _exists(overlay.reading(target)):
+            raise FileExistsError(17, "File exists", target)
+        held = overlay.reading(whole)
+        if overlay.mine(held) and _exists(held):
+            symlink(held, overlay.writing(target))
+        elif os.path.isfile(held):
+            # A link out of the scratch folder could be written through.
+            _copyfile(held, overlay.writing(target))
+        else:
+            overlay.refused[f"os.symlink {os.fsdecode(source)!r}"] += 1
+
+    def hard_linked(source: Any, target: Any, **kwargs: Any) -> None:
+        held = overlay.reading(source)
+        if overlay.mine(held):
+            return link(held, overlay.writing(target), **kwargs)
+        return _copyfile(held, overlay.writing(target))
+
+    def shortened(path: Any, length: int) -> None:
+        truncate(overlay.writing(path, keep=True), length)
+
+    def entered(path: Any) -> None:
+        new = not overlay.mine(path) and not _really(os.path.abspath(os.fsdecode(path)))
+        chdir(overlay.reading(path) if new else path)
+
+    def kept(plain: Any) -> Any:
+        def marked(path: Any, *args: Any, **kwargs: Any) -> None:
+            held = overlay.reading(path)
+            if overlay.mine(held):
+                plain(held, *args, **kwargs)
+            elif not _exists(held):
+                raise FileNotFoundError(2, "No such file or directory", path)
+
+        return marked
+
+    os.symlink, os.link, os.truncate, os.chdir = linked, hard_linked, shortened, entered  # type: ignore[assignment]
+    for name in ("chmod", "utime", "chown", "setxattr"):
+        if hasattr(os, name):
+            setattr(os, name, kept(getattr(os, name)))
+
+
+class _Scanned:
+    """What ``os.scandir`` gives for a folder and its twin in the scratch folder."""
+
+    def __init__(self, parts: list[Any], gone: set[str]) -> None:
+        self._parts, self._gone, self._names = parts, gone, set[str]()
+        self._entries = self._each()
+
+    def _each(self) -> Iterator[Any]:
+        for part in self._parts:
+            for entry in part:
+                if entry.name not in self._names and os.path.abspath(entry.path) not in self._gone:
+                    self._names.add(entry.name)
+                    yield entry
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._entries
+
+    def __next__(self) -> Any:
+        return next(self._entries)
+
+    def __enter__(self) -> _Scanned:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the folders."""
+        for part in self._parts:
+            part.close()
 
 
 def _redirect_looks(overlay: Overlay) -> None:
@@ -190,15 +305,20 @@ def _redirect_looks(overlay: Overlay) -> None:
         if overlay.mine(path):
             return listdir(path)
         above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
-        there = listdir(path) if os.path.isdir(whole) or not _exists(above) else []
+        below = _really(whole) and whole not in overlay.gone
+        there = listdir(path) if below or not _exists(above) else []
         kept = [name for name in there if os.path.join(whole, name) not in overlay.gone]
         more = listdir(above) if _exists(above) else []
         return kept + [name for name in more if name not in kept]
 
     def scanned(path: Any = ".") -> Any:
-        if overlay.mine(path) or not _exists(overlay.above(path)):
+        if overlay.mine(path):
             return scandir(path)
-        return scandir(overlay.above(path))
+        above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
+        parts = [scandir(above)] if os.path.isdir(above) else []
+        if not parts or (_really(whole) and whole not in overlay.gone):
+            parts.append(scandir(path))
+        return _Scanned(parts, overlay.gone)
 
     def allowed(path: Any, mode: int, **kwargs: Any) -> bool:
         return access(overlay.reading(path), mode & ~os.W_OK if mode != os.F_OK else mode, **kwargs)

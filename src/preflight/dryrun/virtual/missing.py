@@ -13,9 +13,16 @@ def assume(line: str) -> None:
     ASSUMED.setdefault(line)
 
 
-def install(job: dict[str, Any], progress: Any, rounds: Any) -> None:
-    """Meet missing packages, files and pretrained weights."""
-    from preflight.dryrun.virtual import batches, data, packages, pretrained, spread
+def install(job: dict[str, Any], progress: Any, rounds: Any, overlay: Any) -> None:
+    """Meet missing packages, files, programs and pretrained weights.
+
+    Args:
+        job: What is run.
+        progress: Says which files are the person's own code.
+        rounds: Gives loops and loaders their items.
+        overlay: The scratch folder.
+    """
+    from preflight.dryrun.virtual import batches, checkpoints, data, packages, pretrained, programs, spread
 
     given = None
     if job.get("batch"):
@@ -23,7 +30,9 @@ def install(job: dict[str, Any], progress: Any, rounds: Any) -> None:
         given.rounds = rounds
         batches.install(given)
     packages.install(progress.owns, assume, job["root"], given is not None)
-    data.install(progress.owns, assume, given)
+    programs.install(progress.owns, assume)
+    data.install(progress.owns, assume, overlay, job["arguments"], given)
+    checkpoints.install(progress.owns, assume)
     pretrained.install(job, assume)
     spread.install()
 

@@ -8,6 +8,7 @@ stays missing, and so does one whose absence the script itself provides for (an 
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -184,11 +185,13 @@ class Finder(importlib.abc.MetaPathFinder):
         lines: set[int] = set()
         inner: list[ast.AST] = [_tree(filename)]
         while inner:
-            for node in getattr(inner.pop(), "body", []):
-                if isinstance(node, (ast.Import, ast.ImportFrom)):
-                    lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-                elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                    inner.append(node)
+            node = inner.pop()
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+            elif isinstance(node, ast.Try) and any(_handles(handler) for handler in node.handlers):
+                inner += [*node.orelse, *node.finalbody]
+            elif not isinstance(node, ast.expr):
+                inner += ast.iter_child_nodes(node)
         return lines
 
     def _may_fail(self, filename: str) -> set[int]:
@@ -247,6 +250,39 @@ class _Board(importlib.abc.MetaPathFinder):
         return importlib.machinery.ModuleSpec(fullname, _InertLoader(), is_package=True)
 
 
+def _asked_for(name: str) -> bool:
+    """Whether the script itself imports a package that has a stand-in, with nothing to fall back on."""
+    if "." in name or _standin(name) is None:
+        return False
+    inner: list[ast.AST] = [_tree(getattr(sys.modules.get("__main__"), "__file__", None) or "")]
+    while inner:
+        node = inner.pop()
+        named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        if any(top.partition(".")[0] == name for top in named):
+            return True
+        if not isinstance(node, (ast.expr, ast.Try)):
+            inner += ast.iter_child_nodes(node)
+    return False
+
+
+def _versions() -> None:
+    """Give the stand-ins of what the script imports a version, as installed packages have one."""
+    import importlib.metadata as metadata
+
+    plain = metadata.version
+
+    def version(distribution_name: str) -> str:
+        try:
+            return plain(distribution_name)
+        except metadata.PackageNotFoundError:
+            if not _asked_for(distribution_name):
+                raise
+            return str(importlib.import_module(distribution_name).__version__)
+
+    metadata.version = version
+
+
 def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: str, described: bool = False) -> None:
     """Have missing packages met with stand-ins.
 
@@ -262,9 +298,12 @@ def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: st
     def find_spec(name: str, package: str | None = None) -> importlib.machinery.ModuleSpec | None:
         """Say of a package with a stand-in that it is not installed: who asks can do without."""
         found = plain(name, package)
+        if found is None and _asked_for(name):
+            return _standin(name)
         if found is None or isinstance(found.loader, _InertLoader) or (found.origin or "").startswith(STANDINS):
             return None
         return found
 
     importlib.util.find_spec = find_spec
+    _versions()
     sys.meta_path.append(Finder(owns, assume, root, INERT | DATA if described else INERT))

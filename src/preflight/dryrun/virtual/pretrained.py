@@ -54,12 +54,19 @@ def install(job: dict[str, Any], assume: Callable[[str], None]) -> None:
                 return content
         return None
 
+    def vocabulary(name: str) -> dict[str, Any] | None:
+        return named(name) or content_of(name)
+
     after.imported("transformers.configuration_utils", lambda module: _configurations(module, named, content_of))
     after.imported("transformers.modeling_utils", lambda module: _models(module, assume))
+    after.imported("transformers.models.auto.tokenization_auto", lambda module: _tokenizers(module, vocabulary, assume))
     after.imported(
-        "transformers.models.auto.tokenization_auto",
-        lambda module: _tokenizers(module, lambda name: named(name) or content_of(name), assume),
+        "transformers.tokenization_utils_base",
+        lambda module: _tokenizer_of(module.PreTrainedTokenizerBase, vocabulary, assume),
     )
+    after.imported("transformers.models.auto.processing_auto", lambda module: _processors(module, assume))
+    after.imported("transformers.models.auto.image_processing_auto", lambda module: _image_processors(module, assume))
+    after.imported("timm.models._builder", lambda module: _timm(module, assume))
     after.imported("tiktoken", lambda module: _tiktoken(module, assume))
 
 
@@ -78,9 +85,32 @@ def _configurations(
                 content = content_of(str(name))
                 if content is None:
                     raise
+        _name_architecture(content)
         return content, {key: value for key, value in kwargs.items() if key not in _OF_FETCHING}
 
     owner.get_config_dict = classmethod(get_config_dict)
+
+
+def _name_architecture(content: dict[str, Any]) -> None:
+    """Name the class of a language model where a configuration does not: some libraries take it from there."""
+    if content.get("architectures"):
+        return
+    from transformers.models.auto import modeling_auto
+
+    for table in ("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "MODEL_FOR_MASKED_LM_MAPPING_NAMES"):
+        found = getattr(modeling_auto, table, {}).get(content.get("model_type"))
+        if found:
+            content["architectures"] = [found]
+            return
+
+
+def _timm(module: Any, assume: Callable[[str], None]) -> None:
+    """Leave the weights of timm's networks as they are made."""
+
+    def load_pretrained(model: Any, *args: Any, **kwargs: Any) -> None:
+        assume(f"pretrained weights of {type(model).__name__} (timm) were not read")
+
+    module.load_pretrained = load_pretrained
 
 
 def _models(module: Any, assume: Callable[[str], None]) -> None:
@@ -103,6 +133,7 @@ def _models(module: Any, assume: Callable[[str], None]) -> None:
             made["dtype"] = dtype
         assume(f"{name}: the model was built from its configuration; weights were not read")
         model = cls._from_config(config, **made)
+        model.name_or_path = model.config._name_or_path = str(name)
         if placed is not None and placed != "cpu":
             model.to("cuda")
         return model.eval()
@@ -111,7 +142,12 @@ def _models(module: Any, assume: Callable[[str], None]) -> None:
 
 
 def _tokenizers(module: Any, content_of: Callable[[str], dict[str, Any] | None], assume: Callable[[str], None]) -> None:
-    owner = module.AutoTokenizer
+    _tokenizer_of(module.AutoTokenizer, content_of, assume)
+
+
+def _tokenizer_of(
+    owner: Any, content_of: Callable[[str], dict[str, Any] | None], assume: Callable[[str], None]
+) -> None:
     read = owner.from_pretrained.__func__
 
     def from_pretrained(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
@@ -127,6 +163,42 @@ def _tokenizers(module: Any, content_of: Callable[[str], dict[str, Any] | None],
             )
             longest = kwargs.get("model_max_length") or content.get("max_position_embeddings") or 512
             return _tokenizer(int(size), int(longest), kwargs.get("padding_side", "right"))
+
+    owner.from_pretrained = classmethod(from_pretrained)
+
+
+def _processors(module: Any, assume: Callable[[str], None]) -> None:
+    """Meet a processor that is missing with the tokenizer, or with the network's own way of preparing pictures."""
+    owner = module.AutoProcessor
+    read = owner.from_pretrained.__func__
+
+    def from_pretrained(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return read(cls, name, *args, **kwargs)
+        except (OSError, ValueError):
+            from transformers import AutoTokenizer
+
+            return AutoTokenizer.from_pretrained(name, *args, **kwargs)
+
+    owner.from_pretrained = classmethod(from_pretrained)
+
+
+def _image_processors(module: Any, assume: Callable[[str], None]) -> None:
+    owner = module.AutoImageProcessor
+    read = owner.from_pretrained.__func__
+
+    def from_pretrained(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return read(cls, name, *args, **kwargs)
+        except (OSError, ValueError):
+            from transformers import AutoConfig, ViTImageProcessor
+
+            config = AutoConfig.from_pretrained(name)
+            size = getattr(config, "image_size", None) or getattr(
+                getattr(config, "vision_config", None), "image_size", 224
+            )
+            assume(f"{name}: pictures are scaled to {size} x {size}")
+            return ViTImageProcessor(size={"height": size, "width": size})
 
     owner.from_pretrained = classmethod(from_pretrained)
 

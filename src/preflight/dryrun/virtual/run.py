@@ -79,7 +79,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     saved = saving.install(progress.line)
     _prepare(job, progress, rounds)
     overlay = guard.install(job["scratch"])
-    missing.install(job, progress, rounds)
+    missing.install(job, progress, rounds, overlay)
     made = changes.install(job.get("changes", ()), gpu, given)
     late = _end_when_told(progress)
     outcome: dict[str, Any] = {"outcome": "ended"}

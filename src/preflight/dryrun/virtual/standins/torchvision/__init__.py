@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import torch
+
 from . import datasets, io, models, ops, transforms, utils
 
-__version__ = "0.0.0"
+# Releases go with those of PyTorch: 0.15 with 2.0, one more with each.
+__version__ = f"0.{15 + int(torch.__version__.split('.')[1])}.0"
 __all__ = ["datasets", "io", "models", "ops", "set_image_backend", "transforms", "utils"]
 
 
