@@ -54,23 +54,27 @@ def run(script: Script, reading: Reading, options: Options, device: Device, laun
         raise UsageError("--dry-run needs a GPU to simulate", "name it: --gpu h100")
     if script.file is None or script.path.endswith(".ipynb") or script.path.startswith("<"):
         raise UsageError(f"{script.path} cannot be run: --dry-run takes a script that is a file")
-    return dry_run(
-        Job(
-            script=str(script.file),
-            root=str(reading.project.root or Path(script.file).parent),
-            arguments=tuple(_arguments(script, options, launch)),
-            gpu=device.gpu,
-            capacity_bytes=device.capacity_bytes,
-            steps=options.steps,
-            python=options.python,
-            seconds=options.time_limit,
-            devices=launch.gpus_per_node or options.gpus or 1,
-            environment=first_of(launch, options.gpus),
-            batch=parse_batch(options.batch) if options.batch is not None else (),
-            assumed=parse_assumptions(options.assume),
-            snapshot=options.memory_snapshot,
-        )
+    job = Job(
+        script=str(script.file),
+        root=str(reading.project.root or Path(script.file).parent),
+        arguments=tuple(_arguments(script, options, launch)),
+        gpu=device.gpu,
+        capacity_bytes=device.capacity_bytes,
+        steps=options.steps,
+        python=options.python,
+        seconds=options.time_limit,
+        devices=launch.gpus_per_node or options.gpus or 1,
+        environment=first_of(launch, options.gpus),
+        batch=parse_batch(options.batch) if options.batch is not None else (),
+        assumed=parse_assumptions(options.assume),
+        snapshot=options.memory_snapshot,
     )
+    profile = dry_run(job)
+    if not options.probe:
+        return profile
+    from preflight.dryrun.probe import probe
+
+    return msgspec.structs.replace(profile, probe=probe(job, profile, dry_run))
 
 
 def _arguments(script: Script, options: Options, launch: Launch) -> tuple[str, ...]:

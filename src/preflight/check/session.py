@@ -45,6 +45,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         batch: What a batch holds where a dry run misses the data, as in ``x: float32[8,3], y: int64[8]``.
         assume: Configurations for a dry run, ``MODEL=CONFIG`` each.
         python: The interpreter of a dry run; None is the one that runs Preflight.
+        probe: Whether a dry run is followed by a short one with real numbers on the CPU.
         time_limit: Seconds after which a dry run is ended.
         memory_snapshot: File for a snapshot that PyTorch's memory visualiser opens.
         chrome_trace: File for the estimated timeline of a step, in Chrome's format.
@@ -63,6 +64,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     batch: str | None = None
     assume: tuple[str, ...] = ()
     python: str | None = None
+    probe: bool = True
     time_limit: float = 300.0
     memory_snapshot: str | None = None
     chrome_trace: str | None = None

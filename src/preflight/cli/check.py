@@ -22,6 +22,7 @@ from preflight.errors import UsageError
 @click.option("--batch", metavar="SPEC", help="A batch where data are missing: 'x: float32[8,3,224,224], y: int64[8]'.")
 @click.option("--assume", multiple=True, metavar="MODEL=CONFIG", help="The config.json of a model in a dry run.")
 @click.option("--python", metavar="EXE", help="The Python with the script's packages, for a dry run.")
+@click.option("--no-probe", is_flag=True, help="Leave out the short run on the CPU that follows a dry run.")
 @click.option("--time-limit", type=click.FloatRange(min=1), metavar="S", help="Seconds for a dry run (default 300).")
 @click.option("--memory-snapshot", metavar="FILE", help="Write a dry run's memory for PyTorch's visualiser.")
 @click.option("--chrome-trace", metavar="FILE", help="Write a dry run's estimated step for chrome://tracing.")
@@ -39,8 +40,8 @@ def command(context: click.Context, /, diff: bool, fix: bool, unsafe_fixes: bool
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing
 
     if not given["dry_run"]:
-        for name in ("steps", "batch", "assume", "python", "time_limit", "memory_snapshot", "chrome_trace"):
-            if given[name] not in (None, ()):
+        for name in ("steps", "batch", "assume", "python", "no_probe", "time_limit", "memory_snapshot", "chrome_trace"):
+            if given[name] not in (None, (), False):
                 raise UsageError(f"--{name.replace('_', '-')} belongs to --dry-run", "add --dry-run")
     if diff and fix:
         raise UsageError("--diff shows what --fix would write: name one of the two")

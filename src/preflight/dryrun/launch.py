@@ -27,6 +27,20 @@ OLDEST = "2.10"
 """The first PyTorch release that lets Python register a device; older ones cannot run the virtual GPU."""
 
 
+class Plan(msgspec.Struct, frozen=True):
+    """How small a script is made for a probe with real numbers; None leaves things as they are.
+
+    Attributes:
+        samples: The most samples of a batch. tokens: The longest sequence of tokens.
+        layers: The most layers of a model. width: Its largest width.
+    """
+
+    samples: int | None = None
+    tokens: int | None = None
+    layers: int | None = None
+    width: int | None = None
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A dry run.
 
@@ -47,6 +61,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         environment: What the launcher sets: ``RANK``, ``WORLD_SIZE`` and the like.
         snapshot: Where a snapshot for PyTorch's memory visualiser is written.
         changes: What is changed in the run from outside: the name of a module of ``virtual.changes``, and its options.
+        plan: Run with real numbers on the CPU instead, made as small as this says; the profile then holds a probe alone.
     """
 
     script: str
@@ -64,6 +79,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     assumed: dict[str, str] = {}
     snapshot: str | None = None
     changes: tuple[dict[str, Any], ...] = ()
+    plan: Plan | None = None
 
 
 def dry_run(job: Job, tell: Callable[[str], None] | None = None) -> Profile:
@@ -107,6 +123,8 @@ def prepare(job: Job, scratch: str) -> str:
         "snapshot": os.path.join(scratch, "snapshot.pickle") if job.snapshot else None,
         "changes": list(job.changes),
     }
+    if job.plan is not None:
+        content["plan"] = msgspec.to_builtins(job.plan)
     Path(order).write_text(json.dumps(content), encoding="utf-8")
     os.makedirs(os.path.join(scratch, "tmp"))
     return order

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from preflight.vocabulary.probe import Probe
+
 Outcome = Literal["ended", "stopped", "exited", "failed", "time is up", "no torch", "torch too old"]
 
 
@@ -298,6 +300,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         reached: File to the first lines of its blocks that ran.
         inputs: What models were given when they first learned from a batch.
         changed: What the changes that the job asked for did.
+        probe: What a second run with real numbers saw.
         error: Class of the exception. message: Its text. frames: Its frames in the person's own code.
     """
 
@@ -333,6 +336,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     reached: dict[str, tuple[int, ...]] = {}
     inputs: tuple[InputSeen, ...] = ()
     changed: tuple[Changed, ...] = ()
+    probe: Probe | None = None
     error: str | None = None
     message: str | None = None
     frames: tuple[Frame, ...] = ()

@@ -102,6 +102,8 @@ def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...]
     asked = ("dry_run", "steps", "batch", "assume", "python", "time_limit", "memory_snapshot", "chrome_trace")
     _readable(given)
     more |= {name: given[name] for name in asked if given.get(name)}
+    if given.get("no_probe"):
+        more["probe"] = False
     return Options(
         gpu=gpu,
         gpu_memory=memory,

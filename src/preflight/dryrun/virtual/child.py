@@ -57,6 +57,10 @@ def main(path: str) -> int:
     lacking = private.missing()
     if lacking:
         return _write(job, {"outcome": "torch too old", "torch": torch.__version__, "missing": lacking})
+    if "plan" in job:
+        from preflight.dryrun.virtual.probe.run import run as probe
+
+        return _write(job, {**probe(job), "seconds": time.monotonic() - began})
     from preflight.dryrun.virtual.run import run
 
     seen: dict[str, Any] = run(job)

@@ -130,6 +130,14 @@ def map_tensors(kind: Any, change: Callable[[Any], Any], tree: Any) -> Any:
     return _pytree.tree_map_only(kind, change, tree)
 
 
+def flattened(tree: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
+    """Return the values in a nesting, flat, and a function that makes the same nesting of other values."""
+    from torch.utils import _pytree
+
+    found, form = _pytree.tree_flatten(tree)
+    return found, lambda values: _pytree.tree_unflatten(values, form)
+
+
 def sequence_number() -> int:
     """Return the number that the next node of the autograd graph gets on this thread."""
     import torch

@@ -78,6 +78,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     feeds = loading.install(gpu.seen)
     saved = saving.install(progress.line)
     _prepare(job, progress, rounds)
+    _skip_initialisation()
     overlay = guard.install(job["scratch"])
     missing.install(job, progress, rounds, overlay)
     made = changes.install(job.get("changes", ()), gpu, given)
@@ -129,7 +130,6 @@ def _prepare(job: dict[str, Any], progress: Progress, rounds: loops.Rounds) -> N
     setattr(builtins, loops.HOOK, rounds)
     setattr(builtins, loops.REACHED, rounds.blocks.add)
     sys.meta_path.insert(0, loops.Finder(progress.owns))
-    _skip_initialisation()
 
 
 _DRAWN = (
