@@ -52,7 +52,7 @@ def _seen(loaded: RunRule, example: Example, folder: Path) -> list[Finding]:
     (folder / "train.py").write_text(example.code)
     options = Options(
         gpu=example.gpu or "h100", gpus=example.gpus, launch=example.launch, arguments=example.arguments or None,
-        dry_run=True, time_limit=100,
+        dry_run=True, probe=hasattr(import_module(loaded.module), "probe_of"), time_limit=100,
     )  # fmt: skip
     report = check_text(folder / "train.py", options)
     assert report.profile is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from preflight.check import seen_growth
+from preflight.check import probed, seen_growth
 from preflight.source.launcher import Launch
 from preflight.source.reading import Reading
 from preflight.source.script import Script
@@ -277,4 +277,4 @@ def notes_of(profile: Profile, facts: Mapping[str, Fact], device: Device) -> lis
         notes.append("the dry run assumed: " + "; ".join(profile.assumptions))
     if profile.refused:
         notes.append("refused: " + ", ".join(sorted(profile.refused)[:5]))
-    return notes
+    return notes + probed.notes_of(profile)

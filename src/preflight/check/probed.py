@@ -5,6 +5,7 @@ from __future__ import annotations
 from preflight.check.run import Run
 from preflight.vocabulary.finding import Confidence, Evidence
 from preflight.vocabulary.probe import Probe
+from preflight.vocabulary.profile import Profile
 
 MOVED = 1e-3
 """A prediction has moved when it changes by more than this share of what those that should move change by."""
@@ -26,6 +27,17 @@ def invented(probe: Probe) -> bool:
 def from_scratch(probe: Probe) -> bool:
     """Whether the weights are those with which the training begins."""
     return not any(word in line for line in probe.assumptions for word in _WEIGHTS)
+
+
+def notes_of(profile: Profile) -> list[str]:
+    """What a reader has to know of how the probe went."""
+    probe = profile.probe
+    if probe is None:
+        return []
+    if probe.outcome == "left out":
+        return [f"no probe with real numbers: {probe.reason}"]
+    smaller = f"; made smaller: {', '.join(probe.changed)}" if probe.changed else ""
+    return [f"a probe ran {probe.steps} steps with real numbers on the CPU in {probe.seconds:.0f} s{smaller}"]
 
 
 def sure(probe: Probe, otherwise: Confidence = "likely") -> Confidence:

@@ -143,7 +143,9 @@ def observe(run: Run) -> Iterator[Finding]:
     for entry in found:
         places.setdefault(entry.line, []).append(entry)
     for line, entries in places.items():
-        names = ", ".join(entry.name for entry in entries[:4]) + (f" and {len(entries) - 4} more" if entries[4:] else "")
+        names = ", ".join(entry.name for entry in entries[:4]) + (
+            f" and {len(entries) - 4} more" if entries[4:] else ""
+        )
         every = probe.gradients.zeros == probe.gradients.parameters
         yield run.finding(
             RULE,

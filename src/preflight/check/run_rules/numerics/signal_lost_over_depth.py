@@ -22,6 +22,7 @@ When the layers are not a chain, for example branches for different tasks.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from preflight.check.context import Fix
 from preflight.check.probed import from_scratch, probe_of, setting
@@ -159,7 +160,7 @@ def _said(chain: Chain) -> tuple[str, float, float, int] | None:
         if len(sizes) < max(_LAYERS, len(values)):
             continue
         ratio = sizes[-1] / sizes[0]
-        same = sum((b > a) == (ratio > 1) for a, b in zip(sizes, sizes[1:], strict=False))
+        same = sum((b > a) == (ratio > 1) for a, b in pairwise(sizes))
         if max(ratio, 1 / ratio) >= limit and same >= 0.75 * (len(sizes) - 1):
             return what, sizes[0], sizes[-1], len(sizes)
     return None

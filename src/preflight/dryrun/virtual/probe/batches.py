@@ -34,24 +34,24 @@ class Cut:
         self.told: dict[str, None] = {}
         self.sizes: set[int] = set()
         self.inside = 0
+        self._cut: set[int] = set()
 
     def __call__(self, tensor: Any) -> Any:
         """Return a tensor that is moved to the GPU, or its first samples where it is a batch's."""
         if self.inside or tensor.requires_grad or isinstance(tensor, torch.nn.Parameter):
             return tensor
         words = not tensor.is_floating_point() and not tensor.is_complex()
-        if self.samples is not None and tensor.dim() and tensor.shape[0] > self.samples:
-            if tensor.dim() > 2 or (words and (tensor.dim() == 2 or tensor.shape[0] in self._cut)):
-                self._note(f"batches of {tensor.shape[0]} samples cut to {self.samples}")
-                self._cut.add(tensor.shape[0])
-                self.sizes.add(self.samples)
-                tensor = tensor[: self.samples].clone()
+        large = self.samples is not None and tensor.dim() > 0 and tensor.shape[0] > self.samples
+        if large and (tensor.dim() > 2 or (words and (tensor.dim() == 2 or tensor.shape[0] in self._cut))):
+            assert self.samples is not None
+            self._note(f"batches of {tensor.shape[0]} samples cut to {self.samples}")
+            self._cut.add(tensor.shape[0])
+            self.sizes.add(self.samples)
+            tensor = tensor[: self.samples].clone()
         if self.tokens is not None and words and tensor.dim() == 2 and tensor.shape[1] > self.tokens:
             self._note(f"sequences of {tensor.shape[1]} tokens cut to {self.tokens}")
             tensor = tensor[:, : self.tokens].clone()
         return tensor
-
-    _cut: set[int] = set()
 
     def _note(self, line: str) -> None:
         self.told.setdefault(line)
@@ -93,10 +93,11 @@ class Cut:
 
         def parsed(parser: Any, *args: Any, **kwargs: Any) -> Any:
             known, rest = parse(parser, *args, **kwargs)
+            assert self.samples is not None
             for name, value in vars(known).items():
                 if isinstance(value, int) and value > self.samples and _OPTION.search(name):
                     self._note(f"option {name} {value} set to {self.samples}")
                     setattr(known, name, self.samples)
             return known, rest
 
-        argparse.ArgumentParser.parse_known_args = parsed
+        argparse.ArgumentParser.parse_known_args = parsed  # type: ignore[method-assign, assignment]

@@ -62,7 +62,8 @@ def _shift(given: Any, target: Any, ignored: int, time: int) -> int | None:
 
     Args:
         given: Tokens, (samples, positions).
-        target: Targets, in any form. ignored: The number that is not counted.
+        target: Targets, in any form.
+        ignored: The number that is not counted.
         time: 0 where positions come before samples in the targets' memory.
     """
     samples, size = given.shape

@@ -43,7 +43,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     watch.install()
     shrink.install()
     rounds = loops.Rounds(gpu)  # type: ignore[arg-type]
-    loaders.install([], rounds)
+    loaders.install(rounds)
     cut.install()
     saving.install(progress.line)
     virtual._prepare(
@@ -98,6 +98,9 @@ class _Trials:
         progress = watch.progress
         if progress.counts.get(id(optimizer), 0) == progress.limit - 1:
             self._shake(optimizer)
+        if all(progress.counts.get(id(made), 0) >= progress.limit for made in watch.optimizers):
+            progress.stopping = True
+            raise Stop
 
     def _shake(self, optimizer: Any) -> None:
         """Move every weight a little: what begins at zero on purpose then lets gradients through."""

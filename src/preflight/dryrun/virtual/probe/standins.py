@@ -30,7 +30,7 @@ def install() -> None:
             made[...] = draw.standard_normal(made.shape, dtype=numpy.float32)
         return made
 
-    data._Stand.zeros = noise  # type: ignore[method-assign]
+    data._Stand.zeros = noise  # type: ignore[method-assign, assignment]
     plain = torch.zeros
 
     def made(*args: Any, **kwargs: Any) -> Any:

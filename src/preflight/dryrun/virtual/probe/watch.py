@@ -14,22 +14,19 @@ import torch
 from torch.optim import optimizer as optimizers
 
 from preflight.dryrun.virtual import private
+from preflight.dryrun.virtual.probe import drawing
 from preflight.dryrun.virtual.progress import Progress
 
 LARGEST = 1 << 21  # elements; larger results are not searched for NaN
 _GARBAGE = ("empty", "resize", "new_empty", "set_", "isnan", "nan_to_num", "__get__", "__set__")
-_REACH_INFINITY = frozenset("log log2 log10 log1p div true_divide reciprocal rsqrt exp expm1 pow __rtruediv__ __truediv__".split())
+_REACH_INFINITY = frozenset(
+    "log log2 log10 log1p div true_divide reciprocal rsqrt exp expm1 pow __rtruediv__ __truediv__".split()
+)
 _SEARCHED = ("forward", "backward")
-_VIEWS = frozenset("view reshape transpose permute expand squeeze unsqueeze contiguous detach flatten t __getitem__ to".split())
+_VIEWS = frozenset(
+    "view reshape transpose permute expand squeeze unsqueeze contiguous detach flatten t __getitem__ to".split()
+)
 _LOSSES = {"cross_entropy": True, "nll_loss": False}
-_DROPOUT = frozenset(
-    "dropout dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout feature_dropout dropout_ "
-    "scaled_dot_product_attention multi_head_attention_forward".split()
-)
-_RANDOM = frozenset(
-    "rand randn randint rand_like randn_like randint_like normal bernoulli multinomial poisson normal_ uniform_ "
-    "bernoulli_ random_ exponential_ randperm rrelu gumbel_softmax".split()
-)
 
 
 class Root:
@@ -79,7 +76,7 @@ class Watch:
         self.logits: list[Any] | None = None
         self.empty: set[int] = set()
         self.gradients: dict[int, dict[str, Any]] = {}
-        self._optimizers: list[Any] = []
+        self.optimizers: list[Any] = []
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:
@@ -110,6 +107,13 @@ class Watch:
             return result
 
         torch.nn.Module.__call__ = called
+        make = torch.optim.Optimizer.__init__
+
+        def made(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            make(optimizer, *args, **kwargs)
+            watch.optimizers.append(optimizer)
+
+        torch.optim.Optimizer.__init__ = made
         optimizers.register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: self.before_step(optimizer))
         self._watch_backward()
 
@@ -155,7 +159,7 @@ class Watch:
         code = getattr(type(module).forward, "__code__", None)
         if code is not None and self.progress.owns(code.co_filename):
             return f"{os.path.relpath(code.co_filename, self.progress.root)}:{code.co_firstlineno}"
-        return self.progress.line()
+        return str(self.progress.line())
 
     # Functions -----------------------------------------------------------------------------------------------------
 
@@ -163,7 +167,7 @@ class Watch:
         """A function of PyTorch has run."""
         if name in _LOSSES and args:
             self._loss(name, args, kwargs, result)
-        if self.drawn is not None and (name in _RANDOM or name in _DROPOUT):
+        if self.drawn is not None and (name in drawing.RANDOM or name in drawing.DROPOUT):
             self._draw(name, args, kwargs)
         if self.muted or self.origin is not None or not isinstance(result, torch.Tensor):
             return
@@ -181,13 +185,18 @@ class Watch:
 
     def _here(self, function: str) -> dict[str, Any]:
         progress = self.progress
-        return {"function": function.strip("_"), "module": progress.module, "line": progress.line(), "step": progress.step}
+        return {
+            "function": function.strip("_"),
+            "module": progress.module,
+            "line": progress.line(),
+            "step": progress.step,
+        }
 
     def _draw(self, name: str, args: Any, kwargs: Any) -> None:
         assert self.drawn is not None
         share = None
-        if name in _DROPOUT:
-            share = _probability(name, args, kwargs)
+        if name in drawing.DROPOUT:
+            share = drawing.probability(name, args, kwargs)
             if not share:
                 return
         self.drawn.setdefault((name, self.progress.line()), share)
@@ -316,7 +325,7 @@ class Watch:
         for root in self.roots.values():
             for name, known in root.module.named_parameters():
                 if known is parameter:
-                    return name
+                    return str(name)
         return "(a tensor of the optimizer)"
 
     def next_step(self) -> None:
@@ -327,19 +336,3 @@ class Watch:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _probability(name: str, args: Any, kwargs: Any) -> float | None:
-    """Return how likely a function drops an element, None or 0 where it drops none."""
-    if name == "scaled_dot_product_attention":
-        return float(kwargs.get("dropout_p", args[4] if len(args) > 4 else 0.0))
-    if name == "multi_head_attention_forward":
-        names = (
-            "query key value embed_dim_to_check num_heads in_proj_weight in_proj_bias bias_k bias_v add_zero_attn "
-            "dropout_p out_proj_weight out_proj_bias training".split()
-        )
-        given = dict(zip(names, args, strict=False)) | kwargs
-        return float(given.get("dropout_p", 0.0)) if given.get("training", True) else None
-    p = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
-    training = kwargs.get("training", kwargs.get("train", args[2] if len(args) > 2 else True))
-    return float(p) if training else None
