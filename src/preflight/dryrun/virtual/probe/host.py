@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from preflight.dryrun.virtual.allocator import CachingAllocator
+from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress
 
 _MAKES = frozenset(("cuda", "to"))
@@ -24,15 +25,7 @@ class Host:
         self.progress = progress
         self.devices = 1
         self.operators = 0
-        allocator = SimpleNamespace(
-            reserved=0,
-            peak_allocated=0,
-            peak_reserved=0,
-            retries=0,
-            empty_cache=lambda: None,
-            reset_peaks=lambda: None,
-        )
-        self.ledger = SimpleNamespace(allocated=0, allocator=allocator)
+        self.ledger = Ledger(CachingAllocator(None), progress.where)  # nothing is ever put there
 
     def synchronise(self, kind: str, size: int) -> None:
         """Nothing is waited for."""
