@@ -190,7 +190,7 @@ def settled(profile: Profile, context: Context, read: list[Finding]) -> tuple[li
 def reported(profile: Profile) -> Profile:
     """Return the profile without the long lists that only rules and the estimate of time look into."""
     return msgspec.structs.replace(
-        profile, work=Work(), observations=(), modules=(), parameters=(), reached={}, lines=()
+        profile, work=Work(), observations=(), modules=(), parameters=(), precision=(), reached={}, lines=()
     )
 
 

@@ -235,6 +235,27 @@ class OptimizerSeen(msgspec.Struct, frozen=True):
     defaults: dict[str, Any] = {}
 
 
+class PrecisionSeen(msgspec.Struct, frozen=True):
+    """Products, or losses, of training forwards that were computed in one type at one line.
+
+    Attributes:
+        what: ``product`` or ``loss``.
+        module: Path of the module that ran.
+        line: ``file:line`` of the script.
+        dtype: The type of the input.
+        autocast: ``on``, ``off`` where it was switched off inside a region that has it on, or empty outside of all.
+        calls: How often. multiplications: Of all calls together.
+    """
+
+    what: str
+    module: str
+    line: str
+    dtype: str
+    autocast: str = ""
+    calls: int = 0
+    multiplications: int = 0
+
+
 class LoaderSeen(msgspec.Struct, frozen=True):
     """A data loader.
 
@@ -297,6 +318,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         lines: The lines that ran most operators.
         observations: What was watched for and happened, in order.
         modules: The modules of the networks. parameters: Their parameters. made: The optimizers. loaders: The data loaders.
+        precision: The types in which products and losses of training forwards were computed.
         reached: File to the first lines of its blocks that ran.
         inputs: What models were given when they first learned from a batch.
         changed: What the changes that the job asked for did.
@@ -333,6 +355,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     parameters: tuple[ParameterSeen, ...] = ()
     made: tuple[OptimizerSeen, ...] = ()
     loaders: tuple[LoaderSeen, ...] = ()
+    precision: tuple[PrecisionSeen, ...] = ()
     reached: dict[str, tuple[int, ...]] = {}
     inputs: tuple[InputSeen, ...] = ()
     changed: tuple[Changed, ...] = ()

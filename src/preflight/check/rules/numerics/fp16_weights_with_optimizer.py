@@ -20,6 +20,7 @@ When a library (DeepSpeed, Apex, Megatron) keeps float32 copies of the weights.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
@@ -163,7 +164,7 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         edit = None
         node = cast.node
-        if cast.name == ".half" and hasattr(node, "func"):
+        if cast.name == ".half" and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             edit = (
                 context.replace((cast.script, node), f"{cast.script.segment(node.func.value)}.bfloat16()")
                 if not scaled
