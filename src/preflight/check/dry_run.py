@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from preflight.check import probed, seen_growth
+from preflight.cost.workspace import COMMUNICATOR, COMMUNICATOR_SOURCE
+from preflight.dryrun import ranks
 from preflight.source.launcher import Launch
 from preflight.source.reading import Reading
 from preflight.source.script import Script
@@ -48,6 +50,7 @@ def run(script: Script, reading: Reading, options: Options, device: Device, laun
     """
     from preflight.dryrun.batch import parse_assumptions, parse_batch
     from preflight.dryrun.launch import Job, dry_run
+    from preflight.dryrun.ranks import with_others
     from preflight.errors import UsageError
 
     if device.gpu is None or device.capacity_bytes is None:
@@ -68,8 +71,10 @@ def run(script: Script, reading: Reading, options: Options, device: Device, laun
         batch=parse_batch(options.batch) if options.batch is not None else (),
         assumed=parse_assumptions(options.assume),
         snapshot=options.memory_snapshot,
+        communicator_bytes=int(COMMUNICATOR.mid),
     )
-    profile = dry_run(job)
+    launch = launched(launch, options.gpus)
+    profile = with_others(job, dry_run(job), launch.variables(), launch.gpus_per_node or job.devices)
     if not options.probe:
         return profile
     from preflight.dryrun.probe import probe
@@ -82,6 +87,13 @@ def _arguments(script: Script, options: Options, launch: Launch) -> tuple[str, .
     return given or ()
 
 
+def launched(launch: Launch, gpus: int | None) -> Launch:
+    """Return the launch line; where there is none, that of as many processes as there are GPUs."""
+    if gpus is not None and gpus > 1 and launch.world_size is None:
+        return msgspec.structs.replace(launch, framework="torchrun", gpus_per_node=gpus)
+    return launch
+
+
 def first_of(launch: Launch, gpus: int | None) -> dict[str, str]:
     """Return the environment of the first process.
 
@@ -89,8 +101,7 @@ def first_of(launch: Launch, gpus: int | None) -> dict[str, str]:
         launch: The launch line.
         gpus: Number of GPUs, where the line does not say.
     """
-    if gpus is not None and gpus > 1 and launch.world_size is None:
-        launch = msgspec.structs.replace(launch, framework="torchrun", gpus_per_node=gpus)
+    launch = launched(launch, gpus)
     # What differs between the ranks is a number, and that of the first is 0.
     found = {name: value if value is not None else "0" for name, value in launch.variables().items()}
     found.pop("PREFLIGHT_GPUS_PER_NODE", None)
@@ -100,14 +111,14 @@ def first_of(launch: Launch, gpus: int | None) -> dict[str, str]:
 
 def memory_of(profile: Profile, device: Device, facts: Mapping[str, Fact]) -> MemoryEstimate:
     """The memory that was seen, and where it grows, that of the whole run."""
-    return seen_growth.with_growth(_seen(profile, device), profile, facts, room_of(device))
+    return seen_growth.with_growth(_seen(profile, device), profile, facts, room_of(device, profile.communicators))
 
 
-def room_of(device: Device) -> int | None:
-    """Return the bytes that PyTorch can take from the device."""
+def room_of(device: Device, communicators: int = 0) -> int | None:
+    """Return the bytes that PyTorch can take from the device, beside so many communicators of NCCL."""
     if device.gpu is None or device.capacity_bytes is None:
         return None
-    return device.capacity_bytes - (device.gpu.context_bytes or 0)
+    return device.capacity_bytes - (device.gpu.context_bytes or 0) - communicators * int(COMMUNICATOR.mid)
 
 
 def _seen(profile: Profile, device: Device) -> MemoryEstimate:
@@ -122,22 +133,29 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
     # The run itself asks for it where it multiplies matrices; without such a product at the peak it is added.
     workspace = told if told is not None else _WORKSPACE_HOPPER if capability >= (9, 0) else _WORKSPACE
     more = 0 if told is not None else workspace
-    context = device.gpu.context_bytes or 0
+    context: float = device.gpu.context_bytes or 0
     parts: dict[str, float] = dict.fromkeys(_PARTS.values(), 0.0)
     for category, size in profile.categories.items():
         if category != "workspace":
             parts[_PARTS[category]] += size
     peak, reserved = profile.peak_bytes + more, max(profile.reserved_bytes, profile.peak_bytes) + more
+    # What NCCL takes is the least certain part: of the interval, the verdict needs the high end to fit.
+    groups = profile.communicators
+    context += groups * COMMUNICATOR.mid
     breakdown = MemoryBreakdown(**parts, workspace=workspace, fragmentation=max(0.0, reserved - peak), context=context)
-    total = reserved + context
+    total = Interval(
+        reserved + context - groups * (COMMUNICATOR.mid - COMMUNICATOR.low),
+        reserved + context,
+        reserved + context + groups * (COMMUNICATOR.high - COMMUNICATOR.mid),
+    )
     complete = profile.steps > 1 and profile.outcome != "failed"
     fits = "no" if profile.full is not None else ("yes" if complete else "unknown")
-    if fits == "yes" and device.capacity_bytes is not None and total > device.capacity_bytes:
+    if fits == "yes" and device.capacity_bytes is not None and total.high > device.capacity_bytes:
         fits = "unknown"
     return MemoryEstimate(
         peak_bytes=_exact(peak),
         reserved_bytes=_exact(reserved),
-        device_bytes=_exact(total),
+        device_bytes=total,
         capacity_bytes=device.capacity_bytes,
         fits=fits,  # type: ignore[arg-type]
         oom=_oom(profile),
@@ -152,13 +170,21 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
             for moment in profile.timeline
         ),
         method="dry-run",
-        reason=None if fits != "unknown" else "the dry run did not get through two optimizer steps",
+        reason=None if fits != "unknown" else _why_unknown(complete),
         how=(
             f"{profile.operators} operators of {profile.steps} steps ran on fake tensors with torch {profile.torch}",
             f"peak in {profile.peak_phase} of step {profile.peak_step}",
-            f"workspace of cuBLAS {format_bytes(workspace)} (published), context {format_bytes(context)} (catalog)",
+            f"workspace of cuBLAS {format_bytes(workspace)} (published), context {format_bytes(device.gpu.context_bytes or 0)} "
+            "(catalog)",
+            *(() if not groups else (f"{groups} communicators of NCCL, each {COMMUNICATOR_SOURCE}",)),
         ),
     )
+
+
+def _why_unknown(complete: bool) -> str:
+    if not complete:
+        return "the dry run did not get through two optimizer steps"
+    return "what was seen fits, but not with all that NCCL and the allocator's rounding may take beside it"
 
 
 def _exact(value: float) -> Interval:
@@ -190,8 +216,9 @@ def settled(profile: Profile, context: Context, read: list[Finding]) -> tuple[li
 def reported(profile: Profile) -> Profile:
     """Return the profile without the long lists that only rules and the estimate of time look into."""
     return msgspec.structs.replace(
-        profile, work=Work(), observations=(), modules=(), parameters=(), precision=(), reached={}, lines=()
-    )
+        profile,
+        work=Work(), observations=(), modules=(), parameters=(), precision=(), reached={}, lines=(), calls=(), messages={},
+    )  # fmt: skip
 
 
 def _raised(profile: Profile, script: Script, found: list[Finding]) -> list[Finding]:
@@ -272,7 +299,7 @@ def notes_of(profile: Profile, facts: Mapping[str, Fact], device: Device) -> lis
             for cut in profile.cut[:6]
         )
         notes.append(f"loops were ended early: {short}")
-    notes += seen_growth.notes_of(profile, facts, room_of(device))
+    notes += ranks.notes_of(profile) + seen_growth.notes_of(profile, facts, room_of(device, profile.communicators))
     if profile.assumptions:
         notes.append("the dry run assumed: " + "; ".join(profile.assumptions))
     if profile.refused:

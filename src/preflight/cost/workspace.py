@@ -11,7 +11,8 @@ from preflight.vocabulary.run import ParallelDims
 # of 40,000 parameters on an A100 (GPUMemNet's data). The versions are not known here.
 _CONTEXT = Interval(450 * MIB, 900 * MIB, 1550 * MIB)
 # One NCCL communicator: 544 to 688 MB for groups of 2 and 4 A100 (nccl issue 964), 1.45 GiB seen with two GPUs.
-_COMMUNICATOR = Interval(300 * MIB, 650 * MIB, 1450 * MIB)
+COMMUNICATOR = Interval(300 * MIB, 650 * MIB, 1450 * MIB)
+COMMUNICATOR_SOURCE = "300 to 1450 MiB (published: nccl issue 964, stas00's engineering notes)"
 
 
 def cublas_workspace(gpu: Gpu | None, stack: str = "eager") -> float:
@@ -36,7 +37,7 @@ def context_bytes(gpu: Gpu | None, parallel: ParallelDims) -> Interval:
     if parallel.world_size > 1:
         degrees = (parallel.dp_replicate, parallel.dp_shard, parallel.cp, parallel.tp, parallel.pp, parallel.ep)
         groups = max(sum(1 for degree in degrees if degree > 1), 1)
-        low += groups * _COMMUNICATOR.low
-        mid += groups * _COMMUNICATOR.mid
-        high += groups * _COMMUNICATOR.high
+        low += groups * COMMUNICATOR.low
+        mid += groups * COMMUNICATOR.mid
+        high += groups * COMMUNICATOR.high
     return Interval(low, mid, high)

@@ -58,6 +58,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         batch: What a batch holds where data are missing.
         assumed: Configurations that the person gave: a model's name, or ``model`` for every other, to the path of its
             ``config.json`` or the name of a model of the catalog.
+        rank: Which of the processes is run.
+        messages: What stages of a pipeline have sent on ranks that were run before.
+        communicator_bytes: What the communication library takes of the GPU's memory for a group of ranks.
         environment: What the launcher sets: ``RANK``, ``WORLD_SIZE`` and the like.
         snapshot: Where a snapshot for PyTorch's memory visualiser is written.
         changes: What is changed in the run from outside: the name of a module of ``virtual.changes``, and its options.
@@ -74,6 +77,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 300.0
     memory_bytes: int | None = None
     devices: int = 1
+    rank: int = 0
+    messages: dict[str, str] = {}
+    communicator_bytes: int = 0
     environment: dict[str, str] = {}
     batch: tuple[Part, ...] = ()
     assumed: dict[str, str] = {}
@@ -117,6 +123,9 @@ def prepare(job: Job, scratch: str) -> str:
         "result": os.path.join(scratch, "result.json"),
         "memory": job.memory_bytes,
         "devices": job.devices,
+        "rank": job.rank,
+        "messages": job.messages,
+        "communicator": job.communicator_bytes,
         "models": named(job.script, job.arguments, job.assumed),
         "assumed": list(job.assumed),
         "batch": msgspec.to_builtins(job.batch),

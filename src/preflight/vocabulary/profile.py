@@ -302,6 +302,45 @@ class Changed(msgspec.Struct, frozen=True):
     refused: tuple[str, ...] = ()
 
 
+class Call(msgspec.Struct, frozen=True, array_like=True):
+    """A collective: its operator, bytes, ``file:line``, step and phase, and the place of its group among all groups."""
+
+    operator: str
+    bytes: int
+    line: str
+    step: int
+    phase: str
+    group: int
+
+
+class RankSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the processes that were run: how it ended, and its memory."""
+
+    rank: int
+    outcome: Outcome
+    steps: int
+    peak_bytes: int
+    reserved_bytes: int
+    full: bool = False
+    error: str | None = None
+
+
+class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+    """Two ranks that take part in the same groups call different collectives: each waits for the other for ever.
+
+    Attributes:
+        ranks: The two.
+        group: The ranks of the group in which they differ.
+        position: How many of the group's collectives they have in common before.
+        calls: What each of them calls next; None for one that calls nothing any more.
+    """
+
+    ranks: tuple[int, int]
+    group: tuple[int, ...]
+    position: int
+    calls: tuple[Call | None, Call | None]
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """What a dry run saw.
 
@@ -311,6 +350,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         operators: Operators on the GPU.
         peak_bytes: The highest number of bytes in blocks. reserved_bytes: The same of segments.
         categories: Bytes at the peak by what they are for.
+        rank: Which process was run. world: How many there are. others: Ranks that differ by what the script says.
+        communicators: Groups for which the communication library holds memory on this GPU.
+        groups: The ranks of each group. calls: The collectives, in order.
+        ranks: The processes that were run; the memory is that of the most loaded one. loaded: Which that is.
+        divergences: Where ranks call different collectives.
+        messages: What stages of a pipeline sent of shapes, by stage.
         growth: Memory that grows from step to step.
         saves: Paths of the checkpoints that the script wrote.
         refused: What the guard refused, with how often.
@@ -341,6 +386,16 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     timeline: tuple[Moment, ...] = ()
     full: Full | None = None
     growth: tuple[Growth, ...] = ()
+    rank: int = 0
+    world: int | None = None
+    others: tuple[int, ...] = ()
+    communicators: int = 0
+    groups: tuple[tuple[int, ...], ...] = ()
+    calls: tuple[Call, ...] = ()
+    ranks: tuple[RankSeen, ...] = ()
+    loaded: int = 0
+    divergences: tuple[Divergence, ...] = ()
+    messages: dict[str, str] = {}
     syncs: tuple[Sync, ...] = ()
     lines: tuple[Busy, ...] = ()
     cut: tuple[Cut, ...] = ()

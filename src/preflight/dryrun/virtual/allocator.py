@@ -113,6 +113,11 @@ class CachingAllocator:
                 self._merge(block, other)
         insort(self._free[(block.stream, block.small)], block)
 
+    def lose(self, size: int) -> None:
+        """Something beside PyTorch takes memory of the device for good, as a communication library does."""
+        if self.capacity is not None:
+            self.capacity = max(0, self.capacity - size)
+
     def empty_cache(self) -> None:
         """Give back what is cached and whole (``torch.cuda.empty_cache``)."""
         self._release_cached()

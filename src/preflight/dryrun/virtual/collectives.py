@@ -53,6 +53,7 @@ def run(gpu: VirtualGpu, name: str, func: Any, args: Any) -> Any:
         args: Its arguments: tensors, a process group, and more.
     """
     size = next((n for n in map(private.group_size, args) if n is not None), 1)
+    group = next((g for g in map(private.group_of, args) if g is not None), None)
     total = _summing[0]
     written = _tensors(args[0]) if args else []
     if name in _OUTPUTS:
@@ -66,8 +67,11 @@ def run(gpu: VirtualGpu, name: str, func: Any, args: Any) -> Any:
     elif name in _REDUCES and total:
         for tensor in written:
             _times(tensor, size)
+    total_bytes = max(_bytes(written), _bytes(_tensors(args[1]) if name in _OUTPUTS else []))
     if any(isinstance(t, private.fake_class()) for t in written):
-        gpu.communicated(name, max(_bytes(written), _bytes(_tensors(args[1]) if name in _OUTPUTS else [])), size)
+        gpu.communicated(name, total_bytes, size, group)
+    else:
+        gpu.traffic.note(name, total_bytes, group, on_gpu=False)
     returns = len(func._schema.returns)
     if returns == 0:
         return None

@@ -69,8 +69,8 @@ def install(gpu: VirtualGpu, card: dict[str, Any]) -> None:
         "_lazy_init": nothing,
         "_lazy_call": lambda call, **_: None,
         "device_count": lambda: gpu.devices,
-        "current_device": lambda: 0,
-        "set_device": nothing,
+        "current_device": lambda: gpu.index,
+        "set_device": lambda device: _use(gpu, device),
         "_exchange_device": lambda device: 0,
         "_maybe_exchange_device": lambda device: 0,
         "get_device_name": lambda device=None: card["name"],
@@ -120,6 +120,7 @@ def install(gpu: VirtualGpu, card: dict[str, Any]) -> None:
         for name, answer in answers.items():
             if inner is not None and hasattr(inner, name):
                 setattr(inner, name, answer)
+    torch.cuda.nccl.version = lambda: (2, 29, 3)
     torch.backends.cuda.is_built = lambda: True
     torch.backends.cudnn.is_available = lambda: True
     torch.backends.cudnn.version = lambda: 91002
@@ -128,6 +129,13 @@ def install(gpu: VirtualGpu, card: dict[str, Any]) -> None:
     torch.Generator = _generator(torch.Generator)
     if hasattr(torch, "accelerator"):
         _install_accelerator(gpu)
+
+
+def _use(gpu: VirtualGpu, device: Any) -> None:
+    """Call the GPU by the number that the script has chosen for this process."""
+    number = device if isinstance(device, int) else torch.device(device).index
+    if number is not None and 0 <= number < max(gpu.devices, 1):
+        gpu.index = number
 
 
 class Stream:
@@ -200,10 +208,10 @@ def _install_accelerator(gpu: VirtualGpu) -> None:
         "is_available": lambda: True,
         "device_count": lambda: gpu.devices,
         "current_accelerator": lambda check_available=False: torch.device("cuda"),
-        "current_device_index": lambda: 0,
-        "current_device_idx": lambda: 0,
-        "set_device_index": lambda device: None,
-        "set_device_idx": lambda device: None,
+        "current_device_index": lambda: gpu.index,
+        "current_device_idx": lambda: gpu.index,
+        "set_device_index": lambda device: _use(gpu, device),
+        "set_device_idx": lambda device: _use(gpu, device),
         "synchronize": lambda device=None: gpu.synchronise("torch.accelerator.synchronize", 0),
         "current_stream": lambda device=None: Stream(),
         "empty_cache": gpu.ledger.allocator.empty_cache,

@@ -19,6 +19,7 @@ from preflight.dryrun.virtual.hollow import Hollow
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.operators import SPECIAL
 from preflight.dryrun.virtual.progress import Progress, Stop
+from preflight.dryrun.virtual.traffic import Traffic
 from preflight.dryrun.virtual.watch.observations import Observations
 from preflight.dryrun.virtual.watch.operators import Operators
 from preflight.dryrun.virtual.work import Work
@@ -60,8 +61,11 @@ class VirtualGpu(TorchDispatchMode):
         self.fake = private.fake_mode()
         self.device = torch.device(private.BACKEND, 0)
         self.devices = devices
+        self.index = 0  # the number by which the script's process calls the one GPU that it uses
+        self.rank = 0
         self.operators = 0
         self.work = Work(progress)
+        self.traffic = Traffic(progress)
         self.seen = Observations(progress)
         self.watched = Operators(self.seen)
         self.hollow = Hollow()
@@ -146,6 +150,7 @@ class VirtualGpu(TorchDispatchMode):
             self.copies[("device to host", line, step)] += size
             self.seen.note("device to host", kind=kind, bytes=size)
 
-    def communicated(self, name: str, size: int, ranks: int) -> None:
-        """Note a collective of so many bytes among so many ranks."""
+    def communicated(self, name: str, size: int, ranks: int, group: Any = None) -> None:
+        """Note a collective of so many bytes among so many ranks, of a process group or of all."""
+        self.traffic.note(name, size, group)
         self.work.collective(name, size, ranks)

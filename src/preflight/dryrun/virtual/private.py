@@ -196,6 +196,20 @@ def group_size(value: Any) -> int | None:
         return None
 
 
+def group_of(value: Any) -> Any:
+    """Return the process group of a value as operators get it, or None."""
+    import torch
+
+    if not isinstance(value, torch.ScriptObject):
+        return None
+    from torch._C._distributed_c10d import ProcessGroup
+
+    try:
+        return ProcessGroup.unbox(value)
+    except (RuntimeError, ValueError):
+        return None
+
+
 def show_accelerator_as_cuda() -> None:
     """Let PyTorch's own Python code, too, take the virtual GPU for one of CUDA."""
     import torch

@@ -8,17 +8,24 @@ from typing import Any
 
 import torch
 
-from preflight.dryrun.virtual import collectives, private, replicas
+from preflight.dryrun.virtual import collectives, pipelines, private, replicas
 from preflight.dryrun.virtual.gpu import VirtualGpu
 
 
-def install(gpu: VirtualGpu) -> None:
-    """Let ``torch.distributed`` start with any back end at any size, with nobody at the other end."""
+def install(gpu: VirtualGpu, messages: dict[str, str]) -> None:
+    """Let ``torch.distributed`` start with any back end at any size, with nobody at the other end.
+
+    Args:
+        gpu: The virtual GPU.
+        messages: What stages of a pipeline on ranks that were run before have sent.
+    """
     if not torch.distributed.is_available():
         return
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
 
+    local = os.environ.get("LOCAL_RANK", "")
+    gpu.index = int(local) if local.isdigit() and int(local) < gpu.devices else 0
     asked: dict[str, str] = {}
     start, make_group = c10d.init_process_group, c10d.new_group
 
@@ -29,7 +36,8 @@ def install(gpu: VirtualGpu) -> None:
         if size is None or rank is None:
             start(backend, *args, **kwargs)  # raises what it raises where nobody says who takes part
             return
-        asked["backend"] = str(backend or "nccl").lower()
+        asked["backend"] = gpu.traffic.backend = str(backend or "nccl").lower()
+        gpu.traffic.rank = (rank, size)
         store = private.prepare_fake_group()
         private.watch_sharding(gpu.imagine)
         start("fake", store=store, rank=rank, world_size=size)
@@ -37,16 +45,30 @@ def install(gpu: VirtualGpu) -> None:
     def grouped(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
         return make_group(ranks, backend="fake")
 
+    def told(name: str, answer: Any, at: int) -> Any:
+        """Note a collective of Python objects, whose group is an argument of that name or at that place."""
+
+        def called(*args: Any, **kwargs: Any) -> Any:
+            group = kwargs.get("group", args[at] if len(args) > at else None)
+            gpu.traffic.note(name, 0, group, on_gpu=False)
+            return answer(*args, **kwargs)
+
+        return called
+
     answers = {
         "init_process_group": begin,
         "new_group": grouped,
         "get_backend": lambda group=None: asked.get("backend", "nccl"),
         "is_nccl_available": lambda: True,
-        "all_gather_object": _gather_objects,
-        "gather_object": lambda obj, object_gather_list=None, *_, **__: _gather_objects(object_gather_list, obj),
-        "broadcast_object_list": lambda object_list, *_, **__: None,
-        "scatter_object_list": _scatter_objects,
-        "monitored_barrier": lambda *_, **__: None,
+        "all_gather_object": told("all_gather_object", _gather_objects, 2),
+        "gather_object": told(
+            "gather_object",
+            lambda obj, found=None, *_, **__: _gather_objects(__.get("object_gather_list", found), obj),
+            3,
+        ),
+        "broadcast_object_list": told("broadcast_object_list", lambda *_, **__: None, 2),
+        "scatter_object_list": told("scatter_object_list", _scatter_objects, 3),
+        "monitored_barrier": told("monitored_barrier", lambda *_, **__: None, 0),
     }
     for name, answer in answers.items():
         if name == "get_backend":
@@ -56,7 +78,9 @@ def install(gpu: VirtualGpu) -> None:
     private.show_accelerator_as_cuda()
     collectives.install()
     replicas.install(gpu)
-    _install_spawn()
+    _install_spawn(gpu)
+    gpu.traffic.mail = pipelines.Mail(messages)
+    pipelines.install(gpu.traffic, gpu.traffic.mail)
 
 
 def _replace(function: Any, answer: Any) -> None:
@@ -83,12 +107,14 @@ def _scatter_objects(output: Any, given: Any = None, *args: Any, **kwargs: Any) 
     output[0] = given[0] if given else None
 
 
-def _install_spawn() -> None:
-    """``torch.multiprocessing.spawn`` runs the first process here, and the others not at all."""
+def _install_spawn(gpu: VirtualGpu) -> None:
+    """``torch.multiprocessing.spawn`` runs the process of this rank here, and the others not at all."""
     import torch.multiprocessing as processes
 
     def spawn(fn: Any, args: Any = (), nprocs: int = 1, *_: Any, **__: Any) -> None:
-        fn(0, *args)
+        rank = gpu.rank % max(1, nprocs)
+        gpu.index = rank % max(1, gpu.devices)
+        fn(rank, *args)
 
     processes.spawn = spawn
     processes.spawn.start_processes = spawn

@@ -73,6 +73,7 @@ class Reducer:
         self.gpu, self.views, self.lenient, self.size = gpu, views, lenient, size
         self.parameters = [p for p in module.parameters() if p.requires_grad]
         self.sync, self.expects = True, False
+        self.group: Any = None
         self.names = {id(p): name for name, p in module.named_parameters()}
         self.buckets = [Bucket(content) for content in fill(self.parameters, cap)]
         self.of: dict[int, Bucket] = {}
@@ -100,7 +101,7 @@ class Reducer:
 
     def _reduce(self, bucket: Bucket) -> None:
         flat = bucket.flat
-        self.gpu.communicated("allreduce_", flat.numel() * flat.element_size(), self.size)
+        self.gpu.communicated("allreduce_", flat.numel() * flat.element_size(), self.size, self.group)
 
     def before_forward(self) -> None:
         """Begin a round; as in PyTorch, one that was not finished is an error.
@@ -150,12 +151,13 @@ def install(gpu: VirtualGpu) -> None:
         self.process_group = given.get("process_group") or torch.distributed.group.WORLD
         size = torch.distributed.get_world_size(self.process_group)
         if given.get("init_sync", True):
-            _send(gpu, [*module.parameters(), *module.buffers()], size)
+            _send(gpu, [*module.parameters(), *module.buffers()], size, self.process_group)
         cap = given.get("bucket_cap_mb")
         lenient = self.find_unused_parameters or self.static_graph
         self.__dict__["_reducer"] = Reducer(
             gpu, module, int((25 if cap is None else cap) * (1 << 20)), self.gradient_as_bucket_view, lenient, size
         )
+        self.__dict__["_reducer"].group = self.process_group
 
     def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
         reducer = self.__dict__["_reducer"]
@@ -163,7 +165,7 @@ def install(gpu: VirtualGpu) -> None:
         if torch.is_grad_enabled():
             reducer.before_forward()
         if self.broadcast_buffers and self.training and self.require_backward_grad_sync:
-            _send(gpu, list(self.module.buffers()), reducer.size)
+            _send(gpu, list(self.module.buffers()), reducer.size, self.process_group)
         device = self.device
         if self.device_ids:
             inputs, kwargs = private.map_tensors(torch.Tensor, lambda t: t.to(device), (inputs, kwargs))
@@ -185,7 +187,7 @@ def install(gpu: VirtualGpu) -> None:
     Wrapper.__getstate__ = lambda self: self.__dict__
 
 
-def _send(gpu: VirtualGpu, tensors: list[Any], size: int) -> None:
+def _send(gpu: VirtualGpu, tensors: list[Any], size: int, group: Any) -> None:
     """Broadcast tensors from the first rank: they are put into flat pieces, of which two exist at a time."""
     under_way: list[Any] = []
     by_type: dict[Any, int] = {}
@@ -197,5 +199,5 @@ def _send(gpu: VirtualGpu, tensors: list[Any], size: int) -> None:
             del under_way[:-1]
             piece = torch.empty(min(BROADCAST, total - start), dtype=torch.uint8, device=gpu.device)
             gpu.ledger.classify(piece.untyped_storage(), words.COMMUNICATION, "DistributedDataParallel")
-            gpu.communicated("broadcast_", piece.numel(), size)
+            gpu.communicated("broadcast_", piece.numel(), size, group)
             under_way.append(piece)

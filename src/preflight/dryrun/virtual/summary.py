@@ -64,6 +64,7 @@ def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds) -> dict[str, Any]
             {"line": line, "step": step, "operators": count} for (line, step), count in gpu.lines.most_common(_LINES)
         ],
         "growth": rounds.growth.found,
+        **gpu.traffic.summary(),
         "cut": [{"line": line, "rounds": done, "length": size} for line, (done, size) in rounds.cut.items()],
         "work": gpu.work.summary(),
         "optimizers": [type(optimizer).__name__ for optimizer in optimizers],

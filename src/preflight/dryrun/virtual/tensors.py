@@ -35,7 +35,7 @@ def install(gpu: virtual.VirtualGpu) -> None:
     def device(tensor: Any) -> torch.device:
         if virtual.inside() or not on_gpu(tensor):
             return true_device(tensor)
-        return torch.device("cuda", tensor.fake_device.index or 0)
+        return torch.device("cuda", gpu.index)
 
     plain_to, plain_type, plain_numpy = torch.Tensor.to, torch.Tensor.type, torch.Tensor.numpy
 

@@ -19,19 +19,19 @@ def install(gpu: virtual.VirtualGpu) -> None:
         kwargs["device"] = tensors.translate(kwargs.get("device"), gpu.device)
         if kind not in known:
             known.add(kind)
-            _show_as_cuda(kind)
+            _show_as_cuda(kind, gpu)
         return make(kind, *args, **kwargs)
 
     torch.Tensor._make_wrapper_subclass = wrapped
 
 
-def _show_as_cuda(kind: Any) -> None:
+def _show_as_cuda(kind: Any, gpu: virtual.VirtualGpu) -> None:
     plain = kind.device
 
     def device(tensor: Any) -> Any:
         found = plain.__get__(tensor, kind)
         if found.type == private.BACKEND and not virtual.inside():
-            return torch.device("cuda", found.index or 0)
+            return torch.device("cuda", gpu.index)
         return found
 
     kind.device = property(device)
