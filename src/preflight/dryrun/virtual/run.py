@@ -41,7 +41,17 @@ from preflight.dryrun.virtual.allocator import CachingAllocator
 from preflight.dryrun.virtual.gpu import VirtualGpu
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress, Stop
-from preflight.dryrun.virtual.watch import convolutions, failures, loading, losses, memory, modules, settings, updates
+from preflight.dryrun.virtual.watch import (
+    convolutions,
+    failures,
+    loading,
+    losses,
+    memory,
+    modules,
+    precision,
+    settings,
+    updates,
+)
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
@@ -71,6 +81,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     losses.install(gpu.watched)
     convolutions.install(gpu.watched)
     settings.install(gpu.seen)
+    products = precision.install(gpu.watched)
     memory.install(gpu.seen, gpu.ledger)
     watched = modules.install(gpu.seen, updates.install(gpu.watched))
     rounds = loops.Rounds(gpu)
@@ -104,6 +115,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         "observations": gpu.seen.summary(),
         "reached": rounds.reached(),
         "loaders": feeds.rows,
+        "precision": products.summary(),
         "inputs": given.first,
         "changed": [change.summary() for change in made],
         **watched.summary(),
