@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -84,6 +85,14 @@ def _elements(shape: tuple[int, ...]) -> int:
     return size
 
 
+def _half_of_memory() -> int | None:
+    """Half of the memory that the host has; None where it does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
 def _operations(profile: Profile) -> float:
     """Floating-point operations of one optimizer step; infinite where they were not counted."""
     kinds = profile.work.kinds
@@ -95,7 +104,16 @@ def _try(job: Job, plan: Plan, seconds: float, run: Callable[[Job], Profile]) ->
     alone = {name: value for name, value in job.environment.items() if name not in ("WORLD_SIZE", "LOCAL_WORLD_SIZE")}
     if job.environment:
         alone |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-    smaller = msgspec.structs.replace(job, plan=plan, seconds=seconds, snapshot=None, devices=1, environment=alone)
+    smaller = msgspec.structs.replace(
+        job,
+        plan=plan,
+        seconds=seconds,
+        snapshot=None,
+        devices=1,
+        environment=alone,
+        memory_bytes=job.memory_bytes or _half_of_memory(),
+        changes=(),
+    )
     try:
         seen = run(smaller)
     except PreflightError as error:

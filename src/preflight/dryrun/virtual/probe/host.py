@@ -11,6 +11,7 @@ from preflight.dryrun.virtual.allocator import CachingAllocator
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress
 
+_HALVES = frozenset(("half", "bfloat16"))
 _MAKES = frozenset(("cuda", "to"))
 
 
@@ -40,6 +41,11 @@ def on_host(value: Any) -> Any:
     return value
 
 
+def full(value: Any) -> Any:
+    """Return fp32 for a half precision, anything else as it is: a CPU is slow at them, and fp32 is what shows most."""
+    return torch.float32 if isinstance(value, torch.dtype) and value in (torch.float16, torch.bfloat16) else value
+
+
 class Mode(TorchFunctionMode):
     """Sends every function that names a GPU to the CPU, and shows each call to who watches.
 
@@ -58,6 +64,11 @@ class Mode(TorchFunctionMode):
         if func is torch.device:  # a name, which the script may look at
             return torch.device("cuda", args[0]) if args and _number(args[0]) else func(*args, **kwargs)
         name = getattr(func, "__name__", "")
+        if name in _HALVES:
+            func, name = torch.Tensor.float, "float"
+        args = tuple(map(full, args))
+        for key, value in kwargs.items():
+            kwargs[key] = full(value)
         if name in _MAKES and args and isinstance(args[0], torch.Tensor):
             result = self._moved(name, func, args, kwargs)
         elif name == "pin_memory":
@@ -110,6 +121,8 @@ def install() -> None:
 def _install_defaults() -> None:
     set_device, load = torch.set_default_device, torch.load
     torch.set_default_device = lambda device: set_device(on_host(device))
+    set_dtype = torch.set_default_dtype
+    torch.set_default_dtype = lambda dtype: set_dtype(full(dtype))
 
     def loaded(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
         return load(f, "cpu" if map_location is None or not callable(map_location) else map_location, *args, **kwargs)

@@ -36,7 +36,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     progress = Progress(job["root"], job["steps"])
     watch, gpu = Watch(progress), host.Host(progress)
     cut = Cut(plan.get("samples"), plan.get("tokens"), progress)
-    shrink = Shrink(plan.get("layers"), plan.get("width"), progress)
+    shrink = Shrink(plan.get("layers"), plan.get("width"))
     host.install()
     cuda.install(gpu, job["card"])  # type: ignore[arg-type]
     phases.install(gpu)  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         job, progress, rounds
     )  # weights are drawn, other than in a dry run: their size is what counts here
     overlay = guard.install(job["scratch"])
-    missing.install(job, progress, rounds)
+    missing.install(job, progress, rounds, overlay)
     standins.install()
     trials = _Trials(watch, cut)
     trials.install()

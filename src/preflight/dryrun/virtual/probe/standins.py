@@ -8,29 +8,20 @@ from typing import Any
 
 import torch
 
-from preflight.dryrun.virtual import after, data
+from preflight.dryrun.virtual import after
 
 HIGHEST = 48
 """Tokens below this are in every vocabulary of characters, and in every larger one."""
 _OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-_PICTURES = ("picture", "to_pil_image", "opened")
+_PROBE = os.path.join(_OURS, "probe", "")
+_PICTURES = ("picture", "to_pil_image")
 """Functions of the stand-ins that make a picture to be looked at, not one of classes."""
 
 
 def install() -> None:
     """Fill arrays, tensors and pictures of the stand-ins with noise."""
-    zeros = data._Stand.zeros
-
-    def noise(stand: Any, numpy: Any, file: Any, dtype: Any, shape: Any) -> Any:
-        made = zeros(stand, numpy, file, dtype, shape)
-        draw = numpy.random.default_rng(0)
-        if made.dtype.kind in "iu":
-            made[...] = draw.integers(0, HIGHEST, made.shape, dtype=made.dtype)
-        elif made.dtype.kind == "f":
-            made[...] = draw.standard_normal(made.shape, dtype=numpy.float32)
-        return made
-
-    data._Stand.zeros = noise  # type: ignore[method-assign, assignment]
+    after.imported("numpy", _arrays)
+    after.imported("PIL.Image", _pictures)
     plain = torch.zeros
 
     def made(*args: Any, **kwargs: Any) -> Any:
@@ -44,13 +35,31 @@ def install() -> None:
         return tensor
 
     torch.zeros = made
-    after.imported("PIL.Image", _pictures)
 
 
 def _standing_in() -> bool:
     """Whether the caller of the caller is one of the stand-ins."""
     file = sys._getframe(2).f_code.co_filename
-    return file.startswith((os.path.join(_OURS, "standins", ""), os.path.join(_OURS, "batches.py")))
+    return file.startswith(_OURS) and not file.startswith(_PROBE)
+
+
+def _arrays(numpy: Any) -> None:
+    plain = numpy.zeros
+
+    def zeros(*args: Any, **kwargs: Any) -> Any:
+        made = plain(*args, **kwargs)
+        if not _standing_in():
+            return made
+        draw = numpy.random.default_rng(0)
+        if made.dtype == numpy.uint8 and made.ndim > 1:
+            made[...] = draw.integers(0, 256, made.shape, dtype=made.dtype)
+        elif made.dtype.kind in "iu":
+            made[...] = draw.integers(0, HIGHEST, made.shape, dtype=made.dtype)
+        elif made.dtype.kind == "f":
+            made[...] = draw.standard_normal(made.shape, dtype=numpy.float32)
+        return made
+
+    numpy.zeros = zeros
 
 
 def _pictures(image: Any) -> None:
@@ -58,7 +67,9 @@ def _pictures(image: Any) -> None:
 
     def new(mode: str, size: Any, color: Any = 0) -> Any:
         caller = sys._getframe(1).f_code
-        if color == 0 and caller.co_filename.startswith(_OURS) and caller.co_name in _PICTURES and mode in ("L", "RGB"):
+        # A picture of one channel is one of classes, unless it is made to be looked at.
+        looked_at = mode == "RGB" or (mode == "L" and caller.co_name in _PICTURES)
+        if color == 0 and looked_at and caller.co_filename.startswith(_OURS):
             parts = [image.effect_noise(tuple(size), 64) for _ in mode]
             return parts[0] if len(parts) == 1 else image.merge(mode, parts)
         return plain(mode, size, color)
