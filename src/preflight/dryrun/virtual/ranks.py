@@ -107,13 +107,15 @@ def _scatter_objects(output: Any, given: Any = None, *args: Any, **kwargs: Any) 
     output[0] = given[0] if given else None
 
 
-def _install_spawn(gpu: VirtualGpu) -> None:
+def _install_spawn(gpu: VirtualGpu | None = None) -> None:
     """``torch.multiprocessing.spawn`` runs the process of this rank here, and the others not at all."""
     import torch.multiprocessing as processes
 
     def spawn(fn: Any, args: Any = (), nprocs: int = 1, *_: Any, **__: Any) -> None:
-        rank = gpu.rank % max(1, nprocs)
-        gpu.index = rank % max(1, gpu.devices)
+        rank = 0
+        if gpu is not None:
+            rank = gpu.rank % max(1, nprocs)
+            gpu.index = rank % max(1, gpu.devices)
         fn(rank, *args)
 
     processes.spawn = spawn
