@@ -54,6 +54,7 @@ def main(result: str, card: str, script: str, *arguments: str) -> None:
             "result": result,
         }
         os.makedirs(os.path.join(scratch, "tmp"))
+        tempfile.tempdir = os.path.join(scratch, "tmp")
         output = open(result, "w", encoding="utf-8")  # noqa: SIM115 - before the guard keeps files from being written
         seen = run(job)
         json.dump({"trace": trace, "seen": seen}, output)

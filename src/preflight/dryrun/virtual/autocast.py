@@ -63,10 +63,8 @@ _kept: list[Any] = []  # a library lives as long as its registrations
 
 def install() -> None:
     """Register the kernels, and let what is switched on for ``cuda`` be on for the virtual GPU."""
-    rest = torch.library.Library("_", "IMPL")
-    rest.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
     library = torch.library.Library("aten", "IMPL")
-    _kept.extend((rest, library))
+    _kept.extend((private.pass_through("AutocastPrivateUse1"), library))
     for name in torch._C._dispatch_get_all_op_names():
         if name.startswith("aten::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutocastCUDA"):
             plain, _, overload = name[len("aten::") :].partition(".")

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from preflight.dryrun.virtual import collectives, private, values
+from preflight.dryrun.virtual import collectives, private, private_guard, values
 from preflight.dryrun.virtual.hollow import Hollow
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.operators import SPECIAL
@@ -78,13 +78,13 @@ class VirtualGpu(TorchDispatchMode):
         """Run one operator."""
         kwargs = kwargs or {}
         if func is torch.ops.prim.device.default:
-            return args[0].fake_device if isinstance(args[0], Fake) else func(*args)
+            return private_guard.asked(args[0], func)
         if _wraps(types):
             return NotImplemented  # DTensor and the like are taken apart first
         if func.namespace == "c10d":
             return collectives.run(self, name_of(func), func, args)
         device = kwargs.get("device")
-        if device is not None and device.type == "cuda":
+        if private_guard.means_gpu(device):
             device = self.device
             kwargs = {**kwargs, "device": device}
             kwargs.pop("pin_memory", None)

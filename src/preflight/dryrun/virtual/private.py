@@ -14,7 +14,6 @@ BACKEND = "vgpu"
 """The name under which PyTorch knows the virtual GPU; scripts see ``cuda``."""
 
 USED = (
-    "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
     "torch._subclasses.fake_tensor.FakeTensor",
     "torch._subclasses.fake_tensor.FakeTensorMode",
     "torch.utils._python_dispatch.TorchDispatchMode",
@@ -45,7 +44,7 @@ def _has(name: str) -> bool:
 
 def register_backend(devices: int) -> None:
     """Make a device type of the name ``BACKEND`` known, with as many devices as asked for."""
-    from torch.utils import backend_registration
+    from preflight.dryrun.virtual import private_guard
 
     class Module:
         """What PyTorch asks of a device's module."""
@@ -73,8 +72,21 @@ def register_backend(devices: int) -> None:
 
             return [torch.float16, torch.bfloat16, torch.float32]
 
-    setup = backend_registration._setup_privateuseone_for_python_backend
-    setup(BACKEND, Module())
+    private_guard.register(Module())
+
+
+def pass_through(key: str) -> Any:
+    """Let operators without a kernel for a dispatch key go on to the next one, as long as what is returned lives."""
+    import torch
+
+    library = torch.library.Library("_", "IMPL")
+    if torch._C._dispatch_has_backend_fallback(getattr(torch._C.DispatchKey, key)):
+        return library
+    if hasattr(library, "fallback"):
+        library.fallback(torch.library.fallthrough_kernel, key)
+    else:  # before 2.6
+        library.m.fallback_fallthrough(key)
+    return library
 
 
 def fake_mode() -> Any:
@@ -177,9 +189,15 @@ def prepare_fake_group() -> Any:
 
 def finished_work() -> Any:
     """Return the handle of a collective that is done, as operators give it."""
-    from torch._C._distributed_c10d import FakeWork
+    from torch._C import _distributed_c10d as c10d
 
-    return FakeWork().boxed()
+    if hasattr(c10d, "FakeWork"):
+        return c10d.FakeWork().boxed()
+    import torch
+
+    done: Any = torch.futures.Future()  # before 2.8
+    done.set_result([])
+    return c10d._create_work_from_future(done).boxed()
 
 
 def group_size(value: Any) -> int | None:
@@ -219,7 +237,10 @@ def show_accelerator_as_cuda() -> None:
 
 def watch_sharding(enter: Callable[[int], None]) -> None:
     """Tell when DTensor works out shapes on whole tensors that nobody has: 1 as it begins, -1 as it ends."""
-    from torch.distributed.tensor._sharding_prop import ShardingPropagator
+    try:
+        from torch.distributed.tensor._sharding_prop import ShardingPropagator
+    except ImportError:  # before 2.5
+        from torch.distributed._tensor._sharding_prop import ShardingPropagator
 
     for name in ("_propagate_tensor_meta_non_cached", "_propagate_tensor_meta"):
         work_out = getattr(ShardingPropagator, name, None)

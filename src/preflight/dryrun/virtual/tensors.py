@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from preflight.dryrun.virtual import gpu as virtual
-from preflight.dryrun.virtual import private
+from preflight.dryrun.virtual import private, private_guard
 
 Fake = private.fake_class()
 
@@ -43,6 +43,8 @@ def install(gpu: virtual.VirtualGpu) -> None:
         if not virtual.inside():
             args = tuple(_target(a) for a in args)
             kwargs = {key: _target(value) for key, value in kwargs.items()}
+        args = tuple(map(private_guard.target, args))
+        kwargs = {key: private_guard.target(value) for key, value in kwargs.items()}
         return plain_to(tensor, *args, **kwargs)
 
     def _target(value: Any) -> Any:

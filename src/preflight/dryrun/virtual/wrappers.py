@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from preflight.dryrun.virtual import gpu as virtual
-from preflight.dryrun.virtual import private, tensors
+from preflight.dryrun.virtual import private, private_guard, tensors
 
 
 def install(gpu: virtual.VirtualGpu) -> None:
@@ -20,7 +20,7 @@ def install(gpu: virtual.VirtualGpu) -> None:
         if kind not in known:
             known.add(kind)
             _show_as_cuda(kind, gpu)
-        return make(kind, *args, **kwargs)
+        return private_guard.wrap(make, kind, args, kwargs)
 
     torch.Tensor._make_wrapper_subclass = wrapped
 
@@ -29,13 +29,13 @@ def _show_as_cuda(kind: Any, gpu: virtual.VirtualGpu) -> None:
     plain = kind.device
 
     def device(tensor: Any) -> Any:
-        found = plain.__get__(tensor, kind)
+        found = private_guard.true(plain.__get__(tensor, kind))
         if found.type == private.BACKEND and not virtual.inside():
             return torch.device("cuda", gpu.index)
         return found
 
     kind.device = property(device)
-    kind.is_cuda = property(lambda tensor: plain.__get__(tensor, kind).type == private.BACKEND)
+    kind.is_cuda = property(lambda tensor: private_guard.true(plain.__get__(tensor, kind)).type == private.BACKEND)
 
 
 def local(tensor: Any) -> Any:
