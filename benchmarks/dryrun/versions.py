@@ -65,7 +65,9 @@ def named(path: Path, case: str) -> str:
 
 def version(python: str) -> str:
     """Return the release of PyTorch that an interpreter has, and whether it is built for CUDA."""
-    code = "import sys, torch; print(torch.__version__, 'CUDA', torch.version.cuda, 'Python %d.%d' % sys.version_info[:2])"
+    code = (
+        "import sys, torch; print(torch.__version__, 'CUDA', torch.version.cuda, 'Python %d.%d' % sys.version_info[:2])"
+    )
     ended = subprocess.run([python, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
     return ended.stdout.strip()
 

@@ -12,18 +12,39 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from preflight.dryrun.virtual import attention, autocast, private  # noqa: E402
+from preflight.dryrun.virtual import attention, autocast, private_names  # noqa: E402
 
 
-@pytest.mark.parametrize("name", private.USED)
-def test_the_name_is_there(name: str) -> None:
-    assert name not in private.missing(), f"PyTorch {torch.__version__} moved or dropped {name}"
+def test_nothing_has_moved() -> None:
+    moved = private_names.moved(torch.__version__)
+    assert not moved, f"PyTorch {torch.__version__}: " + "; ".join(f"{name} is {how}" for name, how in moved.items())
+
+
+def test_what_every_run_needs_was_in_every_release() -> None:
+    assert {name: seen for name, seen in private_names.NEEDED.items() if seen != private_names.ALL} == {}
+    known = set(private_names.TRIED)
+    assert {name for name, seen in private_names.SOME.items() if not set(seen.split()) <= known} == set()
 
 
 def test_a_name_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = "torch._C._no_such_function"
-    monkeypatch.setattr(private, "USED", (*private.USED, gone))
-    assert private.missing() == [gone]
+    monkeypatch.setitem(private_names.NEEDED, gone, private_names.ALL)
+    assert private_names.missing() == [gone]
+    newest = private_names.TRIED[-1]
+    assert private_names.moved("99.0")[gone] == f"gone since {newest}"
+    assert private_names.moved(f"{newest}.5+cu130")[gone] == f"gone since {newest}"
+
+
+def test_a_name_that_came_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(private_names.SOME, "torch.nn.Module", "2.4")
+    assert private_names.moved("99.0")["torch.nn.Module"].startswith("new since")
+
+
+@pytest.mark.parametrize(
+    ("version", "release"), [("2.4.1+cu121", (2, 4)), ("2.10.0", (2, 10)), ("2.16.0a0+git1", (2, 16))]
+)
+def test_releases_are_compared_by_number(version: str, release: tuple[int, int]) -> None:
+    assert private_names.release(version) == release
 
 
 def _kind(name: str) -> str:

@@ -17,14 +17,15 @@ import msgspec
 
 from preflight.dryrun.batch import Part
 from preflight.dryrun.configurations import named
+from preflight.dryrun.virtual.private_names import OLDEST, TRIED, release
 from preflight.errors import InputError, UsageError
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.profile import Profile
 
 CHILD = Path(__file__).resolve().parent / "virtual" / "child.py"
 """The program that runs a job."""
-OLDEST = "2.10"
-"""The first PyTorch release that lets Python register a device; older ones cannot run the virtual GPU."""
+OLDEST_PYTHON = "3.10"
+"""The first Python that the program is written for; PyTorch has not been made for older ones since 2.9."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -257,9 +258,24 @@ def _usable(seen: Profile, python: str) -> Profile:
         raise UsageError(
             f"{python} has no torch, which a dry run needs", "name the interpreter that has it: --python EXE"
         )
-    if seen.outcome == "torch too old":
+    if seen.outcome == "python too old":
         raise UsageError(
-            f"a dry run needs PyTorch {OLDEST} or newer; {python} has {seen.torch}",
-            f"it lacks {', '.join(seen.missing)}; name another interpreter: --python EXE",
+            f"a dry run needs Python {OLDEST_PYTHON} or newer; {python} is {seen.python}",
+            "name an interpreter that is: --python EXE",
         )
+    if seen.outcome == "torch too old":
+        raise _not_this_torch(seen, python)
     return seen
+
+
+def _not_this_torch(seen: Profile, python: str) -> UsageError:
+    """Return the error for a release that is too old, or that moved what a dry run rests on."""
+    if release(str(seen.torch)) < release(OLDEST):
+        return UsageError(
+            f"a dry run needs PyTorch {OLDEST} or newer; {python} has {seen.torch}",
+            "name the interpreter of an environment that has it: --python EXE",
+        )
+    return UsageError(
+        f"a dry run does not work with PyTorch {seen.torch}, which {python} has: it lacks {', '.join(seen.missing)}",
+        f"name an interpreter with a release that was tried ({', '.join(TRIED)}): --python EXE",
+    )

@@ -8,7 +8,7 @@ import msgspec
 
 from preflight.vocabulary.probe import Probe
 
-Outcome = Literal["ended", "stopped", "exited", "failed", "time is up", "no torch", "torch too old"]
+Outcome = Literal["ended", "stopped", "exited", "failed", "time is up", "no torch", "torch too old", "python too old"]
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -359,6 +359,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         growth: Memory that grows from step to step.
         saves: Paths of the checkpoints that the script wrote.
         refused: What the guard refused, with how often.
+        missing: Names that this PyTorch lacks. python: The version of Python, where it is too old.
         assumptions: What stood in for something that was missing: packages, data, pretrained configurations.
         lines: The lines that ran most operators.
         observations: What was watched for and happened, in order.
@@ -404,6 +405,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     saves: tuple[str, ...] = ()
     refused: dict[str, int] = {}
     missing: tuple[str, ...] = ()
+    python: str = ""
     assumptions: tuple[str, ...] = ()
     observations: tuple[Observation, ...] = ()
     modules: tuple[ModuleSeen, ...] = ()

@@ -48,14 +48,16 @@ def main(path: str) -> int:
     _find_preflight()
     _limit(job.get("memory"))
     began = time.monotonic()
+    if sys.version_info < (3, 10):  # noqa: UP036 - the interpreter is the person's own
+        return _write(job, {"outcome": "python too old", "python": sys.version.split()[0]})
     try:
         import torch
     except ImportError as error:
         return _write(job, {"outcome": "no torch", "reason": str(error), "python": sys.executable})
-    from preflight.dryrun.virtual import private
+    from preflight.dryrun.virtual import private_names
 
-    lacking = private.missing()
-    if lacking:
+    lacking = private_names.missing()
+    if lacking or private_names.release(torch.__version__) < private_names.release(private_names.OLDEST):
         return _write(job, {"outcome": "torch too old", "torch": torch.__version__, "missing": lacking})
     if "plan" in job:
         from preflight.dryrun.virtual.probe.run import run as probe
@@ -76,9 +78,9 @@ def serve() -> int:
         import torch.distributed.fsdp
         import torch.utils.data  # noqa: F401
 
-        from preflight.dryrun.virtual import private
+        from preflight.dryrun.virtual import private_names
 
-        if not private.missing():
+        if not private_names.missing():
             from preflight.dryrun.virtual import run  # noqa: F401
     from preflight.dryrun.virtual import forks
 

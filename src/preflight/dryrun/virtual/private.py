@@ -1,45 +1,17 @@
 """Every private interface of PyTorch that the virtual GPU rests on, each behind a name of its own.
 
-When PyTorch moves one of them, this is the only file to change; ``missing`` says which ones this PyTorch does not have.
+When PyTorch moves one of them, this is the place to change; ``private_names`` lists them with the releases in which
+each was seen, and ``private_guard`` has what stands in for a device guard where Python cannot register one.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 BACKEND = "vgpu"
 """The name under which PyTorch knows the virtual GPU; scripts see ``cuda``."""
-
-USED = (
-    "torch._subclasses.fake_tensor.FakeTensor",
-    "torch._subclasses.fake_tensor.FakeTensorMode",
-    "torch.utils._python_dispatch.TorchDispatchMode",
-    "torch.utils._pytree.arg_tree_leaves",
-    "torch._C._ExcludeDispatchKeyGuard",
-    "torch._C._current_autograd_node",
-    "torch._C._autograd._get_sequence_nr",
-)
-
-
-def missing() -> list[str]:
-    """Return the names of ``USED`` that this PyTorch does not have."""
-    return [name for name in USED if not _has(name)]
-
-
-def _has(name: str) -> bool:
-    module, _, attribute = name.rpartition(".")
-    try:
-        holder: Any = importlib.import_module(module)
-    except ImportError:
-        parent, _, inner = module.rpartition(".")
-        try:
-            holder = getattr(importlib.import_module(parent), inner, None)
-        except ImportError:
-            return False
-    return hasattr(holder, attribute)
 
 
 def register_backend(devices: int) -> None:
@@ -189,8 +161,9 @@ def prepare_fake_group() -> Any:
 
 def finished_work() -> Any:
     """Return the handle of a collective that is done, as operators give it."""
-    from torch._C import _distributed_c10d as c10d
+    from torch._C import _distributed_c10d
 
+    c10d: Any = _distributed_c10d
     if hasattr(c10d, "FakeWork"):
         return c10d.FakeWork().boxed()
     import torch

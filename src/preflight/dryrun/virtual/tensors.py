@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -63,6 +64,18 @@ def install(gpu: virtual.VirtualGpu) -> None:
             )
         return plain_numpy(tensor, *args, **kwargs)
 
+    def copied(tensor: Any, memo: dict[int, Any]) -> Any:
+        """Return a deep copy that belongs to the same virtual GPU: what fake tensors know of themselves is not copied."""
+        if id(tensor) in memo or not tensor.is_leaf:
+            return memo[id(tensor)] if id(tensor) in memo else torch.Tensor.__deepcopy__(tensor, memo)
+        with torch.no_grad():
+            new = tensor.clone(memory_format=torch.preserve_format)
+        memo[id(tensor)] = new.requires_grad_(tensor.requires_grad)
+        for name in tensor.__dict__.keys() - new.__dict__.keys():
+            new.__dict__[name] = copy.deepcopy(tensor.__dict__[name], memo)
+        new.grad = copy.deepcopy(tensor.grad, memo)
+        return new
+
     names = {"torch.float32": "FloatTensor", "torch.float16": "HalfTensor", "torch.int64": "LongTensor"}
 
     def type_(tensor: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -76,6 +89,7 @@ def install(gpu: virtual.VirtualGpu) -> None:
     Fake.is_cuda = property(on_gpu)
     Fake.to = torch.Tensor.to = to
     Fake.cuda = torch.Tensor.cuda = cuda
+    Fake.__deepcopy__ = copied
     Fake.numpy = refuse_numpy
     Fake.__array__ = refuse_numpy
     Fake.type = type_
