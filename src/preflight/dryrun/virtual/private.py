@@ -77,7 +77,11 @@ def fake_class() -> Any:
 
 def forget_memo(mode: Any) -> None:
     """Drop the converter's weak references, which would keep two tensors from being swapped."""
-    mode.fake_tensor_converter.tensor_memo.clear()
+    converter = mode.fake_tensor_converter
+    converter.tensor_memo.clear()
+    describer = getattr(converter.meta_converter, "describer", None)
+    if describer is not None:
+        describer.lookup_tensor.clear()
 
 
 class _NoReferences:
@@ -98,6 +102,18 @@ def swap_tensors(swap: Callable[[Any, Any], None], first: Any, second: Any) -> N
         swap(first, second)
     finally:
         utils.weakref = kept
+
+
+def let_referred_tensors_swap() -> None:
+    """Let a tensor be moved in place although something refers to it weakly, as it can on a real GPU.
+
+    ``torch.utils.swap_tensors`` refuses to; the reference stays right, since it is to the Python object.
+    """
+    from types import SimpleNamespace
+
+    import torch
+
+    torch.utils.weakref = SimpleNamespace(getweakrefs=lambda tensor: [])
 
 
 def leaves(args: Any, kwargs: Any) -> list[Any]:

@@ -41,6 +41,7 @@ def install(gpu: VirtualGpu, messages: dict[str, str]) -> None:
         store = private.prepare_fake_group()
         private.watch_sharding(gpu.imagine)
         start("fake", store=store, rank=rank, world_size=size)
+        gpu.seen.note("process group", ranks=size)
 
     def grouped(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
         return make_group(ranks, backend="fake")

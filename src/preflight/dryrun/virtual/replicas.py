@@ -118,8 +118,8 @@ class Reducer:
                 "find_unused_parameters=True lets them"
             )
         if self.expects:
-            told = {"lenient": self.lenient, "unused": len(left), "of": len(self.parameters)}
-            self.gpu.seen.note("round of replicas", **told)
+            of = len(self.parameters)
+            self.gpu.seen.note("round of replicas", lenient=self.lenient, unused=len(left), of=of)
         for bucket in self.buckets:
             bucket.waiting = set(bucket.members)
         self.expects = self.sync
@@ -150,6 +150,7 @@ def install(gpu: VirtualGpu) -> None:
         self.require_backward_grad_sync, self.parameters_to_ignore = True, set()
         self.process_group = given.get("process_group") or torch.distributed.group.WORLD
         size = torch.distributed.get_world_size(self.process_group)
+        gpu.seen.note("replicas made", find_unused=self.find_unused_parameters, static=self.static_graph)
         if given.get("init_sync", True):
             _send(gpu, [*module.parameters(), *module.buffers()], size, self.process_group)
         cap = given.get("bucket_cap_mb")

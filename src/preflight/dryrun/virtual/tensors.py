@@ -134,5 +134,6 @@ def _install_constructors(gpu: virtual.VirtualGpu) -> None:
         private.swap_tensors(original_swap, first, second)
 
     torch.utils.swap_tensors = swap
+    private.let_referred_tensors_swap()
     # A module that is moved keeps its parameters' identity, as on a real GPU: an optimizer made before still holds them.
     torch.__future__.set_swap_module_params_on_conversion(True)

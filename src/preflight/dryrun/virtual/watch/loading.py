@@ -26,8 +26,8 @@ def install(seen: Observations) -> Loading:
     def batches(loader: Any) -> Any:
         return loading.follow(loader, iterate(loader))
 
-    DataLoader.__init__ = made  # type: ignore[method-assign]
-    DataLoader.__iter__ = batches  # type: ignore[method-assign]
+    DataLoader.__init__ = made
+    DataLoader.__iter__ = batches
     return loading
 
 

@@ -68,7 +68,7 @@ class Modules:
         graph = torch.is_grad_enabled()
         if not self._depth and all(known() is not module for known in self.tops):
             self.tops.append(weakref.ref(module))
-            self.updates.watch(module.parameters())
+            self.updates.watch(module)
         if not self._depth and any(True for _ in module.parameters()):
             self.seen.note("call", each=True, kind=type(module).__name__, training=module.training, graph=graph)
         self._depth += 1

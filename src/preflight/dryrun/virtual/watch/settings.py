@@ -47,7 +47,7 @@ def _watch_samplers(seen: Observations) -> None:
         seen.note("set_epoch", epoch=int(epoch))
         plain(sampler, epoch)
 
-    DistributedSampler.set_epoch = told  # type: ignore[method-assign]
+    DistributedSampler.set_epoch = told
 
 
 def _watch_checkpoints(seen: Observations) -> None:

@@ -58,11 +58,11 @@ class Updates:
         self.seen = seen = operators.seen
         self.made: list[Made] = []
         self.graded: dict[int, int] = {}
-        self.watched: dict[int, weakref.ref[Any]] = {}
         self.flow = Gradients(seen)
         self.origins = Origins(operators, self.made)
         self.through_scaler = False
         self._waiting: dict[int, dict[str, Any]] = {}
+        self._modules: list[weakref.ref[Any]] = []
         self._depth = 0
 
     def number(self, optimizer: Any) -> int:
@@ -78,20 +78,22 @@ class Updates:
             if optimizer is not None:
                 yield at, optimizer
 
-    def watch(self, parameters: Any) -> None:
-        """Watch the gradients of parameters."""
-        for parameter in parameters:
-            known = self.watched.get(id(parameter))
-            if known is None or known() is not parameter:
-                self.watched[id(parameter)] = weakref.ref(parameter)
-                self.graded.pop(id(parameter), None)
+    def watch(self, module: Any) -> None:
+        """Watch the gradients of a module's parameters, too."""
+        self._modules.append(weakref.ref(module))
 
     def parameters(self) -> Iterator[Any]:
-        """Yield the parameters that are watched."""
-        for reference in self.watched.values():
-            parameter = reference()
-            if parameter is not None:
-                yield parameter
+        """Yield the parameters that are watched: of the optimizers and of the modules.
+
+        They are looked up each time: a parameter that something refers to weakly cannot be moved to the GPU.
+        """
+        known: set[int] = set()
+        modules = [module for module in (reference() for reference in self._modules) if module is not None]
+        for holder in (*(held(optimizer) for _, optimizer in self.alive()), *(m.parameters() for m in modules)):
+            for parameter in holder:
+                if id(parameter) not in known:
+                    known.add(id(parameter))
+                    yield parameter
 
     def before_backward(self, line: str, loss: Any, kept: bool) -> dict[int, tuple[int, int] | None]:
         """A backward pass begins."""
@@ -119,7 +121,6 @@ class Updates:
         """An optimizer's step begins."""
         parameters = list(held(optimizer))
         with_gradient = sum(p.grad is not None for p in parameters)
-        self.watch(parameters)
         number = self.number(optimizer)
         rates = sorted({float(group["lr"]) for group in optimizer.param_groups if "lr" in group})
         self.seen.note(
@@ -185,7 +186,6 @@ def _watch_optimizers(updates: Updates) -> None:
         make(optimizer, *args, **kwargs)
         if updates.number(optimizer) < 0:
             updates.made.append(Made(optimizer, updates.seen.progress.line()))
-            updates.watch(held(optimizer))
 
     Optimizer.__init__ = made
     optimizers.register_optimizer_step_pre_hook(

@@ -1,0 +1,23 @@
+"""The matrix products of a step that a dry run saw, with their share of the arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from preflight.check.run import Run
+from preflight.vocabulary.profile import Kind
+
+
+def share(run: Run, counts: Callable[[Kind], bool]) -> float:
+    """Return the share of the floating-point operations of a step that operators of some kind do; 0 without any."""
+    work = run.profile.work
+    total = sum(work.kinds[at].flop or 0 for at in work.order)
+    if not total:
+        return 0.0
+    return sum(work.kinds[at].flop or 0 for at in work.order if counts(work.kinds[at])) / total
+
+
+def total(run: Run) -> float:
+    """Return the floating-point operations of a step."""
+    work = run.profile.work
+    return float(sum(work.kinds[at].flop or 0 for at in work.order))

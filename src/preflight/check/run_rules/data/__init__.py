@@ -1,0 +1,1 @@
+"""Rules on what a dry run saw, about data: one file for one rule."""
