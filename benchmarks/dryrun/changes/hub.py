@@ -18,6 +18,7 @@ arguments = TrainingArguments(
     output_dir="out",
     per_device_train_batch_size=8,
     max_steps=6,
+    save_strategy="no",
     report_to=[],
 )
 settings = {"vocab_size": 16384, "hidden_size": 256, "intermediate_size": 688, "num_hidden_layers": 4}

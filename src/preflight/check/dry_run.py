@@ -23,6 +23,7 @@ from preflight.vocabulary.quantity import Interval, format_bytes
 if TYPE_CHECKING:
     from preflight.check.context import Context
     from preflight.check.session import Device, Options
+    from preflight.dryrun.launch import Job
 
 _PARTS = {
     "parameter": "model_parameters",
@@ -48,16 +49,34 @@ def run(script: Script, reading: Reading, options: Options, device: Device, laun
         UsageError: No GPU was named, the script is not a file, or the interpreter cannot do it.
         InputError: The run gave no answer.
     """
-    from preflight.dryrun.batch import parse_assumptions, parse_batch
-    from preflight.dryrun.launch import Job, dry_run
+    from preflight.dryrun.launch import dry_run
     from preflight.dryrun.ranks import with_others
+
+    job = job_of(script, reading, options, device, launch)
+    launch = launched(launch, options.gpus)
+    profile = with_others(job, dry_run(job), launch.variables(), launch.gpus_per_node or job.devices)
+    if not options.probe:
+        return profile
+    from preflight.dryrun.probe import probe
+
+    return msgspec.structs.replace(profile, probe=probe(job, profile, dry_run))
+
+
+def job_of(script: Script, reading: Reading, options: Options, device: Device, launch: Launch) -> Job:
+    """Return what is to be run.
+
+    Raises:
+        UsageError: No GPU was named, or the script is not a file.
+    """
+    from preflight.dryrun.batch import parse_assumptions, parse_batch
+    from preflight.dryrun.launch import Job
     from preflight.errors import UsageError
 
     if device.gpu is None or device.capacity_bytes is None:
         raise UsageError("--dry-run needs a GPU to simulate", "name it: --gpu h100")
     if script.file is None or script.path.endswith(".ipynb") or script.path.startswith("<"):
         raise UsageError(f"{script.path} cannot be run: --dry-run takes a script that is a file")
-    job = Job(
+    return Job(
         script=str(script.file),
         root=str(reading.project.root or Path(script.file).parent),
         arguments=tuple(_arguments(script, options, launch)),
@@ -73,13 +92,6 @@ def run(script: Script, reading: Reading, options: Options, device: Device, laun
         snapshot=options.memory_snapshot,
         communicator_bytes=int(COMMUNICATOR.mid),
     )
-    launch = launched(launch, options.gpus)
-    profile = with_others(job, dry_run(job), launch.variables(), launch.gpus_per_node or job.devices)
-    if not options.probe:
-        return profile
-    from preflight.dryrun.probe import probe
-
-    return msgspec.structs.replace(profile, probe=probe(job, profile, dry_run))
 
 
 def _arguments(script: Script, options: Options, launch: Launch) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from preflight.check.context import Context
 from preflight.check.selection import OTHER_FRAMEWORKS
 from preflight.vocabulary.finding import Finding, Location
+from preflight.vocabulary.measured import Measured
 from preflight.vocabulary.report import Efficiency, EfficiencyPart, Recommendation
 
 BANDS = (
@@ -107,11 +108,23 @@ def band_of(value: float) -> str:
     return next(text for limit, text in BANDS if value >= limit)
 
 
-def recommendations(context: Context, findings: list[Finding]) -> list[Recommendation]:
-    """What to change, most urgent first: the fixes of findings, and changes that make the memory fit."""
+def recommendations(
+    context: Context, findings: list[Finding], measured: Measured | None = None
+) -> list[Recommendation]:
+    """What to change, most urgent first: the fixes of findings, and changes that make the memory fit.
+
+    Args:
+        context: What is known of the run.
+        findings: What is shown.
+        measured: What changes did when the script was run with them; no estimate is made then.
+    """
     found: list[Recommendation] = []
     memory = context.memory
-    if memory is not None and memory.fits == "no" and context.model is not None:
+    if measured is not None:
+        from preflight.check import fit
+
+        found += fit.recommendations(measured)
+    elif memory is not None and memory.fits == "no" and context.model is not None:
         own = [f.fix for f in findings if f.code.startswith(_DOES_NOT_FIT) and f.fix is not None]
         found += [Recommendation("critical", fix.title, fix.expected or "the run fits") for fix in own]
         found += _to_fit(context)

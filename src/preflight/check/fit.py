@@ -25,7 +25,7 @@ def wanted(profile: Profile, options: Options) -> bool:
     from preflight.dryrun.fit.rounds import LEAST
 
     went = profile.outcome in ("ended", "stopped", "exited") and profile.steps >= LEAST
-    return went and (profile.full is not None or options.what_fits)
+    return went and (options.what_fits if options.what_fits is not None else profile.full is not None)
 
 
 def measure(job: Job, profile: Profile, facts: dict[str, Fact], options: Options) -> Measured:

@@ -49,6 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         time_limit: Seconds after which a dry run is ended.
         memory_snapshot: File for a snapshot that PyTorch's memory visualiser opens.
         chrome_trace: File for the estimated timeline of a step, in Chrome's format.
+        what_fits: Whether to run again with changes; None does it where the GPU is full.
     """
 
     gpu: str | None = None
@@ -68,6 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     time_limit: float = 300.0
     memory_snapshot: str | None = None
     chrome_trace: str | None = None
+    what_fits: bool | None = None
 
 
 Keep = Callable[[list[Finding], list[NotEvaluated]], list[Finding]]
@@ -185,9 +187,12 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         findings = sorted([*findings, *again], key=sort_key)
     shown = tuple(findings if keep is None else keep(findings, missing))
     verdict, notes = verdict_of(context, shown, options)
-    step = None
+    step = measured = None
     if profile is not None:
-        from preflight.check import step_time
+        from preflight.check import fit, step_time
+
+        if fit.wanted(profile, options):
+            measured = fit.measure(dry_run.job_of(script, reading, options, device, launch), profile, facts, options)
 
         step = step_time.step_of(profile, device.gpu, launch, facts)
         notes += (
@@ -195,6 +200,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
             + dropped
             + (step_time.note_of(profile, device.gpu, launch) if step else [])
         )
+        notes += fit.notes_of(measured) if measured is not None else []
         if options.chrome_trace and step is not None:
             step_time.write_trace(options.chrome_trace, profile, device.gpu, launch)
         profile = dry_run.reported(profile)
@@ -209,7 +215,8 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         memory=memory,
         step=step,
         efficiency=score(context, findings, shown),
-        recommendations=tuple(recommendations(context, list(shown))),
+        recommendations=tuple(recommendations(context, list(shown), measured)),
+        measured=measured,
         not_evaluated=tuple(missing),
         notes=tuple(notes),
         profile=profile,

@@ -24,6 +24,11 @@ from preflight.errors import UsageError
 @click.option("--python", metavar="EXE", help="The Python with the script's packages, for a dry run.")
 @click.option("--no-probe", is_flag=True, help="Leave out the short run on the CPU that follows a dry run.")
 @click.option("--time-limit", type=click.FloatRange(min=1), metavar="S", help="Seconds for a dry run (default 300).")
+@click.option(
+    "--what-fits/--no-what-fits",
+    default=None,
+    help="Run again with changes: what each saves, and the largest batch. Without either, where the GPU is full.",
+)
 @click.option("--memory-snapshot", metavar="FILE", help="Write a dry run's memory for PyTorch's visualiser.")
 @click.option("--chrome-trace", metavar="FILE", help="Write a dry run's estimated step for chrome://tracing.")
 @output
@@ -40,7 +45,8 @@ def command(context: click.Context, /, diff: bool, fix: bool, unsafe_fixes: bool
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing
 
     if not given["dry_run"]:
-        for name in ("steps", "batch", "assume", "python", "no_probe", "time_limit", "memory_snapshot", "chrome_trace"):
+        options = "steps batch assume python no_probe time_limit memory_snapshot chrome_trace what_fits"
+        for name in options.split():
             if given[name] not in (None, (), False):
                 raise UsageError(f"--{name.replace('_', '-')} belongs to --dry-run", "add --dry-run")
     if diff and fix:

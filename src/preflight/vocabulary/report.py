@@ -8,6 +8,7 @@ import msgspec
 
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.measured import Measured
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import format_bytes
@@ -70,6 +71,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     facts: dict[str, Fact] = {}
     memory: MemoryEstimate | None = None
     profile: Profile | None = None
+    measured: Measured | None = None
     step: dict[str, Any] | None = None
     efficiency: Efficiency | None = None
     recommendations: tuple[Recommendation, ...] = ()

@@ -99,11 +99,22 @@ def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...]
     where = "" if named_here else f"{project.path}: "
     _known_hardware(gpu, memory, catalog, where)
     more: dict[str, Any] = {"catalog": catalog} if catalog else {}
-    asked = ("dry_run", "steps", "batch", "assume", "python", "time_limit", "memory_snapshot", "chrome_trace")
+    asked = (
+        "dry_run",
+        "steps",
+        "batch",
+        "assume",
+        "python",
+        "time_limit",
+        "memory_snapshot",
+        "chrome_trace",
+        "what_fits",
+    )
     _readable(given)
     more |= {name: given[name] for name in asked if given.get(name)}
     if given.get("no_probe"):
         more["probe"] = False
+    more |= {"what_fits": False} if given.get("what_fits") is False else {}
     return Options(
         gpu=gpu,
         gpu_memory=memory,

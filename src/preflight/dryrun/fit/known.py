@@ -88,12 +88,13 @@ def sharded(ranks: int) -> Known:
     )
 
 
-def singles(seen: Profile, capacity: int) -> list[Known]:
+def singles(seen: Profile, capacity: int, capability: tuple[int, int]) -> list[Known]:
     """Return the changes that may help this run, without those whose lack of effect can be read off its profile.
 
     Args:
         seen: The run as it is.
         capacity: What PyTorch can take of the GPU.
+        capability: The GPU's generation; before 8.0 it has no units for bf16.
     """
     found = []
     full = seen.full is not None
@@ -103,8 +104,10 @@ def singles(seen: Profile, capacity: int) -> list[Known]:
     at_update = max((m.allocated for m in seen.timeline if m.phase == "optimizer"), default=0)
     if adaptive and at_update >= 0.9 * seen.peak_bytes:
         found.append(FUSED)
-    found += [CHUNKED, RECOMPUTE, AUTOCAST]
-    if adaptive:
+    found += [CHUNKED, RECOMPUTE]
+    if capability >= (8, 0):
+        found.append(AUTOCAST)
+    if adaptive and (seen.categories.get("optimizer state", 0) >= 0.01 * seen.peak_bytes or FUSED in found):
         found += [SMALL_ADAM, ADAFACTOR, PAGED, SGD]
     return found
 

@@ -102,18 +102,19 @@ class Search:
             self.reason = f"no batch above {low} was tried"
             return None
         # What blocks alone would need cannot fit, however well they lie; it is run all the same before it is said.
-        above = high if high is not None else max(low + 1, self._where("peak_bytes") + 1)
+        above = max(low + 1, self._where("peak_bytes") + 1)
+        above = above if high is None else min(above, high)
         value = self._where("reserved_bytes") if len(self.points) < 3 else (low + above) // 2
-        return min(most, max(low + 1, min(value, above if high is None else above - 1)))
+        return min(most, max(low + 1, min(value, above if above != high else above - 1)))
 
     def _where(self, measure: str) -> int:
         """The largest batch within the capacity, by the line through the two batches that lie farthest apart."""
         first, last = (self.points[pick(self.points)] for pick in (min, max))
-        rise = getattr(last, measure) - getattr(first, measure)
-        if rise <= 0:
+        least, most = (int(getattr(point, measure)) for point in (first, last))
+        if most <= least:
             return 2 * last.batch
-        each = rise / (last.batch - first.batch)
-        return max(1, math.floor(first.batch + (self.capacity - getattr(first, measure)) / each))
+        each = (most - least) / (last.batch - first.batch)
+        return max(1, math.floor(first.batch + (self.capacity - least) / each))
 
     def summary(self, late: bool) -> LargestBatch:
         """Return what is known."""

@@ -56,6 +56,7 @@ class Fit:
         job = rounds.job
         self.rounds, self.seen = rounds, seen
         self.capacity = job.capacity_bytes - (job.gpu.context_bytes or 0)
+        self.capability = job.gpu.compute_capability or (9, 0)
         self.processes = max(1, min(4, os.cpu_count() or 1))
         self.left_out: list[str] = []
         self.trials: list[Trial] = []
@@ -63,7 +64,7 @@ class Fit:
     def look(self, told: int | None, place: Place | None) -> Measured:
         """Try everything that there is time for."""
         full = self.seen.full is not None
-        self._several(known.singles(self.seen, self.capacity))
+        self._several(known.singles(self.seen, self.capacity, self.capability))
         batches, largest = search(self.rounds, self.seen, self.capacity, told, place)
         if full:
             self._accumulate(batches)
@@ -147,7 +148,7 @@ class Fit:
         for change in [*mild, *rest]:
             chosen = [c for c in chosen if not (c.key.startswith("FSDP") and change.key.startswith("FSDP"))]
             chosen.append(change)
-            if len(chosen) < 2 or (change in mild and change is not mild[-1]):
+            if change in mild and change is not mild[-1]:
                 continue
             if self._try(chosen, batches):
                 return
@@ -156,7 +157,7 @@ class Fit:
         """Try changes together, then also with the batch in parts; whether to stop."""
         hold = batches.hold
         parts = _divisors(hold.before) if hold is not None else []
-        for times in (1, *parts[-1:]):
+        for times in (*((1,) if len(chosen) > 1 else ()), *parts[-1:]):
             changes = [*chosen, *([_accumulation(times, hold.before)] if hold is not None and times > 1 else [])]
             batch = hold.before // times if hold is not None and times > 1 else None
             trial = self._one(known.together(*changes), batches, batch)
