@@ -25,6 +25,8 @@ def wanted(profile: Profile, options: Options) -> bool:
     from preflight.dryrun.fit.rounds import LEAST
 
     went = profile.outcome in ("ended", "stopped", "exited") and profile.steps >= LEAST
+    if profile.loaded:
+        return False  # the changes are made to the first rank, which says nothing of a fuller one
     return went and (options.what_fits if options.what_fits is not None else profile.full is not None)
 
 
