@@ -117,7 +117,7 @@ def _try(job: Job, plan: Plan, seconds: float, run: Callable[[Job], Profile]) ->
     try:
         seen = run(smaller)
     except PreflightError as error:
-        return Probe(outcome="left out", reason=str(error))
+        return Probe(outcome="left out", reason=": ".join(filter(None, (str(error), error.hint))))
     found = seen.probe or Probe()
     if seen.outcome == "failed":
         at = f" at {seen.frames[-1].file.rsplit('/', 1)[-1]}:{seen.frames[-1].line}" if seen.frames else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -177,7 +178,6 @@ def _install_group() -> None:
     from torch.distributed import distributed_c10d as c10d
 
     from preflight.dryrun.virtual import private
-    from preflight.dryrun.virtual.ranks import _install_spawn, _replace
 
     start, group = c10d.init_process_group, c10d.new_group
 
@@ -191,4 +191,19 @@ def _install_group() -> None:
     _replace(group, answer)
     dist.get_backend = lambda group=None: "nccl"
     dist.is_nccl_available = lambda: True
-    _install_spawn()
+    import torch.multiprocessing as processes
+
+    def spawn(fn: Any, args: Any = (), nprocs: int = 1, *_: Any, **__: Any) -> None:
+        fn(0, *args)  # the first process runs here, the others not at all
+
+    processes.spawn = spawn
+    processes.start_processes = spawn
+    sys.modules["torch.multiprocessing.spawn"].spawn = spawn  # type: ignore[attr-defined]
+
+
+def _replace(function: Any, answer: Any) -> None:
+    """Put another function in the place of one wherever PyTorch's modules have taken it to."""
+    name = function.__name__
+    for module in [module for path, module in sys.modules.items() if path.startswith("torch.")]:
+        if module.__dict__.get(name) is function:
+            setattr(module, name, answer)
