@@ -70,6 +70,7 @@ def install(capability: tuple[int, int]) -> None:
         SPECIAL[name] = lambda gpu, func, args, kwargs, function=function: function(*args, **kwargs)
     for name in ("softmax", "log_softmax"):
         library.impl(f"{name}.int", _soft(getattr(torch.ops.aten, f"_{name}")), "AutogradPrivateUse1")
+    library.impl("ctc_loss.Tensor", _ctc_loss, "AutogradPrivateUse1")
     for name in WHOLE:
         if hasattr(torch.ops.aten, name):
             library.impl(name, _unreachable, "PrivateUse1")
@@ -81,6 +82,13 @@ WHOLE = ("silu_backward", "mish_backward", "_fused_rms_norm")
 Source: ``aten/src/ATen/native/native_functions.yaml``, entries with both ``CUDA`` and ``CompositeImplicitAutograd``.
 That a kernel is registered is enough: fake tensors take their shapes from elsewhere.
 """
+
+
+def _ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
+              reduction: int = 1, zero_infinity: bool = False) -> Any:  # fmt: skip
+    """Read the lengths on the host, as for tensors of no special class (``aten/src/ATen/native/LossCTC.cpp``)."""
+    lengths = [given.cpu().long().tolist() for given in (input_lengths, target_lengths)]
+    return torch.ops.aten.ctc_loss.IntList(log_probs, targets, *lengths, blank, reduction, zero_infinity)
 
 
 def _unreachable(*args: Any, **kwargs: Any) -> Any:

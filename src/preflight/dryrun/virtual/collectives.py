@@ -57,7 +57,7 @@ def run(gpu: VirtualGpu, name: str, func: Any, args: Any) -> Any:
     total = _summing[0]
     written = _tensors(args[0]) if args else []
     if name in _OUTPUTS:
-        _fill(written, _tensors(args[1]), size if total else 1)
+        _fill(gpu, written, _tensors(args[1]), size if total else 1)
         # FSDP makes flat buffers for one collective: what is gathered into, and what is reduced from. The other side
         # of it is a share of the parameters or of their gradients.
         flat = written if "gather" in name else _tensors(args[1]) if name.startswith("_reduce") else []
@@ -66,7 +66,7 @@ def run(gpu: VirtualGpu, name: str, func: Any, args: Any) -> Any:
                 gpu.ledger.classify(tensor.untyped_storage(), words.COMMUNICATION)
     elif name in _REDUCES and total:
         for tensor in written:
-            _times(tensor, size)
+            _times(gpu, tensor, size)
     total_bytes = max(_bytes(written), _bytes(_tensors(args[1]) if name in _OUTPUTS else []))
     if any(isinstance(t, private.fake_class()) for t in written):
         gpu.communicated(name, total_bytes, size, group)
@@ -87,21 +87,25 @@ def _bytes(tensors: list[Any]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _times(tensor: Any, factor: int) -> None:
+def _times(gpu: VirtualGpu, tensor: Any, factor: int) -> None:
     if not isinstance(tensor, private.fake_class()):
         tensor.mul_(factor)
         return
+    known = gpu.known.get(tensor)
+    if known is not None:
+        known.mul_(factor)
     told = values.typical(tensor)
     values.remember(tensor, None if told is None else told * factor)
 
 
-def _fill(written: list[Any], read: list[Any], factor: int) -> None:
+def _fill(gpu: VirtualGpu, written: list[Any], read: list[Any], factor: int) -> None:
     """Write what this rank holds wherever another rank's would stand."""
     if not read:
         return
     for at, tensor in enumerate(written):
         source = read[at % len(read)]
         if isinstance(tensor, private.fake_class()):
+            gpu.known.gathered(tensor, source, factor)
             told = values.typical(source)
             values.remember(tensor, None if told is None else told * factor)
         elif not isinstance(source, private.fake_class()) and source.numel():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -90,7 +91,8 @@ def install(gpu: VirtualGpu, card: dict[str, Any]) -> None:
         "memory_cached": lambda device=None: allocator.reserved,
         "reset_peak_memory_stats": lambda device=None: allocator.reset_peaks(),
         "reset_max_memory_allocated": lambda device=None: allocator.reset_peaks(),
-        "memory_stats": stats,
+        "memory_stats": lambda device=None: Counter(stats()),
+        "memory_stats_as_nested_dict": lambda device=None: {},
         "memory_summary": lambda *_, **__: "",
         "memory_snapshot": lambda *_, **__: [],
         "manual_seed": nothing,
@@ -129,6 +131,7 @@ def install(gpu: VirtualGpu, card: dict[str, Any]) -> None:
     torch.Generator = _generator(torch.Generator)
     if hasattr(torch, "accelerator"):
         _install_accelerator(gpu)
+    _install_graphs()
 
 
 def _use(gpu: VirtualGpu, device: Any) -> None:
@@ -219,3 +222,60 @@ def _install_accelerator(gpu: VirtualGpu) -> None:
     for name, answer in answers.items():
         if hasattr(torch.accelerator, name):
             setattr(torch.accelerator, name, answer)
+
+
+class Graph:
+    """A CUDA graph: what is recorded has run once, and a replay takes no memory."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Take what a real graph takes."""
+
+    def replay(self) -> None:
+        """Nothing to run again."""
+
+    reset = capture_end = enable_debug_mode = debug_dump = lambda self, *_: None
+
+    def capture_begin(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to record."""
+
+    def pool(self) -> tuple[int, int]:
+        """Return a name of its memory."""
+        return (0, id(self))
+
+
+def _install_graphs() -> None:
+    """Let CUDA graphs, ranges of NVTX and the profiler's switches pass."""
+    nvtx = getattr(torch.cuda, "nvtx", None)
+    if nvtx is not None:
+        for name in ("range_push", "range_pop", "mark", "range_start", "range_end"):
+            setattr(nvtx, name, lambda *_, **__: 0)
+        nvtx.range = lambda *_, **__: contextlib.nullcontext()
+    holders = [
+        torch.cuda,
+        *filter(None, (getattr(torch.cuda, name, None) for name in ("graphs", "profiler", "memory"))),
+    ]
+    answers: dict[str, Any] = {
+        "CUDAGraph": Graph,
+        "graph": lambda cuda_graph=None, *_, **__: contextlib.nullcontext(),
+        "make_graphed_callables": lambda callables, *_, **__: callables,
+        "graph_pool_handle": lambda: (0, 0),
+        "start": lambda: None,
+        "stop": lambda: None,
+        "profile": lambda *_, **__: contextlib.nullcontext(),
+        "cudart": lambda: SimpleNamespace(cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0),
+        "_record_memory_history": lambda *_, **__: None,
+        "_dump_snapshot": lambda *_, **__: None,
+        "_snapshot": lambda *_, **__: {"segments": [], "device_traces": []},
+        "device": lambda device: contextlib.nullcontext(),
+        "device_of": lambda tensor: contextlib.nullcontext(),
+    }
+    for holder in holders:
+        for name, answer in answers.items():
+            if holder is torch.cuda and name in ("start", "stop", "profile"):
+                continue
+            if hasattr(holder, name) and callable(getattr(holder, name)):
+                setattr(holder, name, answer)
+    nccl = getattr(torch.cuda, "nccl", None)
+    if nccl is not None:
+        nccl.version = lambda: (2, 27, 3)
+        nccl.is_available = lambda tensors: True

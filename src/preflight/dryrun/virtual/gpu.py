@@ -16,8 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from preflight.dryrun.virtual import collectives, private, private_guard, values
 from preflight.dryrun.virtual.hollow import Hollow
+from preflight.dryrun.virtual.known import SHAPED, UNKNOWN, Known
 from preflight.dryrun.virtual.ledger import Ledger
-from preflight.dryrun.virtual.operators import SPECIAL
+from preflight.dryrun.virtual.operators import SPECIAL, on_host
 from preflight.dryrun.virtual.progress import Progress, Stop
 from preflight.dryrun.virtual.traffic import Traffic
 from preflight.dryrun.virtual.watch.observations import Observations
@@ -68,7 +69,7 @@ class VirtualGpu(TorchDispatchMode):
         self.traffic = Traffic(progress)
         self.seen = Observations(progress)
         self.watched = Operators(self.seen)
-        self.hollow = Hollow()
+        self.hollow, self.known = Hollow(), Known()
         self.imagined = 0  # above 0, tensors are made only to learn of their shapes
         self.syncs: Counter[tuple[str, str, str, int]] = Counter()
         self.copies: Counter[tuple[str, str, int]] = Counter()
@@ -99,7 +100,7 @@ class VirtualGpu(TorchDispatchMode):
             raise Stop
         _thread.depth = getattr(_thread, "depth", 0) + 1
         try:
-            return self._run(func, args, kwargs)
+            return self._run(func, args, kwargs, fakes)
         finally:
             _thread.depth -= 1
 
@@ -107,23 +108,52 @@ class VirtualGpu(TorchDispatchMode):
         """Begin (1) or end (-1) a stretch in which tensors take no memory."""
         self.imagined += more
 
-    def _run(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def _run(self, func: Any, args: Any, kwargs: Any, fakes: list[Any]) -> Any:
         if self.imagined:
-            with self.fake:
-                return func(*args, **kwargs)
+            return self._imagine(func, args, kwargs)
         self.operators += 1
         name = name_of(func)
         if torch.is_grad_enabled() and self.progress.phase != "backward":
             self.lines[(self.progress.note_origin(), self.progress.step)] += 1
-        special = SPECIAL.get(name)
-        result = special(self, func, args, kwargs) if special is not None else NotImplemented
+        result, real = NotImplemented, UNKNOWN
+        if name in SHAPED and not func._schema.is_mutable:
+            real = self.known.run(func, args, kwargs)
+            if real is not UNKNOWN:
+                self.synchronise("item" if name == "_local_scalar_dense" else "size depends on numbers", 8)
+                result = private.map_tensors(torch.Tensor, self._placed, real)
+        special = SPECIAL.get(name) if result is NotImplemented else None
+        if special is not None:
+            result = special(self, func, args, kwargs)
         if result is NotImplemented:
-            with self.fake:
-                result = func(*args, **kwargs)
+            result = self._shapes(func, args, kwargs)
         self.note(name, args, result)
+        if real is UNKNOWN:
+            self.known.follow(name, func, args, kwargs, fakes, result)
+        else:
+            self.known.take(result, real, fakes)
         self.work.see(name, func, args, kwargs, result)
         self.watched.ran(name, args, kwargs, result)
         return result
+
+    def _imagine(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if name_of(func) == "_to_copy" and args and not isinstance(args[0], Fake):
+            with self.fake:  # a small real tensor would be kept as a constant, which is then moved for real
+                dtype = kwargs.get("dtype") or args[0].dtype
+                return torch.empty_strided(args[0].size(), args[0].stride(), dtype=dtype, device=kwargs.get("device"))
+        with self.fake:
+            return func(*args, **kwargs)
+
+    def _shapes(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Return what an operator gives, by PyTorch's rules for shapes, or by a run on the host where it has none."""
+        try:
+            with self.fake:
+                return func(*args, **kwargs)
+        except private.no_shape_errors() as error:
+            return on_host(self, func, args, kwargs, error)
+
+    def _placed(self, real: Any) -> Any:
+        with self.fake:
+            return torch.empty_strided(real.size(), real.stride(), dtype=real.dtype, device=self.device)
 
     def note(self, name: str, args: Any, result: Any) -> None:
         """Account for what an operator gave."""
@@ -131,7 +161,7 @@ class VirtualGpu(TorchDispatchMode):
             if isinstance(tensor, Fake) and tensor.fake_device.type == private.BACKEND:
                 storage = tensor.untyped_storage()
                 self.ledger.see(storage, storage.nbytes(), name)
-                values.remember(tensor, values.follow(name, args, tensor))
+                values.remember(tensor, values.follow(name, args, tensor), name.endswith("_"))
 
     def empty_like(self, tensor: Any, dtype: Any = None) -> Any:
         """Return a fake tensor on the GPU with the shape and the strides of a tensor."""

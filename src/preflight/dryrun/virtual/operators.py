@@ -23,7 +23,7 @@ def _item(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
     if not _virtual(args[0]):
         return NotImplemented
     gpu.synchronise("item", args[0].element_size())
-    return values.read(args[0])
+    return values.read(args[0])  # where the number is known, it has been read before
 
 
 def _to_copy(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
@@ -57,6 +57,9 @@ def _copied_to_gpu(gpu: VirtualGpu, source: Any) -> None:
 def to_host(gpu: VirtualGpu, source: Any, dtype: Any, kind: str) -> Any:
     """Return a real tensor with plausible numbers for one that is moved from the GPU."""
     gpu.synchronise(kind, source.numel() * source.element_size())
+    known = gpu.known.get(source)
+    if known is not None:
+        return known.to(dtype=dtype or source.dtype, copy=True)
     number = values.read(source)
     return torch.full(tuple(source.shape), number, dtype=dtype or source.dtype)
 
@@ -68,16 +71,19 @@ def _copy(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
         return target
     if _virtual(target) and not isinstance(source, Fake):
         _copied_to_gpu(gpu, source)
-        values.remember(target, values.constant_of(source))
-        return target
+        values.remember(target, values.constant_of(source), changed=True)
+        return target  # the numbers are written where known ones are kept
     return NotImplemented
 
 
 def _chosen(gpu: VirtualGpu, mask: Any) -> int:
     """Return how many elements a mask plausibly chooses: its typical value times its size, at least one."""
+    gpu.synchronise("size depends on numbers", 8)
+    known = gpu.known.get(mask) if isinstance(mask, Fake) else mask
+    if known is not None:
+        return int(known.count_nonzero())
     told = values.typical(mask)
     share = 1.0 if told is None else min(1.0, max(0.0, told))
-    gpu.synchronise("size depends on numbers", 8)
     return max(1, round(mask.numel() * share)) if mask.numel() else 0
 
 
@@ -93,6 +99,7 @@ def _masked_select(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _unique(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
+    """All are taken to be different."""
     gpu.synchronise("size depends on numbers", 8)
     values_of = args[0]
     with gpu.fake:
@@ -119,9 +126,104 @@ def _index(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
         return func(args[0], unfolded, *args[2:], **kwargs)
 
 
+def _unique_along(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
+    """Run ``unique_dim`` and ``unique_consecutive``; all are taken to be different."""
+    gpu.synchronise("size depends on numbers", 8)
+    given = args[0]
+    at = args[1] if name_is(func, "unique_dim") else kwargs.get("dim", args[3] if len(args) > 3 else None)
+    count = given.numel() if at is None else given.shape[at]
+    with gpu.fake:
+        found = torch.empty(tuple(given.shape) if at is not None else (count,), dtype=given.dtype, device=gpu.device)
+        inverse = torch.empty((count,) if at is not None else tuple(given.shape), dtype=torch.int64, device=gpu.device)
+        counts = torch.empty((count,), dtype=torch.int64, device=gpu.device)
+    return found, inverse, counts
+
+
+def name_is(func: Any, name: str) -> bool:
+    """Whether an operator bears a name."""
+    return bool(func._schema.name == f"aten::{name}")
+
+
+def _ctc(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
+    """Run ``_ctc_loss``: the targets of a batch are as long as the matrix of them is wide.
+
+    Source: ``aten/src/ATen/native/cuda/LossCTC.cu``: the probabilities of every state at every moment are kept.
+    """
+    logs, targets, lengths = args[0], args[1], args[3]
+    moments, batch, _ = logs.shape
+    if isinstance(lengths, (list, tuple)) and any(lengths):
+        longest = max(lengths)
+    elif targets.dim() == 1:
+        longest = -(-targets.shape[0] // max(1, batch))
+    else:
+        longest = targets.shape[1]
+    with gpu.fake:
+        return logs.new_empty((batch,)), logs.new_empty((batch, moments, 2 * longest + 1))
+
+
+def _ctc_backward(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
+    with gpu.fake:
+        return torch.empty_like(args[1])
+
+
+def _repeats(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
+    """Run ``repeat_interleave`` of a tensor of counts that are not known: each is taken once, or as often as is typical."""
+    if len(func._schema.arguments) > 2 or kwargs.get("output_size") is not None or len(args) > 1:
+        return NotImplemented
+    gpu.synchronise("size depends on numbers", 8)
+    each = values.typical(args[0])
+    with gpu.fake:
+        count = round(args[0].numel() * (1.0 if each is None else each))
+        return torch.empty((count,), dtype=args[0].dtype, device=gpu.device)
+
+
+_MOST = 1 << 26
+"""Elements of the largest argument with which an operator is tried on the host."""
+
+
+def on_host(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any, error: Exception) -> Any:
+    """Run an operator for which there is no rule of shapes on the host, with typical numbers, and take over the shapes.
+
+    Raises:
+        Exception: What the fake tensors raised, where the host cannot run it either.
+    """
+    given: dict[int, Any] = {}
+
+    def real(tensor: Any) -> Any:
+        if tensor.numel() > _MOST:
+            raise error
+        known = gpu.known.get(tensor)
+        if known is None:
+            known = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
+            known.fill_(0 if not tensor.dtype.is_floating_point else values.read(tensor))
+        given[id(known)] = tensor
+        return known
+
+    host_args, host_kwargs = private.map_tensors(Fake, real, (args, kwargs))
+    if host_kwargs.get("device") is not None:
+        host_kwargs = {**host_kwargs, "device": torch.device("cpu")}
+    try:
+        found = func(*host_args, **host_kwargs)
+    except (RuntimeError, NotImplementedError):
+        raise error from None
+
+    def back(tensor: Any) -> Any:
+        if id(tensor) in given:
+            return given[id(tensor)]
+        with gpu.fake:
+            if tensor.layout is not torch.strided:
+                return tensor
+            return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=gpu.device)
+
+    return private.map_tensors(torch.Tensor, back, found)
+
+
 def _equal(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
     gpu.synchronise("comparison", 1)
-    return tuple(args[0].shape) == tuple(args[1].shape)
+    if tuple(args[0].shape) != tuple(args[1].shape):
+        return False
+    one, other = values.typical(args[0]), values.typical(args[1])
+    return one is None or other is None or one == other
 
 
 SPECIAL: dict[str, Callable[..., Any]] = {
@@ -131,6 +233,11 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "nonzero": _nonzero,
     "masked_select": _masked_select,
     "_unique2": _unique,
+    "unique_dim": _unique_along,
+    "unique_consecutive": _unique_along,
+    "repeat_interleave": _repeats,
+    "_ctc_loss": _ctc,
+    "_ctc_loss_backward": _ctc_backward,
     "index": _index,
     "index_put_": _index,
     "equal": _equal,

@@ -68,6 +68,24 @@ def fake_mode() -> Any:
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
+def same_in_scripts(function: Any, plain: Any) -> None:
+    """Let TorchScript take a function that replaces one of PyTorch's for that one."""
+    from torch.jit import _builtins
+
+    name = _builtins._find_builtin(plain)
+    if name is not None:
+        _builtins._register_builtin(function, name)
+
+
+def no_shape_errors() -> tuple[type[Exception], ...]:
+    """Return what a fake tensor raises where it has no rule for the shape of a result."""
+    from torch._subclasses import fake_tensor
+
+    names = ("DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException")
+    found = [getattr(fake_tensor, name) for name in names if hasattr(fake_tensor, name)]
+    return (NotImplementedError, *found)
+
+
 def fake_class() -> Any:
     """Return the class of fake tensors."""
     from torch._subclasses.fake_tensor import FakeTensor

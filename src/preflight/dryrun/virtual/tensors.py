@@ -79,10 +79,12 @@ def install(gpu: virtual.VirtualGpu) -> None:
     names = {"torch.float32": "FloatTensor", "torch.float16": "HalfTensor", "torch.int64": "LongTensor"}
 
     def type_(tensor: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if dtype is None and on_gpu(tensor):
+        if dtype is None and isinstance(tensor, Fake) and on_gpu(tensor):
             return "torch.cuda." + names.get(str(tensor.dtype), f"{str(tensor.dtype)[6:].title()}Tensor")
-        if isinstance(dtype, str) and dtype.startswith("torch.cuda."):
-            dtype = "torch." + dtype[len("torch.cuda.") :]
+        named = getattr(dtype, "__name__", "") if getattr(dtype, "__module__", "") == "torch.cuda" else ""
+        if named or (isinstance(dtype, str) and dtype.startswith("torch.cuda.")):
+            wanted = _TYPES[named or dtype.rpartition(".")[2]]
+            return plain_to(tensor, gpu.device, wanted)
         return plain_type(tensor, dtype, *args, **kwargs)
 
     Fake.device = property(device)
@@ -92,14 +94,58 @@ def install(gpu: virtual.VirtualGpu) -> None:
     Fake.__deepcopy__ = copied
     Fake.numpy = refuse_numpy
     Fake.__array__ = refuse_numpy
-    Fake.type = type_
+    Fake.type = torch.Tensor.type = type_
     Fake.pin_memory = torch.Tensor.pin_memory = lambda tensor, device=None: tensor
     Fake.record_stream = lambda tensor, stream: None
     Fake.tolist = lambda tensor: tensor.cpu().tolist()
-    Fake.data_ptr = lambda tensor: id(tensor.untyped_storage())
+    Fake.data_ptr = lambda tensor: (
+        tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size() if tensor.numel() else 0
+    )
+    Fake.__deepcopy__ = _deepcopy
     Fake.__repr__ = lambda tensor, **_: f"tensor(..., device='{device(tensor)}', size={tuple(tensor.shape)})"
     Fake.__format__ = lambda tensor, how: format(tensor.item() if tensor.dim() == 0 else repr(tensor), how)
     _install_constructors(gpu)
+
+
+def _deepcopy(tensor: Any, memo: dict[int, Any]) -> Any:
+    """Copy a tensor; tensors that share a storage share the copy of it.
+
+    Raises:
+        RuntimeError: It is not a leaf, as in PyTorch.
+    """
+    if id(tensor) in memo:
+        return memo[id(tensor)]
+    if KEEPING:
+        memo[id(tensor)] = KEEPING[-1](tensor, memo)
+        return memo[id(tensor)]
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+        )
+    with torch.no_grad():
+        storage = tensor.untyped_storage()
+        if tensor.numel() * tensor.element_size() == storage.nbytes():
+            new = tensor.detach().clone(memory_format=torch.preserve_format)
+        else:
+            key = storage._cdata, tensor.dtype
+            whole = memo.get(key)  # type: ignore[call-overload]
+            if whole is None:
+                count = storage.nbytes() // tensor.element_size()
+                whole = torch.empty(count, dtype=tensor.dtype, device=tensor.device)
+                memo[key] = whole  # type: ignore[index]
+            new = whole.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+    if isinstance(tensor, torch.nn.Parameter):
+        new = torch.nn.Parameter(new, tensor.requires_grad)
+    else:
+        new.requires_grad_(tensor.requires_grad)
+    memo[id(tensor)] = new
+    if tensor.grad is not None and not isinstance(tensor, torch.nn.Parameter):
+        new.grad = _deepcopy(tensor.grad, memo)
+    return new
+
+
+KEEPING: list[Any] = []
+"""While something is saved: what makes the note of a tensor that goes into the file."""
 
 
 def _install_constructors(gpu: virtual.VirtualGpu) -> None:
@@ -123,9 +169,11 @@ def _install_constructors(gpu: virtual.VirtualGpu) -> None:
         kwargs.setdefault("device", torch.device("cuda") if tensor.is_cuda else tensor.device)
         return torch.tensor(data, **kwargs)
 
-    torch.tensor = moved(torch.tensor)
-    torch.as_tensor = moved(torch.as_tensor)
-    torch.asarray = moved(torch.asarray)
+    for name in ("tensor", "as_tensor", "asarray"):
+        plain = getattr(torch, name)
+        setattr(torch, name, moved(plain))
+        private.same_in_scripts(getattr(torch, name), plain)
+    _install_types(torch.tensor, gpu)
     Fake.new_tensor = new_tensor
     original_swap = torch.utils.swap_tensors
 
@@ -137,3 +185,36 @@ def _install_constructors(gpu: virtual.VirtualGpu) -> None:
     private.let_referred_tensors_swap()
     # A module that is moved keeps its parameters' identity, as on a real GPU: an optimizer made before still holds them.
     torch.__future__.set_swap_module_params_on_conversion(True)
+
+
+_TYPES = {
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "LongTensor": torch.int64,
+    "IntTensor": torch.int32,
+    "ShortTensor": torch.int16,
+    "CharTensor": torch.int8,
+    "ByteTensor": torch.uint8,
+    "BoolTensor": torch.bool,
+}
+
+
+def _install_types(tensor: Any, gpu: virtual.VirtualGpu) -> None:
+    """``torch.cuda.FloatTensor`` and its kin, which make tensors and tell them by type."""
+
+    class Kind(type):
+        dtype: torch.dtype
+
+        def __call__(cls, *args: Any) -> Any:
+            if args and not all(isinstance(arg, int) for arg in args):
+                made = tensor(args[0] if not isinstance(args[0], torch.Size) else torch.empty(args[0]), dtype=cls.dtype)
+                return torch.Tensor.to(made, gpu.device)
+            return torch.empty(args or (0,), dtype=cls.dtype, device=gpu.device)
+
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, torch.Tensor) and bool(value.is_cuda) and value.dtype is cls.dtype
+
+    for name, dtype in _TYPES.items():
+        setattr(torch.cuda, name, Kind(name, (), {"dtype": dtype, "__module__": "torch.cuda"}))

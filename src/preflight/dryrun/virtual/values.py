@@ -62,12 +62,29 @@ def typical(value: Any) -> float | None:
     if isinstance(value, (bool, int, float)):
         return float(value)
     found = getattr(value, _NAME, None)
-    return found if isinstance(found, float) else None
+    if not isinstance(found, tuple) or found[0] is None:
+        return None
+    return found[0] if _version(value) in found[1:] else None  # it was written to by way of another view
 
 
-def remember(tensor: Any, value: float | None) -> None:
-    """Note the typical value of an element."""
-    tensor.__dict__[_NAME] = value
+def remember(tensor: Any, value: float | None, changed: bool = False) -> None:
+    """Note the typical value of an element.
+
+    Args:
+        tensor: The tensor.
+        value: The value.
+        changed: The tensor is being changed in place: PyTorch counts that after the operator.
+    """
+    at = _version(tensor) if value is not None else 0
+    tensor.__dict__[_NAME] = (value, at, at + changed)
+
+
+def _version(tensor: Any) -> int:
+    """Return the number of changes in place that a tensor and its views have seen."""
+    try:
+        return int(tensor._version)
+    except RuntimeError:  # inference tensors do not count
+        return -1
 
 
 def constant_of(real: Any) -> float | None:
