@@ -21,12 +21,15 @@ def install(capability: tuple[int, int]) -> None:
     """Let products of matrices take the workspaces of a GPU of this compute capability."""
     workspaces = Workspaces(capability)
 
-    def take(gpu: Any, func: Any, args: Any, kwargs: Any) -> Any:
-        workspaces.take(gpu)
-        return NotImplemented
+    def taking(before: Any) -> Any:
+        def take(gpu: Any, func: Any, args: Any, kwargs: Any) -> Any:
+            workspaces.take(gpu)
+            return NotImplemented if before is None else before(gpu, func, args, kwargs)
+
+        return take
 
     for name in PRODUCTS:
-        SPECIAL.setdefault(name, take)
+        SPECIAL[name] = taking(SPECIAL.get(name))
 
 
 class Workspaces:
