@@ -1,7 +1,7 @@
 """Runs the same programs on the virtual GPU under several interpreters and compares what they hold.
 
-Usage: python versions.py PYTHON [PYTHON ...] [--only PATTERN] [--gpu NAME] [-o TABLE.md]
-The first interpreter is the one that the others are compared with. Programs are those of ``frameworks/`` and a dozen of
+Usage: python versions.py PYTHON [PYTHON ...] [--only PATTERN] [--gpu NAME] [-j JOBS] [-o TABLE.md]
+The first interpreter is the one that the others are compared with. Programs are those of ``frameworks/`` and some of
 ``workloads/``. Compared are the bytes asked for after every operator, and the peaks of the caching allocator.
 """
 
@@ -14,19 +14,19 @@ import platform
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from compare import cases, judge
+from compare import SILENT, cases, judge
 
 from preflight.catalog.hardware import resolve_gpu
 
 HERE = Path(__file__).resolve().parent
 CHOSEN = (
-    "attention:gpt-amp-bf16 attention:gpt-bf16-checkpointed attention:vit attention:diffusion convolution:resnet18 "
-    "convolution:unet-amp-bf16 hub:bert-small hub:llama-bf16-fused hub:t5 mlp:adam mlp:adamw-fused mlp:amp-fp16 "
-    "mlp:accumulation mlp:average-and-evaluation recurrent:lstm"
+    "attention:gpt-amp-bf16 attention:gpt-bf16-checkpointed attention:vit convolution:resnet18 hub:llama-bf16-fused "
+    "mlp:adam mlp:amp-fp16 mlp:average-and-evaluation recurrent:lstm"
 ).split()
 """Workloads that are run beside the programs of ``frameworks/``."""
 
@@ -38,7 +38,6 @@ class Seen(msgspec.Struct):
     peak: int = 0
     reserved: int = 0
     problem: str = ""
-    difference: str = ""
 
     @property
     def live(self) -> int:
@@ -74,18 +73,29 @@ def version(python: str) -> str:
 
 def run(python: str, path: Path, case: str, card: str) -> Seen:
     """Run a program under an interpreter."""
+    seen = _run(python, path, case, card)
+    told = seen.problem or f"{seen.live:,} / {seen.peak:,} / {seen.reserved:,}"
+    print(f"{named(path, case)}, {python}: {told}", file=sys.stderr, flush=True)
+    return seen
+
+
+def _run(python: str, path: Path, case: str, card: str) -> Seen:
     with tempfile.TemporaryDirectory() as folder:
         result = os.path.join(folder, "result.json")
         command = [python, "-W", "ignore", str(HERE / "virtual_side.py"), result, card, str(path), case]
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent / "src"), "HF_HUB_OFFLINE": "1"}
-        ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+        try:
+            ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+        except subprocess.TimeoutExpired:
+            return Seen(problem="no answer within 300 s")
         if not os.path.exists(result) or not os.path.getsize(result):
             return Seen(problem=(ended.stderr.strip().splitlines() or ["no answer"])[-1][:160])
         found: dict[str, Any] = json.loads(Path(result).read_bytes())
     seen = found["seen"]
     if seen["outcome"] == "failed":
         return Seen(problem=f"{seen['error']}: {seen['message']}"[:160])
-    return Seen([(name, size) for name, size in found["trace"]], seen["peak_bytes"], seen["reserved_bytes"])
+    trace = [(name, size) for name, size in found["trace"] if name not in SILENT]
+    return Seen(trace, seen["peak_bytes"], seen["reserved_bytes"])
 
 
 def cell(seen: Seen, first: Seen) -> str:
@@ -108,6 +118,7 @@ def main() -> int:
     parser.add_argument("python", nargs="+")
     parser.add_argument("--only", default="", help="a part of the names of the programs to be run")
     parser.add_argument("--gpu", default="h100")
+    parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("-o", "--output")
     given = parser.parse_args()
     gpu = resolve_gpu(given.gpu)
@@ -116,15 +127,18 @@ def main() -> int:
     titles = [version(python) for python in given.python]
     lines = [f"| program | {' | '.join(titles)} |", f"| --- |{' ---: |' * len(titles)}"]
     reasons = []
-    for path, case in programs(given.only):
-        rows = [run(python, path, case, about) for python in given.python]
+    chosen = programs(given.only)
+    with ThreadPoolExecutor(given.jobs) as pool:
+        tried = list(
+            pool.map(lambda at: run(at[1], *at[0], about), [(one, python) for one in chosen for python in given.python])
+        )
+    for at, (path, case) in enumerate(chosen):
+        rows = tried[at * len(titles) : (at + 1) * len(titles)]
         lines.append(f"| {named(path, case)} | {' | '.join(cell(seen, rows[0]) for seen in rows)} |")
-        print(lines[-1], file=sys.stderr, flush=True)
         for title, seen in zip(titles[1:], rows[1:], strict=True):
             if not seen.problem and not rows[0].problem and seen.live != rows[0].live:
                 why = judge("", rows[0].trace, seen.trace).why
                 reasons.append(f"- {named(path, case)}, {title.split()[0]}: {why or 'the order of the operators'}")
-                print("   ", reasons[-1], file=sys.stderr, flush=True)
     text = f"{platform.machine()}, virtual {gpu.title}.\n\n" + "\n".join(lines) + "\n"
     if reasons:
         text += "\n".join(["", "Where peaks differ, the operators at which the difference grows:", "", *reasons, ""])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +13,11 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
+from preflight.catalog.hardware import resolve_gpu  # noqa: E402
+from preflight.dryrun.launch import Job, _usable, dry_run  # noqa: E402
 from preflight.dryrun.virtual import attention, autocast, private_names  # noqa: E402
+from preflight.errors import UsageError  # noqa: E402
+from preflight.vocabulary.profile import Profile  # noqa: E402
 
 
 def test_nothing_has_moved() -> None:
@@ -45,6 +50,31 @@ def test_a_name_that_came_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_releases_are_compared_by_number(version: str, release: tuple[int, int]) -> None:
     assert private_names.release(version) == release
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("2.3.1+cu121", f"needs PyTorch {private_names.OLDEST} or newer"),
+        ("99.0", "does not work with PyTorch 99.0"),
+    ],
+)
+def test_a_release_that_cannot_do_it_is_named(tmp_path: Path, version: str, said: str) -> None:
+    package = tmp_path / "packages" / "torch"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"__version__ = {version!r}", encoding="utf-8")
+    gpu = resolve_gpu("h100")
+    job = Job(
+        script=__file__, root=str(tmp_path), gpu=gpu, capacity_bytes=gpu.memory_bytes,
+        environment={"PYTHONPATH": str(package.parent)},
+    )  # fmt: skip
+    with pytest.raises(UsageError, match=said):
+        dry_run(job)
+
+
+def test_an_interpreter_that_is_too_old_is_named() -> None:
+    with pytest.raises(UsageError, match=r"needs Python 3\.10 or newer; python3 is 3\.9\.18"):
+        _usable(Profile(outcome="python too old", python="3.9.18"), "python3")
 
 
 def _kind(name: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 OLDEST = "2.4"
 """The first release that a dry run works with; older ones cannot switch autocast on for a device by its name."""
 
-TRIED = ("2.4", "2.6", "2.8", "2.9", "2.13")
+TRIED = ("2.4", "2.6", "2.8", "2.9", "2.13", "2.15")
 """The releases under which the programs of ``benchmarks/dryrun/versions.py`` were run."""
 
 ALL = " ".join(TRIED)
@@ -41,16 +41,16 @@ NEEDED = {
 
 SOME = {
     # A device guard of Python's own; without it ``private_guard`` takes the way over ``meta``.
-    "torch.utils.backend_registration._setup_privateuseone_for_python_backend": "2.13",
+    "torch.utils.backend_registration._setup_privateuseone_for_python_backend": "2.13 2.15",
     "torch._register_device_module": ALL,
     "torch._subclasses.fake_tensor.FakeTensorMode.in_kernel_invocation": ALL,
     "torch._C._group_tensors_by_device_and_dtype": ALL,
     "torch.Tensor._make_dtensor": "2.9",
     # How operators without a kernel for a key go on: the one or the other.
-    "torch.library.Library.fallback": "2.6 2.8 2.9 2.13",
+    "torch.library.Library.fallback": "2.6 2.8 2.9 2.13 2.15",
     "torch._C._dispatch_library": ALL,
     # torch.distributed: the handle of a finished collective is made in the one way or the other.
-    "torch._C._distributed_c10d.FakeWork": "2.8 2.9 2.13",
+    "torch._C._distributed_c10d.FakeWork": "2.8 2.9 2.13 2.15",
     "torch._C._distributed_c10d._create_work_from_future": ALL,
     "torch._C._distributed_c10d.Work.boxed": ALL,
     "torch._C._distributed_c10d.ProcessGroup.unbox": ALL,
@@ -58,7 +58,7 @@ SOME = {
     "torch.distributed.Backend.backend_capability": ALL,
     "torch.distributed.Backend.default_device_backend_map": ALL,
     "torch.testing._internal.distributed.fake_pg.FakeStore": ALL,
-    "torch.distributed.tensor._sharding_prop.ShardingPropagator": "2.6 2.8 2.9 2.13",
+    "torch.distributed.tensor._sharding_prop.ShardingPropagator": "2.6 2.8 2.9 2.13 2.15",
     "torch.distributed._tensor._sharding_prop.ShardingPropagator": "2.4",
 }
 """Needed by some releases or by some scripts."""
