@@ -16,6 +16,7 @@ class LossSeen(msgspec.Struct, frozen=True):
         value: Its value; None where it was not finite, or not one number.
         mean: Whether it is the plain mean over the targets. weighted: Whether classes have weights.
         targets: Number of targets. counted: Those that are not ignored. different: Different ones among those.
+        lowest: The lowest class among those. highest: The highest.
     """
 
     function: str
@@ -28,6 +29,8 @@ class LossSeen(msgspec.Struct, frozen=True):
     targets: int
     counted: int
     different: int
+    lowest: int | None = None
+    highest: int | None = None
 
 
 class BackwardSeen(msgspec.Struct, frozen=True):

@@ -230,6 +230,8 @@ class Watch:
                     "targets": int(target.numel()),
                     "counted": int(counted.numel()),
                     "different": int(counted.unique().numel()),
+                    "lowest": int(counted.min()) if counted.numel() else None,
+                    "highest": int(counted.max()) if counted.numel() else None,
                 }
             )
 
