@@ -311,3 +311,20 @@ def test_inputs_are_told_as_sentences() -> None:
     elsewhere = [fixed[0], {**fixed[1], "path": "loop.py", "persists": False}]
     report = msgspec.structs.replace(samples.NO_GO, inputs={"fixed": elsewhere})
     assert input_line(report) == "fixed: OPT001 train.py:9, EFF002 loop.py:4"
+
+
+def test_the_time_of_a_step_is_shown_in_units_for_people() -> None:
+    step = {
+        "seconds": {"low": 0.00807, "mid": 0.009747, "high": 0.0174}, "tokens_per_second_per_gpu": 13130.4,
+        "mfu": 0.2237, "breakdown": {"compute": 0.008575, "bubble": 0, "optimizer": 0.0003757},
+        "host_bound_share": None, "top_operators": [{"operator": "mm", "phase": "backward", "seconds": 2.469}],
+    }  # fmt: skip
+    text = render(msgspec.structs.replace(samples.NO_GO, step=step), "text", sources=samples.SOURCES)
+    assert text[text.index("STEP") :].partition("\n\n")[0] == snapshot("""\
+STEP
+  time              9.75 ms (8.07 ms to 17.4 ms)
+  tokens/s per GPU  13,100
+  MFU               22.4 %
+  spent on          compute 8.57 ms, optimizer 376 µs
+  top operators     mm (backward) 2.47 s\
+""")

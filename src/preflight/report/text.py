@@ -85,8 +85,9 @@ def _step(canvas: Canvas, report: Report) -> None:
     rows = step_rows(report)
     if rows:
         canvas.heading("STEP")
+        width = max(len(name) for name, _ in rows)
         for name, value in rows:
-            canvas.write(value, indent=2, first=f"{name:<25}")
+            canvas.write(value, indent=2, first=f"{name:<{width}}  ")
 
 
 def _efficiency(canvas: Canvas, efficiency: Efficiency, *, verbose: bool) -> None:

@@ -29,10 +29,22 @@ def page(identifier: str) -> dict[str, Any]:
         "schema": "preflight.rule/1", "code": rule.code, "name": rule.name, "title": title.rstrip("."),
         "family": loaded.family,
         "severity": rule.severity, "confidence": rule.confidence, "layer": rule.layer, "persona": rule.persona,
-        "tags": list(rule.tags), "needs": list(rule.needs), "page": body.strip(),
+        "tags": list(rule.tags), "needs": list(rule.needs), "dry_run": _dry_run(rule.code), "page": body.strip(),
         "bad": [_example(e) for e in getattr(module, "BAD", ())],
         "good": [_example(e) for e in getattr(module, "GOOD", ())],
     }  # fmt: skip
+
+
+def _dry_run(code: str) -> str | None:
+    """How a dry run serves the rule: ``needed``, ``confirms``, ``confirms or disproves``; None where it does not."""
+    from preflight.check.registry import load_rules, load_run_rules
+
+    observed = next((loaded for loaded in load_run_rules() if loaded.rule.code == code), None)
+    if observed is None:
+        return None
+    if all(loaded.rule.code != code for loaded in load_rules()):
+        return "needed"
+    return "confirms or disproves" if observed.settles else "confirms"
 
 
 def _find(identifier: str) -> RuleFile:
@@ -78,6 +90,8 @@ def _declared(rule: dict[str, Any]) -> str:
     ]
     if rule["persona"] != "regular":
         words.append(f"shown with --persona {rule['persona']}")
+    if rule["dry_run"]:
+        words.append("needs --dry-run" if rule["dry_run"] == "needed" else f"--dry-run {rule['dry_run']} it")
     if rule["needs"]:
         words.append(f"needs {', '.join(need.replace('_', ' ') for need in rule['needs'])}")
     return "; ".join(words)

@@ -107,22 +107,41 @@ def _plain(value: Any) -> str:
     return number(value)
 
 
+_STEP_NAMES = {
+    "seconds": "time", "tokens_per_second_per_gpu": "tokens/s per GPU", "samples_per_second": "samples/s",
+    "model_tflops_per_gpu": "TFLOP/s per GPU", "mfu": "MFU", "breakdown": "spent on", "host_bound_share": "host-bound",
+}  # fmt: skip
+
+
 def step_rows(report: Report) -> list[tuple[str, str]]:
     """Return (name, value) of the time of a step, as far as it is known."""
     rows = []
     for name, value in (report.step or {}).items():
-        if isinstance(value, dict) and {"low", "mid", "high"} <= value.keys():
-            shown = f"{_plain(value['mid'])} ({_plain(value['low'])} to {_plain(value['high'])})"
-        elif value is None:
+        if value is None:
             continue
+        if name == "seconds" and isinstance(value, dict):
+            shown = f"{duration(value['mid'])} ({duration(value['low'])} to {duration(value['high'])})"
         elif name == "top_operators":
-            shown = ", ".join(
-                f"{one_line(part['operator'])} ({part['phase']}) {_plain(part['seconds'])}" for part in value
-            )
+            shown = ", ".join(f"{one_line(p['operator'])} ({p['phase']}) {duration(p['seconds'])}" for p in value)
+        elif name == "breakdown" and isinstance(value, dict):
+            parts = sorted(((k, v) for k, v in value.items() if v), key=lambda part: -part[1])
+            shown = ", ".join(f"{clean(k).replace('_', ' ')} {duration(v)}" for k, v in parts)
+        elif name in ("mfu", "host_bound_share") and isinstance(value, (int, float)):
+            shown = f"{100 * value:.1f} %"
+        elif isinstance(value, float) and value >= 100:
+            shown = f"{float(f'{value:.3g}'):,.0f}"
         else:
             shown = _plain(value)
-        rows.append((clean(name).replace("_", " "), shown))
+        rows.append((_STEP_NAMES.get(name, clean(name).replace("_", " ")), shown))
     return rows
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that leaves one to three digits before the point: 9.75 ms."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{float(f'{seconds * factor:.3g}'):g} {unit}"
+    return f"{float(f'{seconds * 1e6:.3g}'):g} µs"
 
 
 def summary_rows(report: Report) -> list[tuple[str, str, str, str, str]]:
