@@ -1,10 +1,10 @@
-"""Run the public scripts of scripts.toml, unmodified, on a virtual H100.
+"""Run the public scripts of scripts.toml, or of another list, unmodified, on a virtual H100.
 
-Usage: python benchmarks/dryrun/scripts.py TARGET [NAME...] [--clones FOLDER] [--seconds S] [--python EXE]
+Usage: python benchmarks/dryrun/scripts.py TARGET [NAME...] [--list FILE] [--clones FOLDER] [--seconds S] [--python EXE]
 
 TARGET holds one tree per repository, called owner+name; with --clones, trees that are missing are written there from
-local clones. NAME is a part of "owner/name/path". What was seen goes to scripts_results.toml beside this file; scripts
-that are not named keep the result they have.
+local clones. NAME is a part of "owner/name/path". What was seen goes to LIST_results.toml beside the list; scripts that
+are not named keep the result they have.
 """
 
 from __future__ import annotations
@@ -141,12 +141,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("target", type=Path)
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--list", type=Path, default=HERE / "scripts.toml")
     parser.add_argument("--clones", type=Path)
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--python")
     given = parser.parse_args()
-    path = HERE / "scripts_results.toml"
-    entries = read(HERE / "scripts.toml")
+    path = given.list.with_name(f"{given.list.stem}_results.toml")
+    entries = read(given.list)
     for entry in entries:
         if given.names and not any(part in name_of(entry) for part in given.names):
             continue

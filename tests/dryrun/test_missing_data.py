@@ -47,12 +47,12 @@ def test_records_have_the_keys_that_the_code_asks_for(tmp_path: Path) -> None:
                 yield TEMPLATE.format_map(row), row["label"], [end for end in endings], row.get("answer")
         """,
     )
-    made = records.record(name, 1)
+    made = records.record(1, name)
     assert set(made) == {"instruction", "endings", "label", "answer"}
     assert made["label"] == 1
     assert len(made["endings"]) == 4
     # Records are as long as each other, so that two of them cost the same.
-    assert len(made["answer"]) == len(records.record(name, 2)["answer"])
+    assert len(made["answer"]) == len(records.record(2, name)["answer"])
 
 
 def test_a_table_has_as_many_columns_as_are_taken_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

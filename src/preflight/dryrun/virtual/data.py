@@ -113,13 +113,14 @@ def _hub(datasets: Any, owns: Callable[[str], bool], assume: Callable[[str], Non
 def _rows(owns: Callable[[str], bool]) -> list[dict[str, Any]]:
     """Return records with the keys of the script, and of the file that asks where that is another one."""
     own = callers.own_frame(owns)
-    asked = records.keys() + (records.keys(own.f_code.co_filename) if own is not None else [])
-    pictured = [key for key in dict.fromkeys(asked) if key.lower() in _IMAGES]
+    files_asking = (records.script(), *((own.f_code.co_filename,) if own is not None else ()))
+    asked = records.keys(*files_asking)
+    pictured = [key for key in asked if key.lower() in _IMAGES]
     if pictured:
         from PIL import Image
 
         black = Image.new("RGB", (formats.WIDTH, formats.HEIGHT))
-        labels = [key for key in dict.fromkeys(asked) if key.lower() in ("label", "target", "class", "fine_label")]
+        labels = [key for key in asked if key.lower() in ("label", "target", "class", "fine_label")]
         return [
             {
                 **dict.fromkeys(pictured, black),
@@ -128,7 +129,7 @@ def _rows(owns: Callable[[str], bool]) -> list[dict[str, Any]]:
             }
             for number in range(_WITH_IMAGES)
         ]
-    rows = [records.record(None, number) for number in range(ROWS)]
+    rows = [records.record(number, *files_asking) for number in range(ROWS)]
     for row in rows:
         row.setdefault("text", formats.words(100, 1))
         row.setdefault("messages", records.dialogue(2))

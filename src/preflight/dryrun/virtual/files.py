@@ -331,7 +331,7 @@ class Imagined:
     def _content(self, path: str) -> bytes | None:
         ending = os.path.splitext(path)[1].lower()
         own = callers.own_frame(self.owns)
-        asking = own.f_code.co_filename if own is not None else None
+        asking = tuple(dict.fromkeys((records.script(), *((own.f_code.co_filename,) if own is not None else ()))))
         if ending in formats.PICTURES:
             return _once(("picture", ending, formats.is_mask(path)), lambda: formats.picture(path))
         if ending in formats.SOUNDS:
@@ -347,11 +347,11 @@ class Imagined:
             if own is not None and ending == ".json" and uses.holds_names(own):
                 return None
             return _once((asking, ending), lambda: _rows(asking, ending))
-        return _once((asking, ending), lambda: records.table(asking, "\t" if ending == ".tsv" else ",").encode())
+        return _once((asking, ending), lambda: records.table("\t" if ending == ".tsv" else ",", *asking).encode())
 
 
-def _rows(asking: str | None, ending: str) -> bytes:
-    rows = [records.record(asking, number) for number in range(formats.ROWS)]
+def _rows(asking: tuple[str, ...], ending: str) -> bytes:
+    rows = [records.record(number, *asking) for number in range(formats.ROWS)]
     return json.dumps(rows).encode() if ending == ".json" else "\n".join(map(json.dumps, rows)).encode() + b"\n"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from preflight.dryrun.virtual import batches, checkpoints, data, packages, pretrained, programs, spread
+
 ASSUMED: dict[str, None] = {}
 """The lines, in the order of their first use."""
 
@@ -22,8 +24,6 @@ def install(job: dict[str, Any], progress: Any, rounds: Any, overlay: Any) -> No
         rounds: Gives loops and loaders their items.
         overlay: The scratch folder.
     """
-    from preflight.dryrun.virtual import batches, checkpoints, data, packages, pretrained, programs, spread
-
     given = None
     if job.get("batch"):
         given = rounds.given = batches.Given(job["batch"], progress.owns, assume)

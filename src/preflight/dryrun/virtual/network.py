@@ -72,7 +72,7 @@ class Response(io.BytesIO):
 
     def json(self, **_: Any) -> Any:
         """Return records with the keys that the script asks for."""
-        return [records.record(None, number) for number in range(formats.ROWS)]
+        return [records.record(number, records.script()) for number in range(formats.ROWS)]
 
     def raise_for_status(self) -> None:
         """All is well."""

@@ -8,7 +8,6 @@ stays missing, and so does one whose absence the script itself provides for (an 
 from __future__ import annotations
 
 import ast
-import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -278,7 +277,13 @@ def _versions() -> None:
         except metadata.PackageNotFoundError:
             if not _asked_for(distribution_name):
                 raise
-            return str(importlib.import_module(distribution_name).__version__)
+            spec = _standin(distribution_name)
+            assert spec is not None
+            assert spec.loader is not None
+            if distribution_name not in sys.modules:
+                sys.modules[distribution_name] = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(sys.modules[distribution_name])
+            return str(sys.modules[distribution_name].__version__)
 
     metadata.version = version
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from preflight.dryrun.virtual import after
+from preflight.dryrun.virtual import after, quantised
 
 _OF_LOADING = (
     "cache_dir force_download local_files_only token revision use_safetensors weights_only subfolder proxies device_map "
@@ -21,6 +21,8 @@ _OF_LOADING = (
 )
 
 
+_FEW = 300
+"""Words of a tokenizer that has found no vocabulary: its special ones and, at most, the bytes."""
 _OF_FETCHING = (
     "cache_dir force_download resume_download proxies token use_auth_token local_files_only revision trust_remote_code "
     "subfolder _from_pipeline _from_auto _commit_hash gguf_file".split()
@@ -117,8 +119,8 @@ def _models(module: Any, assume: Callable[[str], None]) -> None:
     owner = module.PreTrainedModel
 
     def from_pretrained(cls: Any, /, name: Any, *args: Any, config: Any = None, **kwargs: Any) -> Any:
-        placed, eight, four = kwargs.get("device_map"), kwargs.get("load_in_8bit"), kwargs.get("load_in_4bit")
-        if eight or four or kwargs.get("quantization_config") is not None:
+        placed, fewer = kwargs.get("device_map"), quantised.asked(kwargs)
+        if fewer is None and kwargs.get("quantization_config") is not None:
             assume(f"{name}: quantised weights stayed in the type that was asked for; memory is an upper bound")
         dtype = kwargs.pop("torch_dtype", None) or kwargs.pop("dtype", None)
         for key in _OF_LOADING:
@@ -130,15 +132,24 @@ def _models(module: Any, assume: Callable[[str], None]) -> None:
             setattr(config, key, value)
         made = {key: kwargs[key] for key in ("attn_implementation",) if key in kwargs}
         if dtype is not None and not (isinstance(dtype, str) and dtype == "auto"):
-            made["dtype"] = dtype
+            # Its name until 4.55.
+            made["dtype" if _version() >= (4, 56) else "torch_dtype"] = dtype
         assume(f"{name}: the model was built from its configuration; weights were not read")
         model = cls._from_config(config, **made)
         model.name_or_path = model.config._name_or_path = str(name)
-        if placed is not None and placed != "cpu":
+        if fewer is not None:
+            quantised.quantise(model, **fewer)
+        if fewer is not None or (placed is not None and placed != "cpu"):
             model.to("cuda")
         return model.eval()
 
     owner.from_pretrained = classmethod(from_pretrained)
+
+
+def _version() -> tuple[int, ...]:
+    import transformers
+
+    return tuple(int(part) for part in transformers.__version__.split(".")[:2])
 
 
 def _tokenizers(module: Any, content_of: Callable[[str], dict[str, Any] | None], assume: Callable[[str], None]) -> None:
@@ -151,18 +162,22 @@ def _tokenizer_of(
     read = owner.from_pretrained.__func__
 
     def from_pretrained(cls: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+        error: Exception | None = None
         try:
-            return read(cls, name, *args, **kwargs)
-        except Exception:
-            content = content_of(str(name)) or {}
-            size = content.get("vocab_size") or (content.get("text_config") or {}).get("vocab_size")
-            if not size:
-                raise
-            assume(
-                f"{name}: a tokenizer with {size} words, one token for each word of the text, took the place of its own"
-            )
-            longest = kwargs.get("model_max_length") or content.get("max_position_embeddings") or 512
-            return _tokenizer(int(size), int(longest), kwargs.get("padding_side", "right"))
+            made = read(cls, name, *args, **kwargs)
+        except Exception as missing:
+            error = missing
+        if error is None and (len(made) > _FEW or os.path.isdir(name)):
+            return made
+        content = content_of(str(name)) or {}
+        size = content.get("vocab_size") or (content.get("text_config") or {}).get("vocab_size")
+        if not size:
+            if error is None:
+                return made
+            raise error
+        assume(f"{name}: a tokenizer with {size} words, one token for each word of the text, took the place of its own")
+        longest = kwargs.get("model_max_length") or content.get("max_position_embeddings") or 512
+        return _tokenizer(int(size), int(longest), kwargs.get("padding_side", "right"))
 
     owner.from_pretrained = classmethod(from_pretrained)
 

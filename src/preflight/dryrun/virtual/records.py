@@ -20,10 +20,14 @@ _TEXTUAL = (
 )
 
 
-def keys(filename: str | None = None) -> list[str]:
-    """Return the names by which the script, or another file, asks for parts of its records."""
-    name = filename or getattr(sys.modules.get("__main__"), "__file__", None)
-    return list(_keys(name or ""))
+def script() -> str:
+    """Return the file of the script."""
+    return getattr(sys.modules.get("__main__"), "__file__", None) or ""
+
+
+def keys(*filenames: str) -> list[str]:
+    """Return the names by which some files ask for parts of their records."""
+    return list(dict.fromkeys(key for name in filenames for key in _keys(name)))
 
 
 @lru_cache(maxsize=64)
@@ -32,15 +36,15 @@ def _keys(name: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _lists(name: str | None) -> frozenset[str]:
-    return frozenset(uses.lists(name or getattr(sys.modules.get("__main__"), "__file__", None) or ""))
+def _lists(name: str) -> frozenset[str]:
+    return frozenset(uses.lists(name))
 
 
-def record(filename: str | None, number: int) -> dict[str, Any]:
+def record(number: int, *filenames: str) -> dict[str, Any]:
     """Return a record with text, or a number where the name of the key says so."""
     made: dict[str, Any] = {}
-    several = _lists(filename)
-    for key in keys(filename):
+    several = {key for name in filenames for key in _lists(name)}
+    for key in keys(*filenames):
         low = key.lower()
         if low in _SMALL:
             made[key] = number % 2
@@ -58,9 +62,9 @@ def dialogue(number: int) -> list[dict[str, str]]:
     return [{"role": role, "content": formats.words(60, number)} for role in ("user", "assistant")]
 
 
-def table(filename: str | None, separator: str) -> str:
+def table(separator: str, *filenames: str) -> str:
     """Return a table with a column for each name that the code asks for: text, small numbers, dates or shares."""
-    names = keys(filename) or ["text", "label"]
+    names = keys(*filenames) or ["text", "label"]
     out = io.StringIO()
     writer = csv.writer(out, delimiter=separator, lineterminator="\n")
     writer.writerow(names)

@@ -1,8 +1,8 @@
-"""Stand-in for bitsandbytes: its optimizers, with the states that they keep on the GPU."""
+"""Stand-in for bitsandbytes: optimizers and layers with the bytes that they keep on the GPU."""
 
 from __future__ import annotations
 
-from . import optim
+from . import nn, optim
 
 __version__ = "0.45.0"
-__all__ = ["optim"]
+__all__ = ["nn", "optim"]
