@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import textwrap
 import wave
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from preflight.catalog.hardware import resolve_gpu
 from preflight.dryrun.launch import Job, dry_run
-from preflight.dryrun.virtual import formats, records, uses
+from preflight.dryrun.virtual import formats, lines, records, uses
 from preflight.dryrun.virtual.files import data_arguments
 from preflight.vocabulary.profile import Profile
 
@@ -103,6 +104,62 @@ def test_a_table_has_as_many_columns_as_are_taken_of_it(tmp_path: Path, monkeypa
     with pytest.raises(FileNotFoundError):
         tables.whole()
     assert len(said) == 3
+
+
+def test_lines_have_the_fields_that_the_code_splits_them_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "fields.py"
+    path.write_text(
+        textwrap.dedent(
+            """
+            def pairs(read):
+                users = {}
+                f = read("none.txt")
+                for line in f:
+                    user, item = line.rstrip().split(" ")
+                    users.setdefault(int(user), []).append(int(item))
+                return users
+
+            def labelled(read):
+                with read("none.txt") as file:
+                    rows = [line.strip() for line in file]
+                for row in rows:
+                    parts = row.split(",")
+                    yield parts[0], int(parts[1])
+
+            def corpus(read):
+                return read("none.txt").read()
+            """
+        )
+    )
+    made: list[str | None] = []
+
+    def read(_: str) -> io.StringIO:
+        frame = sys._getframe(1)
+        made.append(lines.text(frame))
+        return io.StringIO(made[-1] or "some words\n")
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import fields  # type: ignore[import-not-found]
+
+    users = fields.pairs(read)
+    assert min(map(len, users.values())) > 1
+    file, label = next(fields.labelled(read))
+    assert len(file.split()) == 8
+    assert label > 0
+    fields.corpus(read)
+    assert made[2] is None
+
+
+def test_tables_of_pandas_have_the_columns_that_the_call_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    from preflight.dryrun.virtual import frames
+
+    for reader in ("read_csv", "read_table", "read_json", "read_parquet", "read_excel", "read_feather"):
+        monkeypatch.setattr(pandas, reader, getattr(pandas, reader))
+    frames.install(pandas, lambda name: name == __file__, lambda line: None)
+    table = pandas.read_csv(tmp_path / "none.dat", sep="::", names=["user", "item", "rating"], usecols=[0, 1])
+    assert list(table.columns) == ["user", "item"]
+    assert table["user"].value_counts().min() > 1
 
 
 def test_small_files_of_the_usual_formats_can_be_read() -> None:

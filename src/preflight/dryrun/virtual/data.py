@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from preflight.dryrun.virtual import after, arrays, callers, files, formats, network, records
+from preflight.dryrun.virtual import after, arrays, callers, files, formats, frames, network, records
 from preflight.dryrun.virtual.formats import ROWS
 from preflight.dryrun.virtual.packages import Recorder
 
@@ -34,6 +34,7 @@ def install(
     files.Imagined(owns, overlay, arguments, assume, given is not None).install()
     network.install(owns, assume)
     after.imported("numpy", lambda module: arrays.install(module, owns, assume))
+    after.imported("pandas", lambda module: frames.install(module, owns, assume))
     after.imported("datasets", lambda module: _hub(module, owns, assume, given))
     after.imported("PIL.Image", lambda module: _pictures(module, assume))
     after.imported("evaluate", lambda module: _metrics(module, assume))

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from preflight.dryrun.virtual import callers, formats, records, uses
+from preflight.dryrun.virtual import callers, formats, lines, records, uses
 
 KNOWN = formats.PICTURES + formats.SOUNDS + formats.TEXTS + formats.TABLES + formats.ARRAYS
 _BY_LIBRARIES = formats.PICTURES + formats.SOUNDS + formats.TEXTS + formats.ARRAYS + (".csv", ".tsv")
@@ -342,7 +342,8 @@ class Imagined:
             shape = (1 << 22,) if count == 1 else (256,) * count
             return _once(shape, lambda: formats.array(shape, "<u2" if count == 1 else "<f4"))
         if ending in formats.TEXTS:
-            return formats.text().encode()
+            fields = lines.text(own) if own is not None else None
+            return (fields or formats.text()).encode()
         if ending in (".json", ".jsonl"):
             if own is not None and ending == ".json" and uses.holds_names(own):
                 return None

@@ -22,6 +22,7 @@ INERT = frozenset(
     # Loggers, trackers, plots
     "wandb tensorboard tensorboardX tensorflow boto3 botocore matplotlib seaborn visdom neptune mlflow comet_ml clearml "
     "aim dvclive swanlab trackio hydra_colorlog colorama termcolor coloredlogs loguru prettytable tabulate blessed "
+    "tensorboard_logger art pyfiglet lightning_logs knockknock neptune_client "
     "progress texttable plotly bokeh imageio imageio_ffmpeg moviepy skvideo "
     # Measures of samples and texts, and what watches the machine
     "openai anthropic lpips pytorch_fid cleanfid torch_fidelity pycocotools rouge_score sacrebleu bleu nltk thop ptflops torchsummary "

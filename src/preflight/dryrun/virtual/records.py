@@ -69,11 +69,12 @@ def table(separator: str, *filenames: str) -> str:
     writer = csv.writer(out, delimiter=separator, lineterminator="\n")
     writer.writerow(names)
     for number in range(formats.ROWS):
-        writer.writerow([_cell(name.lower(), number) for name in names])
+        writer.writerow([cell(name.lower(), number) for name in names])
     return out.getvalue()
 
 
-def _cell(name: str, number: int) -> Any:
+def cell(name: str, number: int) -> Any:
+    """Return a plausible value of a column, by its name."""
     if name in _SMALL:
         return number % 2
     if "date" in name or "time" in name:

@@ -65,13 +65,13 @@ def called(node: ast.AST) -> list[str]:
 
 def wants_folders(frame: FrameType) -> bool:
     """Whether code that lists a folder expects folders in it: it asks which of them are, or lists them in turn."""
-    inside, listed = _aliases(frame)
+    inside, listed = aliases(frame)
     names: set[str] = set()
     for node in ast.walk(inside):
         if isinstance(node, (ast.For, ast.comprehension)) and (
-            listed & _names(node.iter) or _covers(node.iter, frame.f_lineno)
+            listed & variables(node.iter) or _covers(node.iter, frame.f_lineno)
         ):
-            names |= _names(node.target)
+            names |= variables(node.target)
     for node in ast.walk(inside):
         if not isinstance(node, ast.Call):
             continue
@@ -80,12 +80,13 @@ def wants_folders(frame: FrameType) -> bool:
             return True
         # A pattern that goes on behind a name finds what belongs to a file: its mask, its text.
         deeper = "glob" not in name or any(text.startswith("*") or "/*" in text for text in constants(node))
-        if (name in _LISTINGS or name in ("isdir", "is_dir")) and deeper and names & _names(node):
+        if (name in _LISTINGS or name in ("isdir", "is_dir")) and deeper and names & variables(node):
             return True
     return False
 
 
-def _names(node: ast.AST) -> set[str]:
+def variables(node: ast.AST) -> set[str]:
+    """Return the variables of a piece of code."""
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
@@ -121,7 +122,7 @@ def _name(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
 
 
-def _aliases(frame: FrameType) -> tuple[ast.AST, set[str]]:
+def aliases(frame: FrameType) -> tuple[ast.AST, set[str]]:
     """Return the function, and the names that hold what its present statement reads or what is made of it."""
     inside = function(frame)
     names: set[str] = set()
@@ -134,7 +135,7 @@ def _aliases(frame: FrameType) -> tuple[ast.AST, set[str]]:
         elif isinstance(node, (ast.With, ast.AsyncWith)) and node.lineno <= frame.f_lineno <= node.body[0].lineno:
             names.update(filter(None, (_base(item.optional_vars) for item in node.items)))
     for node in sorted((n for n in ast.walk(inside) if isinstance(n, ast.Assign)), key=lambda n: n.lineno):
-        if names & _names(node.value):
+        if names & variables(node.value):
             names.update(filter(None, map(_base, node.targets)))
     return inside, names
 
@@ -148,7 +149,7 @@ def _base(target: ast.AST | None) -> str | None:
 
 def columns(frame: FrameType) -> int | None:
     """Return how many columns a table must have for what is taken of it, or None where nothing is."""
-    inside, names = _aliases(frame)
+    inside, names = aliases(frame)
     most = 0
     for node in ast.walk(inside):
         if isinstance(node, ast.Subscript) and _name(node.value) in names:
@@ -198,7 +199,7 @@ def _whole(node: ast.expr | None) -> int | None:
 
 def dimensions(frame: FrameType) -> int:
     """Return how many dimensions an array must have for what is taken of it; 1 where nothing tells."""
-    inside, names = _aliases(frame)
+    inside, names = aliases(frame)
     most = 1
     for node in ast.walk(inside):
         if isinstance(node, ast.Subscript):
@@ -265,10 +266,10 @@ def _fields(template: str) -> list[str]:
 
 def holds_names(frame: FrameType) -> bool:
     """Whether the function takes what it reads apart by names: a record, not a list of them."""
-    inside, names = _aliases(frame)
+    inside, names = aliases(frame)
     for node in ast.walk(inside):
         if isinstance(node, ast.Subscript) and _key(node) is not None and not isinstance(node.value, ast.Subscript):
-            if names & _names(node.value):
+            if names & variables(node.value):
                 return True
         elif (
             isinstance(node, ast.Attribute) and node.attr in ("items", "keys", "values") and _name(node.value) in names
