@@ -218,10 +218,19 @@ def _oom(profile: Profile) -> Oom | None:
 
 def settled(profile: Profile, context: Context, read: list[Finding]) -> tuple[list[Finding], list[str]]:
     """Bring the findings of reading and of running together; return them, and notes on what was dropped."""
+    from preflight.check.plausible_branches import branches
     from preflight.check.run import Run
     from preflight.check.settle import settle
 
-    found, dropped = settle(Run(profile, context), read)
+    run = Run(profile, context)
+    found, dropped = settle(run, read)
+    decided = branches(run)
+    if decided:
+        more = f" and {len(decided) - 6} more" if len(decided) > 6 else ""
+        dropped.append(
+            f"decided by values that a virtual GPU does not have, and perhaps otherwise in a real run: the conditions at "
+            f"{', '.join(decided[:6])}{more}"
+        )
     return sorted([*found, *_raised(profile, context.reading.script, found)], key=sort_key), dropped
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.options import Options
-from preflight.report.parts.sections import fact_rows, input_line, step_rows, summary_rows
+from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows, summary_rows
 from preflight.report.parts.sentences import (
     TOTALS,
     capacity,
@@ -151,6 +151,10 @@ def _rest(report: Report, level: str) -> list[str]:
             for item in report.recommendations
         ]
         lines += [f"{level}# Recommendations", "", *_table(("priority", "change", "expected", "costs"), rows)]
+    holders = holder_rows(report)
+    if holders:
+        cells = [(escape(a), escape(b), escape(c)) for a, b, c in holders]
+        lines += [f"{level}# Largest holders at the peak", "", *_table(("bytes", "category", "where"), cells)]
     steps = step_rows(report)
     if steps:
         lines += [f"{level}# Step", "", *_table(("what", "value"), [(escape(a), escape(b)) for a, b in steps])]

@@ -7,7 +7,7 @@ from preflight.report.parts.finding_text import findings_section
 from preflight.report.parts.memory_text import memory_section
 from preflight.report.parts.options import Options
 from preflight.report.parts.paint import VERDICT_STYLES, Canvas
-from preflight.report.parts.sections import fact_rows, input_line, step_rows, summary_rows
+from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows, summary_rows
 from preflight.report.parts.sentences import (
     advice,
     counts,
@@ -23,6 +23,9 @@ ENDINGS = (".txt", ".text", ".log")
 TITLES = {"error": "CRITICAL ERRORS", "warning": "WARNINGS", "info": "NOTES"}
 
 __all__ = ["ENDINGS", "quick_line", "render"]
+
+_HOLDERS = 5
+"""So many holders of memory are shown without --verbose."""
 
 
 def render(report: Report, options: Options) -> str:
@@ -72,6 +75,7 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
             findings_section(canvas, title, findings, options.sources)
     if report.memory is not None:
         memory_section(canvas, report.memory, verbose=options.verbose)
+        _holders(canvas, report, verbose=options.verbose)
     _step(canvas, report)
     if report.efficiency is not None:
         _efficiency(canvas, report.efficiency, verbose=options.verbose)
@@ -79,6 +83,18 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
     _facts(canvas, report, verbose=options.verbose)
     _not_evaluated(canvas, report, verbose=options.verbose)
     _notes(canvas, report)
+
+
+def _holders(canvas: Canvas, report: Report, *, verbose: bool) -> None:
+    rows = holder_rows(report)
+    shown = rows if verbose else rows[:_HOLDERS]
+    if not shown:
+        return
+    left_out = len(rows) - len(shown)
+    canvas.write("largest holders at the peak" + (f" ({left_out} more with --verbose)" if left_out else ""), indent=2)
+    width = max(len(category) for _, category, _ in shown)
+    for size, category, where in shown:
+        canvas.write(where, indent=4, first=f"{size:>9}  {category:<{width}}  ")
 
 
 def _step(canvas: Canvas, report: Report) -> None:

@@ -16,7 +16,7 @@ class Holder(msgspec.Struct, frozen=True):
 
     Attributes:
         category: ``parameter``, ``gradient``, ``optimizer state``, ``activation``, ``temporary``, ``buffer``, ``input``.
-        module: Path of the module, or of the parameter.
+        module: Path of the module, or of the parameter; ``*`` stands for the numbers of repeated blocks.
         line: ``file:line`` of the script.
         bytes: Bytes of its blocks.
     """

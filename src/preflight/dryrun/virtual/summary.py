@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -10,6 +11,8 @@ from preflight.dryrun.virtual.gpu import VirtualGpu
 from preflight.dryrun.virtual.loops import Rounds
 
 LARGEST = 10
+_REPEATED = re.compile(r"(^|\.)\d+(?=\.|$)")
+"""The blocks of a network are counted together: ``h.0.mlp`` and ``h.1.mlp`` as ``h.*.mlp``."""
 _LINES = 40
 
 
@@ -22,7 +25,7 @@ def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds) -> dict[str, Any]
     for holding in ledger.at_peak:
         category = _category(holding)
         categories[category] += holding.held
-        holders[(category, holding.module, holding.line)] += holding.held
+        holders[(category, _REPEATED.sub(r"\1*", holding.module), holding.line)] += holding.held
     full = ledger.full
     return {
         "steps": progress.step,

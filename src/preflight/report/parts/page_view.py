@@ -7,7 +7,7 @@ from typing import Any
 from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.options import Options
 from preflight.report.parts.page_memory import bar, memory_view
-from preflight.report.parts.sections import fact_rows, input_line, step_rows
+from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows
 from preflight.report.parts.sentences import (
     SEVERITY_WORDS,
     advice,
@@ -37,6 +37,7 @@ def view(report: Report, options: Options) -> dict[str, Any]:
         "inputs": input_line(report),
         "tiles": _tiles(report),
         "memory": memory_view(report.memory) if report.memory is not None else None,
+        "holders": holder_rows(report),
         "step": step_rows(report),
         "efficiency": _efficiency(report),
         "groups": _groups(report, options),

@@ -136,6 +136,20 @@ def step_rows(report: Report) -> list[tuple[str, str]]:
     return rows
 
 
+def holder_rows(report: Report) -> list[tuple[str, str, str]]:
+    """Return (bytes, category, where) of the largest holders of memory at the peak that a dry run saw."""
+    if report.profile is None or report.memory is None:
+        return []
+    return [
+        (
+            format_bytes(holder.bytes),
+            holder.category,
+            ", ".join(one_line(part) for part in (holder.module, holder.line) if part) or "-",
+        )
+        for holder in report.profile.holders
+    ]
+
+
 def duration(seconds: float) -> str:
     """Return a time in the unit that leaves one to three digits before the point: 9.75 ms."""
     for unit, factor in (("s", 1.0), ("ms", 1e3)):
