@@ -88,6 +88,7 @@ def test_errors_and_limits_are_those_of_a_process_of_its_own(server: Server, tmp
     assert (failed.outcome, failed.error, failed.message) == ("failed", "LookupError", "nothing here")
     late = server.run(_job(tmp_path, "import time\nwhile True:\n    time.sleep(0.01)", seconds=1))
     assert late.outcome == "time is up"
-    with pytest.raises(InputError, match="ended without an answer"):
-        server.run(_job(tmp_path, "import os\nos._exit(7)"))
+    assert server.run(_job(tmp_path, "import os\nos._exit(7)")).status == "7"
+    with pytest.raises(InputError, match="ended by signal 9"):
+        server.run(_job(tmp_path, "import os\nos.kill(os.getpid(), 9)"))
     assert server.run(_job(tmp_path, SCRIPT)).steps == 2

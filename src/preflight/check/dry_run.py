@@ -311,7 +311,14 @@ def notes_of(profile: Profile, facts: Mapping[str, Fact], device: Device) -> lis
         at = f" at {Path(last.file).name}:{last.line}" if last is not None else ""
         notes.append(f"the script ended in the dry run with {profile.error}{at}: {_short(profile.message or '')}")
     if profile.outcome == "time is up":
-        notes.append("the time limit ended the dry run; --time-limit gives it longer")
+        at = f" at {profile.stuck}, where the script took no notice" if profile.stuck else ""
+        notes.append(f"the time limit ended the dry run{at}; --time-limit gives it longer")
+    if profile.outcome == "memory is up":
+        notes.append("the dry run took most of the memory that this machine had left, and was ended")
+    if profile.stuck and profile.outcome == "stopped":
+        notes.append(f"the script caught the end of the dry run again and again, at {profile.stuck}, and was ended")
+    if profile.stuck and profile.outcome == "exited":
+        notes.append(f"the script left with status {profile.status} at {profile.stuck}, by os._exit()")
     if profile.steps == 0 and profile.outcome in ("ended", "exited", "stopped"):
         notes.append("the script ended without one optimizer step; nothing can be said of its training")
     if profile.cut:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import msgspec
 
 from preflight.dryrun.batch import Part
 from preflight.dryrun.configurations import named
+from preflight.dryrun.following import memory_limit, wait
 from preflight.dryrun.virtual.private_names import OLDEST, TRIED, release
 from preflight.errors import InputError, UsageError
 from preflight.vocabulary.hardware import Gpu
@@ -54,7 +54,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         steps: Optimizer steps of a loop.
         python: The interpreter; None is the one that runs Preflight.
         seconds: After so long the run is ended.
-        memory_bytes: So much memory of the host the run may take.
+        memory_bytes: So much memory of the host the run may take; by default most of what is left.
         devices: GPUs that the script's process sees.
         batch: What a batch holds where data are missing.
         assumed: Configurations that the person gave: a model's name, or ``model`` for every other, to the path of its
@@ -122,7 +122,7 @@ def prepare(job: Job, scratch: str) -> str:
         "card": _card(job.gpu, job.capacity_bytes),
         "scratch": scratch,
         "result": os.path.join(scratch, "result.json"),
-        "memory": job.memory_bytes,
+        "memory": job.memory_bytes or memory_limit(),
         "devices": job.devices,
         "rank": job.rank,
         "messages": job.messages,
@@ -148,11 +148,15 @@ def answer(job: Job, scratch: str, ended: Ended, python: str) -> Profile:
         InputError: The process ended without an answer.
     """
     result = os.path.join(scratch, "result.json")
-    if not os.path.exists(result):
+    partial = None if os.path.exists(result) else result + ".partial"
+    if partial is not None and not os.path.exists(partial):
         raise InputError(_silence(job, ended), _last_line(ended.output))
     _copy_snapshot(scratch, job)
-    with open(result, "rb") as file:
+    with open(partial or result, "rb") as file:
         seen = msgspec.json.decode(file.read(), type=Profile)
+    if partial is not None and not ended.late:
+        # What it wrote last while it ran; then something ended it that it could not answer to.
+        seen = msgspec.structs.replace(seen, outcome="failed", error="ended", message=_silence(job, ended))
     return _usable(seen, python)
 
 
@@ -212,23 +216,8 @@ def _start(command: Sequence[str], job: Job, scratch: str) -> Ended:
         )
     except OSError as error:
         raise UsageError(f"--python {command[0]}: {error.strerror or error}", "name a Python that has torch") from None
-    late = False
-    try:
-        output, _ = process.communicate(timeout=job.seconds)
-    except subprocess.TimeoutExpired:
-        late = True
-        _ask_to_end(process)
-        try:
-            output, _ = process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output, _ = process.communicate()
+    output, late = wait(process, job.seconds, scratch)
     return Ended(process.returncode, output.decode(errors="replace"), late)
-
-
-def _ask_to_end(process: subprocess.Popen[bytes]) -> None:
-    """Let the process say what it has learned so far."""
-    process.send_signal(signal.SIGTERM if os.name == "posix" else signal.SIGBREAK)  # type: ignore[attr-defined,unused-ignore]
 
 
 def _card(gpu: Gpu, capacity: int) -> dict[str, Any]:

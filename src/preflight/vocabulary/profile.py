@@ -8,7 +8,9 @@ import msgspec
 
 from preflight.vocabulary.probe import Probe
 
-Outcome = Literal["ended", "stopped", "exited", "failed", "time is up", "no torch", "torch too old", "python too old"]
+Outcome = Literal[
+    "ended", "stopped", "exited", "failed", "time is up", "memory is up", "no torch", "torch too old", "python too old"
+]
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -369,6 +371,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         inputs: What models were given when they first learned from a batch.
         changed: What the changes that the job asked for did.
         probe: What a second run with real numbers saw.
+        status: With which status the script left. stuck: ``file:line`` of a script that did not end when it was told to.
+        closed: What the kernel kept the script from: ``network``, ``files``.
         error: Class of the exception. message: Its text. frames: Its frames in the person's own code.
     """
 
@@ -417,6 +421,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[InputSeen, ...] = ()
     changed: tuple[Changed, ...] = ()
     probe: Probe | None = None
+    status: str = ""
+    stuck: str = ""
+    closed: tuple[str, ...] = ()
     error: str | None = None
     message: str | None = None
     frames: tuple[Frame, ...] = ()

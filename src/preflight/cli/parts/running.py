@@ -18,6 +18,8 @@ from preflight.source.script import Script
 from preflight.vocabulary.report import Report
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from preflight.check.many import Identity
 
 
@@ -50,13 +52,25 @@ def run(request: Request, writing: Writing, stdin: Script | None = None) -> Run:
     if len(files) == 1 and files[0].named:
         from preflight.check.examine import examine_named
 
-        report = examine_named(files[0].path, request.options, request.selection)
+        with _shown(request, writing):
+            report = examine_named(files[0].path, request.options, request.selection)
         return Run(_with_baseline(report, request, writing, sources), sources)
     if request.options.arguments is not None and len(files) > 1:
         raise UsageError(
             "arguments of a script, and several scripts", "arguments after -- belong to one script; name that one alone"
         )
     return Run(_run_many(files, request, writing, sources), sources)
+
+
+def _shown(request: Request, writing: Writing) -> AbstractContextManager[None]:
+    """Show how far a dry run is; without one there is nothing to wait for."""
+    from contextlib import nullcontext
+
+    if not request.options.dry_run:
+        return nullcontext()
+    from preflight.cli.parts.progress import dry_runs
+
+    return dry_runs(writing)
 
 
 def _run_stdin(request: Request, writing: Writing, stdin: Script | None) -> Run:

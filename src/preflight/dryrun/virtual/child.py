@@ -46,7 +46,9 @@ def main(path: str) -> int:
     with open(path, encoding="utf-8") as file:
         job = json.load(file)
     _find_preflight()
-    _limit(job.get("memory"))
+    from preflight.dryrun.virtual import namespaces
+
+    closed = namespaces.enter(job["scratch"])
     began = time.monotonic()
     if sys.version_info < (3, 10):  # noqa: UP036 - the interpreter is the person's own
         return _write(job, {"outcome": "python too old", "python": sys.version.split()[0]})
@@ -62,9 +64,12 @@ def main(path: str) -> int:
     if "plan" in job:
         from preflight.dryrun.virtual.probe.run import run as probe
 
+        _limit(job.get("memory"))
+
         return _write(job, {**probe(job), "seconds": time.monotonic() - began})
     from preflight.dryrun.virtual.run import run
 
+    job["closed"] = closed
     seen: dict[str, Any] = run(job)
     return _write(job, {**seen, "torch": torch.__version__, "seconds": time.monotonic() - began})
 

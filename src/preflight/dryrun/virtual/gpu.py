@@ -19,7 +19,7 @@ from preflight.dryrun.virtual.hollow import Hollow
 from preflight.dryrun.virtual.known import SHAPED, UNKNOWN, Known
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.operators import SPECIAL, on_host
-from preflight.dryrun.virtual.progress import Progress, Stop
+from preflight.dryrun.virtual.progress import Progress
 from preflight.dryrun.virtual.traffic import Traffic
 from preflight.dryrun.virtual.watch.observations import Observations
 from preflight.dryrun.virtual.watch.operators import Operators
@@ -97,7 +97,7 @@ class VirtualGpu(TorchDispatchMode):
             kwargs.pop("pin_memory", None)
             return self.hollow.run(name_of(func), func, args, kwargs)
         if self.progress.stopping:
-            raise Stop
+            self.progress.stop()
         _thread.depth = getattr(_thread, "depth", 0) + 1
         try:
             return self._run(func, args, kwargs, fakes)

@@ -39,6 +39,5 @@ def install(job: dict[str, Any], progress: Any, rounds: Any, overlay: Any) -> No
 
 def lines(rounds: Any) -> list[str]:
     """Return the list for the report."""
-    if rounds.given is not None and not rounds.given.used:
-        assume("--batch was not used: no data set or loader was missing")
-    return list(ASSUMED)
+    unused = rounds.given is not None and not rounds.given.used
+    return [*ASSUMED, *(["--batch was not used: no data set or loader was missing"] if unused else [])]

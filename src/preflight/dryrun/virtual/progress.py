@@ -21,6 +21,10 @@ _OURS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abs
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 
 
+PATIENCE = 200
+"""A script that catches the end so often does not let itself be ended."""
+
+
 class Stop(BaseException):
     """The run has done what was asked; a BaseException, so that a script's ``except Exception`` lets it pass."""
 
@@ -41,6 +45,8 @@ class Progress:
         self.calls = 0
         self.graph_calls = 0
         self.stopping = False
+        self.give_up: Callable[[], None] | None = None
+        self._stops = 0
         self.after_step: list[Callable[[], None]] = []
         self.script_line = ""
         self.modules: list[str] = []
@@ -140,5 +146,16 @@ class Progress:
         for call in self.after_step if self.step > before else ():
             call()
         if self.step >= MOST * self.limit:
-            self.stopping = True
-            raise Stop
+            self.stop()
+
+    def stop(self) -> None:
+        """End the run; a script that catches this time and again is ended without its consent.
+
+        Raises:
+            Stop: Always.
+        """
+        self.stopping = True
+        self._stops += 1
+        if self._stops > PATIENCE and self.give_up is not None:
+            self.give_up()
+        raise Stop

@@ -34,6 +34,7 @@ from preflight.dryrun.virtual import (
     storages,
     summary,
     tensors,
+    watchdog,
     workspaces,
     wrappers,
 )
@@ -96,12 +97,31 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     missing.install(job, progress, rounds, overlay)
     made = changes.install(job.get("changes", ()), gpu, given)
     late = _end_when_told(progress)
+
+    def learned() -> dict[str, Any]:
+        more: dict[str, Any] = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
+        more["assumptions"] = missing.lines(rounds)
+        more |= {"seconds": dog.seconds, "torch": torch.__version__, "closed": job.get("closed", [])}
+        more |= {
+            "observations": gpu.seen.summary(),
+            "reached": rounds.reached(),
+            "loaders": feeds.rows,
+            "precision": products.summary(),
+            "inputs": given.first,
+            "changed": [change.summary() for change in made],
+            **watched.summary(),
+        }
+        return {**more, **summary.of(gpu, optimizers, rounds)}
+
+    dog = watchdog.Watchdog(job, progress, lambda: gpu.operators, learned)
+    dog.start()
+    watchdog.follow_threads(gpu)
     outcome: dict[str, Any] = {"outcome": "ended"}
     with gpu:
         try:
             _execute(job["script"])
         except Stop:
-            outcome = {"outcome": "time is up" if late else "stopped"}
+            outcome = {"outcome": dog.reason or ("time is up" if late else "stopped")}
         except SystemExit as error:
             outcome = {"outcome": "exited", "status": str(error.code)}
         except BaseException as error:
@@ -109,18 +129,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             outcome = {"outcome": "failed", **_failure(error, progress)}
     if job.get("snapshot"):
         history.write(job["snapshot"], events, gpu.ledger)
-    more: dict[str, Any] = {"saves": [path for path, _ in saved.places], "refused": dict(overlay.refused)}
-    more["assumptions"] = missing.lines(rounds)
-    more |= {
-        "observations": gpu.seen.summary(),
-        "reached": rounds.reached(),
-        "loaders": feeds.rows,
-        "precision": products.summary(),
-        "inputs": given.first,
-        "changed": [change.summary() for change in made],
-        **watched.summary(),
-    }
-    return {**outcome, **more, **summary.of(gpu, optimizers, rounds)}
+    dog.finish()
+    return {**outcome, **learned()}
 
 
 def _end_when_told(progress: Progress) -> list[bool]:

@@ -1,0 +1,82 @@
+"""A run ends at its limits with what was learned, whatever the script does, and touches nothing."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from preflight.catalog.hardware import resolve_gpu
+from preflight.dryrun.following import listening, memory_limit
+from preflight.dryrun.launch import Job, dry_run
+from preflight.vocabulary.profile import Profile
+
+HEAD = """
+import ctypes, os, threading, time, torch
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def step():
+    model(torch.randn(4, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def _run(folder: Path, text: str, seconds: float = 120) -> Profile:
+    script = folder / "train.py"
+    script.write_text(HEAD + textwrap.dedent(text), encoding="utf-8")
+    gpu = resolve_gpu("h100")
+    return dry_run(Job(script=str(script), root=str(folder), gpu=gpu, capacity_bytes=gpu.memory_bytes, seconds=seconds))
+
+
+def test_the_host_says_how_much_memory_a_run_may_take() -> None:
+    limit = memory_limit()
+    assert limit is None or limit > 1 << 20
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_script_that_catches_the_end_is_ended(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    told: list[dict[str, Any]] = []
+    with listening(told.append):
+        seen = _run(tmp_path, "while True:\n    try:\n        step()\n    except BaseException:\n        pass\n")
+    assert (seen.outcome, seen.steps) == ("stopped", 9)
+    assert seen.stuck.startswith("train.py:")
+    assert seen.peak_bytes > 0
+    assert {"phase", "step", "operators", "seconds"} == set(told[-1])
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_the_time_limit_ends_a_script_that_takes_no_notice(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    seen = _run(
+        tmp_path, "step()\nwhile True:\n    try:\n        time.sleep(1)\n    except BaseException:\n        pass\n", 40
+    )
+    assert (seen.outcome, seen.steps) == ("time is up", 1)
+    assert seen.stuck.startswith("train.py:")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_threads_train_native_code_writes_nothing_and_leaving_at_once_gives_an_answer(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    target = tmp_path / "native.txt"
+    text = f"""
+        try:
+            os.fork()
+        except PermissionError as error:
+            assert "starts no other program" in str(error)
+        worker = threading.Thread(target=lambda: [step(), step()])
+        worker.start()
+        worker.join()
+        ctypes.CDLL(None).open({str(target).encode()!r}, os.O_CREAT | os.O_WRONLY, 0o600)
+        os._exit(3)
+    """
+    seen = _run(tmp_path, text)
+    assert (seen.outcome, seen.status, seen.steps) == ("exited", "3", 2)
+    # A container may not let a process have namespaces of its own.
+    assert target.exists() == ("files" not in seen.closed)
