@@ -5,11 +5,12 @@ Lists the parameters that require a gradient and are in an optimizer, and that n
 
 ## Why
 An optimizer skips a parameter without a gradient, silently.
-The layer keeps its random initial weights for the whole training: it was built but is never called, its output is not used in the loss, or `detach()`, `.data`, `no_grad` or a rounding cuts it off.
+The layer keeps its random initial weights for the whole training: it was built and is never called, or only under `no_grad`.
+A layer that is called with gradients on and cut off behind is told by `trained-module-detached`.
 With `DistributedDataParallel` the same parameters stop the run.
 
 ## Fix
-Use the layer's output in the loss, remove what cuts the graph, or delete the layer.
+Call the layer with gradients on and use its output in the loss, or delete it.
 Where it is meant to stay as it is, say so: `requires_grad_(False)`.
 
 ## When to ignore
@@ -26,6 +27,7 @@ from collections.abc import Iterator
 from preflight.check.context import Fix
 from preflight.check.rule import Rule
 from preflight.check.run import Run, seen
+from preflight.check.run_graph import cut_off
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.profile import ParameterSeen
 
@@ -57,19 +59,18 @@ for _ in range(4):
 """,
     """
 import torch
-encoder, decoder = torch.nn.Linear(8, 4).cuda(), torch.nn.Linear(4, 8).cuda()
-model = torch.nn.Sequential(encoder, decoder)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-class Both(torch.nn.Module):
-    def __init__(self):
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, branches):
         super().__init__()
-        self.encoder, self.decoder = encoder, decoder
+        self.branches = nn.ModuleDict({name: nn.Linear(8, 8) for name in branches})
     def forward(self, x):
-        return self.decoder(self.encoder(x).detach())
-both = Both()
+        return sum(self.branches[name](x) for name in ("a", "b"))
+net = Net("abc").cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for _ in range(4):
     optimizer.zero_grad()
-    both(torch.randn(4, 8).cuda()).square().mean().backward()
+    net(torch.randn(4, 8).cuda()).square().mean().backward()
     optimizer.step()
 """,
     """
@@ -127,9 +128,10 @@ def observe(run: Run) -> Iterator[Finding]:
     """Find parameters that were never reached in a network that was."""
     if not run.complete:
         return
+    cut = {id(p) for _, _, inside in cut_off(run) for p in inside}
     for network in sorted(run.trained):
         parameters = run.parameters(network)
-        missing = [p for p in parameters if p.trainable and p.optimizers and not p.gradients]
+        missing = [p for p in parameters if p.trainable and not p.gradients and id(p) not in cut and _stepped(run, p)]
         if not missing:
             continue
         optimizer = run.optimizers[missing[0].optimizers[0]]
@@ -150,6 +152,10 @@ def observe(run: Run) -> Iterator[Finding]:
                 expected="every parameter of the optimizer is trained",
             ),
         )
+
+
+def _stepped(run: Run, parameter: ParameterSeen) -> bool:
+    return any(run.optimizers[at].steps > 1 for at in parameter.optimizers)
 
 
 def _named(parameters: list[ParameterSeen]) -> str:

@@ -1,4 +1,4 @@
-"""Watches learning-rate schedulers."""
+"""Watches learning-rate schedulers and averages of weights."""
 
 from __future__ import annotations
 
@@ -47,3 +47,15 @@ def watch(updates: Any) -> None:
             watch_step(kind)
         if "__init__" in vars(kind):
             watch_making(kind)
+
+
+def watch_averages(updates: Any) -> None:
+    """Note when the script has an averaged model take in the weights."""
+    from torch.optim.swa_utils import AveragedModel
+
+    take = AveragedModel.update_parameters
+
+    def taken(average: Any, *args: Any, **kwargs: Any) -> Any:
+        return updates.call("average update", take, average, *args, told={}, **kwargs)
+
+    AveragedModel.update_parameters = taken

@@ -25,6 +25,7 @@ def install(operators: Operators) -> Updates:
     _watch_clipping(updates)
     _watch_scaler(updates)
     schedules.watch(updates)
+    schedules.watch_averages(updates)
     return updates
 
 
