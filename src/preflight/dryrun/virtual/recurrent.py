@@ -26,6 +26,8 @@ def install() -> None:
     SPECIAL["_pack_padded_sequence"] = _pack
     SPECIAL["_cudnn_rnn"] = _forward
     SPECIAL["_cudnn_rnn_backward"] = _backward
+    SPECIAL["_thnn_fused_gru_cell"] = _cell
+    SPECIAL["_thnn_fused_gru_cell_backward"] = _cell_backward
 
 
 def _run(mode: int, x: Any, hx: Any, weights: Any, biases: bool, layers: int, dropout: float, train: bool,
@@ -102,3 +104,19 @@ def _backward(gpu: Any, func: Any, args: Any, kwargs: Any) -> Any:
             cx.new_empty(tuple(cx.shape)) if wanted[2] and cx is not None else None,
             parts if wanted[3] else [],
         )
+
+
+def _cell(gpu: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    """A GRU cell; it keeps five values of a hidden unit (aten/src/ATen/native/cuda/RNN.cu, GRU_WORKSPACE_MULTIPLIER)."""
+    state = args[2]
+    with gpu.fake:
+        return state.new_empty(tuple(state.shape)), state.new_empty((state.shape[0], 5 * state.shape[1]))
+
+
+def _cell_backward(gpu: Any, func: Any, args: Any, kwargs: Any) -> Any:
+    gradient, biased = args[0], args[2]
+    rows, hidden = gradient.shape
+    with gpu.fake:
+        gates = [gradient.new_empty((rows, 3 * hidden)) for _ in range(2)]
+        biases = [gradient.new_empty((3 * hidden,)) if biased else None for _ in range(2)]
+        return (*gates, gradient.new_empty((rows, hidden)), *biases)
