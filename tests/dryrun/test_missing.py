@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from preflight.dryrun.configurations import named
-from preflight.dryrun.virtual.packages import Finder, Recorder
+from preflight.dryrun.virtual.packages import Finder
+from preflight.dryrun.virtual.recorders import Recorder
 from preflight.errors import InputError
 
 
@@ -19,6 +20,8 @@ def test_a_recorder_takes_everything_and_gives_back_what_it_decorates() -> None:
     assert run.watch(len) is len
     assert list(run) == []
     assert f"{run.name}" == "tracker.name"
+    # A measure that was not taken is printed, summed and compared as a number.
+    assert (f"{run.value:.2f}", run.value + 1.5, run.value > 0) == ("0.00", 1.5, False)
 
 
 def test_a_package_that_the_script_can_do_without_stays_missing(

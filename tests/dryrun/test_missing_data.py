@@ -13,7 +13,7 @@ import pytest
 from preflight.catalog.hardware import resolve_gpu
 from preflight.dryrun.launch import Job, dry_run
 from preflight.dryrun.virtual import formats, lines, records, uses
-from preflight.dryrun.virtual.files import data_arguments
+from preflight.dryrun.virtual.clues import data_arguments
 from preflight.vocabulary.profile import Profile
 
 

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from preflight.dryrun.virtual import after
 from preflight.dryrun.virtual.loops import LOADER
-from preflight.dryrun.virtual.packages import Recorder
+from preflight.dryrun.virtual.recorders import Recorder
 
 ROWS = 2_000
 """Batches of a missing loader whose length nobody knows."""

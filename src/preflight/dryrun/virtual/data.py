@@ -8,7 +8,7 @@ from typing import Any
 
 from preflight.dryrun.virtual import after, arrays, callers, files, formats, frames, network, records
 from preflight.dryrun.virtual.formats import ROWS
-from preflight.dryrun.virtual.packages import Recorder
+from preflight.dryrun.virtual.recorders import Recorder
 
 _IMAGES = ("image", "img", "pixel_values", "picture", "photo", "jpg", "png")
 _WITH_IMAGES = 256

@@ -7,36 +7,19 @@ nothing is made up, and the script meets the usual error.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import glob
 import io
-import json
 import os
 import pathlib
 import re
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
-from preflight.dryrun.virtual import callers, formats, lines, records, uses
+from preflight.dryrun.virtual import callers, clues, contents, formats, uses
 
-KNOWN = formats.PICTURES + formats.SOUNDS + formats.TEXTS + formats.TABLES + formats.ARRAYS
 _BY_LIBRARIES = formats.PICTURES + formats.SOUNDS + formats.TEXTS + formats.ARRAYS + (".csv", ".tsv")
 """What a library opens only where it was told to; it may look for a file of settings by itself."""
-_HINTS = (
-    (re.compile(r"im(a)?g|photo|pic|frame|mask|cifar|mnist|coco|voc|face|celeb|flower|segm", re.IGNORECASE), ".jpg"),
-    (re.compile(r"wav|audio|speech|voice|sound|vctk|ljspeech|libri", re.IGNORECASE), ".wav"),
-    (re.compile(r"text|corpus|wiki", re.IGNORECASE), ".txt"),
-)
-_DATA = re.compile(r"data|root|train|val|test|im(a)?g|input|corpus|file|path|src|source|dir$", re.IGNORECASE)
-_RESULTS = re.compile(
-    r"out|save|log|ckpt|check|result|exp|work|run|resume|weight|model|cache|config|cfg|store", re.IGNORECASE
-)
-_GIVES_UP = re.compile(
-    r"exit|quit|error|fail|download|fetch|retrieve|wget|prepare|extract|unzip|urlopen", re.IGNORECASE
-)
-_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+$")
 _MAGIC = re.compile(r"[*?\[]")
 _PER_FOLDER = 30
 _list = os.listdir
@@ -63,9 +46,8 @@ class Imagined:
     ) -> None:
         self.described = described
         self.owns, self.overlay, self.assume = owns, overlay, assume
-        self.named = [os.path.abspath(value) for value in data_arguments(arguments)]
+        self.named = [os.path.abspath(value) for value in clues.data_arguments(arguments)]
         self.made: set[str] = set()
-        self._needs: dict[str, dict[int, bool]] = {}
         self._busy = False
 
     def install(self) -> None:
@@ -103,7 +85,7 @@ class Imagined:
         """Whether a folder of the project holds nothing but its mark for version control."""
         if whole in self.made or whole in self.overlay.gone or self.overlay.mine(whole):
             return False
-        if os.path.lexists(self.overlay.above(whole)) or _RESULTS.search(os.path.basename(whole)):
+        if os.path.lexists(self.overlay.above(whole)) or clues.RESULTS.search(os.path.basename(whole)):
             return False
         try:
             return all(name.startswith(".") or name.lower().startswith("readme") for name in _list(whole))
@@ -166,34 +148,13 @@ class Imagined:
         ending = os.path.splitext(path)[1].lower()
         name = frame.f_code.co_filename
         if self.owns(name):
-            needed = self._needing(name).get(frame.f_lineno)
+            needed = clues.needing(name).get(frame.f_lineno)
             if needed is None or not (needed or ending in formats.TEXTS + formats.TABLES):
                 return False
             return self.file(path) if ending else self.folder(path)
         if not self.under_named(path) or "importlib" in name:
             return False
         return self.file(path) if ending else self.folder(path, folders=True)
-
-    def _needing(self, filename: str) -> dict[int, bool]:
-        """Return the lines that look before something is made or given up, and whether it is given up."""
-        if filename not in self._needs:
-            lines: dict[int, bool] = {}
-            for node in ast.walk(uses.tree(filename)):
-                if not isinstance(node, (ast.Assert, ast.If)):
-                    continue
-                negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
-                if isinstance(node, ast.If) and negated:
-                    given_up = any(isinstance(n, ast.Raise) for part in node.body for n in ast.walk(part))
-                    calls = [name for part in node.body for name in uses.called(part)]
-                    needed = given_up or any(map(_GIVES_UP.search, calls))
-                elif isinstance(node, ast.Assert) and not negated:
-                    needed = True
-                else:
-                    continue
-                for line in range(node.test.lineno, (node.test.end_lineno or node.test.lineno) + 1):
-                    lines[line] = needed
-            self._needs[filename] = lines
-        return self._needs[filename]
 
     def under_named(self, path: str) -> bool:
         """Whether a path is one that the command line names as data, or lies in one."""
@@ -218,9 +179,9 @@ class Imagined:
             return
         stem, ending = os.path.splitext(last)
         if _MAGIC.search(ending) or not ending:
-            found = self._endings(callers.asker(), folder)
+            found = clues.endings(callers.asker(), folder)
         else:
-            found = (ending.lower(),) if ending.lower() in KNOWN else ()
+            found = (ending.lower(),) if ending.lower() in clues.KNOWN else ()
         if not found:
             return
         if not _MAGIC.search(stem):
@@ -244,7 +205,7 @@ class Imagined:
         """
         frame = callers.asker()
         own = callers.own_frame(self.owns)
-        found = self._endings(frame, os.fspath(path)) or self._endings(own, os.fspath(path))
+        found = clues.endings(frame, os.fspath(path)) or clues.endings(own, os.fspath(path))
         whole = os.path.abspath(path)
         if (
             self.described
@@ -256,20 +217,6 @@ class Imagined:
         folders = folders or any(f is not None and uses.wants_folders(f) for f in (frame, own))
         self.fill(os.path.abspath(path), found[0], folders)
         return True
-
-    def _endings(self, frame: FrameType | None, path: str) -> tuple[str, ...]:
-        """Return the endings of the files that a folder would hold, the likeliest first."""
-        if frame is None:
-            return ()
-        found = _named_endings(uses.function(frame))
-        if found:
-            return found
-        for pattern, ending in _HINTS:
-            if pattern.search(path):
-                return (ending,)
-        module = uses.tree(frame.f_code.co_filename)
-        found = _named_endings(module)
-        return found or ((".npy",) if _loads_arrays(module) else ())
 
     def fill(self, folder: str, ending: str, folders: bool, stem: str = "*") -> None:
         """Write a folder of files; their names say train, val and test, for code that goes by names."""
@@ -292,7 +239,7 @@ class Imagined:
         above = self.overlay.above(path)
         self._busy = True
         try:
-            content = self._content(path)
+            content = contents.content(path, self.owns)
             if content is None:
                 return False
             _make_folders(os.path.dirname(above))
@@ -309,7 +256,7 @@ class Imagined:
     def file(self, path: str) -> bool:
         """Make a file, if it is the person's code that reads it and its form can be told."""
         ending = os.path.splitext(path)[1].lower()
-        if ending not in KNOWN or os.path.lexists(path) or os.path.abspath(path) in self.overlay.gone:
+        if ending not in clues.KNOWN or os.path.lexists(path) or os.path.abspath(path) in self.overlay.gone:
             return False
         if self.described and ending not in formats.TEXTS + formats.TABLES:
             return False
@@ -328,42 +275,6 @@ class Imagined:
             self.assume(f"{path} is missing: {formats.ROWS} plausible lines took its place")
         return True
 
-    def _content(self, path: str) -> bytes | None:
-        ending = os.path.splitext(path)[1].lower()
-        own = callers.own_frame(self.owns)
-        asking = tuple(dict.fromkeys((records.script(), *((own.f_code.co_filename,) if own is not None else ()))))
-        if ending in formats.PICTURES:
-            return _once(("picture", ending, formats.is_mask(path)), lambda: formats.picture(path))
-        if ending in formats.SOUNDS:
-            rate = uses.number(self.owns, ("sampling_rate", "sample_rate", "sr", "fs", "samplerate")) or 16_000
-            return _once(("sound", rate), lambda: formats.sound(rate))
-        if ending in formats.ARRAYS:
-            count = uses.dimensions(own) if own is not None else 1
-            shape = (1 << 22,) if count == 1 else (256,) * count
-            return _once(shape, lambda: formats.array(shape, "<u2" if count == 1 else "<f4"))
-        if ending in formats.TEXTS:
-            fields = lines.text(own) if own is not None else None
-            return (fields or formats.text()).encode()
-        if ending in (".json", ".jsonl"):
-            if own is not None and ending == ".json" and uses.holds_names(own):
-                return None
-            return _once((asking, ending), lambda: _rows(asking, ending))
-        return _once((asking, ending), lambda: records.table("\t" if ending == ".tsv" else ",", *asking).encode())
-
-
-def _rows(asking: tuple[str, ...], ending: str) -> bytes:
-    rows = [records.record(number, *asking) for number in range(formats.ROWS)]
-    return json.dumps(rows).encode() if ending == ".json" else "\n".join(map(json.dumps, rows)).encode() + b"\n"
-
-
-_kept: dict[Any, bytes] = {}
-
-
-def _once(key: Any, make: Callable[[], bytes]) -> bytes:
-    if key not in _kept:
-        _kept[key] = make()
-    return _kept[key]
-
 
 def _make_folders(path: str) -> None:
     if not os.path.lexists(path):
@@ -374,44 +285,3 @@ def _make_folders(path: str) -> None:
 def _shown(path: str) -> str:
     near = os.path.relpath(path)
     return path if near.startswith("..") else near
-
-
-def _named_endings(node: ast.AST) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for text in uses.constants(node):
-        low = text.lower().lstrip("*")
-        if low in KNOWN:
-            found[low] = None
-        elif f".{low}" in formats.PICTURES:
-            found[f".{low}"] = None
-    return tuple(found)
-
-
-def _loads_arrays(module: ast.AST) -> bool:
-    return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "load"
-        and isinstance(node.func.value, ast.Name)
-        and node.func.value.id in ("np", "numpy")
-        for node in ast.walk(module)
-    )
-
-
-def data_arguments(arguments: list[str]) -> list[str]:
-    """Return the values of a command line that name data: positional paths, and options whose names say so."""
-    found, option = [], ""
-    for word in arguments:
-        if word.startswith("-"):
-            option, given, value = word.partition("=")
-            if not given:
-                continue
-        else:
-            value = word
-        said = not option or (_DATA.search(option) and not _RESULTS.search(option.replace("-dir", "")))
-        # A name of two parts may be one of the hub; it is a path only where its folder is there.
-        hub = _HUB.match(value) and not os.path.isdir(value.partition("/")[0])
-        if said and not hub and (option or os.sep in value):
-            found.append(value)
-        option = ""
-    return found

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from preflight.dryrun.virtual import callers, records
-from preflight.dryrun.virtual.formats import ROWS
 
+ROWS = 20_000
+"""Rows of a table: code that splits it by date or by user takes thousands."""
 _GROUP = 8
 """Rows that share their first number, as those of a user do."""
 

@@ -13,9 +13,10 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType, ModuleType
-from typing import Any
+
+from preflight.dryrun.virtual.recorders import Inert, InertLoader
 
 STANDINS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "standins")
 INERT = frozenset(
@@ -36,90 +37,6 @@ DATA = frozenset(
 )
 """Top-level packages that give data, which the person may describe instead."""
 _TORCH_BOARD = "torch.utils.tensorboard"
-
-
-class Recorder:
-    """Takes every call, attribute and item, and does nothing.
-
-    Args:
-        name: How it was reached.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.__dict__["_said"] = str(args[0]) if args and isinstance(args[0], str) else type(self).__name__
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):
-            raise AttributeError(name)
-        return Recorder(f"{self._said}.{name}")
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Give back what is decorated, or another recorder."""
-        if len(args) == 1 and not kwargs and callable(args[0]) and not isinstance(args[0], Recorder):
-            return args[0]
-        return Recorder(self._said)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self.__dict__[name] = value
-
-    def __enter__(self) -> Recorder:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        """Leave; an error is not held back."""
-
-    def __getitem__(self, key: Any) -> Any:
-        return Recorder(self._said)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Take the item."""
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __float__(self) -> float:
-        return 0.0
-
-    def __int__(self) -> int:
-        return 0
-
-    def __fspath__(self) -> str:
-        return str(self._said)
-
-    def __str__(self) -> str:
-        return str(self._said)
-
-
-class _Inert(ModuleType):
-    """A module that has every name: one with a capital is a class, any other a recorder."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.__path__: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__version__":
-            return "0.0.0"
-        if name.startswith("__"):
-            raise AttributeError(name)
-        made: Any = type(name, (Recorder,), {}) if name[:1].isupper() else Recorder(f"{self.__name__}.{name}")
-        setattr(self, name, made)
-        return made
-
-
-class _InertLoader(importlib.abc.Loader):
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        """Return a recorder in the form of a module."""
-        return _Inert(spec.name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """There is nothing to run."""
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -144,8 +61,8 @@ class Finder(importlib.abc.MetaPathFinder):
         """Return the specification of a stand-in, or None."""
         top = fullname.partition(".")[0]
         parent = sys.modules.get(fullname.rpartition(".")[0])
-        if isinstance(parent, _Inert):
-            return importlib.machinery.ModuleSpec(fullname, _InertLoader(), is_package=True)
+        if isinstance(parent, Inert):
+            return importlib.machinery.ModuleSpec(fullname, InertLoader(), is_package=True)
         if fullname == top and self._wanted(True):
             for folder in (self.root, os.path.join(self.root, "src")):
                 own = importlib.machinery.PathFinder.find_spec(fullname, [folder])
@@ -162,7 +79,7 @@ class Finder(importlib.abc.MetaPathFinder):
                 return place
             if top in self.inert:
                 self.assume(f"package {top} is not installed: its calls did nothing")
-                return importlib.machinery.ModuleSpec(fullname, _InertLoader(), is_package=True)
+                return importlib.machinery.ModuleSpec(fullname, InertLoader(), is_package=True)
         return None
 
     def _wanted(self, own_only: bool) -> bool:
@@ -247,7 +164,7 @@ class _Board(importlib.abc.MetaPathFinder):
         if fullname != _TORCH_BOARD or importlib.machinery.PathFinder.find_spec("tensorboard") is not None:
             return None
         self.assume("package tensorboard is not installed: its calls did nothing")
-        return importlib.machinery.ModuleSpec(fullname, _InertLoader(), is_package=True)
+        return importlib.machinery.ModuleSpec(fullname, InertLoader(), is_package=True)
 
 
 def _asked_for(name: str) -> bool:
@@ -306,7 +223,7 @@ def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: st
         found = plain(name, package)
         if found is None and _asked_for(name):
             return _standin(name)
-        if found is None or isinstance(found.loader, _InertLoader) or (found.origin or "").startswith(STANDINS):
+        if found is None or isinstance(found.loader, InertLoader) or (found.origin or "").startswith(STANDINS):
             return None
         return found
 

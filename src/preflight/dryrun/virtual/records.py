@@ -82,5 +82,10 @@ def cell(name: str, number: int) -> Any:
 
         return (datetime.datetime(2020, 1, 1) + datetime.timedelta(hours=number)).isoformat(" ")
     if any(word in name for word in _TEXTUAL):
-        return formats.words(20, number).replace("\n", " ").strip()
+        return _sentence(number % 64)
     return (number * 37 % 100) / 100
+
+
+@lru_cache(maxsize=64)
+def _sentence(number: int) -> str:
+    return formats.words(20, number).replace("\n", " ").strip()

@@ -1,0 +1,118 @@
+"""The scratch folder that lies over the files of the machine while a script runs."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+_open = builtins.open
+
+
+class Overlay:
+    """Where a path really leads while the script runs.
+
+    Args:
+        scratch: The folder that may be written to.
+    """
+
+    def __init__(self, scratch: str) -> None:
+        self.scratch = os.path.join(os.path.realpath(scratch), "")
+        self.files = os.path.join(self.scratch, "files")
+        self.gone: set[str] = set()
+        self.refused: Counter[str] = Counter()
+
+    def mine(self, path: Any) -> bool:
+        """Whether a path may be written to as it is: the scratch folder, a device, an open file."""
+        if isinstance(path, int) or path is None:
+            return True
+        whole = os.path.abspath(os.fsdecode(path))
+        return whole.startswith((self.scratch, "/dev/")) or whole + os.sep == self.scratch
+
+    def above(self, path: Any) -> str:
+        """Return the place in the scratch folder that stands for a path."""
+        return self.files + os.path.abspath(os.fsdecode(path)).replace(":", "", 1)
+
+    def reading(self, path: Any) -> Any:
+        """Return where a path is read from."""
+        if self.mine(path):
+            return path
+        above = self.above(path)
+        if exists(above):
+            return above
+        if os.path.abspath(os.fsdecode(path)) in self.gone:
+            return above  # which is not there, so that the error is the usual one
+        return path
+
+    def writing(self, path: Any, keep: bool = False) -> Any:
+        """Return where a path is written to.
+
+        Args:
+            path: The path that the script named.
+            keep: Whether what the file holds now is needed.
+        """
+        if self.mine(path):
+            return path
+        above, whole = self.above(path), os.path.abspath(os.fsdecode(path))
+        parent = os.path.dirname(whole)
+        if not exists(parent) and not exists(self.above(parent)):
+            return path  # the usual error: there is no such folder
+        makedirs(os.path.dirname(above), exist_ok=True)
+        if keep and not exists(above) and whole not in self.gone and os.path.isfile(whole):
+            copyfile(whole, above)
+        self.gone.discard(whole)
+        return above
+
+
+exists, makedirs = os.path.lexists, os.makedirs
+lstat = os.lstat
+
+
+def really(path: str) -> bool:
+    """Whether something is there outside the scratch folder."""
+    try:
+        lstat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def copyfile(source: str, target: str) -> None:
+    """Copy a file, past what is redirected."""
+    with _open(source, "rb") as read, _open(target, "wb") as write:
+        shutil.copyfileobj(read, write)
+
+
+class Scanned:
+    """What ``os.scandir`` gives for a folder and its twin in the scratch folder."""
+
+    def __init__(self, parts: list[Any], gone: set[str]) -> None:
+        self._parts, self._gone, self._names = parts, gone, set[str]()
+        self._entries = self._each()
+
+    def _each(self) -> Iterator[Any]:
+        for part in self._parts:
+            for entry in part:
+                if entry.name not in self._names and os.path.abspath(entry.path) not in self._gone:
+                    self._names.add(entry.name)
+                    yield entry
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._entries
+
+    def __next__(self) -> Any:
+        return next(self._entries)
+
+    def __enter__(self) -> Scanned:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the folders."""
+        for part in self._parts:
+            part.close()
