@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from preflight.check import probed, seen_growth
-from preflight.cost.workspace import COMMUNICATOR, COMMUNICATOR_SOURCE
+from preflight.cost.workspace import COMMUNICATOR, COMMUNICATOR_SOURCE, context_bytes
 from preflight.dryrun import ranks
 from preflight.source.launcher import Launch
 from preflight.source.reading import Reading
 from preflight.source.script import Script
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location, sort_key
+from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate, Oom, Phase, TimelinePoint
 from preflight.vocabulary.profile import Profile, Work
 from preflight.vocabulary.quantity import Interval, format_bytes
+from preflight.vocabulary.run import ParallelDims
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
@@ -80,7 +82,7 @@ def job_of(script: Script, reading: Reading, options: Options, device: Device, l
         script=str(script.file),
         root=str(reading.project.root or Path(script.file).parent),
         arguments=tuple(_arguments(script, options, launch)),
-        gpu=device.gpu,
+        gpu=msgspec.structs.replace(device.gpu, context_bytes=int(context_of(device.gpu).mid)),
         capacity_bytes=device.capacity_bytes,
         steps=options.steps,
         python=options.python,
@@ -130,7 +132,12 @@ def room_of(device: Device, communicators: int = 0) -> int | None:
     """Return the bytes that PyTorch can take from the device, beside so many communicators of NCCL."""
     if device.gpu is None or device.capacity_bytes is None:
         return None
-    return device.capacity_bytes - (device.gpu.context_bytes or 0) - communicators * int(COMMUNICATOR.mid)
+    return device.capacity_bytes - int(context_of(device.gpu).mid) - communicators * int(COMMUNICATOR.mid)
+
+
+def context_of(gpu: Gpu) -> Interval:
+    """Return what the driver takes for its context: of the catalog, else of published measurements."""
+    return context_bytes(gpu, ParallelDims())
 
 
 def _seen(profile: Profile, device: Device) -> MemoryEstimate:
@@ -145,7 +152,8 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
     # The run itself asks for it where it multiplies matrices; without such a product at the peak it is added.
     workspace = told if told is not None else _WORKSPACE_HOPPER if capability >= (9, 0) else _WORKSPACE
     more = 0 if told is not None else workspace
-    context: float = device.gpu.context_bytes or 0
+    driver = context_of(device.gpu)
+    context = driver.mid
     parts: dict[str, float] = dict.fromkeys(_PARTS.values(), 0.0)
     for category, size in profile.categories.items():
         if category != "workspace":
@@ -156,13 +164,15 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
     context += groups * COMMUNICATOR.mid
     breakdown = MemoryBreakdown(**parts, workspace=workspace, fragmentation=max(0.0, reserved - peak), context=context)
     total = Interval(
-        reserved + context - groups * (COMMUNICATOR.mid - COMMUNICATOR.low),
+        reserved + driver.low + groups * COMMUNICATOR.low,
         reserved + context,
-        reserved + context + groups * (COMMUNICATOR.high - COMMUNICATOR.mid),
+        reserved + driver.high + groups * COMMUNICATOR.high,
     )
     complete = profile.steps > 1 and profile.outcome != "failed"
     fits = "no" if profile.full is not None else ("yes" if complete else "unknown")
-    if fits == "yes" and device.capacity_bytes is not None and total.high > device.capacity_bytes:
+    if device.capacity_bytes is not None and (
+        (fits == "yes" and total.high > device.capacity_bytes) or (fits == "no" and total.low <= device.capacity_bytes)
+    ):
         fits = "unknown"
     return MemoryEstimate(
         peak_bytes=_exact(peak),
@@ -186,8 +196,8 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
         how=(
             f"{profile.operators} operators of {profile.steps} steps ran on fake tensors with torch {profile.torch}",
             f"peak in {profile.peak_phase} of step {profile.peak_step}",
-            f"workspace of cuBLAS {format_bytes(workspace)} (published), context {format_bytes(device.gpu.context_bytes or 0)} "
-            "(catalog)",
+            f"workspace of cuBLAS {format_bytes(workspace)} (published), context {format_bytes(driver.mid)} "
+            f"({'catalog' if device.gpu.context_bytes else 'published measurements'})",
             *(() if not groups else (f"{groups} communicators of NCCL, each {COMMUNICATOR_SOURCE}",)),
         ),
     )
@@ -196,7 +206,7 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
 def _why_unknown(complete: bool) -> str:
     if not complete:
         return "the dry run did not get through two optimizer steps"
-    return "what was seen fits, but not with all that NCCL and the allocator's rounding may take beside it"
+    return "what was seen is too close to the capacity for what the driver's context and NCCL may take beside it"
 
 
 def _exact(value: float) -> Interval:
