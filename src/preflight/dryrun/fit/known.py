@@ -88,28 +88,34 @@ def sharded(ranks: int) -> Known:
     )
 
 
-def singles(seen: Profile, capacity: int, capability: tuple[int, int]) -> list[Known]:
-    """Return the changes that may help this run, without those whose lack of effect can be read off its profile.
+def mild(seen: Profile, capacity: int, capability: tuple[int, int]) -> list[Known]:
+    """Return the changes that leave batch and optimizer as they are, without those that cannot help this run.
 
     Args:
         seen: The run as it is.
         capacity: What PyTorch can take of the GPU.
         capability: The GPU's generation; before 8.0 it has no units for bf16.
     """
-    found = []
-    full = seen.full is not None
-    if full and seen.peak_bytes <= capacity:
-        found.append(EXPANDABLE)
-    adaptive = any(name in ADAPTIVE for name in seen.optimizers)
-    at_update = max((m.allocated for m in seen.timeline if m.phase == "optimizer"), default=0)
-    if adaptive and at_update >= 0.9 * seen.peak_bytes:
+    found = [EXPANDABLE] if seen.full is not None and seen.peak_bytes <= capacity else []
+    if _adaptive(seen) and _at_update(seen):
         found.append(FUSED)
     found += [CHUNKED, RECOMPUTE]
-    if capability >= (8, 0):
-        found.append(AUTOCAST)
-    if adaptive and (seen.categories.get("optimizer state", 0) >= 0.01 * seen.peak_bytes or FUSED in found):
-        found += [SMALL_ADAM, ADAFACTOR, PAGED, SGD]
-    return found
+    return [*found, AUTOCAST] if capability >= (8, 0) else found
+
+
+def optimizers(seen: Profile) -> list[Known]:
+    """Return the optimizers that may take the place of the script's; none where its states are no part of the peak."""
+    states = seen.categories.get("optimizer state", 0) >= 0.01 * seen.peak_bytes
+    return [SMALL_ADAM, ADAFACTOR, PAGED, SGD] if _adaptive(seen) and (states or _at_update(seen)) else []
+
+
+def _adaptive(seen: Profile) -> bool:
+    return any(name in ADAPTIVE for name in seen.optimizers)
+
+
+def _at_update(seen: Profile) -> bool:
+    """Whether the update needs about as much as the rest of the step."""
+    return max((m.allocated for m in seen.timeline if m.phase == "optimizer"), default=0) >= 0.9 * seen.peak_bytes
 
 
 def together(*changes: Known) -> Known:

@@ -11,7 +11,7 @@ from preflight.dryrun.fit import known
 from preflight.dryrun.fit.batches import Place
 from preflight.dryrun.fit.known import Known
 from preflight.dryrun.fit.largest import Search, search
-from preflight.dryrun.fit.rounds import OutOfTime, Rounds, side_by_side
+from preflight.dryrun.fit.rounds import LEAST, OutOfTime, Rounds, side_by_side
 from preflight.dryrun.launch import Job
 from preflight.dryrun.server import Server
 from preflight.vocabulary.measured import Measured, Trial
@@ -40,8 +40,17 @@ def measure(
         place: Where that number stands.
         tell: Is given a line before each run.
     """
+    job = msgspec.structs.replace(job, steps=_steps(job, seen))
     with Server(job.python) as server:
         return Fit(Rounds(server.run, job, seconds, tell), seen).look(told, place)
+
+
+def _steps(job: Job, seen: Profile) -> int:
+    """Two steps of a loop are enough where the peak was reached in them: every later step did what the second did."""
+    early = [moment for moment in seen.timeline if moment.step < LEAST]
+    peak = max((moment.allocated for moment in early), default=0)
+    reserved = max((moment.reserved for moment in early), default=0)
+    return LEAST if peak >= seen.peak_bytes and reserved >= seen.reserved_bytes else job.steps
 
 
 class Fit:
@@ -64,10 +73,12 @@ class Fit:
     def look(self, told: int | None, place: Place | None) -> Measured:
         """Try everything that there is time for."""
         full = self.seen.full is not None
-        self._several(known.singles(self.seen, self.capacity, self.capability))
+        self._several(known.mild(self.seen, self.capacity, self.capability))
         batches, largest = search(self.rounds, self.seen, self.capacity, told, place)
         if full:
             self._accumulate(batches)
+        self._several(known.optimizers(self.seen))
+        if full:
             self._shard()
             if not any(trial.fits for trial in self.trials):
                 self._together(batches)
