@@ -15,7 +15,6 @@ import torch
 
 from preflight.dryrun.virtual import private
 from preflight.dryrun.virtual.gpu import Fake
-from preflight.dryrun.virtual.operators import SPECIAL
 
 if TYPE_CHECKING:
     from preflight.dryrun.virtual.changes import Change, Run
@@ -26,7 +25,7 @@ _MODULES = os.path.join("torch", "nn", "modules", "")
 def install(change: Change, run: Run) -> None:
     """Give tensors of ``before`` rows ``value`` rows as they come to the GPU."""
     before, value = int(change.options["before"]), int(change.options["value"])
-    progress, execute, copy = run.gpu.progress, run.gpu._run, SPECIAL["_to_copy"]
+    progress, execute = run.gpu.progress, run.gpu._run
 
     def elsewhere() -> bool:
         """Whether this is no place where batches are made."""
@@ -40,34 +39,33 @@ def install(change: Change, run: Run) -> None:
             frame = frame.f_back
         return False
 
-    def copied(gpu: Any, func: Any, args: Any, kwargs: Any) -> Any:
-        source, device = args[0], kwargs.get("device")
-        batch = (
-            device is not None
-            and device.type == private.BACKEND
+    def batch(source: Any, device: Any) -> bool:
+        return (
+            device.type == private.BACKEND
+            and isinstance(source, torch.Tensor)
             and not isinstance(source, Fake)
             and source.dim() > 0
             and source.size(0) == before
             and not source.requires_grad
-            and not elsewhere()
         )
-        if batch:
-            change.did(f"batches copied at {progress.line()}")
-            args = (_with_rows(source, value), *args[1:])
-        return copy(gpu, func, args, kwargs)
 
-    def made(func: Any, args: Any, kwargs: Any) -> Any:
-        if kwargs.get("device") is not None and not any(isinstance(leaf, torch.Tensor) for leaf in args):
-            for at, argument in enumerate(func._schema.arguments):
-                if argument.name == "size" and at < len(args) and args[at] and args[at][0] == before:
-                    if not elsewhere():
-                        change.did(f"batches made at {progress.line()}")
-                        args = (*args[:at], [value, *args[at][1:]], *args[at + 1 :])
-                    break
-        return execute(func, args, kwargs)
+    def changed(func: Any, args: Any, kwargs: Any, *more: Any) -> Any:
+        device = kwargs.get("device")
+        if device is None or not args:
+            return execute(func, args, kwargs, *more)
+        if func is torch.ops.aten._to_copy.default:
+            if batch(args[0], device) and not elsewhere():
+                change.did(f"batches copied at {progress.line()}")
+                args = (_with_rows(args[0], value), *args[1:])
+            return execute(func, args, kwargs, *more)
+        at = next((at for at, argument in enumerate(func._schema.arguments) if argument.name == "size"), None)
+        made = at is not None and at < len(args) and not any(isinstance(leaf, torch.Tensor) for leaf in args)
+        if at is not None and made and args[at] and args[at][0] == before and not elsewhere():
+            change.did(f"batches made at {progress.line()}")
+            args = (*args[:at], [value, *args[at][1:]], *args[at + 1 :])
+        return execute(func, args, kwargs, *more)
 
-    SPECIAL["_to_copy"] = copied
-    run.gpu._run = made  # type: ignore[method-assign]
+    run.gpu._run = changed  # type: ignore[assignment,method-assign,unused-ignore]
 
 
 def _is_module(frame: Any) -> bool:
