@@ -171,7 +171,7 @@ def test_a_script_that_is_too_large_is_told_what_makes_it_fit(tmp_path: Path, mo
         seen = server.run(job)
     assert seen.full is not None
     assert seen.peak_bytes == whole.peak_bytes
-    found = measure(job, seen, 100)
+    found = measure(job, seen, 900)
     largest = found.largest_batch
     assert largest is not None
     assert largest.how == "rows"

@@ -120,10 +120,8 @@ def recommendations(
     """
     found: list[Recommendation] = []
     memory = context.memory
-    if measured is not None:
-        from preflight.check import fit
-
-        found += fit.recommendations(measured)
+    if measured is not None and (advice := _measured(measured)) is not None:
+        found += advice
     elif memory is not None and memory.fits == "no" and context.model is not None:
         own = [f.fix for f in findings if f.code.startswith(_DOES_NOT_FIT) and f.fix is not None]
         found += [Recommendation("critical", fix.title, fix.expected or "the run fits") for fix in own]
@@ -137,6 +135,13 @@ def recommendations(
             found.append(Recommendation(priority, change, finding.fix.expected or finding.message))  # type: ignore[arg-type]
     order = {"critical": 0, "high": 1, "medium": 2, "low": 3}
     return sorted(found, key=lambda r: order[r.priority])[:12]
+
+
+def _measured(measured: Measured) -> list[Recommendation] | None:
+    """What changes did when the script was run with them; None where there was no time for any."""
+    from preflight.check import fit
+
+    return fit.recommendations(measured) if fit.says_something(measured) else None
 
 
 def change_of(finding: Finding) -> str | None:

@@ -93,6 +93,16 @@ def _where(largest: LargestBatch) -> str:
     return f" ({largest.place})" if largest.how == "constant" else f" ({largest.place} on the command line)"
 
 
+def _answers(found: Measured) -> bool:
+    """Whether something makes it fit."""
+    return any(trial.fits for trial in found.trials) or bool(found.largest_batch and found.largest_batch.batch)
+
+
+def says_something(found: Measured) -> bool:
+    """Whether any run gave an answer; estimates are all there is where none did."""
+    return any(trial.applied for trial in found.trials) or bool(found.largest_batch and found.largest_batch.points)
+
+
 def notes_of(found: Measured) -> list[str]:
     """What a reader has to know of the runs."""
     notes = [f"ran the script {found.runs} more times with changes, {found.seconds:.0f} s"]
@@ -105,6 +115,6 @@ def notes_of(found: Measured) -> list[str]:
         notes.append("not even a batch of 1 fits")
     elif largest is not None and largest.batch == largest.before and largest.next is not None:
         notes.append(f"the batch of {largest.batch} is the largest that fits: {largest.next} does not")
-    if not found.fits and not any(trial.fits for trial in found.trials) and not (largest is not None and largest.batch):
+    if not found.fits and not found.left_out and not _answers(found):
         notes.append("no change that was tried makes it fit, alone or together with others")
     return notes

@@ -65,6 +65,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         environment: What the launcher sets: ``RANK``, ``WORLD_SIZE`` and the like.
         snapshot: Where a snapshot for PyTorch's memory visualiser is written.
         changes: What is changed in the run from outside: the name of a module of ``virtual.changes``, and its options.
+        last: The run is ended after so many optimizer steps, whatever would follow.
         plan: Run with real numbers on the CPU instead, made as small as this says; the profile then holds a probe alone.
     """
 
@@ -86,6 +87,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     assumed: dict[str, str] = {}
     snapshot: str | None = None
     changes: tuple[dict[str, Any], ...] = ()
+    last: int | None = None
     plan: Plan | None = None
 
 
@@ -132,6 +134,7 @@ def prepare(job: Job, scratch: str) -> str:
         "batch": msgspec.to_builtins(job.batch),
         "snapshot": os.path.join(scratch, "snapshot.pickle") if job.snapshot else None,
         "changes": list(job.changes),
+        "last": job.last,
     }
     if job.plan is not None:
         content["plan"] = msgspec.to_builtins(job.plan)

@@ -40,17 +40,23 @@ def measure(
         place: Where that number stands.
         tell: Is given a line before each run.
     """
-    job = msgspec.structs.replace(job, steps=_steps(job, seen))
+    job = msgspec.structs.replace(job, last=_last(seen))
     with Server(job.python) as server:
         return Fit(Rounds(server.run, job, seconds, tell), seen).look(told, place)
 
 
-def _steps(job: Job, seen: Profile) -> int:
-    """Two steps of a loop are enough where the peak was reached in them: every later step did what the second did."""
+def _last(seen: Profile) -> int | None:
+    """The step after which a run may be ended: the second, if the peak was reached by then, as it is in most scripts."""
     early = [moment for moment in seen.timeline if moment.step < LEAST]
     peak = max((moment.allocated for moment in early), default=0)
     reserved = max((moment.reserved for moment in early), default=0)
-    return LEAST if peak >= seen.peak_bytes and reserved >= seen.reserved_bytes else job.steps
+    return LEAST if peak >= seen.peak_bytes and reserved >= seen.reserved_bytes else None
+
+
+def _idle() -> int:
+    """So many runs at a time: one for each processor that has nothing to do, four at most."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return max(1, min(4, (os.cpu_count() or 1) - int(load)))
 
 
 class Fit:
@@ -66,7 +72,7 @@ class Fit:
         self.rounds, self.seen = rounds, seen
         self.capacity = job.capacity_bytes - (job.gpu.context_bytes or 0)
         self.capability = job.gpu.compute_capability or (9, 0)
-        self.processes = max(1, min(4, os.cpu_count() or 1))
+        self.processes = _idle()
         self.left_out: list[str] = []
         self.trials: list[Trial] = []
 

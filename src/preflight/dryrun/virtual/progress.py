@@ -39,6 +39,7 @@ class Progress:
 
     def __init__(self, root: str, steps: int) -> None:
         self.root, self.limit = os.path.join(os.path.realpath(root), ""), steps
+        self.last = MOST * steps
         self.step = 0
         self.phase = "init"
         self.backwards = 0
@@ -145,7 +146,7 @@ class Progress:
         self.origins.clear()
         for call in self.after_step if self.step > before else ():
             call()
-        if self.step >= MOST * self.limit:
+        if self.step >= self.last:
             self.stop()
 
     def stop(self) -> None:

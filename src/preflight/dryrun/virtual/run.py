@@ -59,6 +59,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     """Run one script; return plain values for JSON."""
     private.register_backend(1)
     progress = Progress(job["root"], job["steps"])
+    progress.last = job.get("last") or progress.last
     expandable = "expandable_segments:true" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "").lower()
     allocator = CachingAllocator(job.get("capacity"), expandable)
     events = history.History()
