@@ -260,3 +260,31 @@ def test_what_has_no_form_stays_missing(tmp_path: Path, monkeypatch: pytest.Monk
     )
     assert (seen.outcome, seen.error) == ("failed", "FileNotFoundError")
     assert "frames.json" in (seen.message or "")
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_an_engine_of_deepspeed_holds_master_weights(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    seen = _run(
+        tmp_path,
+        """
+        import deepspeed, torch
+        model = torch.nn.Linear(512, 1024, bias=False)
+        settings = {
+            "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 2, "bf16": {"enabled": True},
+            "zero_optimization": {"stage": 1}, "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
+        }
+        engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=settings)
+        for _ in range(6):
+            x = torch.randn(4, 512, device=engine.device, dtype=torch.bfloat16)
+            engine.backward(engine(x).float().pow(2).mean())
+            engine.step()
+        """,
+    )
+    assert (seen.outcome, seen.steps) == ("ended", 3), (seen.error, seen.message, seen.frames)
+    count = 512 * 1024
+    # Weights in bf16 and their masters, the gradient of the masters, two states of Adam.
+    assert seen.categories["parameter"] == (2 + 4) * count
+    assert seen.categories["gradient"] == 4 * count
+    assert seen.categories["optimizer state"] == 8 * count

@@ -1,0 +1,5 @@
+"""Fused operators."""
+
+from __future__ import annotations
+
+from . import adam as adam

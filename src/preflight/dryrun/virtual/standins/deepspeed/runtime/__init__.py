@@ -1,0 +1,5 @@
+"""Parts of the engine."""
+
+from __future__ import annotations
+
+from . import zero as zero
