@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from preflight.dryrun.virtual import collectives, private, private_guard, values
 from preflight.dryrun.virtual.hollow import Hollow
 from preflight.dryrun.virtual.known import SHAPED, UNKNOWN, Known
-from preflight.dryrun.virtual.ledger import Ledger
+from preflight.dryrun.virtual.ledger import PARAMETER, Ledger
 from preflight.dryrun.virtual.operators import SPECIAL, on_host
 from preflight.dryrun.virtual.progress import Progress
 from preflight.dryrun.virtual.traffic import Traffic
@@ -132,6 +132,8 @@ class VirtualGpu(TorchDispatchMode):
         else:
             self.known.take(result, real, fakes)
         self.work.see(name, func, args, kwargs, result)
+        if self.progress.pending and name.endswith("_"):
+            self._changed(args)
         self.watched.ran(name, args, kwargs, result)
         return result
 
@@ -154,6 +156,14 @@ class VirtualGpu(TorchDispatchMode):
     def _placed(self, real: Any) -> Any:
         with self.fake:
             return torch.empty_strided(real.size(), real.stride(), dtype=real.dtype, device=self.device)
+
+    def _changed(self, args: Any) -> None:
+        """Tell of parameters that a script changes by hand."""
+        first = args[0][0] if isinstance(args[0], (list, tuple)) and args[0] else args[0]
+        if isinstance(first, Fake):
+            holding = self.ledger.live.get(first.untyped_storage()._cdata)
+            if holding is not None and holding.category == PARAMETER:
+                self.progress.change_parameter()
 
     def note(self, name: str, args: Any, result: Any) -> None:
         """Account for what an operator gave."""

@@ -1,8 +1,10 @@
 """Loops of the script, cut short once another round would show nothing new.
 
-The person's own modules are compiled with every ``for`` loop asking here for its next item; their lines stay the same.
+The person's own modules are compiled with every loop asking here for its next round; their lines stay the same.
 A training loop ends after enough optimizer steps; a loop that only evaluates, after two rounds that did the same on the
-GPU. Loops that build a graph, loops inside a module, and loops that call none are run to their end.
+GPU; a loop that only accumulates gradients, and has done so before, goes on with its last round after three that did the
+same. Loops that build a graph, loops inside a module, loops that call none, and those of generators run to their end; so
+do loops that play in an environment, with a model in training mode, as they may begin to train later.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any
+
+import torch
 
 from preflight.dryrun.virtual.gpu import VirtualGpu
 
@@ -50,6 +54,8 @@ class _Watched(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.For:
         self.generic_visit(node)
+        if _leaves(node.body, ast.Yield, ast.YieldFrom):
+            return node  # whoever takes the items has a loop of its own
         inner = node.iter
         if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id in _UNSIZED:
             # enumerate() and zip() have no length; what they go over may have one.
@@ -59,6 +65,22 @@ class _Watched(ast.NodeTransformer):
         call = ast.Call(ast.Name(HOOK, ast.Load()), [node.iter, ast.Constant(node.lineno)], [])
         node.iter = ast.fix_missing_locations(ast.copy_location(call, node.iter))
         return node
+
+    def visit_While(self, node: ast.While) -> Any:
+        """Make ``loop = HOOK.begin(line)``, ``while test and loop.more()``, and a ``finally`` with ``loop.end()``."""
+        self.generic_visit(node)
+        endless = isinstance(node.test, ast.Constant) and not _leaves(node.body, ast.Break)
+        if endless or _leaves(node.body, ast.Yield, ast.YieldFrom):
+            return node
+        name = f"__preflight_loop_{node.lineno}"
+
+        def call(owner: str, method: str, *args: ast.expr) -> ast.Call:
+            return ast.Call(ast.Attribute(ast.Name(owner, ast.Load()), method, ast.Load()), list(args), [])
+
+        begin = ast.Assign([ast.Name(name, ast.Store())], call(HOOK, "begin", ast.Constant(node.lineno)))
+        node.test = ast.BoolOp(ast.And(), [node.test, call(name, "more")])
+        guarded = ast.Try([node], [], [], [ast.Expr(call(name, "end"))])
+        return [ast.fix_missing_locations(ast.copy_location(new, node)) for new in (begin, guarded)]
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
@@ -80,6 +102,20 @@ class _Watched(ast.NodeTransformer):
 
 
 _UNSIZED = ("enumerate", "zip")
+_OURS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+
+
+def _leaves(body: list[ast.stmt], *kinds: type[ast.AST]) -> bool:
+    """Whether a loop's body, without functions and loops inside it, has one of some statements or expressions."""
+    found: list[ast.AST] = list(body)
+    while found:
+        node = found.pop()
+        if isinstance(node, kinds):
+            return True
+        inner = isinstance(node, (ast.For, ast.While, ast.AsyncFor)) and ast.Break in kinds
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            found += node.orelse if inner else ast.iter_child_nodes(node)  # type: ignore[attr-defined]
+    return False
 
 
 def _told(argument: ast.expr, line: int) -> ast.expr:
@@ -127,6 +163,7 @@ class Rounds:
         self.blocks: set[int] = set()
         self.given: Any = None
         self.growth: Any = None
+        self.accumulating: set[str] = set()  # loops that ran to their end with gradients and without a step
         self._running: list[Loop] = []
         self._told: dict[int, int] = {}
 
@@ -168,35 +205,142 @@ class Rounds:
             size: Its length, where that is known.
         """
         loop = Loop(name, size, self.gpu.progress.step)
-        self._running.append(loop)
+        self.enter(loop)
         try:
             yield from self._until_enough(items, loop)
         finally:
-            self._running.remove(loop)
+            self.leave(loop)
+
+    def enter(self, loop: Loop) -> None:
+        """A loop begins."""
+        self._running.append(loop)
+
+    def leave(self, loop: Loop) -> None:
+        """A loop has ended."""
+        self._running.remove(loop)
 
     def _until_enough(self, items: Iterable[Any], loop: Loop) -> Iterator[Any]:
-        progress, gpu = self.gpu.progress, self.gpu
-        backwards, graphs = progress.backwards, progress.graph_calls
-        last: tuple[int, int] | None = None
-        made = [0, 0]
+        judge = Judge(self, loop)
         for item in items:
-            loop.rounds += 1
-            operators, allocated, calls = gpu.operators, gpu.ledger.allocated, progress.calls
-            made = [made[1], gpu.ledger.made]
+            judge.begin_round()
             yield item
-            done = (gpu.operators - operators, gpu.ledger.allocated - allocated)
-            evaluates = progress.backwards == backwards
-            if evaluates:
-                enough = progress.calls > calls and progress.graph_calls == graphs and done == last
-            else:
-                enough = progress.step - loop.steps >= progress.limit
-            if enough:
-                if loop.size is None or loop.size > loop.rounds:
-                    self.cut[loop.name] = (loop.rounds, loop.size)
-                    if evaluates and done[1] > 0 and self.growth is not None:
-                        self.growth.end_loop(loop, done[1], made[0])
+            if judge.enough():
+                if loop.name == LOADER and self._taken_by_the_script():
+                    continue
                 return
-            last = done
+            if isinstance(items, range) and judge.accumulates() and len(items) > loop.rounds + 1:
+                judge.skip(len(items) - loop.rounds - 1)
+                yield items[-1]
+                return
+        judge.end()
+
+    def _taken_by_the_script(self) -> bool:
+        """Whether a loader's items are taken by ``next()`` in the script, where it must not end; or by a loop of ours."""
+        frame = sys._getframe(2).f_back
+        while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+            if frame.f_code is Rounds._until_enough.__code__:
+                return True
+            frame = frame.f_back
+        return frame is not None and self.gpu.progress.owns(frame.f_code.co_filename)
+
+    def begin(self, line: int) -> While:
+        """Begin a ``while`` loop of the script."""
+        name = f"{sys._getframe(1).f_code.co_filename}:{line}"
+        return While(self, None if self.gpu.progress.modules else Loop(name, None, self.gpu.progress.step))
+
+
+class Judge:
+    """Says of a loop when another round would show nothing new.
+
+    Args:
+        rounds: Where loops are noted.
+        loop: The loop.
+    """
+
+    def __init__(self, rounds: Rounds, loop: Loop) -> None:
+        self.rounds, self.loop, self.gpu = rounds, loop, rounds.gpu
+        progress = self.gpu.progress
+        self.backwards, self.graphs, self.training = progress.backwards, progress.graph_calls, progress.training_calls
+        self.recorded = torch.is_grad_enabled()
+        self.last: tuple[int, int] | None = None
+        self.alike = 0
+        self.made = [0, 0]
+
+    def begin_round(self) -> None:
+        """A round begins."""
+        gpu, progress = self.gpu, self.gpu.progress
+        self.loop.rounds += 1
+        self.before = (gpu.operators, gpu.ledger.allocated, progress.calls, progress.backwards, len(gpu.work.order))
+        self.made = [self.made[1], gpu.ledger.made]
+
+    def enough(self) -> bool:
+        """Whether the loop may end after the round that has just been; it is then noted as cut."""
+        gpu, progress, loop = self.gpu, self.gpu.progress, self.loop
+        operators, allocated, calls, self.passes, _ = self.before
+        done = (gpu.operators - operators, gpu.ledger.allocated - allocated)
+        evaluates = progress.backwards == self.backwards
+        if evaluates:
+            quiet = not self.recorded or progress.training_calls == self.training
+            called = progress.calls > calls and progress.graph_calls == self.graphs
+            enough = quiet and called and done == self.last
+        else:
+            enough = progress.step - loop.steps >= progress.limit
+        self.alike = self.alike + 1 if done == self.last else 0
+        self.last = done
+        if enough and (loop.size is None or loop.size > loop.rounds):
+            self.rounds.cut[loop.name] = (loop.rounds, loop.size)
+            if evaluates and done[1] > 0 and self.rounds.growth is not None:
+                self.rounds.growth.end_loop(loop, done[1], self.made[0])
+        return enough
+
+    def accumulates(self) -> bool:
+        """Whether the rounds only add to the gradients, all alike, as in a whole run of this loop before."""
+        progress = self.gpu.progress
+        plain = progress.step == self.loop.steps and progress.backwards > self.passes
+        level = self.alike >= 2 and self.last is not None and self.last[1] == 0
+        return plain and level and self.loop.name in self.rounds.accumulating
+
+    def skip(self, count: int) -> None:
+        """Leave rounds out; their work is that of the last one."""
+        self.rounds.cut[self.loop.name] = (self.loop.rounds + 1, self.loop.size)
+        self.gpu.work.again(self.before[4], count)
+
+    def end(self) -> None:
+        """The loop has come to its end by itself."""
+        progress = self.gpu.progress
+        if progress.backwards > self.backwards and progress.step == self.loop.steps:
+            self.rounds.accumulating.add(self.loop.name)
+        else:
+            self.rounds.accumulating.discard(self.loop.name)
+
+
+class While:
+    """A ``while`` loop that runs.
+
+    Args:
+        rounds: Where loops are noted.
+        loop: The loop; None inside a module, where loops run to their end.
+    """
+
+    def __init__(self, rounds: Rounds, loop: Loop | None) -> None:
+        self.rounds, self.loop = rounds, loop
+        self.judge = None if loop is None else Judge(rounds, loop)
+        if loop is not None:
+            rounds.enter(loop)
+
+    def more(self) -> bool:
+        """Whether there is to be another round."""
+        if self.judge is None or self.loop is None:
+            return True
+        if self.loop.rounds and self.judge.enough():
+            return False
+        self.judge.begin_round()
+        return True
+
+    def end(self) -> None:
+        """The loop has ended, in whatever way."""
+        if self.loop is not None:
+            self.rounds.leave(self.loop)
 
 
 class Finder(importlib.abc.MetaPathFinder):

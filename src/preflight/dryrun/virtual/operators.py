@@ -185,13 +185,14 @@ def on_host(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any, error: Exception
     """Run an operator for which there is no rule of shapes on the host, with typical numbers, and take over the shapes.
 
     Raises:
-        Exception: What the fake tensors raised, where the host cannot run it either.
+        NotImplementedError: The host cannot run it either.
     """
     given: dict[int, Any] = {}
+    refusal = NotImplementedError(f"{func._schema.name} is an operator that the virtual GPU does not know")
 
     def real(tensor: Any) -> Any:
         if tensor.numel() > _MOST:
-            raise error
+            raise refusal
         known = gpu.known.get(tensor)
         if known is None:
             known = torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
@@ -205,7 +206,7 @@ def on_host(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any, error: Exception
     try:
         found = func(*host_args, **host_kwargs)
     except (RuntimeError, NotImplementedError):
-        raise error from None
+        raise refusal from error
 
     def back(tensor: Any) -> Any:
         if id(tensor) in given:

@@ -91,6 +91,7 @@ def _watch_backward(progress: Progress) -> None:
         finally:
             progress.phase = "forward" if before == "init" else before
             progress.backwards += 1
+            progress.pending = True
 
     torch.autograd._engine_run_backward = watched
     torch.autograd.graph._engine_run_backward = watched

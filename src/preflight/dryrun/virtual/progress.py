@@ -45,6 +45,9 @@ class Progress:
         self.backwards = 0
         self.calls = 0
         self.graph_calls = 0
+        self.training_calls = 0
+        self.pending = False  # a backward pass has been, and no step since
+        self.by_hand = False
         self.stopping = False
         self.give_up: Callable[[], None] | None = None
         self._stops = 0
@@ -124,6 +127,7 @@ class Progress:
         if not self.modules:
             self.calls += 1
             self.graph_calls += graph
+            self.training_calls += bool(module.training)
         name = self._names.get(id(module))
         if name is None or not self.modules:
             for path, part in module.named_modules():
@@ -140,6 +144,7 @@ class Progress:
 
     def end_step(self, optimizer: Any) -> None:
         """An optimizer's step is done."""
+        self.by_hand, self.pending = optimizer is self, False
         count = self.counts[id(optimizer)] = self.counts.get(id(optimizer), 0) + 1
         self.phase = "forward"
         before, self.step = self.step, max(self.step, count)
@@ -160,3 +165,8 @@ class Progress:
         if self._stops > PATIENCE and self.give_up is not None:
             self.give_up()
         raise Stop
+
+    def change_parameter(self) -> None:
+        """A parameter is changed in place: the first time after a backward pass that is a step, where no optimizer takes it."""
+        if self.pending and self.phase != "backward" and (self.by_hand or not self.counts):
+            self.end_step(self)

@@ -31,6 +31,7 @@ from preflight.dryrun.virtual import (
     recurrent,
     refusals,
     saving,
+    statistics,
     storages,
     summary,
     tensors,
@@ -77,6 +78,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     autocast.install()
     attention.install(tuple(job["card"]["capability"]))
     recurrent.install()
+    statistics.install()
     refusals.install()
     workspaces.install(tuple(job["card"]["capability"]))
     optimizers = phases.install(gpu)

@@ -43,7 +43,7 @@ class Work:
         self.done: list[int] = []
         self.rounds = 0
         self._known: dict[Any, int] = {}
-        self._step, self._backwards = 0, 0
+        self._step, self._backwards, self._skipped = 0, 0, 0
         self._formulas = private.flop_formulas()
 
     def see(self, name: str, func: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -72,11 +72,17 @@ class Work:
             self.kinds.append({"operator": name, "phase": self.progress.phase, "bytes": size, "ranks": ranks})
         self.order.append(at)
 
+    def again(self, start: int, times: int) -> None:
+        """Count what was recorded from a place on so many times more: rounds that were left out."""
+        self.order += self.order[start:] * times
+        self._skipped += times
+
     def _turn(self) -> None:
         """Begin a new list when a step has ended."""
         if self.progress.step != self._step:
             self.done, self.order = self.order, []
-            self.rounds = self.progress.backwards - self._backwards
+            self.rounds = self.progress.backwards - self._backwards + self._skipped
+            self._skipped = 0
             self._step, self._backwards = self.progress.step, self.progress.backwards
 
     def summary(self) -> dict[str, Any]:
