@@ -37,6 +37,8 @@ RULE = Rule(
     layer="V",
     tags=("autograd", "dry-run"),
 )
+_SMALL = 0.02
+"""A smaller share of a network is mostly a by-product of a library's model."""
 
 BAD = (
     """
@@ -141,5 +143,9 @@ def observe(run: Run) -> Iterator[Finding]:
                 "used; where that is meant, call it under no_grad and leave it out of the optimizer",
                 expected="its parameters get gradients",
             ),
-            severity="error" if whole else None,
+            severity="error"
+            if whole
+            else "info"
+            if elements(parameters) < _SMALL * elements(run.parameters(network))
+            else None,
         )
