@@ -65,7 +65,9 @@ def fake_mode() -> Any:
     """Return a new mode in which operators give fake tensors; real tensors may be mixed in."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    return FakeTensorMode(allow_non_fake_inputs=True)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode.__deepcopy__ = lambda memo: mode  # a copied module's tensors belong to the same mode
+    return mode
 
 
 def same_in_scripts(function: Any, plain: Any) -> None:

@@ -21,6 +21,7 @@ from preflight.dryrun.virtual import (
     growth,
     guard,
     history,
+    indexing,
     inputs,
     loaders,
     loops,
@@ -49,6 +50,7 @@ from preflight.dryrun.virtual.watch import (
     loading,
     losses,
     memory,
+    modes,
     modules,
     precision,
     settings,
@@ -68,6 +70,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     if job.get("snapshot"):
         gpu.ledger.history, allocator.watch = events, events.note
     tensors.install(gpu)
+    indexing.install()
     storages.install(gpu)
     wrappers.install(gpu)
     wrappers.install_devices()
@@ -87,8 +90,10 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     settings.install(gpu.seen)
     products = precision.install(gpu.watched)
     memory.install(gpu.seen, gpu.ledger)
-    watched = modules.install(gpu.seen, updates.install(gpu.watched))
+    updated = updates.install(gpu.watched)
+    watched = modules.install(gpu.seen, updated)
     rounds = loops.Rounds(gpu)
+    rounds.modes = modes.install(gpu.watched, updated)
     growth.install(gpu, rounds)
     loaders.install(rounds)
     given = inputs.install(gpu)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.origins import first_of_each
 from preflight.check.probed import probe_of, setting
 from preflight.check.rules.correctness.functional_dropout_always_on import RULE
 from preflight.check.run import Run, seen
@@ -59,6 +61,55 @@ class Net(nn.Module):
         return self.head(torch.relu(self.body(x)).mean(1))
 net = Net().cuda()
 {_LOOP}""",
+    """
+import torch
+from torch import nn
+from functools import partial
+drop = partial(nn.functional.dropout, p=0.3)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.out = nn.Linear(8, 8), nn.Linear(8, 2)
+    def forward(self, x):
+        return self.out(drop(self.fc(x)))
+net = Net().cuda().eval()
+with torch.no_grad():
+    net(torch.randn(4, 8).cuda())
+""",
+    """
+import torch
+from torch import nn
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.rate = nn.Linear(16, 48), 0.1
+    def forward(self, x):
+        q, k, v = (t.unflatten(-1, (2, 8)).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        return nn.functional.scaled_dot_product_attention(q, k, v, dropout_p=self.rate)
+net = Attention().cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    net(torch.randn(2, 4, 16).cuda()).sum().backward()
+    optimizer.step()
+net.eval()
+net(torch.randn(2, 4, 16).cuda())
+""",
+    """
+import torch
+from torch import nn
+def block(x, layer, **options):
+    return torch.dropout(layer(x), options.get("p", 0.5), options.get("train", 1) > 0)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+    def forward(self, x):
+        return block(x, self.fc)
+net = Net().cuda()
+net.train(False)
+net(torch.randn(4, 8, device="cuda"))
+""",
 )
 
 GOOD = (
@@ -95,11 +146,28 @@ for step in range(10):
     loss.backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc, self.drop = nn.Linear(8, 8), nn.Dropout(0.1)
+        self.mc = nn.Dropout(0.2)
+    def forward(self, x):
+        x = nn.functional.dropout(self.drop(self.fc(x)), 0.5, self.training)
+        return nn.functional.dropout(self.mc(x), 0.5, training=True)
+net = Net().cuda().eval()
+net.mc.train()
+with torch.no_grad():
+    net(torch.randn(4, 8).cuda())
+""",
 )
 
 
 def observe(run: Run) -> Iterator[Finding]:
-    """Find dropout that runs in evaluation mode."""
+    """Find dropout that runs in evaluation mode: in the script's own evaluation, or in that of the probe."""
+    yield from _at_work(run)
     probe = probe_of(run)
     for model in probe.models if probe is not None else ():
         evaluation = model.evaluation
@@ -122,3 +190,28 @@ def observe(run: Run) -> Iterator[Finding]:
                     expected="evaluation gives the same for the same input",
                 ),
             )
+
+
+def _at_work(run: Run) -> Iterator[Finding]:
+    """Dropout at work while every module around it is in eval mode, where nothing says that it is meant."""
+    for item in first_of_each(run.seen("dropout in eval mode")):
+        if re.search(r"dropout.*\bTrue\b", run.text(item.line)):
+            continue  # said so: Monte-Carlo dropout, the pre-net of Tacotron
+        rate, kernel = item.data["rate"], "attention" in item.data["operator"]
+        yield run.finding(
+            RULE,
+            item.line,
+            f"dropout of {rate:.0%} is on although {item.data['kind']} is in eval mode: every evaluation drops activations "
+            "and gives another result",
+            evidence=[
+                seen("rate", rate),
+                seen("modules around it in train mode", 0),
+                seen("calls", item.count),
+            ],
+            fix=Fix(
+                title="follow the mode of the model",
+                instruction="pass dropout_p=rate if self.training else 0.0" if kernel else "pass training=self.training",
+                expected="evaluation gives the same result each time",
+            ),
+            confidence="certain",
+        )

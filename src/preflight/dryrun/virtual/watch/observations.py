@@ -15,12 +15,15 @@ class Observations:
 
     Args:
         progress: Where the run is.
+
+    Attributes:
+        serial: Number of the last observation.
     """
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self._found: dict[Any, dict[str, Any]] = {}
-        self._serial = 0
+        self.serial = 0
 
     def note(self, what: str, *, each: bool = False, line: str | None = None, **data: Any) -> None:
         """Note something that happens now.
@@ -33,17 +36,17 @@ class Observations:
         """
         phase, step, module, here = self.progress.where()
         line = here if line is None else line
-        self._serial += 1
+        self.serial += 1
         told: Any = None
         if not each:
             told = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in data.items())
-        key = (what, line, module, step, phase, told, self._serial if each else None)
+        key = (what, line, module, step, phase, told, self.serial if each else None)
         known = self._found.get(key)
         if known is not None:
             known["count"] += 1
         elif len(self._found) < MOST:
             self._found[key] = {
-                "what": what, "order": self._serial, "line": line, "module": module, "phase": phase, "step": step,
+                "what": what, "order": self.serial, "line": line, "module": module, "phase": phase, "step": step,
                 "count": 1, "data": data,
             }  # fmt: skip
 
