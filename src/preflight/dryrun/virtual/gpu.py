@@ -93,6 +93,12 @@ class VirtualGpu(TorchDispatchMode):
         fakes = [leaf for leaf in private.leaves(args, kwargs) if isinstance(leaf, Fake)]
         if fakes and fakes[0].fake_mode is not self.fake:
             return func(*args, **kwargs)  # PyTorch's own thoughts about shapes (DTensor): no memory stands behind them
+        if (virtual or fakes) and torch.is_inference_mode_enabled() and name_of(func) not in SPECIAL:
+            # Composite operators arrive whole, as no autograd key takes them apart.
+            with self:
+                result = func.decompose(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
         if not virtual and not fakes:
             kwargs.pop("pin_memory", None)
             return self.hollow.run(name_of(func), func, args, kwargs)

@@ -163,7 +163,9 @@ def _calls(run: Run, number: int) -> list[Observation]:
 
 def _woken(run: Run, number: int, order: int) -> bool:
     """Whether it was trained in train mode after all."""
-    return any(i.order > order and i.data["graph"] and i.data["dropouts"] + i.data["norms"] for i in _calls(run, number))
+    return any(
+        i.order > order and i.data["graph"] and i.data["dropouts"] + i.data["norms"] for i in _calls(run, number)
+    )
 
 
 def _fallen_asleep(run: Run) -> Iterator[Observation]:
@@ -185,7 +187,10 @@ def disproves(run: Run, finding: Finding) -> bool:
     """Whether the network was seen to train in train mode again after the eval at this place."""
     switched = [m for m in run.seen_at(finding.location, "mode") if not m.data["training"]]
     return bool(switched) and any(
-        i.order > switched[0].order and i.data["training"] and i.data["graph"] and i.data["kind"] == switched[0].data["kind"]
+        i.order > switched[0].order
+        and i.data["training"]
+        and i.data["graph"]
+        and i.data["kind"] == switched[0].data["kind"]
         for i in run.seen("network called")
         if i.data["optimized"] and i.data["dropouts"] + i.data["norms"]
     )

@@ -128,7 +128,11 @@ def observe(run: Run) -> Iterator[Finding]:
     for line in dict.fromkeys(i.line for i in run.seen("network called")):
         items = [i for i in run.seen("network called") if i.line == line and i.data["optimized"]]
         plain = [i for i in items if not i.data["graph"]]
-        if not plain or any(i.step == 0 for i in plain) or any(i.data["graph"] and i.step in _steps(plain) for i in items):
+        if (
+            not plain
+            or any(i.step == 0 for i in plain)
+            or any(i.data["graph"] and i.step in _steps(plain) for i in items)
+        ):
             continue
         first = plain[0]
         # Calls in several steps are part of them: a target, a first pass, an action.

@@ -210,7 +210,9 @@ def _at_work(run: Run) -> Iterator[Finding]:
             ],
             fix=Fix(
                 title="follow the mode of the model",
-                instruction="pass dropout_p=rate if self.training else 0.0" if kernel else "pass training=self.training",
+                instruction="pass dropout_p=rate if self.training else 0.0"
+                if kernel
+                else "pass training=self.training",
                 expected="evaluation gives the same result each time",
             ),
             confidence="certain",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from types import FrameType
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from preflight.dryrun.virtual.watch.updates import Updates, held
 
 _NORMS = (torch.nn.modules.batchnorm._BatchNorm,)
 _DROPOUTS = (torch.nn.modules.dropout._DropoutNd,)
+_KEPT = 500
 # Where an attention kernel has its rate of dropout.
 _RATE = {"_scaled_dot_product_flash_attention": 3, "_scaled_dot_product_efficient_attention": 5}
 
@@ -38,11 +40,23 @@ class Network:
         self.modal = [
             weakref.ref(part)
             for part in parts
-            if (isinstance(part, _NORMS) and part.running_mean is not None) or (isinstance(part, _DROPOUTS) and part.p > 0)
+            if (isinstance(part, _NORMS) and part.running_mean is not None)
+            or (isinstance(part, _DROPOUTS) and part.p > 0)
         ]
         self.parameters = {id(p) for p in module.parameters()}
         self.trained_awake = self.eval_line = ""
         self.trained_at = self.eval_at = self.train_at = 0
+
+    def switch(self, module: Any, mode: bool, serial: int, line: str) -> None:
+        """A mode was set; it concerns this network if the module is a part of it, or it a part of the module."""
+        if id(module) not in self.ids:
+            top = self.module()
+            if top is None or not any(part is top for part in module.modules()):
+                return
+        if mode:
+            self.train_at = serial
+        else:
+            self.eval_at, self.eval_line = serial, line
 
     def awake(self) -> tuple[int, int]:
         """Return the number of its dropout and of its batch norm layers that are in train mode."""
@@ -62,8 +76,8 @@ class Modes:
     def __init__(self, operators: Operators, updates: Updates) -> None:
         self.seen, self.updates = operators.seen, updates
         self._networks: dict[int, Network] = {}
+        self._switches: list[tuple[weakref.ref[Any], bool, int, str]] = []
         self._running: list[Any] = []
-        self._switching = 0
 
     def enter(self, module: Any, args: Any) -> None:
         """A module's forward begins."""
@@ -73,6 +87,10 @@ class Modes:
         network = self._networks.get(id(module))
         if network is None or network.module() is not module:
             network = self._networks[id(module)] = Network(module, len(self._networks))
+            for reference, mode, serial, line in self._switches:
+                switched = reference()
+                if switched is not None:
+                    network.switch(switched, mode, serial, line)
         if not network.modal or _recomputed():
             return
         dropouts, norms = network.awake()
@@ -104,15 +122,10 @@ class Modes:
         """Train or eval mode was set."""
         line = self.seen.progress.line()
         self.seen.note("mode", each=True, line=line, training=mode, kind=type(module).__name__)
+        del self._switches[:-_KEPT]
+        self._switches.append((weakref.ref(module), mode, self.seen.serial, line))
         for network in self._networks.values():
-            if id(module) not in network.ids:
-                top = network.module()
-                if top is None or not any(part is top for part in module.modules()):
-                    continue
-            if mode:
-                network.train_at = self.seen.serial
-            else:
-                network.eval_at, network.eval_line = self.seen.serial, line
+            network.switch(module, mode, self.seen.serial, line)
 
     def loop_ended(self, begun: int) -> None:
         """A training loop is not gone on with; what its next round would find is told by what this one left behind.
@@ -131,11 +144,11 @@ class Modes:
 
 def _recomputed() -> bool:
     """Whether gradient checkpointing calls, which runs the first pass without gradients."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_filename.endswith("checkpoint.py"):
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False
 
 
