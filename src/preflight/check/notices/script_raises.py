@@ -27,17 +27,16 @@ RULE = Rule(name="script-raises", code="RUN001", severity="error", confidence="p
 BAD = (
     """
 import torch
-model = torch.nn.Sequential(torch.nn.Linear(784, 128), torch.nn.Linear(64, 10)).cuda()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loss = model(torch.randn(8, 784, device="cuda")).square().mean()
-loss.backward()
+model = torch.nn.Sequential(torch.nn.Linear(784, 64), torch.nn.Linear(64, 10)).cuda()
+optimizer = torch.optim.SGD(model.encoder.parameters(), lr=0.1)
+model(torch.randn(8, 784, device="cuda")).square().mean().backward()
 optimizer.step()
 """,
     """
 import torch
-def train(model, x):
-    model(x).sum().backward()
-train(torch.nn.Linear(4, 2).to("cuda"), torch.randn(3, 4))
+def train(model, batch):
+    model(batch["inputs"].cuda()).sum().backward()
+train(torch.nn.Linear(4, 2).to("cuda"), {"input": torch.randn(3, 4)})
 """,
     """
 import argparse, torch
@@ -45,7 +44,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--classes", type=int, default=10)
 args = parser.parse_args()
 model = torch.nn.Linear(16, args.classes).cuda()
-loss = torch.nn.functional.mse_loss(model(torch.randn(4, 16).cuda()), torch.randn(4, 7).cuda())
+loss = model(torch.randn(4, 16).cuda(), attention_mask=None).sum()
 """,
 )
 
