@@ -28,15 +28,17 @@ BAD = (
     """
 import torch
 model = torch.nn.Sequential(torch.nn.Linear(784, 64), torch.nn.Linear(64, 10)).cuda()
-optimizer = torch.optim.SGD(model.encoder.parameters(), lr=0.1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=-0.9)
 model(torch.randn(8, 784, device="cuda")).square().mean().backward()
 optimizer.step()
 """,
     """
 import torch
-def train(model, batch):
-    model(batch["inputs"].cuda()).sum().backward()
-train(torch.nn.Linear(4, 2).to("cuda"), {"input": torch.randn(3, 4)})
+def train(model, x):
+    optimizer = torch.optim.AdamW(model.parameters())
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1)
+    model(x).sum().backward()
+train(torch.nn.Linear(4, 2).to("cuda"), torch.randn(3, 4).cuda())
 """,
     """
 import argparse, torch
@@ -44,7 +46,8 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--classes", type=int, default=10)
 args = parser.parse_args()
 model = torch.nn.Linear(16, args.classes).cuda()
-loss = model(torch.randn(4, 16).cuda(), attention_mask=None).sum()
+options = {"attention_mask": None}
+loss = model(torch.randn(4, 16).cuda(), **options).sum()
 """,
 )
 

@@ -45,6 +45,7 @@ from preflight.dryrun.virtual.gpu import VirtualGpu
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress, Stop
 from preflight.dryrun.virtual.watch import (
+    arithmetic,
     convolutions,
     failures,
     loading,
@@ -86,6 +87,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     workspaces.install(tuple(job["card"]["capability"]))
     optimizers = phases.install(gpu)
     losses.install(gpu.watched)
+    arithmetic.install(gpu.watched)
     convolutions.install(gpu.watched)
     settings.install(gpu.seen)
     products = precision.install(gpu.watched)

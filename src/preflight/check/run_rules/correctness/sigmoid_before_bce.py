@@ -82,10 +82,12 @@ def observe(run: Run) -> Iterator[Finding]:
             confidence="certain",
             fix=_FIX,
         )
+    told: set[str] = set()
     for item in first_of_each([i for i in run.seen("binary_cross_entropy") if i.data["graph"]]):
         name, line = origin(item)
-        if name != "sigmoid":
+        if name != "sigmoid" or line in told:
             continue
+        told.add(line)
         limit = 17 if item.data["dtype"] == "float32" else None
         lost = f": from a logit of {limit} on, float32 rounds it to 1 and gradients are lost" if limit else ""
         yield run.finding(
