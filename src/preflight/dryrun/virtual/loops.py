@@ -30,6 +30,7 @@ LOADER = "DataLoader"
 REACHED = "__preflight_reached__"
 EDITS: dict[tuple[str, int, int], tuple[int, int, Callable[[], None]]] = {}
 """Numbers that a change replaces: file, line and column (from 1) to what stands there, what shall, and who is told."""
+_PHASES = 4
 _FILES: list[str] = []
 _LINES = 1_000_000
 """A block is known by one number: its file's place in ``_FILES`` times this, and its first line."""
@@ -133,12 +134,17 @@ def compiled(source: bytes, filename: str) -> CodeType:
 
 @dataclass(eq=False, slots=True)
 class Loop:
-    """A loop that runs: its name, its length, the rounds begun, and the optimizer steps done before it."""
+    """A loop that runs: its name, its length, the rounds begun, and the steps and observations made before it.
+
+    A loop over a few words is one over phases, ``("train", "val")``: each of them is another program.
+    """
 
     name: str
     size: int | None
     steps: int
     rounds: int = 0
+    begun: int = 0
+    words: bool = False
 
 
 def _length(items: Sized) -> int | None:
@@ -155,6 +161,7 @@ class Rounds:
         cut: The loops that were ended early: (file:line) to (rounds run, length or None).
         given: The batches that the person described, for a loop over something that is missing.
         growth: Is told of loops that are cut although they keep more and more.
+        modes: Is told of training loops that are cut.
     """
 
     def __init__(self, gpu: VirtualGpu) -> None:
@@ -163,6 +170,7 @@ class Rounds:
         self.blocks: set[int] = set()
         self.given: Any = None
         self.growth: Any = None
+        self.modes: Any = None
         self.accumulating: set[str] = set()  # loops that ran to their end with gradients and without a step
         self._running: list[Loop] = []
         self._told: dict[int, int] = {}
@@ -213,6 +221,7 @@ class Rounds:
 
     def enter(self, loop: Loop) -> None:
         """A loop begins."""
+        loop.begun = self.modes.seen.serial if self.modes is not None else 0
         self._running.append(loop)
 
     def leave(self, loop: Loop) -> None:
@@ -223,6 +232,7 @@ class Rounds:
         judge = Judge(self, loop)
         for item in items:
             judge.begin_round()
+            loop.words = isinstance(item, str) and loop.size is not None and loop.size <= _PHASES
             yield item
             if judge.enough():
                 if loop.name == LOADER and self._taken_by_the_script():
@@ -284,11 +294,13 @@ class Judge:
             called = progress.calls > calls and progress.graph_calls == self.graphs
             enough = quiet and called and done == self.last
         else:
-            enough = progress.step - loop.steps >= progress.limit
+            enough = progress.step - loop.steps >= progress.limit and not loop.words
         self.alike = self.alike + 1 if done == self.last else 0
         self.last = done
         if enough and (loop.size is None or loop.size > loop.rounds):
             self.rounds.cut[loop.name] = (loop.rounds, loop.size)
+            if not evaluates and self.rounds.modes is not None:
+                self.rounds.modes.loop_ended(loop.begun)
             if evaluates and done[1] > 0 and self.rounds.growth is not None:
                 self.rounds.growth.end_loop(loop, done[1], self.made[0])
         return enough
