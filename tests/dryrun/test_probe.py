@@ -102,13 +102,14 @@ def test_a_model_is_built_with_fewer_layers_and_less_width(tmp_path: Path) -> No
             optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
             scaler = torch.amp.GradScaler("cuda")
             for _ in range(100):
-                ids = torch.randint(0, config.vocab_size, (32, 64))
-                x, y = ids[:, :-1].cuda(), ids[:, 1:].cuda()
-                assert torch.cuda.get_device_name() and torch.device("cuda").type == "cuda"
-                with torch.autocast("cuda", dtype=torch.float16):
-                    loss = nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
                 optimizer.zero_grad()
-                scaler.scale(loss).backward()
+                for _ in range(8):
+                    ids = torch.randint(0, config.vocab_size, (32, 64))
+                    x, y = ids[:, :-1].cuda(), ids[:, 1:].cuda()
+                    assert torch.cuda.get_device_name() and torch.device("cuda").type == "cuda"
+                    with torch.autocast("cuda", dtype=torch.float16):
+                        loss = nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+                    scaler.scale(loss / 8).backward()
                 scaler.step(optimizer)
                 scaler.update()
             """
@@ -124,7 +125,13 @@ def test_a_model_is_built_with_fewer_layers_and_less_width(tmp_path: Path) -> No
     assert seen.probe is not None
     assert seen.probe.steps == 3
     changed = " ".join(seen.probe.changed)
-    for told in ("n_layer 12 set to 2", "n_embd 512 set to 64", "32 samples cut to 4", "63 tokens cut to 16"):
+    for told in (
+        "n_layer 12 set to 2",
+        "n_embd 512 set to 64",
+        "32 samples cut to 4",
+        "63 tokens cut to 16",
+        "8 backward passes",
+    ):
         assert told in changed
     (model,) = seen.probe.models
     # Two layers of width 64 with an inner width of 256, an embedding and a head of 100 tokens.

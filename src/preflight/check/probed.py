@@ -10,7 +10,7 @@ from preflight.vocabulary.profile import Profile
 MOVED = 1e-3
 """A prediction has moved when it changes by more than this share of what those that should move change by."""
 _DATA = ("missing", "is not here", "data set", "torchvision", "batch", "samples of")
-_WEIGHTS = ("weights were not read",)
+_WEIGHTS = ("not read",)
 
 
 def probe_of(run: Run) -> Probe | None:

@@ -15,6 +15,8 @@ _OPTION = re.compile(
     r"(^|_)(batch_?size|bsz?|micro_?batch(_size)?|(train|eval|test|valid|val)_batch(_size)?)($|_)", re.I
 )
 
+_WHOLE = re.compile(r"total|global|effective", re.I)
+
 
 class Cut:
     """Makes batches smaller.
@@ -95,6 +97,8 @@ class Cut:
             known, rest = parse(parser, *args, **kwargs)
             assert self.samples is not None
             for name, value in vars(known).items():
+                if _WHOLE.search(name):
+                    continue  # what several batches make up is counted by other options
                 if isinstance(value, int) and value > self.samples and _OPTION.search(name):
                     self._note(f"option {name} {value} set to {self.samples}")
                     setattr(known, name, self.samples)

@@ -14,6 +14,7 @@ from preflight.dryrun.virtual import cuda, guard, loaders, loops, missing, phase
 from preflight.dryrun.virtual import run as virtual
 from preflight.dryrun.virtual.probe import host, standins, summary
 from preflight.dryrun.virtual.probe.batches import Cut
+from preflight.dryrun.virtual.probe.rounds import Rounds
 from preflight.dryrun.virtual.probe.shrink import Shrink
 from preflight.dryrun.virtual.probe.trials import examine
 from preflight.dryrun.virtual.probe.watch import Watch
@@ -42,7 +43,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     phases.install(gpu)  # type: ignore[arg-type]
     watch.install()
     shrink.install()
-    rounds = loops.Rounds(gpu)  # type: ignore[arg-type]
+    rounds = Rounds(gpu) if plan.get("samples") is not None else loops.Rounds(gpu)  # type: ignore[arg-type]
     loaders.install(rounds)
     cut.install()
     saving.install(progress.line)
@@ -66,7 +67,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         except BaseException as error:
             outcome = {"outcome": "failed", **virtual._failure(error, progress)}
     seen = summary.of(watch, trials.told)
-    seen["changed"] = [*cut.told, *shrink.told]
+    seen["changed"] = [*cut.told, *shrink.told, *getattr(rounds, "told", ())]
     more = {"refused": dict(overlay.refused), "assumptions": missing.lines(rounds), "probe": seen}
     return {**outcome, **more, "steps": progress.step, "torch": torch.__version__}
 

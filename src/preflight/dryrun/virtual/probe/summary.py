@@ -44,9 +44,12 @@ def _gradients(watch: Watch) -> dict[str, Any]:
     seen = [g for g in watch.gradients.values() if g["steps"] >= 2]
     owners: dict[int, tuple[str, Any, str]] = {}
     for root in watch.roots.values():
+        places: dict[str, str] = {}
         for path, module in root.module.named_modules():
+            # A layer of PyTorch's own is looked for where the nearest of the person's own modules calls it.
+            places[path] = watch.own_place(module) or places.get(path.rpartition(".")[0]) or root.place
             for name, parameter in module.named_parameters(path, recurse=False):
-                owners.setdefault(id(parameter), (name, module, watch.place_of(module)))
+                owners.setdefault(id(parameter), (name, module, places[path]))
     zero = []
     for entry in seen:
         name, module, line = owners.get(id(entry["parameter"]), ("", None, ""))

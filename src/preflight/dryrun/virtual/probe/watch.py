@@ -155,11 +155,15 @@ class Watch:
                         known.scales[name] = float(size) / math.sqrt(tensor.numel())
 
     def place_of(self, module: Any) -> str:
-        """Return where a module's forward is written, or where it is called if that is not the person's own code."""
+        """Return where a module's forward is written, or where it is called now if that is not the person's own code."""
+        return self.own_place(module) or str(self.progress.line())
+
+    def own_place(self, module: Any) -> str:
+        """Return where a module's forward is written; empty if that is not the person's own code."""
         code = getattr(type(module).forward, "__code__", None)
         if code is not None and self.progress.owns(code.co_filename):
             return f"{os.path.relpath(code.co_filename, self.progress.root)}:{code.co_firstlineno}"
-        return str(self.progress.line())
+        return ""
 
     # Functions -----------------------------------------------------------------------------------------------------
 
