@@ -11,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 from preflight.dryrun.virtual.allocator import CachingAllocator
 from preflight.dryrun.virtual.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress
+from preflight.dryrun.virtual.work import Work
 
 _HALVES = frozenset(("half", "bfloat16"))
 _MAKES = frozenset(("cuda", "to"))
@@ -27,7 +28,8 @@ class Host:
         self.progress = progress
         self.devices = 1
         self.operators = 0
-        self.ledger = Ledger(CachingAllocator(None), progress.where)  # nothing is ever put there
+        # Nothing is ever put there.
+        self.ledger, self.work = Ledger(CachingAllocator(None), progress.where), Work(progress)
 
     def synchronise(self, kind: str, size: int) -> None:
         """Nothing is waited for."""
