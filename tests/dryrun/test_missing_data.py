@@ -116,7 +116,8 @@ def test_lines_have_the_fields_that_the_code_splits_them_into(tmp_path: Path, mo
                 f = read("none.txt")
                 for line in f:
                     user, item = line.rstrip().split(" ")
-                    users.setdefault(int(user), []).append(int(item))
+                    user = int(user)
+                    users.setdefault(max(user, 1), []).append(int(item))
                 return users
 
             def labelled(read):

@@ -85,11 +85,14 @@ def _reach(inside: ast.AST, name: str) -> int:
 
 def _numbers(inside: ast.AST) -> dict[str, str]:
     """Return what is made a number of: the text of the argument, and its type."""
-    found: dict[str, str] = {}
-    for node in ast.walk(inside):
-        if isinstance(node, ast.Call) and node.args and isinstance(node.func, ast.Name):
-            found[ast.unparse(node.args[0])] = node.func.id
-    return {text: made for text, made in found.items() if made in ("int", "float")}
+    return {
+        ast.unparse(node.args[0]): node.func.id
+        for node in ast.walk(inside)
+        if isinstance(node, ast.Call)
+        and node.args
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("int", "float")
+    }
 
 
 def _value(name: str, kind: str | None, place: int, row: int) -> str:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 
 from . import datasets, io, models, ops, transforms, utils
+
+# Scripts find PIL.Image by way of torchvision, which imports it.
+with contextlib.suppress(ImportError):
+    import PIL.Image as PIL_Image  # noqa: F401
 
 # Releases go with those of PyTorch: 0.15 with 2.0, one more with each.
 __version__ = f"0.{15 + int(torch.__version__.split('.')[1])}.0"
