@@ -23,6 +23,10 @@ _OF_LOADING = (
 
 _FEW = 300
 """Words of a tokenizer that has found no vocabulary: its special ones and, at most, the bytes."""
+_OF_TWO = frozenset(
+    "bert albert electra mobilebert deberta deberta-v2 convbert roformer big_bird funnel layoutlm ernie xlnet".split()
+)
+"""Types of models that take the number of the sentence with each token."""
 _OF_FETCHING = (
     "cache_dir force_download resume_download proxies token use_auth_token local_files_only revision trust_remote_code "
     "subfolder _from_pipeline _from_auto _commit_hash gguf_file".split()
@@ -177,7 +181,10 @@ def _tokenizer_of(
             raise error
         assume(f"{name}: a tokenizer with {size} words, one token for each word of the text, took the place of its own")
         longest = kwargs.get("model_max_length") or content.get("max_position_embeddings") or 512
-        return _tokenizer(int(size), int(longest), kwargs.get("padding_side", "right"))
+        made = _tokenizer(int(size), int(longest), kwargs.get("padding_side", "right"))
+        if content.get("model_type") not in _OF_TWO:
+            made.model_input_names = ["input_ids", "attention_mask"]
+        return made
 
     owner.from_pretrained = classmethod(from_pretrained)
 
