@@ -145,3 +145,19 @@ def test_spawn_runs_the_first_process(tmp_path: Path) -> None:
     start = "\nif __name__ == '__main__':\n    torch.multiprocessing.spawn(main, args=(torch.cuda.device_count(),), nprocs=torch.cuda.device_count())\n"
     profile = _run(tmp_path, "import os, torch\n" + body + start, "python train.py")
     assert profile.categories["parameter"] == PARAMETERS
+
+
+def test_tensor_parallel_layers_can_be_sharded_over_the_other_dimension(tmp_path: Path) -> None:
+    wrapped = """
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+mesh = init_device_mesh("cuda", (world // 2, 2), mesh_dim_names=("dp", "tp"))
+plan = {"0": ColwiseParallel(), "1": RowwiseParallel(), "2": ColwiseParallel(), "3": RowwiseParallel()}
+model = parallelize_module(model.cuda(), mesh["tp"], plan)
+assert {p.device for p in model.parameters()} == {torch.device("cuda", torch.cuda.current_device())}
+model = fully_shard(model, mesh=mesh["dp"])
+"""
+    profile = _run(tmp_path, START + wrapped + TRAIN)
+    assert profile.steps == 3
+    assert profile.communicators == 3  # all ranks, those of a row, those of a column

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from preflight.dryrun.virtual import after, private, private_guard, tensors
 from preflight.dryrun.virtual import gpu as virtual
-from preflight.dryrun.virtual import private, private_guard, tensors
 
 
 def install(gpu: virtual.VirtualGpu) -> None:
@@ -23,6 +23,14 @@ def install(gpu: virtual.VirtualGpu) -> None:
         return private_guard.wrap(make, kind, args, kwargs)
 
     torch.Tensor._make_wrapper_subclass = wrapped
+
+    def sharded(module: Any) -> None:
+        # PyTorch makes most of these in C++, past the function above.
+        if module.DTensor not in known:
+            known.add(module.DTensor)
+            _show_as_cuda(module.DTensor, gpu)
+
+    after.imported("torch.distributed.tensor._api", sharded)
 
 
 def _show_as_cuda(kind: Any, gpu: virtual.VirtualGpu) -> None:
