@@ -52,7 +52,7 @@ def recommendations(found: Measured) -> list[Recommendation]:
     others = [t for t in found.trials if t.applied and t not in fitting and len(t.keys) == 1]
     others = sorted((t for t in others if _share(found, t) < _WORTH), key=lambda t: _share(found, t))
     first = [_of_trial(found, t, "critical") for t in (single or fitting)]
-    rest = [_of_trial(found, t, "medium" if found.fits else "high") for t in others]
+    rest = [_of_trial(found, t, "low" if found.fits else "high") for t in others]
     return ([*first, *made, *rest] if not found.fits else [*made, *rest])[:_SHOWN]
 
 
@@ -84,7 +84,7 @@ def _of_batch(found: Measured, largest: LargestBatch) -> list[Recommendation]:
     effect = f"measured by running again: peak {format_bytes(sizes[batch].peak_bytes)} of {format_bytes(found.capacity_bytes)}: fits"
     if largest.next is not None:
         effect += f"; {largest.next} does not"
-    return [Recommendation("low" if found.fits else "critical", change, effect, cost)]
+    return [Recommendation("medium" if found.fits else "critical", change, effect, cost)]
 
 
 def _where(largest: LargestBatch) -> str:
