@@ -79,7 +79,7 @@ def _of_batch(found: Measured, largest: LargestBatch) -> list[Recommendation]:
         change = f"lower the batch{where} from {before} to {batch}"
         cost = "another batch: the learning rate may have to follow; accumulating gradients keeps it"
     else:
-        change = f"raise the batch{where} from {before} to {batch} at most"
+        change = f"raise the batch{where} from {before} to {batch} {'at most' if largest.next else 'or more'}"
         cost = "another batch: the learning rate may have to follow"
     effect = f"measured by running again: peak {format_bytes(sizes[batch].peak_bytes)} of {format_bytes(found.capacity_bytes)}: fits"
     if largest.next is not None:

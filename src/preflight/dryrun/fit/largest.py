@@ -122,7 +122,7 @@ class Search:
         if hold is None:
             return LargestBatch(reason="the time did not suffice" if late else self.reason)
         high = self.failing
-        root = os.path.dirname(os.path.abspath(self.rounds.job.script))
+        root = os.path.abspath(self.rounds.job.root)
         closed = high is not None and high - self.fitting <= 1
         return LargestBatch(
             before=hold.before,
