@@ -199,7 +199,9 @@ def test_a_script_runs_without_its_data(tmp_path: Path, monkeypatch: pytest.Monk
         import torch
         from PIL import Image
 
-        print(subprocess.check_output(["git", "rev-parse", "HEAD"]).decode().strip())
+        assert len(subprocess.check_output(["git", "rev-parse", "HEAD"]).decode().strip()) == 40
+        rows, columns = os.popen("stty size", "r").read().split()
+        assert subprocess.check_output(["unknown-tool"]) == b""
         os.makedirs("out/code", exist_ok=True)
         shutil.copy("notes.txt", "out/code")
         shutil.move("out/code/notes.txt", "out/kept.txt")

@@ -20,6 +20,23 @@ from typing import Any
 from preflight.dryrun.virtual import callers
 
 
+_ANSWERS = {
+    ("stty", "size"): "24 80\n",
+    ("tput", "cols"): "80\n",
+    ("tput", "lines"): "24\n",
+    ("hostname",): "localhost\n",
+    ("nproc",): f"{os.cpu_count() or 1}\n",
+    ("git", "rev-parse"): "0" * 40 + "\n",
+}
+"""What common commands say: first words to output. Scripts take the answer apart and fail on an empty one."""
+
+
+def answer_to(command: str) -> str:
+    """Return what a command plausibly prints; nothing for one that is not known."""
+    words = tuple(command.split()[:2])
+    return _ANSWERS.get(words, _ANSWERS.get(words[:1], ""))
+
+
 def install(owns: Callable[[str], bool], assume: Callable[[str], None]) -> None:
     """Answer commands of the person's own code, and keep processes in this one."""
     _commands(owns, assume)
@@ -36,19 +53,22 @@ def _commands(owns: Callable[[str], bool], assume: Callable[[str], None]) -> Non
                 return
             self.args, self.returncode, self.pid = args, 0, 0
             said = args if isinstance(args, (str, bytes)) else " ".join(os.fsdecode(part) for part in args)
-            assume(f"command {os.fsdecode(said)[:80]} was not run: an empty answer took its place")
+            answer = answer_to(os.fsdecode(said))
+            took = "a plausible answer" if answer else "an empty answer"
+            assume(f"command {os.fsdecode(said)[:80]} was not run: {took} took its place")
             text = any(kwargs.get(name) for name in ("text", "universal_newlines", "encoding", "errors"))
-            self._nothing: Any = "" if text else b""
+            self._nothing: Any = answer if text else answer.encode()
             made: Any = io.StringIO if text else io.BytesIO
             self.stdin = made() if kwargs.get("stdin") == subprocess.PIPE else None
-            self.stdout = made() if kwargs.get("stdout") == subprocess.PIPE else None
+            self.stdout = made(self._nothing) if kwargs.get("stdout") == subprocess.PIPE else None
             self.stderr = made() if kwargs.get("stderr") == subprocess.PIPE else None
 
         def communicate(self, input: Any = None, timeout: float | None = None) -> Any:
             """Return what was not written."""
             if not hasattr(self, "_nothing"):
                 return super().communicate(input, timeout)
-            return tuple(None if pipe is None else self._nothing for pipe in (self.stdout, self.stderr))
+            said = None if self.stdout is None else self._nothing
+            return said, None if self.stderr is None else type(self._nothing)()
 
         def wait(self, timeout: float | None = None) -> int:
             """Return success."""
