@@ -48,6 +48,24 @@ def test_a_package_that_the_script_can_do_without_stays_missing(
         del sys.modules[name]
 
 
+def test_a_module_is_met_also_after_it_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    from preflight.dryrun.virtual import after
+
+    (tmp_path / "asked_for.py").write_text("value = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    seen: list[str] = []
+    after.imported("asked_for", lambda module: seen.append(module.__name__))
+    assert importlib.util.find_spec("asked_for") is not None
+    assert seen == []
+    import asked_for  # type: ignore[import-not-found]
+
+    assert (seen, asked_for.value) == (["asked_for"], 1)
+    del sys.modules["asked_for"]
+
+
 def test_configurations_come_from_the_catalog_and_from_what_the_person_names(tmp_path: Path) -> None:
     script, own = tmp_path / "train.py", tmp_path / "own.json"
     script.write_text('AutoModel.from_pretrained("bert-base-cased")\n')

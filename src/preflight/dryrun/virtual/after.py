@@ -23,10 +23,12 @@ class _Watch(importlib.abc.MetaPathFinder):
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None:
             return None
-        calls, loader = self.calls.pop(fullname), spec.loader
+        loader = spec.loader
         run: Any = loader.exec_module
 
         def executed(module: ModuleType) -> None:
+            # Only now: who merely asks whether there is such a module finds it too.
+            calls = self.calls.pop(fullname, [])
             run(module)
             for call in calls:
                 call(module)
