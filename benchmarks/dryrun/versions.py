@@ -30,6 +30,11 @@ CHOSEN = (
 ).split()
 """Workloads that are run beside the programs of ``frameworks/``."""
 
+LEGEND = """Left of the stroke stands the highest number of bytes that were asked for at once, right of it the peak of the allocator's blocks.
+`=` means that after every operator as many bytes were live as in the first column.
+`≈` means that the peaks are the same, those of the segments too, while the operators are not.
+"""
+
 
 class Seen(msgspec.Struct):
     """What one interpreter saw of one program."""
@@ -71,26 +76,28 @@ def version(python: str) -> str:
     return ended.stdout.strip()
 
 
-def run(python: str, path: Path, case: str, card: str) -> Seen:
-    """Run a program under an interpreter."""
-    seen = _run(python, path, case, card)
-    told = seen.problem or f"{seen.live:,} / {seen.peak:,} / {seen.reserved:,}"
-    print(f"{named(path, case)}, {python}: {told}", file=sys.stderr, flush=True)
-    return seen
-
-
-def _run(python: str, path: Path, case: str, card: str) -> Seen:
+def run(python: str, chosen: list[tuple[Path, str]], card: str) -> list[Seen]:
+    """Run programs under an interpreter."""
     with tempfile.TemporaryDirectory() as folder:
-        result = os.path.join(folder, "result.json")
-        command = [python, "-W", "ignore", str(HERE / "virtual_side.py"), result, card, str(path), case]
+        listed = [f"{path}::{case}" for path, case in chosen]
+        command = [python, "-W", "ignore", str(HERE / "virtual_side.py"), "--many", folder, card, *listed]
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent / "src"), "HF_HUB_OFFLINE": "1"}
-        try:
-            ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
-        except subprocess.TimeoutExpired:
-            return Seen(problem="no answer within 300 s")
-        if not os.path.exists(result) or not os.path.getsize(result):
-            return Seen(problem=(ended.stderr.strip().splitlines() or ["no answer"])[-1][:160])
-        found: dict[str, Any] = json.loads(Path(result).read_bytes())
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        last = (ended.stderr.strip().splitlines() or ["no answer"])[-1]
+        found = [_read(Path(folder), number, last) for number in range(len(chosen))]
+    for (path, case), seen in zip(chosen, found, strict=True):
+        told = seen.problem or f"{seen.live:,} / {seen.peak:,} / {seen.reserved:,}"
+        print(f"{named(path, case)}, {python}: {told}", file=sys.stderr, flush=True)
+    return found
+
+
+def _read(folder: Path, number: int, last: str) -> Seen:
+    """Return what the program of a number wrote; ``last`` is the last thing that the process around it said."""
+    result, errors = folder / f"{number}.json", folder / f"{number}.err"
+    if not result.exists() or not result.stat().st_size:
+        said = errors.read_text(encoding="utf-8").strip().splitlines() if errors.exists() else []
+        return Seen(problem=(said or [last])[-1][:160])
+    found: dict[str, Any] = json.loads(result.read_bytes())
     seen = found["seen"]
     if seen["outcome"] == "failed":
         return Seen(problem=f"{seen['error']}: {seen['message']}"[:160])
@@ -129,17 +136,16 @@ def main() -> int:
     reasons = []
     chosen = programs(given.only)
     with ThreadPoolExecutor(given.jobs) as pool:
-        tried = list(
-            pool.map(lambda at: run(at[1], *at[0], about), [(one, python) for one in chosen for python in given.python])
-        )
+        tried = list(pool.map(lambda python: run(python, chosen, about), given.python))
     for at, (path, case) in enumerate(chosen):
-        rows = tried[at * len(titles) : (at + 1) * len(titles)]
+        rows = [found[at] for found in tried]
         lines.append(f"| {named(path, case)} | {' | '.join(cell(seen, rows[0]) for seen in rows)} |")
         for title, seen in zip(titles[1:], rows[1:], strict=True):
             if not seen.problem and not rows[0].problem and seen.live != rows[0].live:
                 why = judge("", rows[0].trace, seen.trace).why
                 reasons.append(f"- {named(path, case)}, {title.split()[0]}: {why or 'the order of the operators'}")
-    text = f"{platform.machine()}, virtual {gpu.title}.\n\n" + "\n".join(lines) + "\n"
+    text = f"# Releases of PyTorch\n\nMade by `versions.py`: {platform.machine()}, virtual {gpu.title}.\n{LEGEND}\n"
+    text += "\n".join(lines) + "\n"
     if reasons:
         text += "\n".join(["", "Where peaks differ, the operators at which the difference grows:", "", *reasons, ""])
     if given.output:

@@ -1,6 +1,7 @@
 """Runs a program on the virtual GPU and writes down the live bytes after every operator.
 
 Usage: python virtual_side.py RESULT.json GPU PROGRAM ARGUMENTS...
+       python virtual_side.py --many FOLDER GPU PROGRAM::CASE...
 Sizes are those asked for, before the allocator rounds them. GPU is a JSON object: ``name``, ``memory_bytes``,
 ``capability``, ``multiprocessors``.
 """
@@ -11,6 +12,7 @@ import json
 import os
 import sys
 import tempfile
+import traceback
 from typing import Any
 
 from preflight.dryrun.virtual import gpu as virtual
@@ -63,5 +65,33 @@ def main(result: str, card: str, script: str, *arguments: str) -> None:
         os._exit(0)
 
 
+def many(folder: str, card: str, *programs: str) -> None:
+    """Run several programs one after the other, each in a fork, so that PyTorch is imported once.
+
+    The n-th writes ``n.json`` into the folder, and what it says of errors into ``n.err``.
+    """
+    import torch._dynamo
+    import torch.distributed.fsdp
+    import torch.utils.data  # noqa: F401
+
+    for number, program in enumerate(programs):
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            continue
+        try:
+            with open(os.path.join(folder, f"{number}.err"), "w", encoding="utf-8") as errors:
+                os.dup2(errors.fileno(), 2)
+            script, _, case = program.partition("::")
+            main(os.path.join(folder, f"{number}.json"), card, script, case)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--many":
+        many(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

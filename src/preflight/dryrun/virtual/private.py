@@ -272,7 +272,40 @@ def flop_formulas() -> dict[Any, Any]:
     """Return PyTorch's formulas of floating-point operations, by operator."""
     from torch.utils import flop_counter
 
-    return dict(flop_counter.flop_registry)
+    found = dict(flop_counter.flop_registry)
+    return {
+        operator: _with_shared_heads(count) if "attention" in str(operator) else count
+        for operator, count in found.items()
+    }
+
+
+def _with_shared_heads(count: Any) -> Any:
+    """Up to 2.9 the formulas of attention refuse keys that several queries share: give every query keys of its own."""
+    import torch
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return count(*args, **kwargs)
+        except AssertionError:
+            heads = max(
+                (value.shape[1] for value in args if isinstance(value, torch.Tensor) and value.dim() == 4), default=1
+            )
+
+            def whole(value: Any) -> Any:
+                if not isinstance(value, torch.Tensor) or value.dim() != 4 or value.shape[1] == heads:
+                    return value
+                return torch.empty((value.shape[0], heads, *value.shape[2:]), device="meta")
+
+            return count(*map(whole, args), **kwargs)
+
+    return counted
+
+
+def keep_recurrent_weights() -> None:
+    """Leave the weights of LSTM and GRU where they are: builds for CUDA would ask the driver how to pack them."""
+    import torch
+
+    torch._use_cudnn_rnn_flatten_weight = lambda: False
 
 
 def allows_tf32(product: bool) -> bool:

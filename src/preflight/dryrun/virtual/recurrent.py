@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from preflight.dryrun.virtual import private
 from preflight.dryrun.virtual.operators import SPECIAL
 
 MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
@@ -18,6 +19,7 @@ _kept: list[Any] = []
 
 def install() -> None:
     """Register the layers for the virtual GPU, and cuDNN's kernel with its backward pass."""
+    private.keep_recurrent_weights()
     library = torch.library.Library("aten", "IMPL")
     _kept.append(library)
     for name, mode in MODES.items():
