@@ -26,7 +26,7 @@ from preflight.catalog.hardware import resolve_gpu
 HERE = Path(__file__).resolve().parent
 CHOSEN = (
     "attention:gpt-amp-bf16 attention:gpt-bf16-checkpointed attention:vit convolution:resnet18 hub:llama-bf16-fused "
-    "mlp:adam mlp:amp-fp16 mlp:average-and-evaluation recurrent:lstm"
+    "mlp:adam mlp:amp-fp16 mlp:average-and-evaluation recurrent:lstm recurrent:lstm-cell"
 ).split()
 """Workloads that are run beside the programs of ``frameworks/``."""
 
