@@ -34,12 +34,14 @@ class Plan(msgspec.Struct, frozen=True):
     Attributes:
         samples: The most samples of a batch. tokens: The longest sequence of tokens.
         layers: The most layers of a model. width: Its largest width.
+        noise: Whether what stands in for missing data holds noise, instead of zeros.
     """
 
     samples: int | None = None
     tokens: int | None = None
     layers: int | None = None
     width: int | None = None
+    noise: bool = True
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,7 +52,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     )  # weights are drawn, other than in a dry run: their size is what counts here
     overlay = guard.install(job["scratch"])
     missing.install(job, progress, rounds, overlay)
-    standins.install()
+    if plan.get("noise", True):
+        standins.install()
     trials = _Trials(watch, cut)
     trials.install()
     late = virtual._end_when_told(progress)
