@@ -174,7 +174,7 @@ class VirtualGpu(TorchDispatchMode):
     def note(self, name: str, args: Any, result: Any) -> None:
         """Account for what an operator gave."""
         for tensor in result if isinstance(result, (list, tuple)) else (result,):
-            if isinstance(tensor, Fake) and tensor.fake_device.type == private.BACKEND:
+            if isinstance(tensor, Fake) and tensor.fake_device.type == private.BACKEND and private.has_storage(tensor):
                 storage = tensor.untyped_storage()
                 self.ledger.see(storage, storage.nbytes(), name)
                 values.remember(tensor, values.follow(name, args, tensor), name.endswith("_"))

@@ -36,7 +36,7 @@ class Known:
 
     def get(self, tensor: Any) -> Any:
         """Return a tensor of the host with the numbers of one on the GPU, sharing what that shares; or None."""
-        found = self._hosts.get(tensor.untyped_storage()._cdata)
+        found = self._hosts.get(tensor.untyped_storage()._cdata) if private.has_storage(tensor) else None
         if found is None or tensor.is_conj() or tensor.is_neg():
             return None
         try:
@@ -132,6 +132,11 @@ def _over(host: Any, tensor: Any) -> Any:
 
 def _fills(tensor: Any) -> bool:
     return bool(tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes())
+
+
+def _stored(result: Any) -> bool:
+    parts = result if isinstance(result, (list, tuple)) else (result,)
+    return all(not isinstance(t, Fake) or private.has_storage(t) for t in parts)
 
 
 def _small(result: Any) -> bool:

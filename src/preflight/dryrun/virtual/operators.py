@@ -123,7 +123,14 @@ def _index(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
         else:
             unfolded.append(index)
     with gpu.fake:
-        return func(args[0], unfolded, *args[2:], **kwargs)
+        # A single value lies on the host, and would be taken for a constant.
+        rest = [
+            torch.empty(a.shape, dtype=a.dtype, device=gpu.device)
+            if isinstance(a, torch.Tensor) and not isinstance(a, Fake)
+            else a
+            for a in args[2:]
+        ]
+        return func(args[0], unfolded, *rest, **kwargs)
 
 
 def _unique_along(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
@@ -227,6 +234,12 @@ def _equal(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
     return one is None or other is None or one == other
 
 
+def _no_nesting(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
+    """Padding is not taken out of a batch by nested tensors: an encoder keeps its padded form."""
+    gpu.synchronise("comparison", 1)
+    return False
+
+
 SPECIAL: dict[str, Callable[..., Any]] = {
     "_local_scalar_dense": _item,
     "_to_copy": _to_copy,
@@ -242,6 +255,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "index": _index,
     "index_put_": _index,
     "equal": _equal,
+    "_nested_tensor_from_mask_left_aligned": _no_nesting,
     "convolution": convolutions.forward,
     "convolution_backward": convolutions.backward,
 }

@@ -79,6 +79,13 @@ def same_in_scripts(function: Any, plain: Any) -> None:
         _builtins._register_builtin(function, name)
 
 
+def has_storage(tensor: Any) -> bool:
+    """Whether a tensor has a storage of its own; sparse ones consist of several tensors."""
+    import torch
+
+    return bool(torch._C._has_storage(tensor))
+
+
 def no_shape_errors() -> tuple[type[Exception], ...]:
     """Return what a fake tensor raises where it has no rule for the shape of a result."""
     from torch._subclasses import fake_tensor
