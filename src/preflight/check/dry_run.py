@@ -180,7 +180,7 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
         device_bytes=total,
         capacity_bytes=device.capacity_bytes,
         fits=fits,  # type: ignore[arg-type]
-        oom=_oom(profile),
+        oom=_oom(profile, room_of(device, profile.communicators)),
         breakdown=breakdown,
         timeline=tuple(
             TimelinePoint(
@@ -213,7 +213,7 @@ def _exact(value: float) -> Interval:
     return Interval(value, value, value)
 
 
-def _oom(profile: Profile) -> Oom | None:
+def _oom(profile: Profile, room: int | None) -> Oom | None:
     full = profile.full
     if full is None:
         return None
@@ -222,7 +222,8 @@ def _oom(profile: Profile) -> Oom | None:
         phase=_PHASES[full.phase],
         step=full.step,
         arithmetic=f"{full.operator}{where} ({full.line}) asks for {format_bytes(full.requested)}; "
-        f"{format_bytes(full.allocated)} are in use, {format_bytes(full.reserved)} held",
+        f"{format_bytes(full.allocated)} are in use, {format_bytes(full.reserved)} held"
+        + (f", {format_bytes(max(0, room - full.reserved))} free" if room is not None else ""),
     )
 
 
