@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from preflight.dryrun.virtual import after, arrays, callers, files, formats, frames, network, records
-from preflight.dryrun.virtual.formats import ROWS
 from preflight.dryrun.virtual.recorders import Recorder
 
+ROWS = 2_500
+"""Records of a data set: more than the two thousand that some scripts put aside."""
 _IMAGES = ("image", "img", "pixel_values", "picture", "photo", "jpg", "png")
 _WITH_IMAGES = 256
 """Records of a data set that has pictures."""

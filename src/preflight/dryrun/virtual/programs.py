@@ -19,7 +19,6 @@ from typing import Any
 
 from preflight.dryrun.virtual import callers
 
-
 _ANSWERS = {
     ("stty", "size"): "24 80\n",
     ("tput", "cols"): "80\n",
