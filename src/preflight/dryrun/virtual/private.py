@@ -92,7 +92,7 @@ def no_shape_errors() -> tuple[type[Exception], ...]:
 
     names = ("DynamicOutputShapeException", "DataDependentOutputException", "UnsupportedOperatorException")
     found = [getattr(fake_tensor, name) for name in names if hasattr(fake_tensor, name)]
-    return (NotImplementedError, *found)
+    return (NotImplementedError, ZeroDivisionError, *found)  # some rules divide by the size of an empty tensor
 
 
 def fake_class() -> Any:
