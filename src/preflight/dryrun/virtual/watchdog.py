@@ -156,7 +156,7 @@ def follow_threads(mode: Any) -> None:
         thread.run = inside
         start(thread)
 
-    threading.Thread.start = started  # type: ignore[method-assign]
+    threading.Thread.start = started  # type: ignore[method-assign,assignment]
 
 
 def _replace(path: str, content: dict[str, Any]) -> None:
