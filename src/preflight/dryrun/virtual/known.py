@@ -86,7 +86,7 @@ class Known:
             and _fills(args[0])
         ):
             self.put(args[0], torch.zeros(tuple(args[0].shape), dtype=args[0].dtype))
-        if name in _NOTHING or (not writes and not _small(result)):
+        if name in _NOTHING or not (_stored(result) and _stored(fakes)) or (not writes and not _small(result)):
             return
         if not writes and any(t.untyped_storage()._cdata not in self._hosts for t in fakes):
             return
@@ -141,7 +141,9 @@ def _stored(result: Any) -> bool:
 
 def _small(result: Any) -> bool:
     parts = result if isinstance(result, (list, tuple)) else (result,)
-    return all(not isinstance(t, Fake) or t.untyped_storage().nbytes() <= WHOLE for t in parts)
+    return all(
+        not isinstance(t, Fake) or not private.has_storage(t) or t.untyped_storage().nbytes() <= WHOLE for t in parts
+    )
 
 
 @functools.cache

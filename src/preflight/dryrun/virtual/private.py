@@ -83,7 +83,7 @@ def has_storage(tensor: Any) -> bool:
     """Whether a tensor has a storage of its own; sparse ones consist of several tensors."""
     import torch
 
-    return bool(torch._C._has_storage(tensor))
+    return tensor.layout is torch.strided and bool(torch._C._has_storage(tensor))
 
 
 def no_shape_errors() -> tuple[type[Exception], ...]:
@@ -313,6 +313,21 @@ def keep_recurrent_weights() -> None:
     import torch
 
     torch._use_cudnn_rnn_flatten_weight = lambda: False
+
+
+def leave_flat_parameters_on_gpu() -> None:
+    """Let FSDP gather a state dict without moving its flat parameters to the host in between.
+
+    A fake parameter cannot be exchanged for a real one while a backward hook holds it. The peak stays the same: on a real
+    GPU, too, the parameters are gathered there before they are moved.
+    """
+    import contextlib
+
+    try:
+        from torch.distributed.fsdp._flat_param import FlatParamHandle
+    except ImportError:
+        return
+    FlatParamHandle.to_cpu = lambda handle: contextlib.nullcontext()
 
 
 def allows_tf32(product: bool) -> bool:

@@ -40,6 +40,7 @@ def install(gpu: VirtualGpu, messages: dict[str, str]) -> None:
         gpu.traffic.rank = (rank, size)
         store = private.prepare_fake_group()
         private.watch_sharding(gpu.imagine)
+        private.leave_flat_parameters_on_gpu()
         start("fake", store=store, rank=rank, world_size=size)
         gpu.seen.note("process group", ranks=size)
 

@@ -160,6 +160,8 @@ def _moved(name: str, args: Any, read: list[Any], written: list[Any]) -> int:
 
 
 def _bytes(tensor: Any) -> int:
+    if not private.has_storage(tensor):
+        return 0  # how many numbers a sparse tensor holds hangs on numbers
     # An expanded tensor is read once.
     return int(min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes()))
 
