@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -87,6 +88,7 @@ def run(entry: dict[str, Any], tree: Path, seconds: float, python: str | None) -
                 capacity_bytes=int(gpu.memory_bytes),
                 seconds=seconds,
                 python=python,
+                **_launched(entry),
             )
         )
     except PreflightError as error:
@@ -112,6 +114,17 @@ def run(entry: dict[str, Any], tree: Path, seconds: float, python: str | None) -
     return told
 
 
+def _launched(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return what the launcher sets for the first process, where the script is not started by itself."""
+    if "launch" not in entry:
+        return {}
+    from preflight.check.dry_run import first_of
+    from preflight.source.launcher import parse_launch
+
+    launch = parse_launch(entry["launch"])
+    return {"environment": first_of(launch, None), "devices": launch.gpus_per_node or 1}
+
+
 def _quoted(value: Any) -> str:
     import json
 
@@ -121,10 +134,14 @@ def _quoted(value: Any) -> str:
 
 
 def _without(value: Any, folder: str) -> Any:
-    """Return a value without the folder that the trees lie in."""
+    """Return a value without the folder that the trees lie in, and without folders of a script's author."""
     if isinstance(value, list):
         return [_without(item, folder) for item in value]
-    return value.replace(f"{folder}/", "") if isinstance(value, str) else value
+    return (
+        re.sub(r"/(?:home|root|Users)/[^\s'\",]*", "(a folder)", value.replace(f"{folder}/", ""))
+        if isinstance(value, str)
+        else value
+    )
 
 
 def write(results: list[dict[str, Any]], path: Path) -> None:
