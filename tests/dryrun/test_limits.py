@@ -42,7 +42,8 @@ def test_a_script_that_catches_the_end_is_ended(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     told: list[dict[str, Any]] = []
     with listening(told.append):
-        seen = _run(tmp_path, "while True:\n    try:\n        step()\n    except BaseException:\n        pass\n")
+        slow = "import time\nwhile True:\n    try:\n        step()\n        time.sleep(0.3)\n    except BaseException:\n        pass\n"
+        seen = _run(tmp_path, slow)
     assert (seen.outcome, seen.steps) == ("stopped", 9)
     assert seen.stuck.startswith("train.py:")
     assert seen.peak_bytes > 0

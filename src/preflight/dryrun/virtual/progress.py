@@ -168,5 +168,5 @@ class Progress:
 
     def change_parameter(self) -> None:
         """A parameter is changed in place: the first time after a backward pass that is a step, where no optimizer takes it."""
-        if self.pending and self.phase != "backward" and (self.by_hand or not self.counts):
+        if self.pending and self.phase not in ("backward", "optimizer") and (self.by_hand or not self.counts):
             self.end_step(self)
