@@ -80,7 +80,7 @@ def _imported_at_once(tree: ast.Module) -> Iterator[str]:
 
 VIRTUAL = PACKAGE / "dryrun" / "virtual"
 """What runs in the person's own process, beside the torch that is there."""
-STANDINS = VIRTUAL / "standins"
+STANDINS = VIRTUAL / "absent" / "standins"
 """Modules that take the place of a library's, and therefore bear its names."""
 
 

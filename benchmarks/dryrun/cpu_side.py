@@ -26,7 +26,7 @@ import torch
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from preflight.dryrun.virtual.autocast import FULL, FULL_RESULT, WIDEST
+from preflight.dryrun.virtual.engine.autocast import FULL, FULL_RESULT, WIDEST
 
 _kept: list[Any] = []
 

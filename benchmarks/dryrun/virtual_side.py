@@ -15,7 +15,7 @@ import tempfile
 import traceback
 from typing import Any
 
-from preflight.dryrun.virtual import gpu as virtual
+from preflight.dryrun.virtual.engine import gpu as virtual
 from preflight.dryrun.virtual.run import run
 
 trace: list[tuple[str, int]] = []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.dryrun.virtual.allocator import Block, CachingAllocator, OutOfMemory, round_size, segment_size
+from preflight.dryrun.virtual.memory.allocator import Block, CachingAllocator, OutOfMemory, round_size, segment_size
 
 KIB, MIB = 1 << 10, 1 << 20
 

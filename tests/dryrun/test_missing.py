@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from preflight.dryrun.configurations import named
-from preflight.dryrun.virtual.packages import Finder
-from preflight.dryrun.virtual.recorders import Recorder
+from preflight.dryrun.virtual.absent.packages import Finder
+from preflight.dryrun.virtual.absent.recorders import Recorder
 from preflight.errors import InputError
 
 
@@ -51,7 +51,7 @@ def test_a_package_that_the_script_can_do_without_stays_missing(
 def test_a_module_is_met_also_after_it_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 
-    from preflight.dryrun.virtual import after
+    from preflight.dryrun.virtual.absent import after
 
     (tmp_path / "asked_for.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -12,8 +12,8 @@ import pytest
 
 from preflight.catalog.hardware import resolve_gpu
 from preflight.dryrun.launch import Job, dry_run
-from preflight.dryrun.virtual import formats, lines, records, uses
-from preflight.dryrun.virtual.clues import data_arguments
+from preflight.dryrun.virtual.absent import formats, lines, records, uses
+from preflight.dryrun.virtual.absent.clues import data_arguments
 from preflight.vocabulary.profile import Profile
 
 
@@ -58,7 +58,7 @@ def test_records_have_the_keys_that_the_code_asks_for(tmp_path: Path) -> None:
 
 def test_a_table_has_as_many_columns_as_are_taken_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np = pytest.importorskip("numpy")
-    from preflight.dryrun.virtual import arrays
+    from preflight.dryrun.virtual.absent import arrays
 
     for reader in ("loadtxt", "genfromtxt", "memmap", "fromfile"):
         monkeypatch.setattr(np, reader, getattr(np, reader))
@@ -153,7 +153,7 @@ def test_lines_have_the_fields_that_the_code_splits_them_into(tmp_path: Path, mo
 
 def test_tables_of_pandas_have_the_columns_that_the_call_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pandas = pytest.importorskip("pandas")
-    from preflight.dryrun.virtual import frames
+    from preflight.dryrun.virtual.absent import frames
 
     for reader in ("read_csv", "read_table", "read_json", "read_parquet", "read_excel", "read_feather"):
         monkeypatch.setattr(pandas, reader, getattr(pandas, reader))

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.torch
 
 from preflight.catalog.hardware import resolve_gpu  # noqa: E402
 from preflight.dryrun.launch import Job, _usable, dry_run  # noqa: E402
-from preflight.dryrun.virtual import attention, autocast, private_names  # noqa: E402
+from preflight.dryrun.virtual import private_names  # noqa: E402
+from preflight.dryrun.virtual.engine import attention, autocast  # noqa: E402
 from preflight.errors import UsageError  # noqa: E402
 from preflight.vocabulary.profile import Profile  # noqa: E402
 

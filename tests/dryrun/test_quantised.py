@@ -28,7 +28,7 @@ class _Model(torch.nn.Module):  # type: ignore[name-defined,misc]
     ],
 )
 def test_bytes_of_a_layer(bits: int, nested: bool, size: int) -> None:
-    from preflight.dryrun.virtual.quantised import quantise
+    from preflight.dryrun.virtual.engine.quantised import quantise
 
     model = _Model()
     quantise(model, bits, nested, None, ("lm_head",))
@@ -44,7 +44,7 @@ def test_bytes_of_a_layer(bits: int, nested: bool, size: int) -> None:
 
 
 def test_what_is_asked_for() -> None:
-    from preflight.dryrun.virtual.quantised import asked
+    from preflight.dryrun.virtual.engine.quantised import asked
 
     assert asked({"device_map": "auto"}) is None
     given = asked({"quantization_config": {"load_in_4bit": True, "bnb_4bit_compute_dtype": "bfloat16"}})

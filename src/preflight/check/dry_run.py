@@ -291,7 +291,15 @@ def _raised(profile: Profile, script: Script, found: list[Finding]) -> list[Find
 
 # Where PyTorch itself looks at shapes, types and devices: what it refuses here, it refuses on a real GPU. Data, files and
 # the network may be there where the run will be, and what a stand-in gave may have been wrong.
-_OF_DATA = ("/utils/data/", "/_subclasses/", "/serialization", "/hub.py", "/cuda/", "/backends/", "/torch/utils/__init__")
+_OF_DATA = (
+    "/utils/data/",
+    "/_subclasses/",
+    "/serialization",
+    "/hub.py",
+    "/cuda/",
+    "/backends/",
+    "/torch/utils/__init__",
+)
 _OF_OPERATORS = frozenset(("RuntimeError", "IndexError", "ValueError", "TypeError"))
 
 

@@ -46,7 +46,7 @@ def main(path: str) -> int:
     with open(path, encoding="utf-8") as file:
         job = json.load(file)
     _find_preflight()
-    from preflight.dryrun.virtual import namespaces
+    from preflight.dryrun.virtual.guard import namespaces
 
     closed = namespaces.enter(job["scratch"])
     began = time.monotonic()
@@ -87,7 +87,7 @@ def serve() -> int:
 
         if not private_names.missing():
             from preflight.dryrun.virtual import run  # noqa: F401
-    from preflight.dryrun.virtual import forks
+    from preflight.dryrun.virtual.guard import forks
 
     return forks.serve(main)
 

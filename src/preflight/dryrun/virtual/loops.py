@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from preflight.dryrun.virtual.gpu import VirtualGpu
+from preflight.dryrun.virtual.engine.gpu import VirtualGpu
 
 HOOK = "__preflight_rounds__"
 LOADER = "DataLoader"

@@ -9,10 +9,10 @@ from torch.nn.modules import module as modules
 from torch.optim import Optimizer
 from torch.optim import optimizer as optimizers
 
-from preflight.dryrun.virtual import ledger as words
-from preflight.dryrun.virtual.gpu import Fake, VirtualGpu
+from preflight.dryrun.virtual.engine.gpu import Fake, VirtualGpu
+from preflight.dryrun.virtual.engine.wrappers import local
+from preflight.dryrun.virtual.memory import ledger as words
 from preflight.dryrun.virtual.progress import Progress
-from preflight.dryrun.virtual.wrappers import local
 
 
 def install(gpu: VirtualGpu) -> list[Any]:

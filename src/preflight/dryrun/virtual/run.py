@@ -13,36 +13,27 @@ from typing import Any
 
 import torch
 
-from preflight.dryrun.virtual import (
+from preflight.dryrun.virtual import changes, loaders, loops, phases, private, saving, summary
+from preflight.dryrun.virtual.absent import inputs, missing
+from preflight.dryrun.virtual.distributed import ranks
+from preflight.dryrun.virtual.engine import (
     attention,
     autocast,
-    changes,
     cuda,
-    growth,
-    guard,
-    history,
     indexing,
-    inputs,
-    loaders,
-    loops,
-    missing,
-    phases,
-    private,
-    ranks,
     recurrent,
     refusals,
-    saving,
     statistics,
     storages,
-    summary,
     tensors,
-    watchdog,
     workspaces,
     wrappers,
 )
-from preflight.dryrun.virtual.allocator import CachingAllocator
-from preflight.dryrun.virtual.gpu import VirtualGpu
-from preflight.dryrun.virtual.ledger import Ledger
+from preflight.dryrun.virtual.engine.gpu import VirtualGpu
+from preflight.dryrun.virtual.guard import guard, watchdog
+from preflight.dryrun.virtual.memory import growth, history
+from preflight.dryrun.virtual.memory.allocator import CachingAllocator
+from preflight.dryrun.virtual.memory.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress, Stop
 from preflight.dryrun.virtual.watch import (
     arithmetic,

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from preflight.dryrun.virtual import tensors
+from preflight.dryrun.virtual.engine import tensors
 
 
 class Note:

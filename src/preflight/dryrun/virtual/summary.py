@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from typing import Any
 
-from preflight.dryrun.virtual import ledger as words
-from preflight.dryrun.virtual.gpu import VirtualGpu
+from preflight.dryrun.virtual.engine.gpu import VirtualGpu
 from preflight.dryrun.virtual.loops import Rounds
+from preflight.dryrun.virtual.memory import ledger as words
 
 LARGEST = 10
 _REPEATED = re.compile(r"(^|\.)\d+(?=\.|$)")

@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from preflight.dryrun.virtual.gpu import VirtualGpu
-from preflight.dryrun.virtual.inputs import Inputs
+from preflight.dryrun.virtual.absent.inputs import Inputs
+from preflight.dryrun.virtual.engine.gpu import VirtualGpu
 
 
 @dataclass

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from preflight.dryrun.virtual.standins.bitsandbytes import optim as small
+from preflight.dryrun.virtual.absent.standins.bitsandbytes import optim as small
 
 if TYPE_CHECKING:
     from preflight.dryrun.virtual.changes import Change, Run

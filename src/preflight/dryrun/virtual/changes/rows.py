@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from preflight.dryrun.virtual import private
-from preflight.dryrun.virtual.gpu import Fake
+from preflight.dryrun.virtual.engine.gpu import Fake
 
 if TYPE_CHECKING:
     from preflight.dryrun.virtual.changes import Change, Run

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from preflight.dryrun.virtual.allocator import CachingAllocator
-from preflight.dryrun.virtual.ledger import Ledger
+from preflight.dryrun.virtual.engine.work import Work
+from preflight.dryrun.virtual.memory.allocator import CachingAllocator
+from preflight.dryrun.virtual.memory.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress
-from preflight.dryrun.virtual.work import Work
 
 _HALVES = frozenset(("half", "bfloat16"))
 _MAKES = frozenset(("cuda", "to"))

@@ -10,8 +10,11 @@ import torch
 import torch._dynamo  # before torch.cuda looks as if it were built: it would then ask for what only CUDA builds have
 from torch.optim import optimizer as optimizers
 
-from preflight.dryrun.virtual import cuda, guard, loaders, loops, missing, phases, saving
+from preflight.dryrun.virtual import loaders, loops, phases, saving
 from preflight.dryrun.virtual import run as virtual
+from preflight.dryrun.virtual.absent import missing
+from preflight.dryrun.virtual.engine import cuda
+from preflight.dryrun.virtual.guard import guard
 from preflight.dryrun.virtual.probe import host, standins, summary
 from preflight.dryrun.virtual.probe.batches import Cut
 from preflight.dryrun.virtual.probe.rounds import Rounds

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from preflight.dryrun.virtual import after
+from preflight.dryrun.virtual.absent import after
 
 HIGHEST = 48
 """Tokens below this are in every vocabulary of characters, and in every larger one."""

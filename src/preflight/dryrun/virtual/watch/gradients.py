@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from preflight.dryrun.virtual import private
+from preflight.dryrun.virtual.engine.wrappers import local
 from preflight.dryrun.virtual.watch.observations import Observations
-from preflight.dryrun.virtual.wrappers import local
 
 Fake = private.fake_class()
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch.optim import optimizer as optimizers
 
-from preflight.dryrun.virtual import ledger as words
-from preflight.dryrun.virtual.ledger import Ledger
+from preflight.dryrun.virtual.memory import ledger as words
+from preflight.dryrun.virtual.memory.ledger import Ledger
 from preflight.dryrun.virtual.watch.observations import Observations
 
 _SHARE, _LEAST = 0.02, 16 << 20

@@ -9,9 +9,9 @@ import torch
 from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 
+from preflight.dryrun.virtual.engine.wrappers import local
 from preflight.dryrun.virtual.watch.observations import Observations
 from preflight.dryrun.virtual.watch.updates import Updates, held
-from preflight.dryrun.virtual.wrappers import local
 
 _NORMS = (torch.nn.modules.batchnorm._BatchNorm,)
 _DROPOUTS = (torch.nn.modules.dropout._DropoutNd,)

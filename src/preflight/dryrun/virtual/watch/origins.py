@@ -9,8 +9,8 @@ import torch
 from torch.nn.modules import module as modules
 
 from preflight.dryrun.virtual import private
+from preflight.dryrun.virtual.engine.wrappers import local
 from preflight.dryrun.virtual.watch.operators import Operators
-from preflight.dryrun.virtual.wrappers import local
 
 Fake = private.fake_class()
 _IN_PLACE = "add_ sub_ mul_ copy_ lerp_ addcdiv_ addcmul_ _foreach_add_ _foreach_sub_ _foreach_mul_ _foreach_copy_ _foreach_lerp_"

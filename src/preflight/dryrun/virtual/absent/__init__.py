@@ -1,0 +1,1 @@
+"""Stand-ins for what is not there: packages, data, downloads, pretrained weights."""

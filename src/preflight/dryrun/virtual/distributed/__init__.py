@@ -1,0 +1,1 @@
+"""One process of many: process groups, collectives, replicas, stages of a pipeline."""

@@ -1,0 +1,239 @@
+"""What a tensor of the virtual GPU says of itself: that it lies on ``cuda``."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+
+from preflight.dryrun.virtual import private, private_guard
+from preflight.dryrun.virtual.engine import gpu as virtual
+
+Fake = private.fake_class()
+
+
+def translate(value: Any, device: torch.device) -> Any:
+    """Return the true device for one that names a GPU."""
+    if isinstance(value, torch.device):
+        return device if value.type == "cuda" else value
+    if isinstance(value, str):
+        return device if value.split(":")[0] == "cuda" else value
+    return value
+
+
+def install(gpu: virtual.VirtualGpu) -> None:
+    """Change the class of fake tensors, and the functions that make a tensor from Python values.
+
+    Operators find the true device by another way (``prim::device``); the attributes here are what Python code sees.
+    """
+
+    def on_gpu(tensor: Any) -> bool:
+        return bool(tensor.fake_device.type == private.BACKEND)
+
+    true_device = Fake.device.fget
+
+    def device(tensor: Any) -> torch.device:
+        if virtual.inside() or not on_gpu(tensor):
+            return true_device(tensor)
+        return torch.device("cuda", gpu.index)
+
+    plain_to, plain_type, plain_numpy = torch.Tensor.to, torch.Tensor.type, torch.Tensor.numpy
+
+    def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if not virtual.inside():
+            args = tuple(_target(a) for a in args)
+            kwargs = {key: _target(value) for key, value in kwargs.items()}
+        args = tuple(map(private_guard.target, args))
+        kwargs = {key: private_guard.target(value) for key, value in kwargs.items()}
+        return plain_to(tensor, *args, **kwargs)
+
+    def _target(value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return gpu.device
+        return translate(value, gpu.device)
+
+    def cuda(tensor: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
+        return tensor if isinstance(tensor, Fake) and on_gpu(tensor) else plain_to(tensor, gpu.device)
+
+    def refuse_numpy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if on_gpu(tensor):
+            raise TypeError(
+                f"can't convert {device(tensor)} device type tensor to numpy. "
+                "Use Tensor.cpu() to copy the tensor to host memory first."
+            )
+        return plain_numpy(tensor, *args, **kwargs)
+
+    def copied(tensor: Any, memo: dict[int, Any]) -> Any:
+        """Return a deep copy that belongs to the same virtual GPU: what fake tensors know of themselves is not copied."""
+        if id(tensor) in memo or not tensor.is_leaf:
+            return memo[id(tensor)] if id(tensor) in memo else torch.Tensor.__deepcopy__(tensor, memo)
+        with torch.no_grad():
+            new = tensor.clone(memory_format=torch.preserve_format)
+        memo[id(tensor)] = new.requires_grad_(tensor.requires_grad)
+        for name in tensor.__dict__.keys() - new.__dict__.keys():
+            new.__dict__[name] = copy.deepcopy(tensor.__dict__[name], memo)
+        new.grad = copy.deepcopy(tensor.grad, memo)
+        return new
+
+    names = {"torch.float32": "FloatTensor", "torch.float16": "HalfTensor", "torch.int64": "LongTensor"}
+
+    def type_(tensor: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if dtype is None and isinstance(tensor, Fake) and on_gpu(tensor):
+            return "torch.cuda." + names.get(str(tensor.dtype), f"{str(tensor.dtype)[6:].title()}Tensor")
+        named = getattr(dtype, "__name__", "") if getattr(dtype, "__module__", "") == "torch.cuda" else ""
+        if named or (isinstance(dtype, str) and dtype.startswith("torch.cuda.")):
+            wanted = _TYPES[named or dtype.rpartition(".")[2]]
+            return plain_to(tensor, gpu.device, wanted)
+        return plain_type(tensor, dtype, *args, **kwargs)
+
+    Fake.device = property(device)
+    Fake.is_cuda = property(on_gpu)
+    Fake.to = torch.Tensor.to = to
+    Fake.cuda = torch.Tensor.cuda = cuda
+    Fake.__deepcopy__ = copied
+    Fake.numpy = refuse_numpy
+    Fake.__array__ = refuse_numpy
+    Fake.type = torch.Tensor.type = type_
+    Fake.pin_memory = torch.Tensor.pin_memory = lambda tensor, device=None: tensor
+    Fake.record_stream = lambda tensor, stream: None
+    Fake.tolist = lambda tensor: tensor.cpu().tolist()
+    Fake.data_ptr = lambda tensor: (
+        tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size() if tensor.numel() else 0
+    )
+    Fake.__deepcopy__ = _deepcopy
+    _install_indexing()
+    Fake.__repr__ = lambda tensor, **_: f"tensor(..., device='{device(tensor)}', size={tuple(tensor.shape)})"
+    Fake.__format__ = lambda tensor, how: format(tensor.item() if tensor.dim() == 0 else repr(tensor), how)
+    _install_constructors(gpu)
+
+
+def _deepcopy(tensor: Any, memo: dict[int, Any]) -> Any:
+    """Copy a tensor; tensors that share a storage share the copy of it.
+
+    Raises:
+        RuntimeError: It is not a leaf, as in PyTorch.
+    """
+    if id(tensor) in memo:
+        return memo[id(tensor)]
+    if KEEPING:
+        memo[id(tensor)] = KEEPING[-1](tensor, memo)
+        return memo[id(tensor)]
+    if not tensor.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+        )
+    with torch.no_grad():
+        storage = tensor.untyped_storage()
+        if tensor.numel() * tensor.element_size() == storage.nbytes():
+            new = tensor.detach().clone(memory_format=torch.preserve_format)
+        else:
+            key = storage._cdata, tensor.dtype
+            whole = memo.get(key)  # type: ignore[call-overload]
+            if whole is None:
+                count = storage.nbytes() // tensor.element_size()
+                whole = torch.empty(count, dtype=tensor.dtype, device=tensor.device)
+                memo[key] = whole  # type: ignore[index]
+            new = whole.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+    if isinstance(tensor, torch.nn.Parameter):
+        new = torch.nn.Parameter(new, tensor.requires_grad)
+    else:
+        new.requires_grad_(tensor.requires_grad)
+    memo[id(tensor)] = new
+    if tensor.grad is not None and not isinstance(tensor, torch.nn.Parameter):
+        new.grad = _deepcopy(tensor.grad, memo)
+    return new
+
+
+def _install_indexing() -> None:
+    """A list of numbers as an index becomes a tensor on the GPU below Python's reach: make it here."""
+    get, put = torch.Tensor.__getitem__, torch.Tensor.__setitem__
+
+    def made(index: Any) -> Any:
+        if not isinstance(index, list) or not index or not all(isinstance(i, (int, list)) for i in index):
+            return index
+        return torch.tensor(index, device="cuda")
+
+    def told(tensor: Any, index: Any) -> Any:
+        if virtual.inside() or tensor.fake_device.type != private.BACKEND:
+            return index
+        return tuple(map(made, index)) if isinstance(index, tuple) else made(index)
+
+    Fake.__getitem__ = lambda tensor, index: get(tensor, told(tensor, index))
+    Fake.__setitem__ = lambda tensor, index, value: put(tensor, told(tensor, index), value)
+
+
+KEEPING: list[Any] = []
+"""While something is saved: what makes the note of a tensor that goes into the file."""
+
+
+def _install_constructors(gpu: virtual.VirtualGpu) -> None:
+    """``torch.tensor(..., device="cuda")`` copies to the device below Python's reach: make it on the host, then move it."""
+
+    def moved(make: Any) -> Any:
+        def build(*args: Any, **kwargs: Any) -> Any:
+            device = kwargs.pop("device", None)
+            wanted = translate(torch.device(device) if isinstance(device, int) else device, gpu.device)
+            gradient = kwargs.pop("requires_grad", False)
+            made = make(*args, **kwargs)
+            if wanted is not None and torch.device(wanted) != made.device:
+                made = torch.Tensor.to(made, wanted)
+            return made.requires_grad_() if gradient else made
+
+        build.__name__, build.__doc__ = make.__name__, make.__doc__
+        return build
+
+    def new_tensor(tensor: Any, data: Any, **kwargs: Any) -> Any:
+        kwargs.setdefault("dtype", tensor.dtype)
+        kwargs.setdefault("device", torch.device("cuda") if tensor.is_cuda else tensor.device)
+        return torch.tensor(data, **kwargs)
+
+    for name in ("tensor", "as_tensor", "asarray"):
+        plain = getattr(torch, name)
+        setattr(torch, name, moved(plain))
+        private.same_in_scripts(getattr(torch, name), plain)
+    _install_types(torch.tensor, gpu)
+    Fake.new_tensor = new_tensor
+    original_swap = torch.utils.swap_tensors
+
+    def swap(first: Any, second: Any) -> None:
+        private.forget_memo(gpu.fake)
+        private.swap_tensors(original_swap, first, second)
+
+    torch.utils.swap_tensors = swap
+    private.let_referred_tensors_swap()
+    # A module that is moved keeps its parameters' identity, as on a real GPU: an optimizer made before still holds them.
+    torch.__future__.set_swap_module_params_on_conversion(True)
+
+
+_TYPES = {
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "LongTensor": torch.int64,
+    "IntTensor": torch.int32,
+    "ShortTensor": torch.int16,
+    "CharTensor": torch.int8,
+    "ByteTensor": torch.uint8,
+    "BoolTensor": torch.bool,
+}
+
+
+def _install_types(tensor: Any, gpu: virtual.VirtualGpu) -> None:
+    """``torch.cuda.FloatTensor`` and its kin, which make tensors and tell them by type."""
+
+    class Kind(type):
+        dtype: torch.dtype
+
+        def __call__(cls, *args: Any) -> Any:
+            if args and not all(isinstance(arg, int) for arg in args):
+                made = tensor(args[0] if not isinstance(args[0], torch.Size) else torch.empty(args[0]), dtype=cls.dtype)
+                return torch.Tensor.to(made, gpu.device)
+            return torch.empty(args or (0,), dtype=cls.dtype, device=gpu.device)
+
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, torch.Tensor) and bool(value.is_cuda) and value.dtype is cls.dtype
+
+    for name, dtype in _TYPES.items():
+        setattr(torch.cuda, name, Kind(name, (), {"dtype": dtype, "__module__": "torch.cuda"}))

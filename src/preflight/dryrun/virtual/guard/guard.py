@@ -1,0 +1,197 @@
+"""Keeps a dry run from doing anything to the machine: what the script writes goes to a scratch folder, which it can read back.
+
+Two layers. Functions of Python that write, delete or look at files are redirected to the scratch folder. Behind them an
+audit hook, which code cannot take off again, refuses what still would change a file elsewhere, start a program or use
+the network. Libraries that write from native code are met one by one (``saving``).
+"""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from preflight.dryrun.virtual.guard import links
+from preflight.dryrun.virtual.guard.overlay import Overlay, Scanned, exists, really
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_CHANGES = frozenset(
+    "os.remove os.rename os.rmdir os.mkdir os.link os.symlink os.truncate os.chmod os.chown os.utime os.setxattr "
+    "shutil.rmtree".split()
+)
+"""Those of shutil that copy or move are made of these, and their events name the paths that the script named."""
+_STARTS = frozenset(
+    "subprocess.Popen os.system os.exec os.posix_spawn os.spawn os.fork os.forkpty pty.spawn os.startfile".split()
+)
+_TALKS = frozenset("socket.connect socket.getaddrinfo socket.gethostbyname socket.bind socket.sendto".split())
+
+
+_open = builtins.open
+
+
+def install(scratch: str) -> Overlay:
+    """Redirect and guard everything that follows in this process; return what it knows."""
+    overlay = Overlay(scratch)
+    _redirect_open(overlay)
+    _redirect_changes(overlay)
+    links.install(overlay)
+    _redirect_looks(overlay)
+    _audit(overlay)
+    return overlay
+
+
+def _redirect_open(overlay: Overlay) -> None:
+    def opened(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+        writes = any(letter in mode for letter in "wax+")
+        target = overlay.writing(file, keep="w" not in mode) if writes else overlay.reading(file)
+        return _open(target, mode, *args, **kwargs)
+
+    plain = os.open
+
+    def opened_low(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
+        if kwargs.get("dir_fd") is None:
+            path = overlay.writing(path, keep=not flags & os.O_TRUNC) if flags & _WRITES else overlay.reading(path)
+        return plain(path, flags, *args, **kwargs)
+
+    class FileIO(io.FileIO):
+        """A file of the lowest kind, as some libraries open it themselves."""
+
+        def __init__(self, file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> None:
+            writes = any(letter in mode for letter in "wax+")
+            super().__init__(
+                overlay.writing(file, "w" not in mode) if writes else overlay.reading(file), mode, *args, **kwargs
+            )
+
+    builtins.open = io.open = opened
+    os.open = opened_low
+    io.FileIO = FileIO  # type: ignore[misc]
+
+
+def _redirect_changes(overlay: Overlay) -> None:
+    mkdir, remove, rename, rmdir = os.mkdir, os.remove, os.rename, os.rmdir
+
+    def made(path: Any, mode: int = 0o777, **kwargs: Any) -> None:
+        if overlay.mine(path):
+            return mkdir(path, mode)
+        above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
+        if exists(above) or (os.path.isdir(whole) and whole not in overlay.gone):
+            raise FileExistsError(17, "File exists", path)
+        parent = os.path.dirname(whole)
+        if not exists(parent) and not exists(overlay.above(parent)):
+            raise FileNotFoundError(2, "No such file or directory", path)
+        overlay.gone.discard(whole)
+        return _makedirs_of(above)
+
+    def _makedirs_of(path: str) -> None:
+        if not exists(os.path.dirname(path)):
+            _makedirs_of(os.path.dirname(path))
+        mkdir(path)
+
+    def removed(path: Any, **kwargs: Any) -> None:
+        if overlay.mine(path) or kwargs.get("dir_fd") is not None:
+            return remove(path, **kwargs)
+        above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
+        if exists(above):
+            remove(above)
+        elif whole in overlay.gone or not exists(whole):
+            raise FileNotFoundError(2, "No such file or directory", path)
+        overlay.gone.add(whole)
+        return None
+
+    def renamed(source: Any, target: Any, **kwargs: Any) -> None:
+        place = overlay.writing(target)
+        held = overlay.reading(source)
+        if held is source and not overlay.mine(source):
+            if os.path.isdir(source):
+                raise PermissionError(1, "a folder of the project is not moved in a dry run", source)
+            held = overlay.writing(source, keep=True)
+        rename(held, place)
+        if not overlay.mine(source):
+            overlay.gone.add(os.path.abspath(os.fsdecode(source)))
+
+    def removed_folder(path: Any, **kwargs: Any) -> None:
+        if overlay.mine(path) or kwargs.get("dir_fd") is not None:
+            return rmdir(path, **kwargs)
+        if exists(overlay.above(path)):
+            rmdir(overlay.above(path))
+        overlay.gone.add(os.path.abspath(os.fsdecode(path)))
+        return None
+
+    def tree_removed(path: Any, *args: Any, **kwargs: Any) -> None:
+        if not overlay.mine(path):
+            if exists(overlay.above(path)):
+                _clear(overlay.above(path), remove, rmdir)
+            overlay.gone.add(os.path.abspath(os.fsdecode(path)))
+
+    os.mkdir, os.remove, os.unlink = made, removed, removed
+    os.rename, os.replace, os.rmdir = renamed, renamed, removed_folder  # type: ignore[assignment]
+    shutil.rmtree = tree_removed  # type: ignore[assignment]
+
+
+def _clear(path: str, remove: Callable[[str], None], rmdir: Callable[[str], None]) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        for name in os.listdir(path):
+            _clear(os.path.join(path, name), remove, rmdir)
+        rmdir(path)
+    else:
+        remove(path)
+
+
+def _redirect_looks(overlay: Overlay) -> None:
+    stat, lstat, listdir, scandir, access = os.stat, os.lstat, os.listdir, os.scandir, os.access
+
+    def looked(path: Any, **kwargs: Any) -> Any:
+        return stat(overlay.reading(path) if kwargs.get("dir_fd") is None else path, **kwargs)
+
+    def looked_at_link(path: Any, **kwargs: Any) -> Any:
+        return lstat(overlay.reading(path) if kwargs.get("dir_fd") is None else path, **kwargs)
+
+    def listed(path: Any = ".") -> Any:
+        if overlay.mine(path):
+            return listdir(path)
+        above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
+        below = really(whole) and whole not in overlay.gone
+        there = listdir(path) if below or not exists(above) else []
+        kept = [name for name in there if os.path.join(whole, name) not in overlay.gone]
+        more = listdir(above) if exists(above) else []
+        return kept + [name for name in more if name not in kept]
+
+    def scanned(path: Any = ".") -> Any:
+        if overlay.mine(path):
+            return scandir(path)
+        above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
+        parts = [scandir(above)] if os.path.isdir(above) else []
+        if not parts or (really(whole) and whole not in overlay.gone):
+            parts.append(scandir(path))
+        return Scanned(parts, overlay.gone)
+
+    def allowed(path: Any, mode: int, **kwargs: Any) -> bool:
+        return access(overlay.reading(path), mode & ~os.W_OK if mode != os.F_OK else mode, **kwargs)
+
+    os.stat, os.lstat, os.listdir, os.scandir, os.access = looked, looked_at_link, listed, scanned, allowed
+
+
+def _audit(overlay: Overlay) -> None:
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        if event == "open":
+            path, _, flags = args
+            changes = bool(flags & _WRITES) if isinstance(flags, int) else False
+            if changes and not overlay.mine(path):
+                overlay.refused[f"write {os.fsdecode(path)}"] += 1
+                raise PermissionError(1, "a dry run writes nothing outside its scratch folder", path)
+        elif event in _CHANGES:
+            if not all(overlay.mine(arg) for arg in args[:2] if isinstance(arg, (str, bytes, os.PathLike))):
+                overlay.refused[f"{event} {args[0]!r}"] += 1
+                raise PermissionError(1, f"a dry run changes nothing outside its scratch folder ({event})", args[0])
+        elif event in _STARTS:
+            overlay.refused[event] += 1
+            raise PermissionError(1, f"a dry run starts no other program ({event})")
+        elif event in _TALKS:
+            overlay.refused[event] += 1
+            raise ConnectionRefusedError(111, f"a dry run has no network ({event})")
+
+    sys.addaudithook(hook)
