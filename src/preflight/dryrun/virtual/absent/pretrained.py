@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from preflight.dryrun.virtual.absent import after
+from preflight.dryrun.virtual.absent import after, vocabularies
 from preflight.dryrun.virtual.engine import quantised
 
 _OF_LOADING = (
@@ -74,7 +74,7 @@ def install(job: dict[str, Any], assume: Callable[[str], None]) -> None:
     after.imported("transformers.models.auto.processing_auto", lambda module: _processors(module, assume))
     after.imported("transformers.models.auto.image_processing_auto", lambda module: _image_processors(module, assume))
     after.imported("timm.models._builder", lambda module: _timm(module, assume))
-    after.imported("tiktoken", lambda module: _tiktoken(module, assume))
+    after.imported("tiktoken", lambda module: vocabularies.install(module, assume))
 
 
 def _configurations(
@@ -241,60 +241,3 @@ def _tokenizer(size: int, longest: int, side: str) -> Any:
     )
     tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }} {{ m['content'] }} {{ eos_token }} {% endfor %}"
     return tokenizer
-
-
-_VOCABULARIES = {"gpt2": 50257, "r50k_base": 50257, "p50k_base": 50281, "cl100k_base": 100277, "o200k_base": 200019}
-"""Sizes of tiktoken's vocabularies, with their special tokens (tiktoken_ext/openai_public)."""
-
-
-class Encoding:
-    """A vocabulary of a size: a number for each four letters of the text.
-
-    Args:
-        name: Its name.
-        n_vocab: Its size.
-    """
-
-    def __init__(self, name: str, n_vocab: int) -> None:
-        self.name, self.n_vocab = name, n_vocab
-        self.max_token_value = self.eot_token = n_vocab - 1
-        self._special_tokens = {"<|endoftext|>": self.eot_token}
-        self.special_tokens_set = set(self._special_tokens)
-
-    def encode(self, text: str, *args: Any, **kwargs: Any) -> list[int]:
-        """Return numbers; a special token by itself is its own."""
-        if text in self._special_tokens:
-            return [self._special_tokens[text]]
-        return [sum(map(ord, text[at : at + 4])) % (self.n_vocab - 1) for at in range(0, len(text), 4)]
-
-    encode_ordinary = encode
-
-    def encode_single_token(self, text: str) -> int:
-        """Return one number."""
-        return self.encode(text)[0]
-
-    def encode_ordinary_batch(self, texts: list[str], *args: Any, **kwargs: Any) -> list[list[int]]:
-        """Return numbers for several texts."""
-        return [self.encode(text) for text in texts]
-
-    encode_batch = encode_ordinary_batch
-
-    def decode(self, tokens: Any, *args: Any, **kwargs: Any) -> str:
-        """Return a text of as many words."""
-        return " ".join("word" for _ in tokens)
-
-
-def _tiktoken(module: Any, assume: Callable[[str], None]) -> None:
-    read = module.get_encoding
-
-    def get_encoding(name: str) -> Any:
-        try:
-            return read(name)
-        except Exception:
-            if name not in _VOCABULARIES:
-                raise
-            assume(f"tiktoken {name}: {_VOCABULARIES[name]} tokens, one for each four letters of the text")
-            return Encoding(name, _VOCABULARIES[name])
-
-    module.get_encoding = get_encoding
-    module.encoding_for_model = lambda model: get_encoding("gpt2" if model == "gpt2" else "cl100k_base")
