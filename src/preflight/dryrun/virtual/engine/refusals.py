@@ -43,7 +43,8 @@ def _product(first: int) -> Any:
             else:
                 words = f"expected m1 and m2 to have the same dtype, but got: {_plain(one)} != {_plain(other)}"
             raise RuntimeError(words)
-        if first and args[0].dtype != other.dtype:
+        # With out_dtype, what is added has the type of the result.
+        if first and not func._overloadname.startswith("dtype") and args[0].dtype != other.dtype:
             names = f"{_name(args[0].dtype)} and {_name(other.dtype)}"
             raise RuntimeError(f"self and mat2 must have the same dtype, but got {names}")
         return NotImplemented

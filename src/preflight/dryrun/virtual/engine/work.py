@@ -111,14 +111,15 @@ class Work:
         formula = self._formulas.get(getattr(func, "overloadpacket", None))
         if formula is None:
             return found
-        if name == "convolution_backward" and not args[7]:
+        if name in _PRODUCTS:
+            one, other = args[_PRODUCTS[name]], args[_PRODUCTS[name] + 1]
+            found["product"] = [one.shape[0] if one.dim() == 3 else 1, one.shape[-2], other.shape[-1], one.shape[-1]]
+            found["flop"] = 2 * math.prod(found["product"])  # PyTorch's formula knows no out_dtype
+        elif name == "convolution_backward" and not args[7]:
             # PyTorch's formula takes no notice of groups: two products of the size of the forward one.
             found["flop"] = 2 * args[0].numel() * args[2][0].numel() * sum(map(bool, args[10][:2]))
         else:
             found["flop"] = int(formula(*args, **kwargs, out_val=result)) * (0.5 if _causal(func, args, kwargs) else 1)
-        if name in _PRODUCTS:
-            one, other = args[_PRODUCTS[name]], args[_PRODUCTS[name] + 1]
-            found["product"] = [one.shape[0] if one.dim() == 3 else 1, one.shape[-2], other.shape[-1], one.shape[-1]]
         if dtype == "float32" and private.allows_tf32(name in _PRODUCTS):
             found["dtype"] = "tf32"
         if name in _CONVOLUTIONS or name == "convolution_backward":
