@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import random
 import re
 import signal
 import sys
@@ -52,6 +53,7 @@ from preflight.dryrun.virtual.watch import (
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
     """Run one script; return plain values for JSON."""
+    _seed()
     private.register_backend(1)
     progress = Progress(job["root"], job["steps"])
     progress.last = job.get("last") or progress.last
@@ -132,6 +134,14 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         history.write(job["snapshot"], events, gpu.ledger)
     dog.finish()
     return {**outcome, **learned()}
+
+
+def _seed() -> None:
+    """Let two dry runs of a script that sets no seed see the same numbers."""
+    random.seed(0)
+    torch.manual_seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
 
 
 def _end_when_told(progress: Progress) -> list[bool]:
