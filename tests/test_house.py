@@ -93,7 +93,7 @@ def test_a_module_imports_nothing_heavy(path: Path) -> None:
     assert not found, f"{_name(path)} imports {sorted(found)} when it is imported; import it where it is used"
 
 
-@pytest.mark.parametrize("path", sorted(VIRTUAL.glob("*.py")), ids=_name)
+@pytest.mark.parametrize("path", sorted(VIRTUAL.rglob("*.py")), ids=_name)
 def test_what_runs_beside_the_script_needs_nothing_of_ours(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("preflight"):
