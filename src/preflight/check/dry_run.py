@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from preflight.check import probed, seen_growth
-from preflight.cost.workspace import COMMUNICATOR, COMMUNICATOR_SOURCE, context_bytes
+from preflight.cost.workspace import COMMUNICATOR, COMMUNICATOR_SOURCE, context_bytes, cublas_workspace
 from preflight.dryrun import ranks
 from preflight.source.launcher import Launch
 from preflight.source.reading import Reading
@@ -37,8 +37,6 @@ _PARTS = {
     "input": "activations",
     "communication": "communication_buffers",
 }
-# cuBLAS keeps one workspace per handle and stream: 32 MiB from Hopper on, 8 MiB and 128 KiB before (torch/_cuda docs).
-_WORKSPACE_HOPPER, _WORKSPACE = 32 << 20, (8 << 20) + (128 << 10)
 _PHASES: dict[str, Phase] = {
     "init": "init", "forward": "forward", "backward": "backward", "optimizer": "optimizer", "eval": "eval",
 }  # fmt: skip
@@ -147,10 +145,9 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
             capacity_bytes=device.capacity_bytes, method="dry-run", reason="nothing was put on the GPU in the dry run"
         )
     assert device.gpu is not None
-    capability = device.gpu.compute_capability or (0, 0)
     told = profile.categories.get("workspace")
     # The run itself asks for it where it multiplies matrices; without such a product at the peak it is added.
-    workspace = told if told is not None else _WORKSPACE_HOPPER if capability >= (9, 0) else _WORKSPACE
+    workspace = told if told is not None else int(cublas_workspace(device.gpu))
     more = 0 if told is not None else workspace
     driver = context_of(device.gpu)
     context = driver.mid

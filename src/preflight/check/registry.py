@@ -12,7 +12,6 @@ from importlib.util import MAGIC_NUMBER
 from types import CodeType, ModuleType
 
 from preflight.check.rule import LoadedRule, RuleFile, RunRule
-from preflight.errors import UsageError, nearest
 
 
 @lru_cache(maxsize=1)
@@ -101,19 +100,3 @@ def _cached(path: str) -> CodeType | None:
     except (OSError, ValueError, EOFError, TypeError):
         return None
     return code if isinstance(code, CodeType) else None
-
-
-def find_rule(identifier: str) -> RuleFile:
-    """The rule of a name or code, in any case.
-
-    Raises:
-        UsageError: No rule has it; the hint names the nearest.
-    """
-    wanted = identifier.strip().lower().replace("_", "-")
-    rules = shipped_rules()
-    for rule in rules:
-        if wanted in (rule.rule.name, rule.rule.code.lower()):
-            return rule
-    near = nearest(wanted, [r.rule.name for r in rules] + [r.rule.code.lower() for r in rules])
-    hint = f"did you mean {near}? " if near else ""
-    raise UsageError(f"no rule is called {identifier!r}", f"{hint}preflight list rules shows all")

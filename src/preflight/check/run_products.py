@@ -10,11 +10,10 @@ from preflight.vocabulary.profile import Kind
 
 def share(run: Run, counts: Callable[[Kind], bool]) -> float:
     """Return the share of the floating-point operations of a step that operators of some kind do; 0 without any."""
-    work = run.profile.work
-    total = sum(work.kinds[at].flop or 0 for at in work.order)
-    if not total:
+    work, whole = run.profile.work, total(run)
+    if not whole:
         return 0.0
-    return sum(work.kinds[at].flop or 0 for at in work.order if counts(work.kinds[at])) / total
+    return sum(work.kinds[at].flop or 0 for at in work.order if counts(work.kinds[at])) / whole
 
 
 def total(run: Run) -> float:

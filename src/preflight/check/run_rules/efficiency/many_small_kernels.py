@@ -91,7 +91,8 @@ def observe(run: Run) -> Iterator[Finding]:
     by_line: dict[str, Counter[int]] = {}
     for busy in run.profile.lines:
         by_line.setdefault(busy.line, Counter())[busy.step] += busy.operators
-    launched = sum(kind_count for kind_count in _launches(run).values())
+    work = run.profile.work
+    launched = sum(work.kinds[at].kernels for at in work.order)
     for line, by_step in by_line.items():
         count = min((by_step[step] for step in range(run.profile.steps)), default=0)
         if count < _LEAST or count < _SHARE * launched / 3 or not run.text(line) or ".train(" in run.text(line):
@@ -109,13 +110,6 @@ def observe(run: Run) -> Iterator[Finding]:
             ),
         )
         return
-
-
-def _launches(run: Run) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for at in run.profile.work.order:
-        counts[at] = counts.get(at, 0) + run.profile.work.kinds[at].kernels
-    return counts
 
 
 def _small(run: Run) -> bool:

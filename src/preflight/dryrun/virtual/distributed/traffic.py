@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import sys
 from typing import Any
 
 from preflight.dryrun.virtual.progress import Progress
+from preflight.dryrun.virtual.sources import own_trees
 
 MOST = 20_000
 """Calls that are kept; ranks that differ do so long before."""
@@ -96,15 +96,7 @@ class Traffic:
 def _named_ranks(progress: Progress) -> set[int]:
     """Return the ranks that the person's own code does something for: ``if rank == 2``."""
     found: set[int] = set()
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None) or ""
-        if not progress.owns(file):
-            continue
-        try:
-            with open(file, "rb") as source:
-                tree = ast.parse(source.read())
-        except (OSError, SyntaxError, ValueError):
-            continue
+    for _, tree in own_trees(progress):
         for node in ast.walk(tree):
             if isinstance(node, ast.Compare):
                 sides = [node.left, *node.comparators]

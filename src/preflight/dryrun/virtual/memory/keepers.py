@@ -13,6 +13,7 @@ from typing import Any
 
 from preflight.dryrun.virtual import private
 from preflight.dryrun.virtual.progress import Progress
+from preflight.dryrun.virtual.sources import own_trees
 
 Fake = private.fake_class()
 sequence_number = private.sequence_number
@@ -196,15 +197,7 @@ def _located(name: str, kind: str, limited: bool, progress: Progress) -> Keeper:
     """Return a keeper with the statements that add to it and those that empty it."""
     keeper = Keeper(name, kind, limited=limited, _root=progress.root)
     last = keeper.name.partition("[")[0].rpartition(".")[2]
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None) or ""
-        if not progress.owns(file):
-            continue
-        try:
-            with open(file, "rb") as source:
-                tree = ast.parse(source.read())
-        except (OSError, SyntaxError, ValueError):
-            continue
+    for file, tree in own_trees(progress):
         shown = os.path.relpath(file, progress.root)
         _search(tree, last, keeper, file, shown)
     return keeper
