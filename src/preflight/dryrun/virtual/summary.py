@@ -60,9 +60,6 @@ def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds) -> dict[str, Any]
             {"kind": kind, "line": line, "phase": phase, "step": step, "count": count}
             for (kind, line, phase, step), count in gpu.syncs.items()
         ],
-        "copies": [
-            {"kind": kind, "line": line, "step": step, "bytes": size} for (kind, line, step), size in gpu.copies.items()
-        ],
         "lines": [
             {"line": line, "step": step, "operators": count} for (line, step), count in gpu.lines.most_common(_LINES)
         ],

@@ -74,7 +74,6 @@ class VirtualGpu(TorchDispatchMode):
         self.hollow, self.known = Hollow(), Known()
         self.imagined = 0  # above 0, tensors are made only to learn of their shapes
         self.syncs: Counter[tuple[str, str, str, int]] = Counter()
-        self.copies: Counter[tuple[str, str, int]] = Counter()
         self.lines: Counter[tuple[str, int]] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -195,7 +194,6 @@ class VirtualGpu(TorchDispatchMode):
         self.syncs[(kind, line, phase, step)] += 1
         self.seen.note("wait", kind=kind, direct=self.progress.direct())
         if size:
-            self.copies[("device to host", line, step)] += size
             self.seen.note("device to host", kind=kind, bytes=size)
 
     def communicated(self, name: str, size: int, ranks: int, group: Any = None) -> None:

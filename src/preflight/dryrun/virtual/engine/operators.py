@@ -49,10 +49,7 @@ def to_gpu(gpu: VirtualGpu, source: Any, dtype: Any = None) -> Any:
 
 
 def _copied_to_gpu(gpu: VirtualGpu, source: Any) -> None:
-    _, step, _, line = gpu.progress.where()
-    size = source.numel() * source.element_size()
-    gpu.copies[("host to device", line, step)] += size
-    gpu.seen.note("host to device", bytes=size)
+    gpu.seen.note("host to device", bytes=source.numel() * source.element_size())
 
 
 def to_host(gpu: VirtualGpu, source: Any, dtype: Any, kind: str) -> Any:
