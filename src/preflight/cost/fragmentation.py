@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from preflight.cost.numeric import larger
 from preflight.vocabulary.quantity import MIB, Interval
 from preflight.vocabulary.run import RunSpec
 
@@ -27,8 +28,8 @@ def reserved_extra(run: RunSpec, allocated: float) -> Interval:
     segment = 20.0 * MIB
     return Interval(
         allocated * share.low,
-        max(segment / 2, allocated * share.mid),
-        max(segment, allocated * share.high),
+        larger(segment / 2, allocated * share.mid),
+        larger(segment, allocated * share.high),
     )
 
 

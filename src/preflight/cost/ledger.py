@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from preflight.cost.logits import LossBytes, loss_bytes
+from preflight.cost.numeric import floor, larger, smaller, where
 from preflight.cost.optimizers import OptimizerState
 from preflight.cost.parameters import ParameterCount
 from preflight.cost.recipe import Recipe, recipe_of
@@ -37,7 +38,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     casts: float
     workspace: float
     accumulated: bool
-    micro_batches: int
+    micro_batches: float
 
 
 def ledger_of(
@@ -47,7 +48,7 @@ def ledger_of(
     gpu: Gpu | None,
     count: ParameterCount,
     optimizer: OptimizerState,
-    stage: int,
+    stage: float,
 ) -> Ledger:
     """Gather the bytes of the rank of a pipeline stage."""
     recipe = recipe_of(run, parallel)
@@ -56,7 +57,10 @@ def ledger_of(
     activations = activations_of(model, run, parallel, share, recipe, micro_batches)
     if run.finetune == "frozen":
         activations = msgspec.structs.replace(activations, saved=0.0, rebuilt=0.0, working=activations.inference)
-    loss = loss_bytes(model, run, parallel, recipe, activations.tokens) if share.last else LossBytes()
+    loss = LossBytes()
+    if share.last is not False:
+        loss = loss_bytes(model, run, parallel, recipe, activations.tokens)
+        loss = loss if share.last is True else loss.scaled(where(share.last, 1.0, 0.0))
     return Ledger(
         share=share,
         recipe=recipe,
@@ -65,17 +69,17 @@ def ledger_of(
         loss=loss,
         casts=recipe.cast * share.matrices,
         workspace=cublas_workspace(gpu, run.stack),
-        accumulated=micro_batches > 1 and parallel.pp == 1,
+        accumulated=(micro_batches > 1) & (parallel.pp == 1),
         micro_batches=micro_batches,
     )
 
 
-def micro_batches_of(run: RunSpec, parallel: ParallelDims) -> int:
+def micro_batches_of(run: RunSpec, parallel: ParallelDims) -> float:
     """Return the micro-batches of an optimizer step on one rank."""
-    if run.global_batch and run.micro_batch:
+    if run.global_batch is not None and run.micro_batch is not None:
         ranks = parallel.dp_replicate * parallel.dp_shard
-        return max(run.gradient_accumulation, run.global_batch // max(run.micro_batch * ranks, 1), 1)
-    return max(run.gradient_accumulation, 1)
+        return larger(run.gradient_accumulation, floor(run.global_batch / larger(run.micro_batch * ranks, 1)), 1)
+    return larger(run.gradient_accumulation, 1)
 
 
 def _moment(ledger: Ledger, step: int, phase: Phase, **parts: float) -> Moment:
@@ -90,22 +94,22 @@ def _moment(ledger: Ledger, step: int, phase: Phase, **parts: float) -> Moment:
     }
     for name, value in parts.items():
         if name in ("gradients", "optimizer_states"):
-            always[name] = max(always[name], value)
+            always[name] = larger(always[name], value)
         else:
             always[name] = always.get(name, 0.0) + value
     return Moment(step=step, phase=phase, parts=MemoryBreakdown(**always))
 
 
-def training_moments(ledger: Ledger, step: int) -> list[Moment]:
-    """Return the worst moments of forward, backward and optimizer of one step.
+def step_moments(ledger: Ledger, step: int) -> list[Moment]:
+    """Return the moments of one step at one of which its peak lies: forward, three of backward, optimizer.
 
     Memory is piecewise linear over the backward pass (activations go as gradients come), so its maximum is at one
     of three ends: the loss's gradient, the last block's, the first block's.
     """
     states, acts, loss = ledger.states, ledger.activations, ledger.loss
-    before = states.gradients if ledger.accumulated else 0.0
+    before = where(ledger.accumulated, states.gradients, 0.0)
     kept = acts.saved + ledger.casts
-    head = ledger.recipe.gradient * max(ledger.share.head, 0.0) if states.gradients else 0.0
+    head = ledger.recipe.gradient * ledger.share.head
     ends = [
         _moment(
             ledger,
@@ -122,7 +126,7 @@ def training_moments(ledger: Ledger, step: int) -> list[Moment]:
             "backward",
             activations=kept + acts.rebuilt + acts.working,
             logits_and_loss=loss.held,
-            gradients=max(before, min(head, states.gradients)),
+            gradients=larger(before, smaller(head, states.gradients)),
             communication_buffers=states.gathered_backward,
         ),
         _moment(
@@ -139,7 +143,7 @@ def training_moments(ledger: Ledger, step: int) -> list[Moment]:
         ledger,
         step,
         "forward",
-        activations=max(kept, acts.inference) + (acts.lingering if step > 0 else 0.0),
+        activations=larger(kept, acts.inference) + (acts.lingering if step > 0 else 0.0),
         logits_and_loss=loss.forward,
         gradients=before,
         communication_buffers=states.gathered_forward,
@@ -154,6 +158,12 @@ def training_moments(ledger: Ledger, step: int) -> list[Moment]:
         optimizer_states=states.optimizer,
         workspace=states.temporaries,
     )
+    return [forward, *ends, optimizer]
+
+
+def training_moments(ledger: Ledger, step: int) -> list[Moment]:
+    """Return the worst moments of forward, backward and optimizer of one step."""
+    forward, *ends, optimizer = step_moments(ledger, step)
     return [forward, max(ends, key=lambda moment: moment.parts.total), optimizer]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.numeric import smaller
 from preflight.cost.parameters import head_kind
 from preflight.cost.recipe import Recipe
 from preflight.vocabulary.model import ModelSpec
@@ -24,6 +25,12 @@ class LossBytes(msgspec.Struct, frozen=True, kw_only=True):
     backward: float = 0.0
     held: float = 0.0
     how: str = ""
+
+    def scaled(self, factor: float) -> LossBytes:
+        """Return every moment times ``factor``."""
+        return LossBytes(
+            forward=self.forward * factor, backward=self.backward * factor, held=self.held * factor, how=self.how
+        )
 
 
 def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: Recipe, tokens: float) -> LossBytes:
@@ -48,7 +55,7 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
     wide = 4.0 if (run.logits_upcast or w > 2) else w
     cast_loss = bool(recipe.cast) and wide == w
     copy = wide if wide != w else 0.0
-    name = f"{tokens:.0f} tokens x {model.vocab / share:.0f}"
+    name = f"{tokens:.0f} tokens x {model.vocab / share:.0f}" if isinstance(elements, float) else ""
     if run.stack == "megatron":
         # In place: the fp32 copy becomes the softmax and then its own gradient, beside one low-precision tensor.
         # Not in place (its "native" fusion): one more fp32 tensor.
@@ -56,7 +63,7 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
         how = f"{name} x {peak:g} B ({run.cross_entropy})"
         return LossBytes(forward=peak * elements, backward=peak * elements, how=how)
     if run.cross_entropy == "fused":
-        chunk = elements * min(1.0, float(model.hidden or 0) / model.vocab) if model.hidden else 0.0
+        chunk = elements * smaller(1.0, float(model.hidden or 0) / model.vocab) if model.hidden else 0.0
         return LossBytes(forward=(w + 4) * chunk, backward=w * chunk, how=f"{name} in chunks, never whole")
     if run.cross_entropy == "chunked":
         pieces = max(run.cross_entropy_chunks, 1)

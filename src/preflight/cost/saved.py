@@ -13,6 +13,7 @@ from preflight.cost.activations import (
     norm_bytes,
     selective_bytes,
 )
+from preflight.cost.numeric import larger, smaller, where
 from preflight.cost.parameters import attention_width, head_kind, is_transformer, vision_tokens
 from preflight.cost.recipe import Recipe
 from preflight.cost.shares import Share
@@ -62,32 +63,30 @@ def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
     return None
 
 
-def in_flight(parallel: ParallelDims, stage: int, micro_batches: int) -> float:
+def in_flight(parallel: ParallelDims, stage: float, micro_batches: float) -> float:
     """Return how many micro-batches a stage holds at once, in units of its own blocks.
 
     1F1B: min(m, p - r). Interleaved with v chunks: (p(v-1) + 2(p-r) - 1)/v, at most m (Narayanan et al. 2021).
     """
     p, v = parallel.pp, parallel.vp
-    if p == 1:
-        return 1.0
-    if v > 1:
-        return min((p * (v - 1) + 2 * (p - stage) - 1) / v, float(micro_batches))
-    return float(min(micro_batches, p - stage))
+    plain = smaller(1.0 * micro_batches, p - stage)
+    interleaved = smaller((p * (v - 1) + 2 * (p - stage) - 1) / v, 1.0 * micro_batches)
+    return where(p == 1, 1.0, where(v > 1, interleaved, plain))
 
 
 def activations_of(
-    model: ModelSpec, run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe, micro_batches: int
+    model: ModelSpec, run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe, micro_batches: float
 ) -> Activations:
     """Return the activations of one rank; ``missing_inputs`` must be None."""
     if model.text is not None:
         return _two_towers(model, run, parallel, share, recipe, micro_batches)
     if not is_transformer(model):
         return _counted(model, run, recipe)
-    tensor = float(parallel.tp)
+    tensor = 1.0 * parallel.tp
     layout = layout_of(model, run, recipe, tensor, tensor if parallel.sequence_parallel else 1.0)
     if model.family == "encoder_decoder":
         return _encoder_decoder(model, run, layout, share)
-    batch = float(run.micro_batch or 0)
+    batch = 1.0 * run.micro_batch  # type: ignore[operator]
     length = (
         vision_tokens(model, run.image_size or model.image_size) or 0.0
         if model.family == "vision_transformer"
@@ -100,30 +99,34 @@ def activations_of(
     total, rebuilt, kind = _recomputed(model, run, layout, block, tokens, keys, layers * flying)
     if model.dense_layers and model.experts and run.recompute == "none":
         difference = block.saved - block_bytes(model, layout, dense=True).saved
-        total -= difference * tokens * min(model.dense_layers * share.layers, layers) * flying
+        total -= difference * tokens * smaller(model.dense_layers * share.layers, layers) * flying
     total += _ends(model, run, layout, share, tokens, batch)
     if run.offload == "activations":
         total = 2 * block.entry * tokens
-    how = (
-        f"activations: {layers:g} blocks x {tokens:.0f} tokens x {block.saved / 1e3:.1f} kB"
-        + (f" + {block.square:.0f} B per key" if block.square else "")
-        + (f", {flying:g} micro-batches in flight" if flying > 1 else "")
-        + kind
-    )
     return Activations(
         saved=total,
         rebuilt=rebuilt,
         working=(block.working + block.working_square * keys) * tokens,
         inference=(block.working + block.square * keys + 2 * block.entry) * tokens,
         source="architecture",
-        how=how,
+        how=_blocks_in_words(layers, tokens, block, flying, kind) if isinstance(total, float) else "",
         tokens=tokens,
         lingering=lingering_bytes(model, layout) * tokens * layers if run.recompute != "full" else 0.0,
     )
 
 
+def _blocks_in_words(layers: float, tokens: float, block: BlockBytes, flying: float, kind: str) -> str:
+    """Return the arithmetic in one line."""
+    return (
+        f"activations: {layers:g} blocks x {tokens:.0f} tokens x {block.saved / 1e3:.1f} kB"
+        + (f" + {block.square:.0f} B per key" if block.square else "")
+        + (f", {flying:g} micro-batches in flight" if flying > 1 else "")
+        + kind
+    )
+
+
 def _two_towers(
-    model: ModelSpec, run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe, micro_batches: int
+    model: ModelSpec, run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe, micro_batches: float
 ) -> Activations:
     """Return image and text tower together (CLIP): what is kept adds up, what is worked on does not."""
     image = msgspec.structs.replace(model, text=None, head="none")
@@ -133,12 +136,12 @@ def _two_towers(
         towers.append(activations_of(text, run, parallel, share, recipe, micro_batches))
     return Activations(
         saved=sum(tower.saved for tower in towers),
-        rebuilt=max(tower.rebuilt for tower in towers),
-        working=max(tower.working for tower in towers),
-        inference=max(tower.inference for tower in towers),
+        rebuilt=larger(*(tower.rebuilt for tower in towers)),
+        working=larger(*(tower.working for tower in towers)),
+        inference=larger(*(tower.inference for tower in towers)),
         source="layers" if any(tower.source == "layers" for tower in towers) else "architecture",
         how="; ".join(tower.how for tower in towers),
-        tokens=float(run.micro_batch or 0),
+        tokens=1.0 * run.micro_batch,  # type: ignore[operator]
         lingering=sum(tower.lingering for tower in towers),
     )
 
@@ -153,39 +156,38 @@ def _recomputed(
     if run.recompute == "selective":
         return block.saved * tokens * layers, block.square * keys * tokens, ", attention matrix recomputed"
     if run.recompute == "op":
-        kept = min(selective_bytes(model, layout), block.saved)
+        kept = smaller(selective_bytes(model, layout), block.saved)
         return kept * tokens * layers, full, ", every second product kept"
     return full * layers, 0.0, ""
 
 
 def _ends(model: ModelSpec, run: RunSpec, layout: Layout, share: Share, tokens: float, batch: float) -> float:
     """Return what lies outside the blocks: dropout behind the embedding, the last norm, the input of the output."""
-    hidden, total = float(model.hidden or 0), 0.0
+    hidden = float(model.hidden or 0)
     post_norm = model.family == "transformer_encoder"
-    if share.first:
-        total += 8.0 * tokens  # token ids, int64
-        if layout.dropout:
-            total += layout.mask * hidden * tokens
-        if post_norm:
-            total += norm_bytes(model, layout) * tokens
-        if model.family == "vision_transformer":
-            size = float(run.image_size or model.image_size or 0)
-            total = (model.channels or 3) * size * size * batch * layout.matmul
-    if share.last:
-        kind = head_kind(model)
-        if not post_norm:
-            total += norm_bytes(model, layout, layout.trained) * tokens
-        if kind == "lm" and layout.keeps("head"):
-            total += layout.matmul * hidden * tokens
-        if kind == "mlm":
-            # A dense layer, gelu, a norm and the output matrix.
-            total += (layout.matmul * 3 * hidden + norm_bytes(model, layout)) * tokens
-    return total
+    front = 8.0 * tokens  # token ids, int64
+    if layout.dropout:
+        front += layout.mask * hidden * tokens
+    if post_norm:
+        front += norm_bytes(model, layout) * tokens
+    if model.family == "vision_transformer":
+        size = float(run.image_size or model.image_size or 0)
+        front = (model.channels or 3) * size * size * batch * layout.matmul
+    kind, per_token = head_kind(model), 0.0
+    if not post_norm:
+        per_token += norm_bytes(model, layout, layout.trained)
+    if kind == "lm" and layout.keeps("head"):
+        per_token += layout.matmul * hidden
+    if kind == "mlm":
+        # A dense layer, gelu, a norm and the output matrix.
+        per_token += layout.matmul * 3 * hidden + norm_bytes(model, layout)
+    return where(share.first, front, 0.0) + where(share.last, per_token * tokens, 0.0)
 
 
 def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Share) -> Activations:
     """Return encoder blocks over the source, decoder blocks with cross attention over the target."""
-    batch, source = float(run.micro_batch or 0), float(model.source_positions or run.sequence_length or 0)
+    batch = 1.0 * run.micro_batch  # type: ignore[operator]
+    source = float(model.source_positions or run.sequence_length or 0)
     target = float(run.target_length or run.sequence_length or 0)
     encoder, decoder = block_bytes(model, layout), block_bytes(model, layout, cross=True)
     queries, keys = attention_width(model)
@@ -199,7 +201,7 @@ def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Shar
     behind = (model.decoder_layers if model.decoder_layers is not None else (model.layers or 0)) * share.layers
     rebuilt, total = 0.0, enc * layers + dec * behind
     if run.recompute == "full":
-        rebuilt, total = max(enc, dec), encoder.entry * batch * (source * layers + target * behind)
+        rebuilt, total = larger(enc, dec), encoder.entry * batch * (source * layers + target * behind)
     elif run.recompute == "selective":
         total -= self_square * batch * (source**2 * layers + (target**2 + source * target) * behind)
     total += norm_bytes(model, layout) * batch * (source + target)
@@ -213,14 +215,16 @@ def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Shar
         working=(encoder.working + encoder.working_square * longest) * batch * longest,
         inference=(encoder.working + encoder.square * longest + 2 * encoder.entry) * batch * longest,
         source="architecture",
-        how=f"activations: {layers:g} encoder and {behind:g} decoder blocks over {source:g} and {target:g} tokens",
+        how=f"activations: {layers:g} encoder and {behind:g} decoder blocks over {source:g} and {target:g} tokens"
+        if isinstance(total, float)
+        else "",
         tokens=batch * target,
     )
 
 
 def _counted(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Activations:
     """Return elements counted from the layers x bytes x batch, scaled with the area of the image."""
-    batch, elements = float(run.micro_batch or 0), float(model.activation_elements or 0.0)
+    batch, elements = 1.0 * run.micro_batch, float(model.activation_elements or 0.0)  # type: ignore[operator]
     scale = 1.0
     if model.image_size and run.image_size:
         scale = (run.image_size / model.image_size) ** 2
@@ -235,6 +239,8 @@ def _counted(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Activations:
         inference=2 * largest,
         source="layers",
         how=f"activations: {elements:.3g} elements a sample x {scale:.3g} (image area) x {batch:g} samples x "
-        f"{recipe.matmul:g} B{note}",
+        f"{recipe.matmul:g} B{note}"
+        if isinstance(total, float)
+        else "",
         tokens=batch,
     )

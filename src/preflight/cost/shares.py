@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.numeric import smaller, where
 from preflight.cost.parameters import ParameterCount, attention_width, feed_forward
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -35,7 +36,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     layers: float
     first: bool
     last: bool
-    index: int
+    index: float
     experts: float
     trainable: float
 
@@ -61,22 +62,23 @@ def adapter_parameters(model: ModelSpec, run: RunSpec) -> float | None:
     return run.lora_rank * (blocks * per_block + head)
 
 
-def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: ParallelDims, stage: int) -> Share:
+def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: ParallelDims, stage: float) -> Share:
     """Return the parameters of one tensor-parallel rank of a pipeline stage.
 
     Blocks are divided evenly over the stages; the first stage has the embedding, the last one the output matrix
     (and a second copy of a tied embedding); experts lie on ``ep`` ranks (Megatron-LM, Narayanan et al. 2021).
     """
     first, last = stage == 0, stage == parallel.pp - 1
-    tensor, fraction = float(parallel.tp), 1.0 / parallel.pp
+    tensor, fraction = 1.0 * parallel.tp, 1.0 / parallel.pp
     experts = count.block_experts * count.block_count * fraction / tensor
     blocks = (count.block * count.block_count + count.other_blocks) * fraction / tensor
     local_blocks = blocks - experts + experts / parallel.ep
-    embedding = count.embedding / tensor if first else 0.0
-    head = count.head / tensor if last else 0.0
-    if last and not first and not count.head:
-        embedding = count.embedding / tensor  # the tied output matrix is a copy of the embedding on another rank
-    norm = count.norm if last else 0.0
+    holds = first
+    if not count.head:
+        holds = first | last  # the tied output matrix is a copy of the embedding on another rank
+    embedding = where(holds, count.embedding / tensor, 0.0)
+    head = where(last, count.head / tensor, 0.0)
+    norm = where(last, count.norm, 0.0)
     parameters = local_blocks + embedding + head + norm
     trainable = parameters
     if run.finetune in ("lora", "qlora", "frozen"):
@@ -84,7 +86,7 @@ def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: Pa
         trainable = adapters / tensor * fraction
         parameters += trainable if run.finetune != "frozen" else 0.0
     elif run.trainable_parameters is not None:
-        trainable = parameters * min(run.trainable_parameters / count.total, 1.0)
+        trainable = parameters * smaller(run.trainable_parameters / count.total, 1.0)
     block_experts = count.block_experts * (1 - 1 / parallel.ep)
     return Share(
         parameters=parameters,
@@ -92,7 +94,7 @@ def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: Pa
         block=(count.block - block_experts) / tensor,
         embedding=embedding,
         head=head,
-        matrices=local_blocks + (head or (embedding if last and count.exact else 0.0)),
+        matrices=local_blocks + (head if count.head else where(last, embedding, 0.0) if count.exact else 0.0),
         layers=fraction,
         first=first,
         last=last,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.numeric import larger, smaller, where
 from preflight.cost.optimizers import OptimizerState
 from preflight.cost.recipe import Recipe
 from preflight.cost.shares import Share
@@ -43,6 +44,15 @@ class States(msgspec.Struct, frozen=True, kw_only=True):
     gathered_backward: float
 
 
+def sharding_ranks(parallel: ParallelDims) -> float:
+    """Return the ranks that states are divided over: those of sharded data and of context parallelism together.
+
+    Megatron's distributed optimizer divides over the data-parallel group with its context-parallel ranks, torchtitan's
+    FSDP over the mesh axis ``dp_shard_cp``.
+    """
+    return parallel.dp_shard * parallel.cp if parallel.zero_stage else parallel.dp_shard
+
+
 def weight_bytes(model: ModelSpec, run: RunSpec, share: Share, recipe: Recipe) -> float:
     """Return the bytes of the weights before sharding; frozen ones may be quantised (QLoRA, Dettmers et al. 2023)."""
     if run.finetune != "qlora":
@@ -78,9 +88,9 @@ def states_of(
     Sources: ZeRO (Rajbhandari et al. 2020) for what each stage divides; torch DDP's reducer (buckets beside the
     gradients unless they are views of them); torch FSDP's documentation (gathered groups, prefetch, fp32 reduce).
     """
-    stage, ranks = parallel.zero_stage, float(max(parallel.dp_shard, 1))
-    expert_ranks = max(ranks / parallel.ep, 1.0)
-    experts = share.experts / share.parameters if share.parameters else 0.0
+    stage, ranks = parallel.zero_stage, sharding_ranks(parallel)
+    expert_ranks = larger(ranks / parallel.ep, 1.0)
+    experts = share.experts / larger(share.parameters, 1.0)
     over = 1.0 / ranks * (1 - experts) + experts / expert_ranks
     weights = weight_bytes(model, run, share, recipe)
     gradients = recipe.gradient * share.trainable
@@ -90,7 +100,7 @@ def states_of(
         optimizer_bytes *= over
         temporaries *= over
     if run.fused_backward:
-        gradients = recipe.gradient * max(share.block, share.embedding)
+        gradients = recipe.gradient * larger(share.block, share.embedding)
         temporaries = 0.0
     elif stage >= 2:
         gradients *= over
@@ -104,7 +114,7 @@ def states_of(
         weights = 0.0
     forward, backward = _gathered(run, parallel, share, recipe)
     at_start = optimizer_bytes if optimizer.at_construction or recipe.eager_states else 0.0
-    if recipe.master and not at_start and run.offload == "none":
+    if recipe.master and not (optimizer.at_construction or recipe.eager_states) and run.offload == "none":
         at_start = recipe.master * share.trainable * (over if stage >= 1 else 1.0)
     return States(
         parameters=weights,
@@ -124,9 +134,9 @@ def _buffers(run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe)
     if parallel.framework == "deepspeed" and parallel.zero_stage >= 1:
         # overlap_comm keeps two reduce buckets; stages 1 and 2 gather updated weights through one more.
         buckets = 2 if parallel.zero_stage >= 3 else 3
-        return buckets * recipe.gradient * min(_DEEPSPEED_BUCKET, share.trainable)
-    if parallel.framework in (None, "ddp") and parallel.dp_replicate > 1 and not run.gradient_as_bucket_view:
-        return recipe.gradient * share.trainable
+        return buckets * recipe.gradient * smaller(_DEEPSPEED_BUCKET, share.trainable)
+    if parallel.framework in (None, "ddp") and not run.gradient_as_bucket_view:
+        return where(parallel.dp_replicate > 1, recipe.gradient * share.trainable, 0.0)
     return 0.0
 
 
@@ -136,13 +146,16 @@ def _gathered(run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe
     FSDP keeps the root group (embedding, output matrix, norms) from forward to backward, the last block is not
     released, the next one is fetched ahead; gradients of a block are reduced from a full fp32 or low-precision buffer.
     """
-    if parallel.dp_shard <= 1 or parallel.zero_stage < 2:
+    if parallel.zero_stage < 2:
         return 0.0, 0.0
+    sharded = sharding_ranks(parallel) > 1
     width = recipe.compute
-    trainable = share.trainable / share.parameters if share.parameters else 0.0
+    trainable = share.trainable / larger(share.parameters, 1.0)
     reduce = recipe.gradient * share.block * trainable
     if parallel.zero_stage == 2:
         if parallel.framework in ("fsdp1", "fsdp2"):
-            return width * share.parameters, width * share.parameters + reduce
+            whole = where(sharded, width * share.parameters, 0.0)
+            return whole, whole + where(sharded, reduce, 0.0)
         return 0.0, 0.0
-    return width * (share.root + share.block), width * 2 * share.block + reduce
+    forward = where(sharded, width * (share.root + share.block), 0.0)
+    return forward, where(sharded, width * 2 * share.block + reduce, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from preflight.cost.numeric import larger, where
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.quantity import MIB, Interval
 from preflight.vocabulary.run import ParallelDims
@@ -34,10 +35,14 @@ def context_bytes(gpu: Gpu | None, parallel: ParallelDims) -> Interval:
     if gpu is not None and gpu.context_bytes:
         mid = float(gpu.context_bytes)
         low, high = 0.8 * mid, max(1.6 * mid, high)
-    if parallel.world_size > 1:
-        degrees = (parallel.dp_replicate, parallel.dp_shard, parallel.cp, parallel.tp, parallel.pp, parallel.ep)
-        groups = max(sum(1 for degree in degrees if degree > 1), 1)
-        low += groups * COMMUNICATOR.low
-        mid += groups * COMMUNICATOR.mid
-        high += groups * COMMUNICATOR.high
-    return Interval(low, mid, high)
+    groups = communicators(parallel)
+    return Interval(low + groups * COMMUNICATOR.low, mid + groups * COMMUNICATOR.mid, high + groups * COMMUNICATOR.high)
+
+
+def communicators(parallel: ParallelDims) -> float:
+    """Return the number of communication groups that a rank is in: one for every axis that is more than one wide."""
+    degrees = (parallel.dp_replicate, parallel.dp_shard, parallel.cp, parallel.tp, parallel.pp, parallel.ep)
+    total: float = 0
+    for degree in degrees:
+        total = total + where(degree > 1, 1, 0)
+    return larger(total, where(parallel.world_size > 1, 1, 0))

@@ -71,6 +71,31 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     notes: str | None = None
 
 
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs of one kind, in nodes of one kind.
+
+    Attributes:
+        gpu: The GPU.
+        num_gpus: All of them.
+        gpus_per_node: Those of one node; ``num_gpus`` is a multiple of it, or smaller.
+        intra: The link between GPUs of a node; None where they talk through the host alone.
+        inter: The link between nodes, per GPU; None for a single node.
+        nics_per_node: Network cards of a node, each with the bandwidth of ``inter``; one per GPU when None.
+    """
+
+    gpu: Gpu
+    num_gpus: int = 1
+    gpus_per_node: int = 8
+    intra: Link | None = None
+    inter: Link | None = None
+    nics_per_node: int | None = None
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes, the last of which may not be full."""
+        return -(-self.num_gpus // self.gpus_per_node)
+
+
 class Price(msgspec.Struct, frozen=True, kw_only=True):
     """What an hour of one GPU costs, as a range with the date it was read."""
 

@@ -29,7 +29,8 @@ class MemoryBreakdown(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def total(self) -> float:
         """The sum of all parts, bytes."""
-        return float(sum(getattr(self, field) for field in self.__struct_fields__))
+        total: float = sum(getattr(self, field) for field in self.__struct_fields__)
+        return total
 
     @property
     def allocated(self) -> float:

@@ -1,0 +1,50 @@
+"""How long kernels take: matrix products by their shape, attention, and what only moves bytes."""
+
+from __future__ import annotations
+
+from preflight.cost.machine import Machine
+from preflight.cost.numeric import ceiling, larger
+
+# Tiles of a product (rows, columns) and the share of the rate that each reaches: a smaller tile loads more bytes for
+# every FLOP ("Matrix Multiplication Background User's Guide", NVIDIA DU-09799-001).
+_TILES = ((256.0, 128.0, 1.0), (128.0, 128.0, 0.93), (64.0, 64.0, 0.65))
+# A product of few inner steps spends them filling its pipeline: a K loop of 64 reaches about half the rate.
+_FILL = 96.0
+
+
+def matmul_seconds(machine: Machine, rows: float, columns: float, inner: float, element: float = 2.0) -> float:
+    """Return the seconds of a (rows x inner) by (inner x columns) product.
+
+    The product is cut into tiles, and tiles are dealt out in waves over the multiprocessors: the last wave costs as
+    much as a full one. The library takes the tile that is quickest.
+
+    Args:
+        machine: The rates.
+        rows: Rows of the result. columns: Its columns. inner: The length of the sums.
+        element: Bytes of an element.
+    """
+    work = 2.0 * rows * columns * inner / machine.matmul * (1 + _FILL / inner)
+    share = 0.0
+    for high, wide, reached in _TILES:
+        waves = ceiling(rows / high) * ceiling(columns / wide) / machine.sms
+        filled = (rows * columns) / (high * wide * machine.sms) / ceiling(waves)
+        share = larger(share, reached * filled)
+    moved = element * (rows * inner + inner * columns + rows * columns) / machine.bandwidth
+    return larger(work / larger(share, 1e-3), moved) + machine.coefficients.kernel
+
+
+def flash_seconds(machine: Machine, flop: float, parallel_rows: float) -> float:
+    """Return the seconds of a flash attention forward pass.
+
+    Args:
+        machine: The rates.
+        flop: Its operations, the causal half counted once.
+        parallel_rows: Heads x samples x rows of queries, of which a multiprocessor takes 128 at a time.
+    """
+    waves = parallel_rows / 128.0 / machine.sms
+    return flop / machine.attention * (ceiling(waves) / larger(waves, 1e-6)) + machine.coefficients.kernel
+
+
+def traffic_seconds(machine: Machine, size: float, kernels: float) -> float:
+    """Return the seconds of ``kernels`` memory-bound kernels that move ``size`` bytes together."""
+    return size / machine.bandwidth + kernels * machine.coefficients.kernel

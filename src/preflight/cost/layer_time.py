@@ -1,0 +1,179 @@
+"""Seconds of one transformer block on one rank: products, attention, memory traffic, and the launches behind them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.cost.kernels import flash_seconds, matmul_seconds, traffic_seconds
+from preflight.cost.machine import Machine
+from preflight.cost.numeric import larger, smaller
+from preflight.cost.parameters import attention_width, feed_forward
+from preflight.cost.recipe import Recipe
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import RunSpec
+
+# The backward pass of flash attention takes five products where the forward pass takes two.
+_FLASH_BACKWARD = 2.5
+
+
+class LayerTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of one block and micro-batch.
+
+    Attributes:
+        forward: Kernels of the forward pass. backward: Kernels of the backward pass, without recomputation.
+        attention: The part of ``forward`` that selective recomputation takes again.
+        launches: Kernels of the forward pass; the backward pass has twice as many.
+    """
+
+    forward: float
+    backward: float
+    attention: float
+    launches: float
+
+    @property
+    def both(self) -> float:
+        """Forward and backward."""
+        return self.forward + self.backward
+
+
+class Traffic(msgspec.Struct, frozen=True, kw_only=True):
+    """Elements that memory-bound kernels read and write per token in a forward pass, and how many kernels that is.
+
+    Attributes:
+        hidden: In units of the width of the stream. inner: Of the feed-forward width. attention: Of queries and keys.
+        kernels: Memory-bound kernels. products: Matrix products and attention.
+    """
+
+    hidden: float
+    inner: float
+    attention: float
+    kernels: float
+    products: float
+
+
+def traffic_of(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Traffic:
+    """Return the memory traffic of a block by the software that runs it.
+
+    Fused (Megatron, Transformer Engine): a norm reads and writes (2), bias, dropout and residual in one kernel (3), twice
+    each; the activation reads its inputs and writes its output; rotary reads and writes queries and keys.
+    Compiled: norms are fused with the residual before them. Eager: every operator on its own; an RMS norm written out is
+    six kernels, partly in fp32; autocast adds a cast (three elements of two bytes) for every input of a product.
+    """
+    gated, rotary = 1.0 if model.gated else 0.0, 0.0 if model.learned_positions else 1.0
+    dropout = 1.0 if model.dropout else 0.0
+    if run.stack == "megatron":
+        return Traffic(
+            hidden=10.0 + dropout, inner=2.0 + gated, attention=2.0 * rotary, kernels=5.0 + 2 * rotary, products=5
+        )
+    if run.stack == "compile":
+        return Traffic(hidden=8.0 + dropout, inner=2.0 + gated, attention=2.0 * rotary, kernels=6.0, products=5)
+    rms = 1.0 if model.norm in ("rmsnorm", "rms_norm") else 0.0
+    cast = 1.0 if recipe.cast else 0.0
+    return Traffic(
+        hidden=10.0 + 20.0 * rms + 3 * dropout + 9 * cast,
+        inner=2.0 + 3 * gated + 3 * cast,
+        attention=10.0 * rotary,
+        kernels=6.0 + 12 * rms + 2 * gated + 12 * rotary + 2 * dropout + 8 * cast,
+        products=5.0 + 2 * gated,
+    )
+
+
+def layer_time(
+    model: ModelSpec,
+    run: RunSpec,
+    recipe: Recipe,
+    machine: Machine,
+    tokens: float,
+    keys: float,
+    tensor: float,
+    sequence: float,
+    experts_over: float = 1.0,
+) -> LayerTime:
+    """Return the seconds of one block.
+
+    Args:
+        model: The architecture.
+        run: Attention, software, precision.
+        recipe: Widths in bytes.
+        machine: The rates.
+        tokens: Tokens of a micro-batch on this rank (before tensor parallelism).
+        keys: Keys that a query sees at most: the length of the sequence.
+        tensor: Tensor-parallel degree. sequence: Degree over which norms and residuals are divided.
+        experts_over: Ranks over which experts lie.
+    """
+    hidden, width = float(model.hidden or 0), feed_forward(model)
+    queries, kv = attention_width(model)
+    gate = 2.0 if model.gated else 1.0
+    products = [
+        (tokens, (queries + 2 * kv) / tensor, hidden),
+        (tokens, hidden, queries / tensor),
+    ]
+    if model.experts:
+        inner, chosen = float(model.expert_ffn or width), float(model.experts_per_token or 1)
+        local = larger(model.experts / experts_over, 1.0)
+        rows = tokens * chosen / local * experts_over
+        grouped = [(rows, gate * inner / tensor, hidden), (rows, hidden, inner / tensor)]
+        shared = inner * model.shared_experts
+    else:
+        grouped, local, shared = [], 0.0, width
+    if shared:
+        products += [(tokens, gate * shared / tensor, hidden), (tokens, hidden, shared / tensor)]
+    forward = backward = 0.0
+    w = recipe.matmul
+    for rows, columns, inner_size in products:
+        forward = forward + matmul_seconds(machine, rows, columns, inner_size, w)
+        backward = backward + matmul_seconds(machine, rows, inner_size, columns, w)
+        backward = backward + matmul_seconds(machine, inner_size, columns, rows, w)
+    for rows, columns, inner_size in grouped:
+        forward = forward + local * matmul_seconds(machine, rows, columns, inner_size, w)
+        backward = backward + local * matmul_seconds(machine, rows, inner_size, columns, w)
+        backward = backward + local * matmul_seconds(machine, inner_size, columns, rows, w)
+    ahead, behind, kernels = attention_time(model, run, recipe, machine, tokens, keys, tensor)
+    moved = traffic_of(model, run, recipe)
+    wide = float(model.experts_per_token or 1) * float(model.expert_ffn or 0) if model.experts else width
+    size = (
+        w
+        * tokens
+        * (
+            moved.hidden * hidden / sequence
+            + moved.inner * gate * wide / tensor
+            + moved.attention * (queries + kv) / tensor
+        )
+    )
+    rest = traffic_seconds(machine, size, moved.kernels)
+    return LayerTime(
+        forward=forward + ahead + rest,
+        backward=backward + behind + 2 * rest,
+        attention=ahead,
+        launches=moved.kernels + moved.products + kernels + 2 * local * (1 if run.stack == "eager" else 0),
+    )
+
+
+def attention_time(
+    model: ModelSpec, run: RunSpec, recipe: Recipe, machine: Machine, tokens: float, keys: float, tensor: float
+) -> tuple[float, float, float]:
+    """Return seconds of attention forward and backward, and its kernels beyond one.
+
+    Flash: 4 s q FLOP a token, half of it where attention is causal. Written out: both products in full, and the matrix of
+    heads x queries x keys passes through memory for scores, mask, softmax, dropout and the product with the values.
+    """
+    heads = float(model.heads or 1) / tensor
+    queries, _ = attention_width(model)
+    causal = model.family in ("transformer_decoder", "moe")
+    seen = window_of(model, keys)
+    flop = 4.0 * tokens * seen * queries / tensor
+    if run.attention not in ("eager", "math"):
+        ahead = flash_seconds(machine, flop * (0.5 if causal else 1.0), tokens * heads)
+        return ahead, ahead * _FLASH_BACKWARD, 0.0
+    dim = queries / float(model.heads or 1)
+    product = matmul_seconds(machine, tokens * heads, keys, dim, recipe.matmul)
+    fused = run.stack in ("megatron", "compile")
+    passes = (4.0 if fused else 8.0) + (2.5 if model.dropout else 0.0)
+    kernels = (3.0 if fused else 6.0) + (1.0 if model.dropout else 0.0)
+    rest = traffic_seconds(machine, passes * recipe.matmul * tokens * heads * keys, kernels)
+    return 2 * product + rest, 4 * product + 1.5 * rest, kernels
+
+
+def window_of(model: ModelSpec, keys: float) -> float:
+    """Return the keys that a query of a windowed layer sees."""
+    return smaller(keys, model.sliding_window) if model.sliding_window else keys

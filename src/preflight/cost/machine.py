@@ -1,0 +1,129 @@
+"""A cluster in rates: what a GPU and its links really deliver."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.vocabulary.hardware import Cluster
+from preflight.vocabulary.run import RunSpec
+
+# Share of the peak that the largest products reach, for GPUs without a published maximum: A100 271 of 312, H100 795 of
+# 989, B200 1745 of 2250 (stas00's MAMF table); RTX 40 as A100.
+_REACHED = {
+    "volta": 0.85,
+    "turing": 0.80,
+    "ampere": 0.87,
+    "ada": 0.87,
+    "hopper": 0.80,
+    "blackwell": 0.78,
+    "cdna3": 0.55,
+}
+# Flash attention, forward, share of the peak with the causal half counted once: FlashAttention-2 reaches 0.55 to 0.73 on
+# an A100 (arXiv 2307.08691), 0.35 to 0.40 on an H100, where FlashAttention-3 and cuDNN reach 0.5 to 0.75 (arXiv 2407.08608).
+_ATTENTION = {"ampere": 0.60, "ada": 0.60, "hopper": 0.50, "blackwell": 0.50, "cdna3": 0.30}
+# What a link between GPUs of a node is when the catalog names none: the slot they sit in.
+_HOST_LINK = 25e9
+_INTER_LINK = 12.5e9
+
+
+class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of hardware and software only within a range; each may be calibrated.
+
+    Attributes:
+        matmul: Share of the achievable rate that large products reach inside a model.
+        attention: Factor on the table's share for flash attention.
+        bandwidth: Share of the memory bandwidth that memory-bound kernels reach.
+        kernel: Seconds that every kernel takes on the GPU beside its work (start, tail).
+        host: Seconds of the host for one kernel.
+        fabric: Share of the link inside a node that large collectives reach.
+        network: Share of the link between nodes.
+        fabric_latency: Seconds for one step of a collective inside a node. network_latency: The same between nodes.
+        hidden: Share of the backward pass beside which gradients can be reduced.
+        contention: By how much compute slows down while a collective runs beside it.
+        straggler: Growth of a step with the logarithm of the number of nodes.
+        transfer: Share of a transfer between pipeline stages that nothing hides in the steady phase.
+        step: Seconds of the host for every optimizer step: logging, loss scale, loop.
+    """
+
+    matmul: float = 0.90
+    attention: float = 1.0
+    bandwidth: float = 0.80
+    kernel: float = 3.0e-6
+    host: float = 6.0e-6
+    fabric: float = 0.75
+    network: float = 0.75
+    fabric_latency: float = 8.0e-6
+    network_latency: float = 20.0e-6
+    hidden: float = 0.7
+    contention: float = 0.13
+    straggler: float = 0.01
+    transfer: float = 0.5
+    step: float = 5.0e-3
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster in rates: FLOP and bytes per second, seconds.
+
+    Attributes:
+        matmul: FLOP per second of large products in the type that the run computes in.
+        attention: FLOP per second of flash attention.
+        vector: FLOP per second outside the tensor cores.
+        bandwidth: Bytes per second of memory-bound kernels.
+        fabric: Bytes per second of a large collective inside a node, one direction per GPU.
+        network: The same between nodes, per GPU.
+        gpus_per_node: GPUs of a node.
+        sms: Multiprocessors, over which the tiles of a product are dealt out.
+        peak: FLOP per second that the data sheet promises, the basis of MFU.
+        host_link: Bytes per second between the GPU and the host's memory.
+    """
+
+    matmul: float
+    attention: float
+    vector: float
+    bandwidth: float
+    fabric: float
+    network: float
+    gpus_per_node: int
+    sms: int
+    peak: float
+    host_link: float
+    coefficients: Coefficients
+
+
+def compute_dtype(run: RunSpec) -> str:
+    """Return the type in which matrix products are taken."""
+    names = {"autocast-fp16": "fp16", "pure-fp16": "fp16", "fp16": "fp16", "fp32": "fp32", "tf32": "tf32"}
+    return names.get(run.precision, {"fp8": "fp8", "fp64": "fp64"}.get(run.precision, "bf16"))
+
+
+def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None = None) -> Machine | None:
+    """Return the rates of a cluster for a run, or None when the GPU's peak in the run's type is not known."""
+    given = coefficients or Coefficients()
+    gpu, dtype = cluster.gpu, compute_dtype(run)
+    peaks = gpu.peak_flops
+    peak = peaks.get(dtype) or (peaks.get("fp16") if dtype == "bf16" else None)
+    if not peak:
+        return None
+    achievable = gpu.achievable_flops.get(dtype)
+    if achievable is None:
+        known = gpu.achievable_flops.get("bf16")
+        share = known / peaks["bf16"] if known and peaks.get("bf16") else _REACHED.get(gpu.architecture, 0.75)
+        achievable = peak * share
+    low = peaks.get("bf16") or peaks.get("fp16") or peak
+    attention_peak = low if dtype == "fp8" else peak
+    network = cluster.inter.bandwidth if cluster.inter else _INTER_LINK
+    if cluster.nics_per_node:
+        network *= cluster.nics_per_node / cluster.gpus_per_node
+    return Machine(
+        matmul=achievable * given.matmul,
+        attention=attention_peak * _ATTENTION.get(gpu.architecture, 0.4) * given.attention,
+        vector=peaks.get("fp32", peak / 8),
+        bandwidth=gpu.bandwidth * given.bandwidth,
+        fabric=(cluster.intra.bandwidth if cluster.intra else _HOST_LINK) * given.fabric,
+        network=network * given.network,
+        gpus_per_node=cluster.gpus_per_node,
+        sms=gpu.sms or 100,
+        peak=peak,
+        host_link=_HOST_LINK,
+        coefficients=given,
+    )

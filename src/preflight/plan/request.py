@@ -1,0 +1,57 @@
+"""What is to be planned: a model, a run, a cluster, and how it is to be spread."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.vocabulary.hardware import Cluster
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run is to be spread, as far as it was said. A degree that was not said is None.
+
+    Attributes:
+        strategy: ``data_parallel``, ``tensor_parallel``, ``pipeline_parallel``, ``hybrid``, ``fsdp``, ``zero1``, ``zero2``,
+            ``zero3``, ``hsdp`` or ``auto``; None when nothing was said.
+        shard_size: Ranks of one sharding group (HSDP).
+    """
+
+    strategy: str | None = None
+    data_parallel: int | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    virtual_pipeline: int | None = None
+    context_parallel: int | None = None
+    expert_parallel: int | None = None
+    sequence_parallel: bool | None = None
+    zero_stage: int | None = None
+    shard_size: int | None = None
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a plan is made from.
+
+    Attributes:
+        model: The architecture.
+        run: Batch, length, precision, optimizer. ``micro_batch`` is None where the plan is to choose it.
+        cluster: The GPUs.
+        wish: How it is to be spread.
+        parallel: How it is spread, once that is decided.
+        tokens: Tokens to train on, for duration and cost. steps: Optimizer steps instead.
+        assumptions: What was not said and is taken for granted, one sentence each.
+        notes: Remarks on what was said.
+        inputs: What was given, for the report.
+    """
+
+    model: ModelSpec
+    run: RunSpec
+    cluster: Cluster
+    wish: Wish = Wish()
+    parallel: ParallelDims | None = None
+    tokens: float | None = None
+    steps: int | None = None
+    assumptions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    inputs: dict[str, object] = {}

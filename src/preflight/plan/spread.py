@@ -1,0 +1,147 @@
+"""From the name of a strategy and a number of GPUs to a layout, or the reason why there is none."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.errors import UsageError, nearest
+from preflight.plan.request import Request, Wish
+from preflight.vocabulary.run import ParallelDims
+
+STRATEGIES = (
+    "data_parallel", "tensor_parallel", "pipeline_parallel", "hybrid", "fsdp", "zero1", "zero2", "zero3", "hsdp", "auto",
+)  # fmt: skip
+_SHARDED = {"fsdp": 3, "zero1": 1, "zero2": 2, "zero3": 3, "hsdp": 3}
+
+
+def strategy_named(name: str) -> str:
+    """Return the key of a strategy: ``tensor-parallel`` and ``TP`` are ``tensor_parallel``.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    key = name.strip().lower().replace("-", "_").replace(" ", "_")
+    short = {"dp": "data_parallel", "ddp": "data_parallel", "tp": "tensor_parallel", "pp": "pipeline_parallel"}
+    key = short.get(key, {"zero_1": "zero1", "zero_2": "zero2", "zero_3": "zero3", "fsdp2": "fsdp"}.get(key, key))
+    if key in STRATEGIES:
+        return key
+    near = nearest(key, STRATEGIES)
+    raise UsageError(
+        f"no strategy is called {name!r}", f"did you mean {near}?" if near else f"one of {', '.join(STRATEGIES)}"
+    )
+
+
+def layout(request: Request) -> ParallelDims:
+    """Return the layout that was asked for.
+
+    Raises:
+        UsageError: The degrees do not multiply to the number of GPUs, or the model cannot be divided like that.
+    """
+    wish, gpus = request.wish, request.cluster.num_gpus
+    dims = _degrees(wish, gpus)
+    _divides(request, dims)
+    return dims
+
+
+def _degrees(wish: Wish, gpus: int) -> ParallelDims:
+    """Return the degrees; what a strategy leaves open takes all GPUs that are left."""
+    strategy = wish.strategy or ("data_parallel" if gpus > 1 else None)
+    tp, pp = wish.tensor_parallel or 1, wish.pipeline_parallel or 1
+    cp, ep = wish.context_parallel or 1, wish.expert_parallel or 1
+    if strategy == "tensor_parallel" and wish.tensor_parallel is None:
+        tp = gpus // (pp * cp * (wish.data_parallel or 1)) or 1
+    if strategy == "pipeline_parallel" and wish.pipeline_parallel is None:
+        pp = gpus // (tp * cp * (wish.data_parallel or 1)) or 1
+    dp = wish.data_parallel if wish.data_parallel is not None else max(gpus // (tp * pp * cp), 1)
+    if tp * pp * cp * dp != gpus:
+        raise _wrong_product(wish, gpus, tp, pp, cp, dp)
+    stage = wish.zero_stage if wish.zero_stage is not None else _SHARDED.get(strategy or "", 0)
+    shard, replicate = (dp, 1) if stage else (1, dp)
+    if strategy == "hsdp" or wish.shard_size:
+        shard = wish.shard_size or min(dp, 8)
+        if dp % shard:
+            raise UsageError(f"shard_size {shard} does not divide the {dp} data-parallel ranks")
+        replicate, stage = dp // shard, stage or 3
+    framework = _framework(strategy, tp, pp, stage, gpus)
+    sequence = wish.sequence_parallel if wish.sequence_parallel is not None else tp > 1
+    return ParallelDims(
+        dp_replicate=replicate, dp_shard=shard, zero_stage=stage if shard > 1 else 0, tp=tp, pp=pp, cp=cp, ep=ep,
+        vp=wish.virtual_pipeline or 1, sequence_parallel=sequence and tp > 1, framework=framework,
+    )  # fmt: skip
+
+
+def _framework(strategy: str | None, tp: int, pp: int, stage: int, gpus: int) -> str | None:
+    """Return who spreads it: Megatron-like for tensor and pipeline parallel, FSDP2 for stage 3, DeepSpeed for 1 and 2."""
+    if gpus == 1:
+        return None
+    if strategy in ("zero1", "zero2", "zero3") and tp == pp == 1:
+        return "deepspeed"
+    if stage >= 2:
+        return "fsdp2"
+    return "megatron" if tp * pp > 1 or stage else "ddp"
+
+
+def _wrong_product(wish: Wish, gpus: int, tp: int, pp: int, cp: int, dp: int) -> UsageError:
+    product = tp * pp * cp * dp
+    said = f"tensor {tp} x pipeline {pp} x context {cp} x data {dp} = {product}, but there are {gpus} GPUs"
+    rest = tp * pp * cp
+    if gpus % rest == 0:
+        return UsageError(said, f"data_parallel: {gpus // rest} makes it {gpus}")
+    return UsageError(said, f"{rest} does not divide {gpus}; {_nearest_divisor(gpus, rest)} does")
+
+
+def _nearest_divisor(number: int, wanted: int) -> int:
+    return min((value for value in range(1, number + 1) if number % value == 0), key=lambda value: abs(value - wanted))
+
+
+def _divides(request: Request, dims: ParallelDims) -> None:
+    """Raise when heads, layers, experts or the batch cannot be divided."""
+    model, run = request.model, request.run
+    checks = (
+        ("tensor_parallel", dims.tp, model.heads, "attention heads"),
+        ("pipeline_parallel x virtual_pipeline", dims.pp * dims.vp, model.layers, "layers"),
+        ("expert_parallel", dims.ep, model.experts or None, "experts"),
+    )
+    for name, degree, whole, what in checks:
+        if whole is not None and degree > 1 and whole % degree:
+            if degree > whole:
+                raise UsageError(f"{name} is {degree}, but the model has {whole} {what}", f"at most {whole}")
+            raise UsageError(
+                f"{whole} {what} cannot be divided by {name} {degree}", f"{_nearest_divisor(whole, degree)} divides them"
+            )
+    if dims.ep > 1 and not model.experts:
+        raise UsageError(f"expert_parallel is {dims.ep}, but the model has no experts", "leave it out")
+    ranks = dims.dp_replicate * dims.dp_shard
+    if run.global_batch is not None and run.global_batch % ranks:
+        raise UsageError(
+            f"a global batch of {run.global_batch} cannot be divided over {ranks} data-parallel ranks",
+            f"{-(-run.global_batch // ranks) * ranks} can",
+        )
+
+
+def with_micro_batch(run_batch: int, dims: ParallelDims, given: int | None) -> int:
+    """Return the samples per forward pass: as given, else the whole share of a rank, or one for pipelines.
+
+    Raises:
+        UsageError: The given one does not divide the share of a rank.
+    """
+    share = run_batch // (dims.dp_replicate * dims.dp_shard)
+    if given is not None:
+        if share % given:
+            raise UsageError(
+                f"micro_batch {given} does not divide the {share} samples of a rank", f"{_nearest_divisor(share, given)} does"
+            )
+        return given
+    return 1 if dims.pp > 1 else share
+
+
+def settled(request: Request) -> Request:
+    """Return the request with its layout and micro-batch decided as asked for."""
+    dims = layout(request)
+    run = request.run
+    batch = run.global_batch or (run.micro_batch or 1) * dims.dp_replicate * dims.dp_shard
+    micro = with_micro_batch(batch, dims, run.micro_batch)
+    # What Megatron-like layouts are run with; a stack that was named stays.
+    return msgspec.structs.replace(
+        request, parallel=dims, run=msgspec.structs.replace(run, micro_batch=micro, global_batch=batch)
+    )
