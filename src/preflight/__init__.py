@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from preflight.vocabulary.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from preflight.check.api import TrainingPreflightAnalyzer, analyze

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-from preflight import __version__
 from preflight.check.discover import Found, mentions_training
 from preflight.check.selection import LIBRARY_NOTE, MARK, OTHER_FRAMEWORKS, Selection, trains, visible
 from preflight.check.session import Options, check_script
@@ -14,6 +13,7 @@ from preflight.errors import InputError, PreflightError
 from preflight.source.script import MAX_BYTES, Script, ScriptSyntaxError, parse, read_bytes
 from preflight.vocabulary.finding import Finding, sort_key
 from preflight.vocabulary.report import SCHEMA, NotEvaluated, Report, Tool
+from preflight.vocabulary.version import VERSION
 
 BROKEN_NOTE = "the file does not parse, so nothing else could be checked in it"
 
@@ -149,7 +149,7 @@ def _failed(error: Exception, path: str) -> Report:
     return Report(
         schema=SCHEMA,
         command="check",
-        tool=Tool("preflight", __version__),
+        tool=Tool("preflight", VERSION),
         verdict="UNKNOWN",
         inputs={"path": path},
         notes=(said,),
@@ -158,6 +158,6 @@ def _failed(error: Exception, path: str) -> Report:
 
 def _bare(path: str, findings: list[Finding]) -> Report:
     return Report(
-        schema=SCHEMA, command="check", tool=Tool("preflight", __version__), verdict="NO-GO", inputs={"path": path},
+        schema=SCHEMA, command="check", tool=Tool("preflight", VERSION), verdict="NO-GO", inputs={"path": path},
         findings=tuple(findings), notes=(BROKEN_NOTE,),
     )  # fmt: skip

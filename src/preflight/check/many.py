@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
-from preflight import __version__
 from preflight.check.discover import Found
 from preflight.check.efficiency import change_of
 from preflight.check.examine import BROKEN_NOTE, Examined, examine
@@ -16,6 +15,7 @@ from preflight.check.session import Options
 from preflight.errors import PreflightError
 from preflight.vocabulary.finding import Finding, sort_key
 from preflight.vocabulary.report import SCHEMA, VERDICT_ORDER, Recommendation, Report, Tool, Verdict
+from preflight.vocabulary.version import VERSION
 
 CHUNK = 12
 """Files per piece of work: enough that handing it over costs nothing, few enough that the cores finish together."""
@@ -187,7 +187,7 @@ def combine(
     return Report(
         schema=SCHEMA,
         command="check",
-        tool=Tool("preflight", __version__),
+        tool=Tool("preflight", VERSION),
         verdict=worst,
         inputs={"paths": list(paths), **inputs},
         findings=tuple(all_findings(reports)),

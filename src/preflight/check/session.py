@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from preflight import __version__
 from preflight.check.context import Context
 from preflight.check.efficiency import recommendations, score
 from preflight.check.evaluate import evaluate_rules
@@ -26,6 +25,7 @@ from preflight.vocabulary.memory import MemoryEstimate, TimelinePoint
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.report import SCHEMA, NotEvaluated, Report, Tool, Verdict
 from preflight.vocabulary.run import ParallelDims, RunSpec
+from preflight.vocabulary.version import VERSION
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,7 +207,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     return Report(
         schema=SCHEMA,
         command="check",
-        tool=Tool("preflight", __version__),
+        tool=Tool("preflight", VERSION),
         verdict=verdict,
         inputs=_inputs(script, options, device, launch),
         findings=shown,

@@ -20,7 +20,9 @@ def matmul_seconds(machine: Machine, rows: float, columns: float, inner: float, 
 
     Args:
         machine: The rates.
-        rows: Rows of the result. columns: Its columns. inner: The length of the sums.
+        rows: Rows of the result.
+        columns: Columns of the result.
+        inner: The length of the sums.
         element: Bytes of an element.
     """
     work = 2.0 * rows * columns * inner / machine.matmul * (1 + _FILL / inner)

@@ -98,7 +98,8 @@ def layer_time(
         machine: The rates.
         tokens: Tokens of a micro-batch on this rank (before tensor parallelism).
         keys: Keys that a query sees at most: the length of the sequence.
-        tensor: Tensor-parallel degree. sequence: Degree over which norms and residuals are divided.
+        tensor: Tensor-parallel degree.
+        sequence: Degree over which norms and residuals are divided.
         experts_over: Ranks over which experts lie.
     """
     hidden, width = float(model.hidden or 0), feed_forward(model)

@@ -79,7 +79,8 @@ def step_of(
         run: Batch, length, precision, recomputation.
         parallel: How it is spread.
         machine: The rates.
-        first: The ledger of the first pipeline stage. last: That of the last one.
+        first: The ledger of the first pipeline stage.
+        last: That of the last one.
     """
     groups = groups_of(parallel)
     layer = _layer(model, run, parallel, machine, first)

@@ -107,7 +107,8 @@ def _divides(request: Request, dims: ParallelDims) -> None:
             if degree > whole:
                 raise UsageError(f"{name} is {degree}, but the model has {whole} {what}", f"at most {whole}")
             raise UsageError(
-                f"{whole} {what} cannot be divided by {name} {degree}", f"{_nearest_divisor(whole, degree)} divides them"
+                f"{whole} {what} cannot be divided by {name} {degree}",
+                f"{_nearest_divisor(whole, degree)} divides them",
             )
     if dims.ep > 1 and not model.experts:
         raise UsageError(f"expert_parallel is {dims.ep}, but the model has no experts", "leave it out")
@@ -129,7 +130,8 @@ def with_micro_batch(run_batch: int, dims: ParallelDims, given: int | None) -> i
     if given is not None:
         if share % given:
             raise UsageError(
-                f"micro_batch {given} does not divide the {share} samples of a rank", f"{_nearest_divisor(share, given)} does"
+                f"micro_batch {given} does not divide the {share} samples of a rank",
+                f"{_nearest_divisor(share, given)} does",
             )
         return given
     return 1 if dims.pp > 1 else share

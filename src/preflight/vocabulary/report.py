@@ -10,6 +10,7 @@ from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.measured import Measured
 from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.plan import Plan
 from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import format_bytes
 
@@ -75,7 +76,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: dict[str, Any] | None = None
     efficiency: Efficiency | None = None
     recommendations: tuple[Recommendation, ...] = ()
-    plan: dict[str, Any] | None = None
+    plan: Plan | None = None
     violations: tuple[Any, ...] = ()
     incident: dict[str, Any] | None = None
     verification: dict[str, Any] | None = None

@@ -1,0 +1,42 @@
+"""From a request to the report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from preflight.plan.candidate import candidate
+from preflight.plan.request import Request
+from preflight.plan.spread import settled
+from preflight.vocabulary.plan import Candidate, Plan, Scaling
+from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
+from preflight.vocabulary.version import VERSION
+
+_VERDICTS: dict[str, Verdict] = {"yes": "GO", "no": "NO-GO", "unknown": "UNKNOWN"}
+
+
+def plan_report(request: Request) -> Report:
+    """Return the plan of a request as a report.
+
+    Raises:
+        UsageError: The layout that was asked for is impossible.
+    """
+    ready = settled(request)
+    assert ready.parallel is not None
+    chosen = candidate(ready, ready.parallel, ready.run)
+    plan = Plan(
+        chosen=chosen, candidates=(chosen,), searched=1, scaling=_scaling(chosen), assumptions=ready.assumptions
+    )
+    step: dict[str, Any] | None = msgspec.to_builtins(chosen.step) if chosen.step else None
+    return Report(
+        schema=SCHEMA, command="plan", tool=Tool("preflight", VERSION), verdict=_VERDICTS[chosen.memory.fits],
+        inputs=dict(ready.inputs), memory=chosen.memory, step=step, plan=plan, notes=ready.notes,
+    )  # fmt: skip
+
+
+def _scaling(chosen: Candidate) -> Scaling | None:
+    step = chosen.step
+    if step is None or step.breakdown is None:
+        return None
+    return Scaling(communication_share=step.breakdown.exposed_communication / step.breakdown.total)
