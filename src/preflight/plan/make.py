@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 
 from preflight.plan.candidate import candidate
+from preflight.plan.duration import duration_of
 from preflight.plan.request import Request
+from preflight.plan.spending import cost_of
 from preflight.plan.spread import settled
 from preflight.vocabulary.plan import Candidate, Plan, Scaling
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
@@ -25,8 +27,15 @@ def plan_report(request: Request) -> Report:
     ready = settled(request)
     assert ready.parallel is not None
     chosen = candidate(ready, ready.parallel, ready.run)
+    duration = duration_of(ready, chosen)
     plan = Plan(
-        chosen=chosen, candidates=(chosen,), searched=1, scaling=_scaling(chosen), assumptions=ready.assumptions
+        chosen=chosen,
+        candidates=(chosen,),
+        searched=1,
+        scaling=_scaling(chosen),
+        duration=duration,
+        cost=cost_of(ready.cluster, duration),
+        assumptions=ready.assumptions,
     )
     step: dict[str, Any] | None = msgspec.to_builtins(chosen.step) if chosen.step else None
     return Report(
