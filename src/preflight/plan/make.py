@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
+from preflight.plan.advise import advise
 from preflight.plan.candidate import candidate
 from preflight.plan.duration import duration_of
+from preflight.plan.goodput import goodput_of
 from preflight.plan.request import Request
 from preflight.plan.spending import cost_of
 from preflight.plan.spread import settled
@@ -28,6 +30,11 @@ def plan_report(request: Request) -> Report:
     assert ready.parallel is not None
     chosen = candidate(ready, ready.parallel, ready.run)
     duration = duration_of(ready, chosen)
+    advice = advise(ready, chosen)
+    if chosen.step is not None and advice.bottleneck is not None:
+        chosen = msgspec.structs.replace(
+            chosen, step=msgspec.structs.replace(chosen.step, bottleneck=advice.bottleneck)
+        )
     plan = Plan(
         chosen=chosen,
         candidates=(chosen,),
@@ -35,12 +42,16 @@ def plan_report(request: Request) -> Report:
         scaling=_scaling(chosen),
         duration=duration,
         cost=cost_of(ready.cluster, duration),
+        goodput=goodput_of(ready, chosen),
+        sensitivities=advice.sensitivities,
+        drivers=advice.drivers,
         assumptions=ready.assumptions,
     )
     step: dict[str, Any] | None = msgspec.to_builtins(chosen.step) if chosen.step else None
     return Report(
         schema=SCHEMA, command="plan", tool=Tool("preflight", VERSION), verdict=_VERDICTS[chosen.memory.fits],
-        inputs=dict(ready.inputs), memory=chosen.memory, step=step, plan=plan, notes=ready.notes,
+        inputs=dict(ready.inputs), memory=chosen.memory, step=step, plan=plan,
+        recommendations=advice.recommendations, notes=ready.notes,
     )  # fmt: skip
 
 

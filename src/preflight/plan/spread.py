@@ -39,7 +39,7 @@ def layout(request: Request) -> ParallelDims:
     """
     wish, gpus = request.wish, request.cluster.num_gpus
     dims = _degrees(wish, gpus)
-    _divides(request, dims)
+    check_divides(request, dims)
     return dims
 
 
@@ -94,7 +94,7 @@ def _nearest_divisor(number: int, wanted: int) -> int:
     return min((value for value in range(1, number + 1) if number % value == 0), key=lambda value: abs(value - wanted))
 
 
-def _divides(request: Request, dims: ParallelDims) -> None:
+def check_divides(request: Request, dims: ParallelDims) -> None:
     """Raise when heads, layers, experts or the batch cannot be divided."""
     model, run = request.model, request.run
     checks = (

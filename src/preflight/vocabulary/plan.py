@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate
+from preflight.vocabulary.memory import Fits, MemoryBreakdown, MemoryEstimate
 from preflight.vocabulary.quantity import Interval
 from preflight.vocabulary.run import ParallelDims, RunSpec
 from preflight.vocabulary.step import StepBreakdown
@@ -104,6 +104,62 @@ class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     basis: str | None = None
 
 
+class BatchLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest batch that fits: samples of a forward pass, of a step, and the micro-batches of a step.
+
+    Zero samples where not even one fits.
+    """
+
+    micro_batch: int
+    global_batch: int
+    micro_batches: int
+
+
+class Goodput(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of the time trains.
+
+    Attributes:
+        share: Of the wall time, 0 to 1.
+        checkpoint_interval_seconds: The best time between two checkpoints.
+        checkpoint_seconds: How long one takes.
+        seconds_between_failures: Of the whole cluster, on average.
+        basis: What all this rests on.
+    """
+
+    share: float
+    checkpoint_interval_seconds: float
+    checkpoint_seconds: float
+    seconds_between_failures: float
+    basis: str
+
+
+class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
+    """What one change would do to the chosen layout.
+
+    Attributes:
+        key: A short name of the change. change: What to do, from and to.
+        step_change: Relative change of the step: -0.11 is 11 % less. None where the step is not known.
+        device_bytes_change: Bytes more (or less) on the fullest GPU.
+        fits: Whether it fits then.
+        text: All of it in one line.
+    """
+
+    key: str
+    change: str
+    step_change: float | None
+    device_bytes_change: float
+    fits: Fits
+    text: str
+    side_effect: str | None = None
+
+
+class Driver(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step depends on, and the share of it that stands or falls with that (its elasticity)."""
+
+    name: str
+    share: float
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan answers.
 
@@ -114,7 +170,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         rejected: Layouts that were ruled out, by reason.
         searched: How many were evaluated. seconds: How long that took.
         assumptions: What was not said and is taken for granted.
+        goodput: How much of the time trains, with failures and checkpoints.
+        largest_batch: The largest batch that fits, where it was asked for.
         settings: Files or command lines that run the chosen layout, by framework.
+        sensitivities: What single changes of the chosen layout would do.
+        drivers: What its step depends on, the strongest first.
         experiment: The cheapest run that would tell candidates apart whose intervals overlap.
     """
 
@@ -127,6 +187,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cost: Cost | None = None
     duration: Duration | None = None
     scaling: Scaling | None = None
+    goodput: Goodput | None = None
+    largest_batch: BatchLimit | None = None
     settings: dict[str, str] = {}
     experiment: str | None = None
+    sensitivities: tuple[Sensitivity, ...] = ()
+    drivers: tuple[Driver, ...] = ()
     assumptions: tuple[str, ...] = ()

@@ -1,0 +1,86 @@
+"""What holds a step back: by how much it would shrink if one thing were a tenth better."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.cost.ledger import ledger_of
+from preflight.cost.machine import Coefficients, Machine, machine_of
+from preflight.cost.optimizers import optimizer_state
+from preflight.cost.parameters import count_parameters, is_transformer
+from preflight.cost.step import step_of
+from preflight.plan.changes import layout_of
+from preflight.plan.request import Request
+from preflight.vocabulary.plan import Driver
+
+_BETTER = 1.1
+
+
+def drivers(request: Request, coefficients: Coefficients | None = None) -> tuple[Driver, ...]:
+    """Return what the step depends on, the strongest first: the share of the step that each stands for.
+
+    The share is the elasticity: a rate that is 1 % higher shortens the step by so many per cent of 1 %. Shares of
+    what is done one after the other add up to one.
+    """
+    model, run, parallel = request.model, request.run, layout_of(request)
+    machine = machine_of(request.cluster, run, coefficients)
+    count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
+    if machine is None or count is None or optimizer is None or not is_transformer(model):
+        return ()
+    gpu = request.cluster.gpu
+    first = ledger_of(model, run, parallel, gpu, count, optimizer, 0)
+    last = ledger_of(model, run, parallel, gpu, count, optimizer, parallel.pp - 1)
+
+    def seconds(machine: Machine) -> float:
+        return step_of(model, run, parallel, machine, first, last).total
+
+    now = seconds(machine)
+    found = []
+    for name, better in _variants(machine).items():
+        # d ln T / d ln rate from a finite difference: (T' / T - 1) / (1 / 1.1 - 1).
+        share = (seconds(better) / now - 1) / (1 / _BETTER - 1)
+        if share > 0.005:
+            found.append(Driver(name=name, share=share))
+    return tuple(sorted(found, key=lambda driver: -driver.share))
+
+
+def _variants(machine: Machine) -> dict[str, Machine]:
+    """Return the machine with one thing a tenth better, by its name."""
+    given = machine.coefficients
+
+    def rate(**fields: float) -> Machine:
+        return msgspec.structs.replace(machine, **fields)
+
+    def coefficient(**fields: float) -> Machine:
+        return msgspec.structs.replace(machine, coefficients=msgspec.structs.replace(given, **fields))
+
+    return {
+        "matrix products": rate(matmul=machine.matmul * _BETTER),
+        "attention": rate(attention=machine.attention * _BETTER),
+        "memory bandwidth": rate(bandwidth=machine.bandwidth * _BETTER),
+        "the link inside a node": rate(fabric=machine.fabric * _BETTER),
+        "the network between nodes": rate(network=machine.network * _BETTER),
+        "latency of collectives": coefficient(
+            fabric_latency=given.fabric_latency / _BETTER, network_latency=given.network_latency / _BETTER
+        ),
+        "launching kernels": coefficient(
+            host=given.host / _BETTER, kernel=given.kernel / _BETTER, step=given.step / _BETTER
+        ),
+    }
+
+
+def in_words(found: tuple[Driver, ...], bubble: float) -> str | None:
+    """Return the bottleneck in one sentence.
+
+    Args:
+        found: The drivers, the strongest first.
+        bubble: The share of the step in which stages wait for each other.
+    """
+    if not found:
+        return None
+    top = found[0]
+    said = f"{top.name}: 10 % better would shorten the step by {top.share * (1 - 1 / _BETTER):.1%}".replace("%", " %")
+    said = said.replace("  ", " ")
+    if bubble >= 0.1:
+        said += f"; pipeline stages wait for {bubble:.0%} of it".replace("%", " %")
+    return said
