@@ -1,0 +1,33 @@
+"""The sources of measurements that can be put into words: the files of ``rows/``."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+import msgspec
+
+from preflight.catalog.measured import Row
+from preflight.plan.validation import rows
+from preflight.plan.validation.expressed import CannotExpress, Expressed, cluster_of
+
+
+@cache
+def sources() -> tuple[str, ...]:
+    """Return the names of the sources, as rows spell them."""
+    return tuple(sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(rows.__path__)))
+
+
+def express(row: Row) -> Expressed:
+    """Return a row in the vocabulary's words, with the usual cluster of its GPUs where its source names no other.
+
+    Raises:
+        CannotExpress: With the reason.
+    """
+    name = row["source"].replace(".", "-")
+    if name not in sources():
+        raise CannotExpress("batch, length, optimizer or kind of reading not stated")
+    module = importlib.import_module(f"{rows.__name__}.{name.replace('-', '_')}")
+    found: Expressed = module.express(row)
+    return found if found.cluster is not None else msgspec.structs.replace(found, cluster=cluster_of(row))
