@@ -11,6 +11,7 @@ from preflight.plan.candidate import candidate
 from preflight.plan.duration import duration_of
 from preflight.plan.goodput import goodput_of
 from preflight.plan.request import Request
+from preflight.plan.settings import settings_of
 from preflight.plan.spending import cost_of
 from preflight.plan.spread import settled
 from preflight.vocabulary.plan import Candidate, Plan, Scaling
@@ -43,6 +44,7 @@ def plan_report(request: Request) -> Report:
         duration=duration,
         cost=cost_of(ready.cluster, duration),
         goodput=goodput_of(ready, chosen),
+        settings=settings_of(ready, chosen),
         sensitivities=advice.sensitivities,
         drivers=advice.drivers,
         assumptions=ready.assumptions,
