@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from preflight.errors import UsageError, nearest
@@ -108,7 +110,7 @@ def check_divides(request: Request, dims: ParallelDims) -> None:
                 raise UsageError(f"{name} is {degree}, but the model has {whole} {what}", f"at most {whole}")
             raise UsageError(
                 f"{whole} {what} cannot be divided by {name} {degree}",
-                f"{_nearest_divisor(whole, degree)} divides them",
+                f"{_nearest_divisor(math.gcd(whole, request.cluster.num_gpus), degree)} divides them",
             )
     if dims.ep > 1 and not model.experts:
         raise UsageError(f"expert_parallel is {dims.ep}, but the model has no experts", "leave it out")

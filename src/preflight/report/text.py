@@ -7,6 +7,7 @@ from preflight.report.parts.finding_text import findings_section
 from preflight.report.parts.memory_text import memory_section
 from preflight.report.parts.options import Options
 from preflight.report.parts.paint import VERDICT_STYLES, Canvas
+from preflight.report.parts.plan_text import closing_sections, layout_section, plan_sections
 from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows, summary_rows
 from preflight.report.parts.sentences import (
     advice,
@@ -65,7 +66,9 @@ def _several(canvas: Canvas, report: Report, options: Options) -> None:
 def _block(canvas: Canvas, report: Report, options: Options) -> None:
     canvas.write(subject(report), first=f"{report.verdict}  ", first_style=VERDICT_STYLES[report.verdict], style="bold")
     said = advice(report)
-    canvas.write(counts(report) + (f"; {said}" if said else ""), indent=2)
+    told = [text for text in ("" if report.plan is not None else counts(report), said) if text]
+    if told:
+        canvas.write("; ".join(told), indent=2)
     inputs = input_line(report)
     if inputs:
         canvas.write(inputs, indent=2, style="dim")
@@ -73,13 +76,19 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
         findings = of_severity(report, severity)
         if findings:
             findings_section(canvas, title, findings, options.sources)
+    if report.plan is not None:
+        layout_section(canvas, report.plan)
     if report.memory is not None:
         memory_section(canvas, report.memory, verbose=options.verbose)
         _holders(canvas, report, verbose=options.verbose)
     _step(canvas, report)
+    if report.plan is not None:
+        plan_sections(canvas, report.plan, verbose=options.verbose)
     if report.efficiency is not None:
         _efficiency(canvas, report.efficiency, verbose=options.verbose)
     _recommendations(canvas, report)
+    if report.plan is not None:
+        closing_sections(canvas, report.plan, verbose=options.verbose)
     _facts(canvas, report, verbose=options.verbose)
     _not_evaluated(canvas, report, verbose=options.verbose)
     _notes(canvas, report)

@@ -45,3 +45,11 @@ def format_count(value: float) -> str:
             digits = 2 if abs(number) < 10 else 1
             return f"{number:.{digits}f} {unit}"
     return f"{value:g}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a time in the unit that leaves one to three digits before the point: 9.75 ms."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{float(f'{seconds * factor:.3g}'):g} {unit}"
+    return f"{float(f'{seconds * 1e6:.3g}'):g} µs"

@@ -45,7 +45,7 @@ def request_of(words: tuple[str, ...], given: Mapping[str, Any]) -> Request:
     )
     return Request(
         model=model, run=run, cluster=cluster_of(gpu, gpus), wish=Wish(strategy=strategy), assumptions=assumptions,
-        inputs={"model": f"{billions:g}B decoder", "batch": batch, "gpus": gpus, "gpu": gpu.name, "strategy": strategy},
+        inputs={"subject": f"{billions:g}B decoder on {gpus} x {gpu.title}", "model": f"{billions:g}B decoder", "batch": batch, "gpus": gpus, "gpu": gpu.name, "strategy": strategy},
     )  # fmt: skip
 
 

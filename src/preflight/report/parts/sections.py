@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.sentences import number, of_severity, peak_of, place, subject
-from preflight.vocabulary.quantity import format_bytes, format_count
+from preflight.vocabulary.quantity import format_bytes, format_count, format_seconds
 from preflight.vocabulary.report import Report
 
-_SHOWN_ELSEWHERE = ("path", "paths", "script")
+_SHOWN_ELSEWHERE = ("path", "paths", "script", "subject")
 
 
 def input_line(report: Report) -> str:
@@ -120,12 +120,14 @@ def step_rows(report: Report) -> list[tuple[str, str]]:
         if value is None:
             continue
         if name == "seconds" and isinstance(value, dict):
-            shown = f"{duration(value['mid'])} ({duration(value['low'])} to {duration(value['high'])})"
+            shown = (
+                f"{format_seconds(value['mid'])} ({format_seconds(value['low'])} to {format_seconds(value['high'])})"
+            )
         elif name == "top_operators":
-            shown = ", ".join(f"{one_line(p['operator'])} ({p['phase']}) {duration(p['seconds'])}" for p in value)
+            shown = ", ".join(f"{one_line(p['operator'])} ({p['phase']}) {format_seconds(p['seconds'])}" for p in value)
         elif name == "breakdown" and isinstance(value, dict):
             parts = sorted(((k, v) for k, v in value.items() if v), key=lambda part: -part[1])
-            shown = ", ".join(f"{clean(k).replace('_', ' ')} {duration(v)}" for k, v in parts)
+            shown = ", ".join(f"{clean(k).replace('_', ' ')} {format_seconds(v)}" for k, v in parts)
         elif name in ("mfu", "host_bound_share") and isinstance(value, (int, float)):
             shown = f"{100 * value:.1f} %"
         elif isinstance(value, float) and value >= 100:
@@ -148,14 +150,6 @@ def holder_rows(report: Report) -> list[tuple[str, str, str]]:
         )
         for holder in report.profile.holders
     ]
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the unit that leaves one to three digits before the point: 9.75 ms."""
-    for unit, factor in (("s", 1.0), ("ms", 1e3)):
-        if seconds * factor >= 1:
-            return f"{float(f'{seconds * factor:.3g}'):g} {unit}"
-    return f"{float(f'{seconds * 1e6:.3g}'):g} µs"
 
 
 def summary_rows(report: Report) -> list[tuple[str, str, str, str, str]]:

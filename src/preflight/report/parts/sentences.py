@@ -5,7 +5,7 @@ from __future__ import annotations
 from preflight.report.parts.clean import clean, one_line
 from preflight.vocabulary.finding import Evidence, Finding, Location
 from preflight.vocabulary.memory import MemoryEstimate, Oom
-from preflight.vocabulary.quantity import Interval, format_bytes
+from preflight.vocabulary.quantity import Interval, format_bytes, format_seconds
 from preflight.vocabulary.report import Report
 
 SEVERITY_WORDS = {"error": ("error", "errors"), "warning": ("warning", "warnings"), "info": ("note", "notes")}
@@ -29,7 +29,12 @@ def subject(report: Report) -> str:
     """Return what the report is about: the path of the script, or how many there are."""
     if len(report.scripts) > 1:
         return f"{len(report.scripts)} scripts"
-    given = report.inputs.get("path") or report.inputs.get("script") or report.inputs.get("paths")
+    given = (
+        report.inputs.get("subject")
+        or report.inputs.get("path")
+        or report.inputs.get("script")
+        or report.inputs.get("paths")
+    )
     if isinstance(given, (list, tuple)):
         given = given[0] if len(given) == 1 else ", ".join(str(path) for path in given)
     if given:
@@ -56,6 +61,8 @@ def counts(report: Report, *, always: tuple[str, ...] = ("error", "warning")) ->
 def advice(report: Report) -> str | None:
     """Return why the verdict is what it is, or what to do next; None when nothing in the report says so."""
     memory = report.memory
+    if report.plan is not None:
+        return _of_plan(report)
     if report.verdict == "NO-GO":
         deciding = sum(finding.decides for finding in report.findings)
         does_not_fit = memory is not None and memory.fits == "no"
@@ -75,10 +82,25 @@ def advice(report: Report) -> str | None:
     return None
 
 
+def _of_plan(report: Report) -> str | None:
+    """Return memory against capacity, the step and its MFU."""
+    memory, step = report.memory, report.step or {}
+    if memory is None or memory.device_bytes is None:
+        return f"memory is not known: {one_line(memory.reason or '')}" if memory is not None else None
+    limit = f" of {format_bytes(memory.capacity_bytes)}" if memory.capacity_bytes is not None else ""
+    said = [f"{FITS_WORDS[memory.fits]}: {format_bytes(memory.device_bytes.mid)}{limit} per GPU"]
+    if step.get("seconds"):
+        said.append(f"{format_seconds(step['seconds']['mid'])} a step")
+    if step.get("mfu"):
+        said.append(f"{step['mfu'] * 100:.0f} % MFU")
+    return ", ".join(said)
+
+
 def verdict_line(report: Report) -> str:
     """Return the verdict with the counts and the advice in one line."""
     said = advice(report)
-    return f"{report.verdict}  {counts(report)}" + (f"; {said}" if said else "")
+    told = [text for text in ("" if report.plan is not None else counts(report), said) if text]
+    return f"{report.verdict}  {'; '.join(told)}".rstrip()
 
 
 def place(location: Location) -> str:

@@ -1,0 +1,149 @@
+"""Rows of a plan that several formats show: the layout, the run's length and price, candidates, stages, effects."""
+
+from __future__ import annotations
+
+from preflight.report.parts.clean import one_line
+from preflight.vocabulary.plan import Candidate, Plan
+from preflight.vocabulary.quantity import Interval, format_bytes, format_count, format_seconds
+from preflight.vocabulary.run import ParallelDims, RunSpec
+
+_ZERO = {1: "optimizer states sharded", 2: "optimizer states and gradients sharded", 3: "fully sharded"}
+_AXES = (("tp", "tensor"), ("pp", "pipeline"), ("cp", "context"), ("ep", "expert"))
+
+
+def layout_words(parallel: ParallelDims) -> str:
+    """Return a layout as people say it: ``tensor 8, pipeline 4 (2 virtual stages), data 2 (optimizer states sharded)``."""
+    parts = []
+    for field, name in _AXES:
+        degree = getattr(parallel, field)
+        if degree > 1:
+            virtual = f" ({parallel.vp} virtual stages)" if field == "pp" and parallel.vp > 1 else ""
+            parts.append(f"{name} {degree}{virtual}")
+    data = parallel.dp_replicate * parallel.dp_shard
+    if data > 1:
+        how = _ZERO.get(parallel.zero_stage, "")
+        if parallel.dp_shard > 1 and parallel.dp_replicate > 1:
+            how += f" in groups of {parallel.dp_shard}"
+        parts.append(f"data {data}" + (f" ({how})" if how else ""))
+    return ", ".join(parts) or "one GPU"
+
+
+def short_layout(parallel: ParallelDims) -> str:
+    """Return a layout for a table: ``tp 8 pp 4 dp 2 zero 1``."""
+    parts = [f"{field} {getattr(parallel, field)}" for field, _ in _AXES if getattr(parallel, field) > 1]
+    if parallel.vp > 1:
+        parts.append(f"vp {parallel.vp}")
+    if parallel.dp_replicate > 1:
+        parts.append(f"dp {parallel.dp_replicate}")
+    if parallel.dp_shard > 1:
+        parts.append(f"shard {parallel.dp_shard}" + (f" zero {parallel.zero_stage}" if parallel.zero_stage < 3 else ""))
+    return " ".join(parts) or "one GPU"
+
+
+def run_words(run: RunSpec) -> str:
+    """Return batch, length and what else decides memory and time."""
+    parts = [f"micro-batch {run.micro_batch}", f"{run.global_batch} samples a step"]
+    if run.sequence_length:
+        parts.append(f"{run.sequence_length} tokens each")
+    parts += [run.precision, run.optimizer or "no optimizer", f"{run.attention} attention"]
+    if run.recompute != "none":
+        parts.append(f"{run.recompute} recomputation")
+    if run.finetune != "full":
+        parts.append(run.finetune)
+    if run.cross_entropy != "eager":
+        parts.append(f"{run.cross_entropy} cross entropy")
+    if run.offload != "none":
+        parts.append(f"{run.offload} offloaded")
+    if run.stack != "eager":
+        parts.append(f"{run.stack} stack")
+    return ", ".join(parts)
+
+
+def span(seconds: float) -> str:
+    """Return a long time in the unit that people use for it: ``18.3 days``, ``4.2 hours``, ``35 min``."""
+    for unit, size in (("days", 86400.0), ("hours", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.3g} {unit}" if seconds < 1000 * size else f"{seconds / size:,.0f} {unit}"
+    return format_seconds(seconds)
+
+
+def _dollars(value: float) -> str:
+    return f"${value:,.0f}" if value >= 10 else f"${value:,.2f}"
+
+
+def _spans(value: Interval) -> str:
+    return f"{span(value.mid)} ({span(value.low)} to {span(value.high)})"
+
+
+def run_rows(plan: Plan) -> list[tuple[str, str]]:
+    """Return (name, value) of the whole run: steps, duration, cost, energy, goodput, the largest batch."""
+    rows: list[tuple[str, str]] = []
+    length, cost, good = plan.duration, plan.cost, plan.goodput
+    if length is not None and length.steps is not None:
+        tokens = f", {format_count(length.tokens)} tokens" if length.tokens else ""
+        why = f" ({one_line(length.reason)})" if length.reason and length.seconds is not None else ""
+        rows.append(("length", f"{length.steps:,} steps{tokens}{why}"))
+    if length is not None:
+        known = _spans(length.seconds) if length.seconds else f"not known: {one_line(length.reason or '')}"
+        rows.append(("duration", known))
+    if cost is not None and cost.gpu_hours is not None:
+        rows.append(("GPU-hours", f"{cost.gpu_hours:,.0f}"))
+    if cost is not None and cost.usd is not None:
+        low, mid, high = (_dollars(value) for value in (cost.usd.low, cost.usd.mid, cost.usd.high))
+        rows.append(("money", f"{mid} ({low} to {high}), on demand, prices of {cost.price_date}"))
+    if cost is not None and cost.kwh is not None:
+        rows.append(("energy", f"{cost.kwh:,.0f} kWh of the boards at full power"))
+    if good is not None:
+        told = f"{good.share:.1%} of the time trains; a checkpoint every {span(good.checkpoint_interval_seconds)}"
+        rows.append(("goodput", told.replace("%", " %", 1)))
+    if plan.scaling is not None and plan.scaling.efficiency is not None:
+        basis = f" of {one_line(plan.scaling.basis)}" if plan.scaling.basis else ""
+        rows.append(("scaling", f"{plan.scaling.efficiency:.0%}".replace("%", " %") + basis))
+    if plan.largest_batch is not None:
+        limit = plan.largest_batch
+        told = f"{limit.global_batch} samples a step (micro-batch {limit.micro_batch}, {limit.micro_batches} of them)"
+        rows.append(("largest batch", told if limit.micro_batch else "not even one sample fits"))
+    return rows
+
+
+CANDIDATE_TITLES = ("layout", "micro", "recompute", "step", "tokens/s/GPU", "MFU", "memory", "fits")
+
+
+def candidate_rows(candidates: tuple[Candidate, ...]) -> list[tuple[str, ...]]:
+    """Return one row for each candidate, under ``CANDIDATE_TITLES``."""
+    rows: list[tuple[str, ...]] = []
+    for candidate in candidates:
+        step, memory = candidate.step, candidate.memory
+        rate = step.tokens_per_second_per_gpu if step else None
+        rows.append(
+            (
+                short_layout(candidate.parallel),
+                str(candidate.run.micro_batch),
+                candidate.run.recompute,
+                format_seconds(step.seconds.mid) if step else "-",
+                f"{rate:,.0f}" if rate else "-",
+                f"{step.mfu * 100:.0f} %" if step and step.mfu else "-",
+                format_bytes(memory.device_bytes.mid) if memory.device_bytes else "-",
+                {"yes": "yes", "no": "no", "unknown": "perhaps"}[memory.fits],
+            )
+        )
+    return rows
+
+
+STAGE_TITLES = ("stage", "layers", "in flight", "allocated", "device")
+
+
+def stage_rows(candidate: Candidate) -> list[tuple[str, ...]]:
+    """Return one row for each pipeline stage, under ``STAGE_TITLES``."""
+    return [
+        (
+            str(stage.stage), f"{stage.layers:g}", f"{stage.in_flight:g}", format_bytes(stage.allocated_bytes),
+            format_bytes(stage.device_bytes),
+        )
+        for stage in candidate.stages
+    ]  # fmt: skip
+
+
+def driver_rows(plan: Plan) -> list[tuple[str, float]]:
+    """Return what the step depends on, and the share of each."""
+    return [(driver.name, driver.share) for driver in plan.drivers]

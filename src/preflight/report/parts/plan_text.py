@@ -1,0 +1,119 @@
+"""A plan for a terminal."""
+
+from __future__ import annotations
+
+from preflight.report.parts.clean import clean, display_width, one_line
+from preflight.report.parts.paint import Canvas
+from preflight.report.parts.plan_rows import (
+    CANDIDATE_TITLES,
+    STAGE_TITLES,
+    candidate_rows,
+    driver_rows,
+    layout_words,
+    run_rows,
+    run_words,
+    stage_rows,
+)
+from preflight.vocabulary.plan import Plan
+
+_STAGES, _CANDIDATES, _EFFECTS, _REJECTED = 8, 10, 8, 5
+
+
+def layout_section(canvas: Canvas, plan: Plan) -> None:
+    """Add how the run is spread, and what else it was planned with."""
+    if plan.chosen is None:
+        return
+    canvas.heading("LAYOUT")
+    canvas.write(layout_words(plan.chosen.parallel), indent=2)
+    canvas.write(run_words(plan.chosen.run), indent=2)
+
+
+def plan_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
+    """Add stages, what holds the step back, the run, candidates and the effects of changes."""
+    if plan.chosen is not None and len(plan.chosen.stages) > 1:
+        canvas.heading("PIPELINE STAGES")
+        rows = stage_rows(plan.chosen)
+        kept = rows if verbose or len(rows) <= _STAGES else [*rows[: _STAGES - 1], rows[-1]]
+        _table(canvas, STAGE_TITLES, kept)
+        if len(kept) < len(rows):
+            canvas.write(f"{len(rows) - len(kept)} stages between them with --verbose", indent=2)
+    _drivers(canvas, plan)
+    rows_of_run = run_rows(plan)
+    if rows_of_run:
+        canvas.heading("RUN")
+        width = max(len(name) for name, _ in rows_of_run)
+        for name, value in rows_of_run:
+            canvas.write(value, indent=2, first=f"{name:<{width}}  ")
+    _candidates(canvas, plan, verbose=verbose)
+    _effects(canvas, plan, verbose=verbose)
+
+
+def closing_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
+    """Add the settings that run the plan, and what it takes for granted."""
+    if plan.settings:
+        names = ", ".join(plan.settings)
+        note = "" if verbose else f"for {names}: --verbose shows them, --format json holds them"
+        canvas.heading("SETTINGS", note)
+        for name, text in plan.settings.items() if verbose else ():
+            canvas.write(f"{name}:", indent=2, style="bold")
+            canvas.lines += [f"    {clean(line)}".rstrip() for line in text.rstrip("\n").split("\n")]
+    if plan.assumptions:
+        canvas.heading("ASSUMED")
+        for said in plan.assumptions:
+            canvas.write(one_line(said), indent=2, first="- ")
+
+
+def _drivers(canvas: Canvas, plan: Plan) -> None:
+    rows = driver_rows(plan)
+    if not rows:
+        return
+    canvas.heading("THE STEP DEPENDS ON")
+    width, room = max(len(name) for name, _ in rows), min(canvas.width - 44, 40)
+    for name, share in rows:
+        canvas.lines.append(f"  {name:<{width}}  {share * 100:>3.0f} %  {canvas.bar(share, room)}".rstrip())
+
+
+def _candidates(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
+    if plan.searched > 1:
+        took = f" in {plan.seconds:.1f} s" if plan.seconds is not None else ""
+        canvas.heading("CANDIDATES", f"{plan.searched:,} layouts evaluated{took}")
+        shown = plan.candidates if verbose else plan.candidates[:_CANDIDATES]
+        _table(canvas, CANDIDATE_TITLES, candidate_rows(shown))
+    if plan.experiment:
+        canvas.write(one_line(plan.experiment), indent=2, first="to tell them apart: ", hang=4)
+    if plan.rejected:
+        canvas.heading("RULED OUT")
+        shown_rejected = plan.rejected if verbose else plan.rejected[:_REJECTED]
+        for item in shown_rejected:
+            canvas.write(one_line(item.reason), indent=2, first=f"{item.count:>9,} x ")
+        if len(shown_rejected) < len(plan.rejected):
+            canvas.write(f"{len(plan.rejected) - len(shown_rejected)} more reasons with --verbose", indent=2)
+
+
+def _effects(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
+    effects = plan.sensitivities
+    if not effects:
+        return
+    shown = effects if verbose else effects[:_EFFECTS]
+    canvas.heading("ONE CHANGE AT A TIME")
+    for effect in shown:
+        fits = {"yes": "", "no": " (does not fit)", "unknown": " (may not fit)"}[effect.fits]
+        canvas.write(one_line(effect.text) + fits, indent=2, hang=4)
+    if len(shown) < len(effects):
+        canvas.write(f"{len(effects) - len(shown)} more with --verbose", indent=2)
+
+
+def _table(canvas: Canvas, titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Add a table; where it is wider than the page, its last columns go to a second line."""
+    cells = [titles, *rows]
+    widths = [max(display_width(row[at]) for row in cells) for at in range(len(titles))]
+    for number, row in enumerate(cells):
+        line = "  ".join(
+            f"{cell:<{width}}" if at == 0 else f"{cell:>{width}}"
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        canvas.write(line.rstrip(), indent=2, hang=6, style="dim" if number == 0 else None) if len(
+            line
+        ) > canvas.width - 2 else canvas.lines.append(
+            "  " + canvas.paint(line.rstrip(), "dim" if number == 0 else None)
+        )
