@@ -57,6 +57,7 @@ class Progress:
         self.origins: dict[int, tuple[str, str]] = {}
         self.counts: dict[int, int] = {}
         self._names: dict[int, str] = {}
+        self._owned: dict[str, bool] = {}
         self._user: dict[str, str] = {}  # how a file is shown; empty where it is not the person's own
         self._main = threading.get_ident()
 
@@ -112,10 +113,12 @@ class Progress:
 
     def owns(self, filename: str) -> bool:
         """Whether a file is the person's own code."""
-        path = os.path.realpath(filename)
-        return (
-            path.startswith(self.root) and not path.startswith(_OURS) and f"{os.sep}site-packages{os.sep}" not in path
-        )
+        known = self._owned.get(filename)
+        if known is None:
+            path = os.path.realpath(filename)
+            inside = path.startswith(self.root) and not path.startswith(_OURS)
+            known = self._owned[filename] = inside and f"{os.sep}site-packages{os.sep}" not in path
+        return known
 
     def enter_module(self, module: Any, graph: bool) -> None:
         """A module's forward begins.

@@ -67,8 +67,9 @@ def _loads_arrays(module: ast.AST) -> bool:
 def needing(filename: str) -> dict[int, bool]:
     """Return the lines that look before something is made or given up, and whether it is given up."""
     lines: dict[int, bool] = {}
+    held = uses.held_back(uses.tree(filename))
     for node in ast.walk(uses.tree(filename)):
-        if not isinstance(node, (ast.Assert, ast.If)):
+        if not isinstance(node, (ast.Assert, ast.If)) or (isinstance(node, ast.Assert) and node in held):
             continue
         negated = isinstance(node.test, ast.UnaryOp) and isinstance(node.test.op, ast.Not)
         if isinstance(node, ast.If) and negated:

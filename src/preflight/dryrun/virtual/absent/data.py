@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from preflight.dryrun.virtual.absent import after, arrays, callers, files, formats, frames, network, records
+from preflight.dryrun.virtual.absent import after, arrays, callers, files, formats, frames, network, pictures, records
 from preflight.dryrun.virtual.absent.recorders import Recorder
 
 ROWS = 2_500
@@ -37,24 +37,8 @@ def install(
     after.imported("numpy", lambda module: arrays.install(module, owns, assume))
     after.imported("pandas", lambda module: frames.install(module, owns, assume))
     after.imported("datasets", lambda module: _hub(module, owns, assume, given))
-    after.imported("PIL.Image", lambda module: _pictures(module, assume))
+    pictures.install(assume)
     after.imported("evaluate", lambda module: _metrics(module, assume))
-
-
-def _pictures(image: Any, assume: Callable[[str], None]) -> None:
-    plain = image.open
-
-    def opened(fp: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return plain(fp, *args, **kwargs)
-        except FileNotFoundError:
-            if not str(fp).lower().endswith(formats.PICTURES):
-                raise
-            size = (formats.WIDTH, formats.HEIGHT)
-            assume(f"pictures such as {fp} are missing: black ones of {size[0]} x {size[1]} took their place")
-            return image.new("L" if formats.is_mask(str(fp)) else "RGB", size)
-
-    image.open = opened
 
 
 def _metrics(evaluate: Any, assume: Callable[[str], None]) -> None:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from preflight.dryrun.virtual.absent import callers, clues, contents, formats, uses
+from preflight.dryrun.virtual.absent import boxes, callers, clues, contents, formats, uses
 
 _BY_LIBRARIES = formats.PICTURES + formats.SOUNDS + formats.TEXTS + formats.ARRAYS + (".csv", ".tsv")
 """What a library opens only where it was told to; it may look for a file of settings by itself."""
@@ -140,19 +140,26 @@ class Imagined:
 
     def _needed(self, path: Any) -> bool:
         """Make what the code cannot do without; return whether there is something now."""
-        if isinstance(path, bytes):
+        # What has a hidden name is somebody's settings, or a repository's history: no data.
+        if isinstance(path, bytes) or os.path.basename(path).startswith("."):
             return False
         frame = callers.asker()
         if frame is None:
             return False
         ending = os.path.splitext(path)[1].lower()
         name = frame.f_code.co_filename
+        if ending == ".txt" and self.beside(path):
+            return True
         if self.owns(name):
             needed = clues.needing(name).get(frame.f_lineno)
             if needed is None or not (needed or ending in formats.TEXTS + formats.TABLES):
                 return False
             return self.file(path) if ending else self.folder(path)
-        if not self.under_named(path) or "importlib" in name:
+        if "importlib" in name:
+            return False
+        if ending in _BY_LIBRARIES and clues.needing(name).get(frame.f_lineno) and self.file(path):
+            return True  # a reader that looks before it reads
+        if not self.under_named(path):
             return False
         return self.file(path) if ending else self.folder(path, folders=True)
 
@@ -187,9 +194,9 @@ class Imagined:
         if not _MAGIC.search(stem):
             if first == len(parts) - 1:
                 self.made.add(folder)
-                self._write(os.path.join(folder, stem + found[0]), 1)
+                self._write(os.path.join(folder, stem + found[0]))
                 self.assume(
-                    f"pictures such as {_shown(os.path.join(folder, stem + found[0]))} are missing: one took its place"
+                    f"pictures such as {_shown(formats.kin(os.path.join(folder, stem + found[0])))} are missing: black ones took their place"
                     if found[0] in formats.PICTURES
                     else f"{_shown(os.path.join(folder, last))} is missing: a file *{found[0]} took its place"
                 )
@@ -225,7 +232,7 @@ class Imagined:
             for number in range(7 * _PER_FOLDER):
                 name = f"{split}_{number:04d}" if stem == "*" else _MAGIC.sub("", stem) + f"_{split}_{number:04d}"
                 within = (f"class_{number % 10}",) if folders else ()
-                self._write(os.path.join(folder, *within, name + ending), 1, folder)
+                self._write(os.path.join(folder, *within, name + ending))
                 count += 1
         self.made.add(folder)
         shape = f" of {formats.WIDTH} x {formats.HEIGHT}" if ending in formats.PICTURES else ""
@@ -234,14 +241,14 @@ class Imagined:
             f"{count} files *{ending}{shape} took its place{', in 10 folders' if folders else ''}"
         )
 
-    def _write(self, path: str, times: int, source: str = "") -> bool:
-        """Write one file; those of one folder share their content."""
+    def _write(self, path: str, content: bytes | None = None) -> bytes | None:
+        """Write one file, with what its form says where nothing is given, and return that; equal ones share it."""
         above = self.overlay.above(path)
         self._busy = True
         try:
-            content = contents.content(path, self.owns)
+            content = contents.content(path, self.owns) if content is None else content
             if content is None:
-                return False
+                return None
             _make_folders(os.path.dirname(above))
             first = os.path.join(self.overlay.scratch, f"like-{abs(hash(content)):x}")
             if not os.path.lexists(first):
@@ -251,6 +258,18 @@ class Imagined:
                 os.link(first, above)
         finally:
             self._busy = False
+        return content
+
+    def beside(self, path: str) -> bool:
+        """Make the text that belongs to a picture which was made up; return whether there is one."""
+        note = None if os.path.lexists(path) or self.described else boxes.of_picture(path, self.made)
+        if note is None:
+            return False
+        self._write(os.path.abspath(path), note.encode())
+        self.assume(
+            f"texts such as {_shown(os.path.join(os.path.dirname(path), '*.txt'))} are missing: classes and boxes of "
+            f"{len(note.splitlines())} objects for each picture that took a missing one's place"
+        )
         return True
 
     def file(self, path: str) -> bool:
@@ -262,15 +281,20 @@ class Imagined:
             return False
         if not callers.asks(self.owns) and (ending not in _BY_LIBRARIES or callers.own_frame(self.owns) is None):
             return False
-        if not self._write(os.path.abspath(path), 1):
+        content = self._write(os.path.abspath(path))
+        if content is None:
             return False
         if ending in formats.PICTURES:
             kind = "classes" if formats.is_mask(path) else "black"
-            self.assume(f"pictures such as {path} are missing: {kind} ones of {formats.WIDTH} x {formats.HEIGHT}")
+            self.assume(
+                f"pictures such as {formats.kin(path)} are missing: {kind} ones of {formats.WIDTH} x {formats.HEIGHT}"
+            )
         elif ending in formats.SOUNDS:
-            self.assume(f"sounds such as {path} are missing: three seconds of silence took their place")
+            self.assume(f"sounds such as {formats.kin(path)} are missing: three seconds of silence took their place")
         elif ending in formats.ARRAYS:
-            self.assume(f"arrays such as {path} are missing: zeros took their place")
+            self.assume(f"arrays such as {formats.kin(path)} are missing: zeros took their place")
+        elif ending == ".json" and content.startswith(b"{"):
+            self.assume(f"{path} is missing: a document with the parts that the code asks for took its place")
         else:
             self.assume(f"{path} is missing: {formats.ROWS} plausible lines took its place")
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import string
 import struct
@@ -41,14 +42,24 @@ def is_mask(path: str) -> bool:
     return any(part in path.lower() for part in _MASKS)
 
 
-def picture(path: str) -> bytes:
-    """Return a black picture; of classes where its path says so."""
-    mode = "L" if is_mask(path) else "RGB"
+def kin(path: str) -> str:
+    """Return how files of one folder and one ending are named together."""
+    return os.path.join(os.path.dirname(path), "*" + os.path.splitext(path)[1])
+
+
+def picture(path: str, transparent: bool = False) -> bytes:
+    """Return a black picture; of classes where its path says so.
+
+    Args:
+        path: Its path.
+        transparent: Whether it has a fourth channel, where its format knows one.
+    """
     ending = "." + path.lower().rpartition(".")[2]
+    mode = "L" if is_mask(path) else "RGBA" if transparent and ending == ".png" else "RGB"
     try:
         from PIL import Image
     except ImportError:
-        return _png(1 if mode == "L" else 3)
+        return _png(len(mode))
     names = {".jpg": "JPEG", ".jpeg": "JPEG", ".tif": "TIFF", ".tiff": "TIFF"}
     out = io.BytesIO()
     Image.new(mode, (WIDTH, HEIGHT)).save(out, names.get(ending, ending[1:].upper()))
@@ -59,7 +70,7 @@ def _png(channels: int) -> bytes:
     def chunk(name: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
-    head = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, 0 if channels == 1 else 2, 0, 0, 0)
+    head = struct.pack(">IIBBBBB", WIDTH, HEIGHT, 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
     rows = zlib.compress((b"\0" + bytes(WIDTH * channels)) * HEIGHT)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
 

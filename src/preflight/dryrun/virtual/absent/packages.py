@@ -135,9 +135,9 @@ def _handles(handler: ast.ExceptHandler) -> bool:
     if handler.type is None:
         return True
     names = {n.id for n in ast.walk(handler.type) if isinstance(n, ast.Name)}
-    return bool(names & {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}) and not any(
-        isinstance(n, ast.Raise) for part in handler.body for n in ast.walk(part)
-    )
+    return bool(
+        names & {"ImportError", "ModuleNotFoundError", "PackageNotFoundError", "Exception", "BaseException"}
+    ) and not any(isinstance(n, ast.Raise) for part in handler.body for n in ast.walk(part))
 
 
 def _standin(top: str) -> importlib.machinery.ModuleSpec | None:
@@ -183,6 +183,17 @@ def _asked_for(name: str) -> bool:
     return False
 
 
+def _insists(frame: FrameType) -> bool:
+    """Whether a line that asks for a package's version makes no provision for its absence."""
+    guarded = (node for node in ast.walk(_tree(frame.f_code.co_filename)) if isinstance(node, ast.Try))
+    return not any(
+        part.lineno <= frame.f_lineno <= (part.end_lineno or part.lineno)
+        for node in guarded
+        if any(_handles(handler) for handler in node.handlers)
+        for part in node.body
+    )
+
+
 def _versions() -> None:
     """Give the stand-ins of what the script imports a version, as installed packages have one."""
     import importlib.metadata as metadata
@@ -193,10 +204,9 @@ def _versions() -> None:
         try:
             return plain(distribution_name)
         except metadata.PackageNotFoundError:
-            if not _asked_for(distribution_name):
+            spec = None if "." in distribution_name else _standin(distribution_name)
+            if spec is None or not (_asked_for(distribution_name) or _insists(sys._getframe(1))):
                 raise
-            spec = _standin(distribution_name)
-            assert spec is not None
             assert spec.loader is not None
             if distribution_name not in sys.modules:
                 sys.modules[distribution_name] = importlib.util.module_from_spec(spec)

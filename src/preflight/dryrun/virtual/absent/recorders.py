@@ -8,9 +8,13 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+_PLAIN = (bool, int, float, str, tuple, list, type(None))
+
 
 class Recorder:
     """Takes every call, attribute and item, and does nothing.
+
+    Plain values that it is made with under a name stay readable under it: settings that a script reads back.
 
     Args:
         name: How it was reached.
@@ -18,6 +22,7 @@ class Recorder:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.__dict__["_said"] = str(args[0]) if args and isinstance(args[0], str) else type(self).__name__
+        self.__dict__.update((name, value) for name, value in kwargs.items() if isinstance(value, _PLAIN))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -28,7 +33,7 @@ class Recorder:
         """Give back what is decorated, or another recorder."""
         if len(args) == 1 and not kwargs and callable(args[0]) and not isinstance(args[0], Recorder):
             return args[0]
-        return Recorder(self._said)
+        return Recorder(self._said, **kwargs)
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.__dict__[name] = value

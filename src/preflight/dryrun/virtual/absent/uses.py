@@ -38,6 +38,20 @@ def function(frame: FrameType) -> ast.AST:
     return found
 
 
+def held_back(module: ast.Module) -> set[ast.AST]:
+    """Return what runs under a handler that takes every error and goes on."""
+    found: set[ast.AST] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Try) and any(_goes_on(handler) for handler in node.handlers):
+            found.update(inner for part in node.body for inner in ast.walk(part))
+    return found
+
+
+def _goes_on(handler: ast.ExceptHandler) -> bool:
+    every = handler.type is None or _name(handler.type) in ("Exception", "BaseException", "AssertionError")
+    return every and not any(isinstance(inner, ast.Raise) for part in handler.body for inner in ast.walk(part))
+
+
 def own_modules(owns: Callable[[str], bool]) -> Iterator[str]:
     """Yield the files of the person's own modules that are loaded, the script first."""
     for module in list(sys.modules.values()):

@@ -148,7 +148,7 @@ class VirtualGpu(TorchDispatchMode):
         if name_of(func) == "_to_copy" and args and not isinstance(args[0], Fake):
             with self.fake:  # a small real tensor would be kept as a constant, which is then moved for real
                 dtype = kwargs.get("dtype") or args[0].dtype
-                return torch.empty_strided(args[0].size(), args[0].stride(), dtype=dtype, device=kwargs.get("device"))
+                return torch.empty_strided(args[0].size(), dense(args[0]), dtype=dtype, device=kwargs.get("device"))
         with self.fake:
             return func(*args, **kwargs)
 
@@ -181,9 +181,9 @@ class VirtualGpu(TorchDispatchMode):
                 values.remember(tensor, values.follow(name, args, tensor), name.endswith("_"))
 
     def empty_like(self, tensor: Any, dtype: Any = None) -> Any:
-        """Return a fake tensor on the GPU with the shape and the strides of a tensor."""
+        """Return a fake tensor on the GPU with the shape of a tensor, and with its strides where these leave no gaps."""
         with self.fake:
-            meta = torch.empty_strided(tensor.size(), tensor.stride(), dtype=dtype or tensor.dtype, device=self.device)
+            meta = torch.empty_strided(tensor.size(), dense(tensor), dtype=dtype or tensor.dtype, device=self.device)
         storage = meta.untyped_storage()
         self.ledger.see(storage, storage.nbytes(), "to")
         return meta
@@ -200,3 +200,8 @@ class VirtualGpu(TorchDispatchMode):
         """Note a collective of so many bytes among so many ranks, of a process group or of all."""
         self.traffic.note(name, size, group)
         self.work.collective(name, size, ranks)
+
+
+def dense(tensor: Any) -> tuple[int, ...]:
+    """Return the strides that a copy of a tensor has: its own order of dimensions, without gaps and without repeats."""
+    return tuple((tensor if tensor.is_contiguous() else torch.empty_like(tensor, device="meta")).stride())

@@ -27,6 +27,7 @@ def install() -> None:
         name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__name__}"
         if name.startswith("torch.cuda."):
             torch.set_default_device("cuda")
+            torch.Tensor.__new__ = _made_on_gpu
             name = "torch." + name[len("torch.cuda.") :]
         set_type(name)
 
@@ -40,3 +41,9 @@ def install() -> None:
 
     torch.nn.DataParallel.scatter = scatter
     torch.nn.DataParallel.forward = forward
+
+
+def _made_on_gpu(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """Make a tensor by calling its class; that class stands for the default type, which lies on the GPU."""
+    made = torch.Tensor.__mro__[1].__new__(cls, *args, **kwargs)
+    return made.to("cuda") if cls is torch.Tensor else made

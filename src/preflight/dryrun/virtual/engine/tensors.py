@@ -102,7 +102,6 @@ def install(gpu: virtual.VirtualGpu) -> None:
         tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size() if tensor.numel() else 0
     )
     Fake.__deepcopy__ = _deepcopy
-    _install_indexing()
     Fake.__repr__ = lambda tensor, **_: f"tensor(..., device='{device(tensor)}', size={tuple(tensor.shape)})"
     Fake.__format__ = lambda tensor, how: format(tensor.item() if tensor.dim() == 0 else repr(tensor), how)
     _install_constructors(gpu)
@@ -143,24 +142,6 @@ def _deepcopy(tensor: Any, memo: dict[int, Any]) -> Any:
     if tensor.grad is not None and not isinstance(tensor, torch.nn.Parameter):
         new.grad = _deepcopy(tensor.grad, memo)
     return new
-
-
-def _install_indexing() -> None:
-    """A list of numbers as an index becomes a tensor on the GPU below Python's reach: make it here."""
-    get, put = torch.Tensor.__getitem__, torch.Tensor.__setitem__
-
-    def made(index: Any) -> Any:
-        if not isinstance(index, list) or not index or not all(isinstance(i, (int, list)) for i in index):
-            return index
-        return torch.tensor(index, device="cuda")
-
-    def told(tensor: Any, index: Any) -> Any:
-        if virtual.inside() or tensor.fake_device.type != private.BACKEND:
-            return index
-        return tuple(map(made, index)) if isinstance(index, tuple) else made(index)
-
-    Fake.__getitem__ = lambda tensor, index: get(tensor, told(tensor, index))
-    Fake.__setitem__ = lambda tensor, index, value: put(tensor, told(tensor, index), value)
 
 
 KEEPING: list[Any] = []

@@ -28,8 +28,8 @@ def install(operators: Operators) -> None:
             )  # fmt: skip
 
     def square(name: str, args: Any, kwargs: Any, result: Any) -> None:
-        squares = name == "square" or (name == "pow" and args[1] == 2) or (name == "mul" and args[0] is args[1])
-        if squares:
+        power = name == "pow" and isinstance(args[1], (int, float)) and args[1] == 2
+        if name == "square" or power or (name == "mul" and args[0] is args[1]):
             result.__dict__[_SQUARE] = True
 
     def summed(name: str, args: Any, kwargs: Any, result: Any) -> None:

@@ -73,7 +73,7 @@ class Gradients:
 
     def zeroed(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """An operator has filled tensors with zeros."""
-        if name == "fill_" and args[1] != 0:
+        if name == "fill_" and (isinstance(args[1], torch.Tensor) or args[1] != 0):
             return
         given = args[0] if isinstance(args[0], (list, tuple)) else (args[0],)
         for tensor in given:
