@@ -1,10 +1,11 @@
-"""Tables for spreadsheets and data frames: the findings, or the memory."""
+"""Tables for spreadsheets and data frames: the findings, the memory, or the candidates of a plan."""
 
 from __future__ import annotations
 
 from preflight.errors import UsageError
 from preflight.report.parts.clean import clean_lines, one_line
 from preflight.report.parts.options import Options
+from preflight.report.parts.plan_table import PLAN_TITLES, plan_rows
 from preflight.report.parts.sentences import TOTALS, evidence_line, subject
 from preflight.vocabulary.report import Report
 
@@ -26,10 +27,15 @@ def render(report: Report, options: Options) -> str:
     import csv
     import io
 
-    tables = {"findings": (_FINDINGS, _finding_rows), "memory": (_MEMORY, _memory_rows)}
-    if options.table not in tables:
-        raise UsageError(f"unknown table {options.table!r}", f"one of {', '.join(tables)}")
-    titles, rows = tables[options.table]
+    tables = {
+        "findings": (_FINDINGS, _finding_rows),
+        "memory": (_MEMORY, _memory_rows),
+        "plan": (PLAN_TITLES, plan_rows),
+    }
+    table = options.table or ("plan" if report.plan is not None else "findings")
+    if table not in tables:
+        raise UsageError(f"unknown table {table!r}", f"one of {', '.join(tables)}")
+    titles, rows = tables[table]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(titles)

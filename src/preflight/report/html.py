@@ -41,10 +41,12 @@ def render(report: Report, options: Options) -> str:
 
 
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
-    return environment.from_string(_read("report.html.j2"))
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=False, loader=FunctionLoader(_read)
+    )
+    return environment.get_template("report.html.j2")
 
 
 def _read(name: str) -> str:

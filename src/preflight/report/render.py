@@ -31,7 +31,7 @@ def render(
     verbose: bool = False,
     sources: Mapping[str, str] | None = None,
     rules: Iterable[RuleInfo] = (),
-    table: str = "findings",
+    table: str | None = None,
 ) -> str:
     """Return the report as text in one format, ending in a line end.
 
@@ -44,7 +44,7 @@ def render(
         verbose: Whether to list what is otherwise only counted.
         sources: The text of each file by its path; findings then show their line.
         rules: What the rules say of themselves (SARIF and HTML).
-        table: ``findings`` or ``memory`` (CSV only).
+        table: ``findings``, ``memory`` or ``plan`` (CSV only); what the report is about when None.
 
     Raises:
         UsageError: The format does not exist.

@@ -17,7 +17,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         verbose: Whether to list what is otherwise only counted.
         sources: The text of each file by its path, for snippets and fingerprints.
         rules: What the rules say of themselves, for formats that carry rule pages.
-        table: Which table a table format writes.
+        table: Which table a table format writes; the one that the report is about when None.
     """
 
     width: int = 80
@@ -26,4 +26,4 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool = False
     sources: dict[str, str] = {}
     rules: tuple[RuleInfo, ...] = ()
-    table: str = "findings"
+    table: str | None = None

@@ -7,20 +7,21 @@ from typing import Any
 from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.options import Options
 from preflight.report.parts.page_memory import bar, memory_view
+from preflight.report.parts.page_plan import plan_view
+from preflight.report.parts.plan_rows import span
 from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows
 from preflight.report.parts.sentences import (
     SEVERITY_WORDS,
-    advice,
-    counts,
     evidence_line,
     number,
     of_severity,
     place,
     subject,
+    verdict_line,
 )
 from preflight.report.parts.snippet import SnippetLine, snippet
 from preflight.vocabulary.finding import Finding, Fix
-from preflight.vocabulary.quantity import format_bytes
+from preflight.vocabulary.quantity import format_bytes, format_seconds
 from preflight.vocabulary.report import Report
 
 _TITLES = {"error": "Critical errors", "warning": "Warnings", "info": "Notes"}
@@ -32,8 +33,8 @@ def view(report: Report, options: Options) -> dict[str, Any]:
     return {
         "verdict": report.verdict,
         "subject": subject(report),
-        "counts": counts(report),
-        "advice": advice(report),
+        "told": verdict_line(report)[len(report.verdict) + 2 :],
+        "plan": plan_view(report.plan) if report.plan is not None else None,
         "inputs": input_line(report),
         "tiles": _tiles(report),
         "memory": memory_view(report.memory) if report.memory is not None else None,
@@ -81,9 +82,27 @@ def _tiles(report: Report) -> list[dict[str, str]]:
         note = ", ".join(text for text in (limit, words[0]) if text) or "no capacity to compare with"
         value = format_bytes(peak.mid) if peak is not None else "not known"
         tiles.append({"name": "Peak memory", "value": value, "note": note, "tone": words[1]})
+    tiles += _plan_tiles(report)
     if report.efficiency is not None:
         score, band = f"{report.efficiency.score:.0f} %", one_line(report.efficiency.band)
         tiles.append({"name": "Efficiency", "value": score, "note": band, "tone": ""})
+    return tiles
+
+
+def _plan_tiles(report: Report) -> list[dict[str, str]]:
+    """Return the time of a step, how long the run takes and what it costs."""
+    plan, tiles = report.plan, []
+    step = plan.chosen.step if plan is not None and plan.chosen is not None else None
+    if step is not None:
+        note = f"{step.mfu * 100:.0f} % MFU" if step.mfu else ""
+        tiles.append({"name": "Step", "value": format_seconds(step.seconds.mid), "note": note, "tone": ""})
+    if plan is not None and plan.duration is not None and plan.duration.seconds is not None:
+        steps = f"{plan.duration.steps:,} steps" if plan.duration.steps else ""
+        tiles.append({"name": "Duration", "value": span(plan.duration.seconds.mid), "note": steps, "tone": ""})
+    if plan is not None and plan.cost is not None and plan.cost.usd is not None:
+        usd = plan.cost.usd
+        note = f"${usd.low:,.0f} to ${usd.high:,.0f}, prices of {plan.cost.price_date}"
+        tiles.append({"name": "Cost", "value": f"${usd.mid:,.0f}", "note": note, "tone": ""})
     return tiles
 
 

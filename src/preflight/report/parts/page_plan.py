@@ -1,0 +1,150 @@
+"""A plan as the page draws it: the scatter of candidates, the stages, what the step is spent on and depends on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from preflight.report.parts.clean import clean, one_line
+from preflight.report.parts.page_memory import bar
+from preflight.report.parts.plan_rows import (
+    CANDIDATE_TITLES,
+    STAGE_TITLES,
+    candidate_rows,
+    driver_rows,
+    layout_words,
+    run_rows,
+    run_words,
+    short_layout,
+    stage_rows,
+)
+from preflight.vocabulary.plan import Candidate, Plan
+from preflight.vocabulary.quantity import format_bytes, format_seconds
+
+_POINTS = 400
+_SHOWN = 30
+_SPENT = {
+    "compute": "compute", "exposed_communication": "exposed communication", "bubble": "bubble", "optimizer": "optimizer",
+    "data": "data", "host": "host",
+}  # fmt: skip
+
+
+def plan_view(plan: Plan) -> dict[str, Any]:
+    """Return everything that the page shows of a plan."""
+    chosen = plan.chosen
+    return {
+        "layout": layout_words(chosen.parallel) if chosen else "",
+        "run": run_words(chosen.run) if chosen else "",
+        "rows": run_rows(plan),
+        "goodput": one_line(plan.goodput.basis) if plan.goodput else "",
+        "spent": _spent(chosen) if chosen else None,
+        "drivers": [
+            {"name": name, "percent": f"{share * 100:.0f}", "bar": bar(share, 1.0)} for name, share in driver_rows(plan)
+        ],
+        "stage_titles": STAGE_TITLES,
+        "stages": _stages(chosen) if chosen and len(chosen.stages) > 1 else [],
+        "candidate_titles": CANDIDATE_TITLES,
+        "candidates": candidate_rows(plan.candidates[:_SHOWN]) if plan.searched > 1 else [],
+        "searched": f"{plan.searched:,}",
+        "scatter": _scatter(plan),
+        "experiment": one_line(plan.experiment or ""),
+        "rejected": [(f"{item.count:,}", one_line(item.reason)) for item in plan.rejected],
+        "effects": [
+            {"text": one_line(effect.text), "fits": effect.fits, "side": one_line(effect.side_effect or "")}
+            for effect in plan.sensitivities
+        ],
+        "settings": [
+            (name, "\n".join(clean(line) for line in text.split("\n"))) for name, text in plan.settings.items()
+        ],
+        "assumptions": [one_line(said) for said in plan.assumptions],
+    }
+
+
+def _spent(chosen: Candidate) -> dict[str, Any] | None:
+    """Return the parts of the step as one stacked bar."""
+    if chosen.step is None or chosen.step.breakdown is None:
+        return None
+    spent = chosen.step.breakdown
+    parts, start = [], 0.0
+    for field, name in _SPENT.items():
+        seconds = getattr(spent, field)
+        share = seconds / spent.total * 100
+        if share >= 0.05:
+            parts.append(
+                {
+                    "field": field,
+                    "name": name,
+                    "time": format_seconds(seconds),
+                    "percent": f"{share:.1f}",
+                    "start": round(start, 2),
+                    "extent": round(share, 2),
+                }
+            )
+        start += share
+    return {"total": format_seconds(spent.total), "parts": parts}
+
+
+def _stages(chosen: Candidate) -> list[dict[str, Any]]:
+    """Return the stages with a bar of device memory against the capacity."""
+    limit = chosen.memory.capacity_bytes
+    full = max(max(stage.device_bytes for stage in chosen.stages), limit or 0) * 1.02
+    rows = stage_rows(chosen)
+    return [
+        {"cells": cells, "bar": bar(stage.allocated_bytes, full, reserved=stage.device_bytes, limit=limit)}
+        for cells, stage in zip(rows, chosen.stages, strict=True)
+    ]
+
+
+def _scatter(plan: Plan) -> dict[str, Any] | None:
+    """Return points of memory against the time of a step, both logarithmic, in percent of the drawing."""
+    known = [one for one in (*plan.candidates, *plan.pareto) if one.step is not None and one.memory.device_bytes]
+    if plan.searched <= 1 or len(known) < 2:
+        return None
+    front = {_key(one) for one in plan.pareto}
+    best = _key(plan.chosen) if plan.chosen else None
+    times = [one.step.seconds.mid for one in known if one.step]
+    sizes = [one.memory.device_bytes.mid for one in known if one.memory.device_bytes]
+    across, up = _Axis(times), _Axis(sizes)
+    points = []
+    for one in known[:_POINTS]:
+        if one.step is None or one.memory.device_bytes is None:
+            continue
+        key = _key(one)
+        points.append(
+            {
+                "x": across.at(one.step.seconds.mid),
+                "y": 100 - up.at(one.memory.device_bytes.mid),
+                "kind": "best" if key == best else "front" if key in front else "other",
+                "title": f"{short_layout(one.parallel)}, micro-batch {one.run.micro_batch}: "
+                f"{format_seconds(one.step.seconds.mid)}, {format_bytes(one.memory.device_bytes.mid)}",
+            }
+        )
+    order = {"other": 0, "front": 1, "best": 2}
+    capacity = known[0].memory.capacity_bytes
+    limit = None if capacity is None or not up.low < capacity < up.high else 100 - up.at(capacity)
+    return {
+        "points": sorted(points, key=lambda point: order[str(point["kind"])]),
+        "across": [{"at": across.at(value), "name": format_seconds(value)} for value in across.ticks()],
+        "up": [{"at": 100 - up.at(value), "name": format_bytes(value)} for value in up.ticks()],
+        "limit": limit,
+        "capacity": format_bytes(capacity) if capacity else "",
+    }
+
+
+def _key(one: Candidate) -> tuple[object, ...]:
+    return (one.parallel, one.run)
+
+
+class _Axis:
+    """A logarithmic axis over some values, with a little room at both ends."""
+
+    def __init__(self, values: list[float]) -> None:
+        self.low, self.high = min(values) * 0.94, max(values) * 1.06
+
+    def at(self, value: float) -> float:
+        """Return the place of a value in percent."""
+        return round(100 * math.log(value / self.low) / math.log(self.high / self.low), 2)
+
+    def ticks(self) -> list[float]:
+        """Return four values, evenly apart on the axis."""
+        return [self.low * (self.high / self.low) ** (part / 4) for part in (0.5, 1.5, 2.5, 3.5)]

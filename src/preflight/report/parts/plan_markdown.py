@@ -1,0 +1,53 @@
+"""A plan as lines of Markdown; the cells that it gives are plain text, which the caller escapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from preflight.report.parts.plan_rows import (
+    CANDIDATE_TITLES,
+    STAGE_TITLES,
+    candidate_rows,
+    driver_rows,
+    layout_words,
+    run_rows,
+    run_words,
+    stage_rows,
+)
+from preflight.vocabulary.plan import Plan
+
+Table = Callable[[tuple[str, ...], Sequence[tuple[str, ...]]], list[str]]
+_CANDIDATES = 12
+
+
+def plan_lines(plan: Plan, level: str, escape: Callable[[str], str], table: Table) -> list[str]:
+    """Return layout, stages, run, candidates and the effects of changes."""
+
+    def cells(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+        return [tuple(escape(cell) for cell in row) for row in rows]
+
+    lines: list[str] = []
+    if plan.chosen is not None:
+        lines += [f"{level}# Layout", "", escape(layout_words(plan.chosen.parallel)) + ".", ""]
+        lines += [escape(run_words(plan.chosen.run)) + ".", ""]
+        if len(plan.chosen.stages) > 1:
+            lines += [f"{level}# Pipeline stages", "", *table(STAGE_TITLES, cells(stage_rows(plan.chosen)))]
+    if plan.drivers:
+        shares = [(name, f"{share * 100:.0f} %") for name, share in driver_rows(plan)]
+        lines += [f"{level}# The step depends on", "", *table(("what", "share"), cells(shares))]
+    rows = run_rows(plan)
+    if rows:
+        lines += [f"{level}# Run", "", *table(("what", "value"), cells(rows))]
+    if plan.searched > 1:
+        shown = candidate_rows(plan.candidates[:_CANDIDATES])
+        lines += [f"{level}# Candidates ({plan.searched:,} evaluated)", "", *table(CANDIDATE_TITLES, cells(shown))]
+    if plan.experiment:
+        lines += [f"To tell them apart: {escape(plan.experiment)}", ""]
+    if plan.sensitivities:
+        lines += [f"{level}# One change at a time", "", *(f"- {escape(item.text)}" for item in plan.sensitivities), ""]
+    for name, text in plan.settings.items():
+        lines += [f"<details><summary>Settings for {escape(name)}</summary>", "", "```", text.rstrip("\n"), "```", ""]
+        lines += ["</details>", ""]
+    if plan.assumptions:
+        lines += [f"{level}# Taken for granted", "", *(f"- {escape(said)}" for said in plan.assumptions), ""]
+    return lines

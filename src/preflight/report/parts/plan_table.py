@@ -1,0 +1,46 @@
+"""The candidates of a plan as one table for spreadsheets and data frames."""
+
+from __future__ import annotations
+
+from preflight.vocabulary.plan import Candidate
+from preflight.vocabulary.report import Report
+
+Cell = str | int | float | None
+_PARALLEL = ("dp_replicate", "dp_shard", "zero_stage", "tp", "pp", "vp", "cp", "ep")
+_RUN = ("micro_batch", "global_batch", "sequence_length", "precision", "optimizer", "recompute", "cross_entropy")
+_MEMORY = ("peak_bytes", "reserved_bytes", "device_bytes")
+_STEP = ("compute", "exposed_communication", "bubble", "optimizer", "data", "host")
+PLAN_TITLES = (
+    "chosen", "pareto", *_PARALLEL, *_RUN, *_MEMORY, "capacity_bytes", "fits", "p_fit", "step_seconds_low", "step_seconds",
+    "step_seconds_high", "tokens_per_second_per_gpu", "mfu", *(f"{part}_seconds" for part in _STEP), "gpu_hours", "usd",
+    "kwh",
+)  # fmt: skip
+
+
+def plan_rows(report: Report) -> list[list[Cell]]:
+    """Return one row for each candidate, the chosen one first."""
+    plan = report.plan
+    if plan is None:
+        return []
+    shown = list(plan.candidates)
+    if plan.chosen is not None and plan.chosen not in shown:
+        shown.insert(0, plan.chosen)
+    front = list(plan.pareto)
+    return [_row(one, one == plan.chosen, one in front) for one in shown]
+
+
+def _row(one: Candidate, chosen: bool, best: bool) -> list[Cell]:
+    memory, step, cost = one.memory, one.step, one.cost
+    sizes: list[Cell] = [getattr(memory, name).mid if getattr(memory, name) else None for name in _MEMORY]
+    times: list[Cell] = [step.seconds.low, step.seconds.mid, step.seconds.high] if step else [None] * 3
+    spent: list[Cell] = [None] * len(_STEP)
+    if step is not None and step.breakdown is not None:
+        spent = [getattr(step.breakdown, part) for part in _STEP]
+    money: list[Cell] = [None] * 3
+    if cost is not None:
+        money = [cost.gpu_hours, cost.usd.mid if cost.usd else None, cost.kwh]
+    return [
+        str(chosen).lower(), str(best).lower(), *(getattr(one.parallel, name) for name in _PARALLEL),
+        *(getattr(one.run, name) for name in _RUN), *sizes, memory.capacity_bytes, memory.fits, memory.p_fit, *times,
+        step.tokens_per_second_per_gpu if step else None, step.mfu if step else None, *spent, *money,
+    ]  # fmt: skip
