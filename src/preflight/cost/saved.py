@@ -111,7 +111,9 @@ def activations_of(
         source="architecture",
         how=_blocks_in_words(layers, tokens, block, flying, kind) if isinstance(total, float) else "",
         tokens=tokens,
-        lingering=lingering_bytes(model, layout) * tokens * layers if run.recompute != "full" else 0.0,
+        lingering=lingering_bytes(model, layout) * tokens * layers * (1 - recomputed_share(model, run))
+        if run.recompute == "full"
+        else lingering_bytes(model, layout) * tokens * layers,
     )
 
 
@@ -146,13 +148,23 @@ def _two_towers(
     )
 
 
+def recomputed_share(model: ModelSpec, run: RunSpec) -> float:
+    """Return the share of the blocks that full recomputation covers; every stage has its share of them."""
+    if run.recompute_layers is None or not model.layers:
+        return 1.0
+    return min(run.recompute_layers / model.layers, 1.0)
+
+
 def _recomputed(
     model: ModelSpec, run: RunSpec, layout: Layout, block: BlockBytes, tokens: float, keys: float, layers: float
 ) -> tuple[float, float, str]:
     """Return the bytes kept, the bytes of one rebuilt block, and a word on it, for the kind of recomputation."""
     full = (block.saved + block.square * keys) * tokens
     if run.recompute == "full":
-        return block.entry * tokens * layers, full, ", block inputs only (full recomputation)"
+        part = recomputed_share(model, run)
+        kept = part * block.entry * tokens + (1 - part) * full
+        of = "" if part == 1 else f" of {run.recompute_layers} of {model.layers} blocks"
+        return kept * layers, full, f", block inputs only (full recomputation{of})"
     if run.recompute == "selective":
         return block.saved * tokens * layers, block.square * keys * tokens, ", attention matrix recomputed"
     if run.recompute == "op":
@@ -201,7 +213,9 @@ def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Shar
     behind = (model.decoder_layers if model.decoder_layers is not None else (model.layers or 0)) * share.layers
     rebuilt, total = 0.0, enc * layers + dec * behind
     if run.recompute == "full":
-        rebuilt, total = larger(enc, dec), encoder.entry * batch * (source * layers + target * behind)
+        part = recomputed_share(model, run)
+        entries = encoder.entry * batch * (source * layers + target * behind)
+        rebuilt, total = larger(enc, dec), part * entries + (1 - part) * total
     elif run.recompute == "selective":
         total -= self_square * batch * (source**2 * layers + (target**2 + source * target) * behind)
     total += norm_bytes(model, layout) * batch * (source + target)

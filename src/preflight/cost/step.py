@@ -15,6 +15,7 @@ from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
 from preflight.cost.numeric import larger, logarithm2, smaller, where
 from preflight.cost.parameters import attention_width, vision_tokens
+from preflight.cost.saved import recomputed_share
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
 from preflight.vocabulary.step import StepBreakdown
@@ -142,10 +143,11 @@ def _stage(
 ) -> StageTime:
     """Return the blocks of one stage: kernels, collectives between them, launches."""
     layers = float(model.layers or 0) / parallel.pp
-    again = {"none": 0.0, "selective": 0.0, "full": layer.forward, "op": 0.5 * layer.forward}[run.recompute]
+    share = recomputed_share(model, run)
+    again = {"none": 0.0, "selective": 0.0, "full": share * layer.forward, "op": 0.5 * layer.forward}[run.recompute]
     if run.recompute == "selective":
         again = layer.attention if run.attention in ("eager", "math") else 0.0
-    passes = {"full": 3.0, "op": 2.5}.get(run.recompute, 2.0)
+    passes = {"full": 2.0 + share, "op": 2.5}.get(run.recompute, 2.0)
     inside = _inside(model, run, parallel, machine, ledger, layer, groups, passes)
     work = layer.forward + layer.backward + again
     launches = layer.launches * (3.0 + (passes - 2.0))
@@ -190,7 +192,7 @@ def _inside(
         scatter = gather(machine, groups["dp_shard"], ledger.share.block * ledger.recipe.gradient)
         slowed = machine.coefficients.contention
         ahead = larger(fetch - layer.forward, 0.0) + slowed * smaller(fetch, layer.forward)
-        behind = layer.backward + (layer.forward if run.recompute == "full" else 0.0)
+        behind = layer.backward + (recomputed_share(model, run) * layer.forward if run.recompute == "full" else 0.0)
         back = larger(fetch + scatter - behind, 0.0) + slowed * smaller(fetch + scatter, behind)
         exposed = exposed + where(parallel.dp_shard * parallel.cp > 1, ahead + back, 0.0)
     return exposed

@@ -30,7 +30,9 @@ def plan_report(request: Request) -> Report:
     ready = settled(request)
     assert ready.parallel is not None
     chosen = candidate(ready, ready.parallel, ready.run)
-    duration = duration_of(ready, chosen)
+    if ready.basic:
+        chosen = msgspec.structs.replace(chosen, step=None)
+    duration = duration_of(ready, chosen) if not ready.basic else None
     advice = advise(ready, chosen)
     if chosen.step is not None and advice.bottleneck is not None:
         chosen = msgspec.structs.replace(
@@ -42,8 +44,8 @@ def plan_report(request: Request) -> Report:
         searched=1,
         scaling=_scaling(chosen),
         duration=duration,
-        cost=cost_of(ready.cluster, duration),
-        goodput=goodput_of(ready, chosen),
+        cost=cost_of(ready.cluster, duration) if duration else None,
+        goodput=goodput_of(ready, chosen) if chosen.step else None,
         settings=settings_of(ready, chosen),
         sensitivities=advice.sensitivities,
         drivers=advice.drivers,

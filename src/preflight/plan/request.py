@@ -16,6 +16,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
         strategy: ``data_parallel``, ``tensor_parallel``, ``pipeline_parallel``, ``hybrid``, ``fsdp``, ``zero1``, ``zero2``,
             ``zero3``, ``hsdp`` or ``auto``; None when nothing was said.
         shard_size: Ranks of one sharding group (HSDP).
+        framework: Who spreads it: ``ddp``, ``fsdp2``, ``deepspeed``, ``megatron``.
     """
 
     strategy: str | None = None
@@ -28,6 +29,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     sequence_parallel: bool | None = None
     zero_stage: int | None = None
     shard_size: int | None = None
+    framework: str | None = None
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +45,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         assumptions: What was not said and is taken for granted, one sentence each.
         notes: Remarks on what was said.
         inputs: What was given, for the report.
+        search: Whether the plan is to find the layout itself.
+        fixed: Fields of ``run`` that were said, which a search leaves as they are.
+        bottlenecks: Whether to say what holds the run back, and what to change.
+        max_batch_size: Whether to look for the largest batch that fits.
+        basic: Whether memory alone is asked for.
     """
 
     model: ModelSpec
@@ -55,3 +62,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     inputs: dict[str, object] = {}
+    search: bool = False
+    fixed: frozenset[str] = frozenset()
+    bottlenecks: bool = False
+    max_batch_size: bool = False
+    basic: bool = False

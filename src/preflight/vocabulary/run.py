@@ -62,6 +62,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         logits_upcast: Whether the logits are turned into fp32 before the loss.
         lora_rank: Rank of the adapters when ``finetune`` is ``lora`` or ``qlora``.
         trainable_parameters: Parameters that get a gradient; None means all.
+        recompute_layers: Blocks that full recomputation covers; None means all of them.
         foreach: Whether the optimizer and clipping use multi-tensor kernels (temporaries of the size of the parameters).
         evaluation_micro_batch: Samples per forward of an evaluation phase, or None where there is none.
         kept_bytes_per_step: Growth per step from values that are kept (with or without graph).
@@ -80,6 +81,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     optimizer_momentum: float | None = None
     attention: Attention = "flash"
     recompute: Recompute = "none"
+    recompute_layers: int | None = None
     stack: Stack = "eager"
     cross_entropy: CrossEntropy = "eager"
     finetune: Literal["full", "lora", "qlora", "frozen"] = "full"

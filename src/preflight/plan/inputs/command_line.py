@@ -1,83 +1,87 @@
-"""From the arguments of the command line to a request."""
+"""From the arguments of the command line, the file that they name and the project's table to one set of settings."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
-from preflight.catalog.hardware import load_link, resolve_gpu
-from preflight.errors import UsageError, nearest
-from preflight.plan.inputs.sizes import decoder_of, in_words
-from preflight.plan.request import Request, Wish
-from preflight.plan.spread import strategy_named
-from preflight.vocabulary.hardware import Cluster, Gpu
-from preflight.vocabulary.run import RunSpec
+from preflight.catalog.files import Folders
+from preflight.errors import UsageError
+from preflight.plan.inputs.form import KEYS
+from preflight.plan.inputs.model import SOURCES
+from preflight.plan.inputs.requests import request_from
+from preflight.plan.inputs.settings import Said, Settings, said
+from preflight.plan.inputs.words import positional
+from preflight.plan.request import Request
 
-MODEL_TYPES = ("transformer", "transformer_decoder")
-DEFAULT_GPU = "h100_sxm"
-DEFAULT_LENGTH = 2048
-_INTER = {"volta": "ib_edr", "ampere": "ib_hdr", "hopper": "ib_ndr", "blackwell": "ib_ndr", "cdna3": "roce_400"}
+_BATCH = ("model.batch_size", "run.global_batch")
 
 
-def request_of(words: tuple[str, ...], given: Mapping[str, Any]) -> Request:
+def parameter(path: str) -> str:
+    """Return the name that the option of a key has inside the program."""
+    return path.replace(".", "__")
+
+
+def request_of(
+    words: tuple[str, ...], given: Mapping[str, Any], project: Settings | None = None, catalog: Folders = ()
+) -> Request:
     """Return the request of a command line.
 
     Args:
-        words: ``[MODEL_TYPE] SIZE_BILLIONS BATCH``.
-        given: The options.
+        words: ``[[MODEL_TYPE] SIZE_BILLIONS BATCH]``.
+        given: The options by ``parameter``, with ``config`` (a YAML file) and ``model_named`` (``--model``) beside them.
+        project: What ``[tool.preflight]`` says.
+        catalog: Folders of the user's own catalog.
 
     Raises:
         UsageError: A word or an option is wrong.
+        InputError: A file that was named cannot be read.
     """
-    billions, batch = _size_and_batch(words)
-    gpu = resolve_gpu(given.get("gpu") or DEFAULT_GPU)
-    gpus = given.get("gpus") or 1
-    model = decoder_of(billions)
-    length = given.get("sequence_length") or DEFAULT_LENGTH
-    strategy = strategy_named(given["strategy"]) if given.get("strategy") else None
-    run = RunSpec(
-        global_batch=batch, sequence_length=length, precision="bf16", optimizer="adamw", foreach=False,
-        stack="megatron" if strategy in ("tensor_parallel", "pipeline_parallel", "hybrid") else "eager",
-    )  # fmt: skip
-    assumptions = (
-        f"{billions:g} billion parameters stand for a decoder of {in_words(model)}",
-        "bf16 with fp32 master weights, AdamW, flash attention, nothing recomputed",
-    )
-    return Request(
-        model=model, run=run, cluster=cluster_of(gpu, gpus), wish=Wish(strategy=strategy), assumptions=assumptions,
-        inputs={"subject": f"{billions:g}B decoder on {gpus} x {gpu.title}", "model": f"{billions:g}B decoder", "batch": batch, "gpus": gpus, "gpu": gpu.name, "strategy": strategy},
-    )  # fmt: skip
+    told = {name: given[name] for name in ("config",) if given.get(name)}
+    return request_from(settings_of(words, given, project), catalog, inputs=told)
 
 
-def cluster_of(gpu: Gpu, gpus: int) -> Cluster:
-    """Return the usual cluster of so many GPUs of a kind."""
-    inside = gpu.gpus_per_node or 8
-    between = _INTER.get(gpu.architecture, "ethernet_100")
-    return Cluster(
-        gpu=gpu, num_gpus=gpus, gpus_per_node=inside, intra=load_link(gpu.fabric) if gpu.fabric else None,
-        inter=load_link(between) if gpus > inside else None,
-    )  # fmt: skip
+def settings_of(words: tuple[str, ...], given: Mapping[str, Any], project: Settings | None = None) -> Settings:
+    """Return the settings of a command line: the line over the file over the project's table.
+
+    Raises:
+        UsageError: A word or an option is wrong.
+        InputError: The file cannot be read.
+    """
+    line = _line(words, given)
+    below = Settings()
+    if given.get("config"):
+        from preflight.plan.inputs.document import read_settings
+
+        below = read_settings(given["config"])
+    if any(path in line for path in SOURCES):
+        below = below.without((*SOURCES, "model.type"))
+    if any(path in line for path in _BATCH):
+        below = below.without(_BATCH)
+    settings = line.over(below)
+    return settings.over(project) if project is not None else settings
 
 
-def _size_and_batch(words: tuple[str, ...]) -> tuple[float, int]:
-    """Return size and batch; the type of the model may stand before them."""
-    rest = list(words)
-    if rest and not _number(rest[0]):
-        kind = rest.pop(0).lower()
-        if kind not in MODEL_TYPES:
-            near = nearest(kind, MODEL_TYPES)
-            raise UsageError(f"no model type is called {kind!r}", f"did you mean {near}?" if near else None)
-    if len(rest) != 2 or not all(_number(word) for word in rest):
-        raise UsageError("a plan needs the size in billions and the batch", "preflight plan transformer 7.0 32")
-    batch = float(rest[1])
-    if batch < 1 or batch != int(batch):
-        raise UsageError(f"a batch of {rest[1]}", "a whole number of samples, at least 1")
-    return float(rest[0]), int(batch)
+def _line(words: tuple[str, ...], given: Mapping[str, Any]) -> Settings:
+    """Return what stands on the line itself."""
+    found: dict[str, Said] = {}
+    named = given.get("model_named")
+    if named is not None:
+        found[_named(named)] = Said(named, "--model")
+    for path, key in KEYS.items():
+        raw = given.get(parameter(path))
+        if raw is None or (key.kind == "flag" and raw is False and "/" not in key.options[0]):
+            continue
+        option = next((option for option in key.options if option.startswith("--")), path)
+        found[path] = said(path, raw, option.partition("/")[0])
+    spoken = positional(words, named is not None or bool(given.get("script")))
+    if "model.batch_size" in spoken and "model.batch_size" in found:
+        raise UsageError(f"--batch and {words[-1]!r} both say the batch", "say it once")
+    return Settings(found).over(spoken)
 
 
-def _number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+def _named(text: str) -> str:
+    """Return whether a model's name is that of a file (``model.config``) or of the catalog (``model.name``)."""
+    file = text.endswith(".json") or os.path.isfile(text) or os.path.isfile(os.path.join(text, "config.json"))
+    return "model.config" if file else "model.name"

@@ -1,0 +1,71 @@
+"""What commands that plan share: their options, and how a command line becomes a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from preflight.cli.parts.grouped import Grouped
+from preflight.plan.inputs.form import GROUPS, Key
+
+if TYPE_CHECKING:
+    from preflight.plan.inputs.settings import Settings
+    from preflight.plan.request import Request
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def settings_options(command: F) -> F:
+    """Add an option for every key of the settings that has one, and those that name the model."""
+    options: list[Callable[[F], F]] = [
+        click.option("--model", "model_named", metavar="NAME", cls=Grouped, group="Model",
+                     help="A model of the catalog, or a config.json: 'llama-3-8b' ('preflight list models')."),
+        click.option("--config", metavar="FILE", cls=Grouped, group="Model",
+                     help="Settings in YAML; what the command line says wins."),
+    ]  # fmt: skip
+    for group, keys in GROUPS.items():
+        options += [_option(key, group) for key in keys if key.options]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _option(key: Key, group: str) -> Callable[[F], F]:
+    name = key.path.replace(".", "__")
+    if key.kind == "flag":
+        default = None if "/" in key.options[0] else False
+        return click.option(*key.options, name, is_flag=True, default=default, cls=Grouped, group=group, help=key.help)
+    return click.option(*key.options, name, metavar=key.shown, cls=Grouped, group=group, help=key.help)
+
+
+def asked(words: tuple[str, ...], given: dict[str, Any]) -> Request:
+    """Return the request of a command line, with what ``[tool.preflight]`` says below it.
+
+    Raises:
+        UsageError: Something does not fit.
+        InputError: A file that was named cannot be read.
+    """
+    from preflight.plan.inputs.command_line import request_of
+
+    project, catalog = project_settings(given.get("config") or ".")
+    return request_of(words, given, project, catalog)
+
+
+def project_settings(near: str) -> tuple[Settings, tuple[str, ...]]:
+    """Return what the project's table says about a plan, and the folders of its catalog.
+
+    Raises:
+        UsageError: The table is wrong.
+    """
+    from preflight.check.project_config import load_project
+    from preflight.plan.inputs.settings import Said, Settings
+
+    project = load_project(near)
+    where = f"{project.path}: [tool.preflight]"
+    told = {
+        "hardware.gpu_type": project.config.gpu, "hardware.gpu_memory": project.config.gpu_memory,
+        "cluster.num_gpus": project.config.gpus,
+    }  # fmt: skip
+    return Settings({path: Said(value, where) for path, value in told.items() if value is not None}), project.catalog()

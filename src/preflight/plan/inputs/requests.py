@@ -1,0 +1,57 @@
+"""From settings to a request: model, run, cluster and spread, with everything that was taken for granted."""
+
+from __future__ import annotations
+
+from preflight.catalog.files import Folders
+from preflight.plan.inputs.cluster import cluster_of
+from preflight.plan.inputs.model import model_of
+from preflight.plan.inputs.run import run_of, wish_of
+from preflight.plan.inputs.settings import Settings
+from preflight.plan.request import Request
+from preflight.vocabulary.run import RunSpec
+
+# Keys of the file whose field of the run has another name.
+_FIELDS = {
+    "model.batch_size": "global_batch", "model.sequence_length": "sequence_length", "model.image_size": "image_size",
+    "model.target_length": "target_length",
+}  # fmt: skip
+
+
+def request_from(settings: Settings, catalog: Folders = (), inputs: dict[str, object] | None = None) -> Request:
+    """Return the request that settings describe.
+
+    Args:
+        settings: What was said.
+        catalog: Folders of the user's own catalog.
+        inputs: What was given, for the report, beside what the settings tell.
+
+    Raises:
+        UsageError: A value cannot be, or two contradict each other.
+        InputError: A file that was named cannot be read.
+    """
+    if "run.tokens" in settings and "run.steps" in settings:
+        raise settings.error(
+            "run.steps", f"tokens ({settings.where('run.tokens')}) and steps are both given", "say one of the two"
+        )
+    chosen = model_of(settings, catalog)
+    hardware = cluster_of(settings, catalog)
+    cluster = hardware.cluster
+    wish = wish_of(settings)
+    run = run_of(settings, chosen.model, wish, cluster.num_gpus == 1)
+    told: dict[str, object] = {
+        "subject": f"{chosen.title} on {cluster.num_gpus} x {cluster.gpu.title}", "model": chosen.title, "batch": run.run.global_batch, "gpus": cluster.num_gpus, "gpu": cluster.gpu.name,
+        "strategy": wish.strategy,
+    }  # fmt: skip
+    fixed = {_FIELDS.get(path, path.partition(".")[2]) for path in settings.said if path.startswith(("run.", "model."))}
+    return Request(
+        model=chosen.model, run=run.run, cluster=cluster, wish=wish,
+        tokens=settings.get("run.tokens"), steps=settings.get("run.steps"),
+        assumptions=(*chosen.assumptions, *run.assumptions, *hardware.assumptions),
+        notes=(*chosen.notes, *hardware.notes),
+        inputs={name: value for name, value in (told | (inputs or {})).items() if value is not None},
+        fixed=frozenset(fixed & set(RunSpec.__struct_fields__)),
+        search=bool(settings.get("analysis.search")) or wish.strategy == "auto",
+        bottlenecks=bool(settings.get("analysis.enable_bottlenecks")),
+        max_batch_size=bool(settings.get("analysis.max_batch_size")),
+        basic=bool(settings.get("analysis.basic_mode")),
+    )  # fmt: skip

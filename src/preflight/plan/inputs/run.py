@@ -1,0 +1,216 @@
+"""From what was said about batch, precision and the rest to a run; what was not said is the usual, and told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from preflight.cost.optimizers import known_optimizers, optimizer_state
+from preflight.errors import UsageError, nearest
+from preflight.plan.inputs.form import ADAPTED
+from preflight.plan.inputs.settings import Said, Settings, as_number, recomputed
+from preflight.plan.request import Wish
+from preflight.plan.spread import strategy_named
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import RunSpec
+
+DEFAULT_LENGTH = 2048
+ENCODER_LENGTH = 512
+_DIRECT = (
+    "micro_batch", "gradient_accumulation", "precision", "optimizer_momentum", "attention", "cross_entropy",
+    "cross_entropy_chunks", "finetune", "offload", "trainable_parameters", "evaluation_micro_batch", "foreach", "clipping",
+    "ema", "logits_upcast", "fused_backward", "gradient_as_bucket_view", "variable_length",
+)  # fmt: skip
+_WHOLE_BLOCKS = ("tensor_parallel", "pipeline_parallel", "hybrid")
+
+
+class Chosen(msgspec.Struct, frozen=True):
+    """A run, with what was taken for granted."""
+
+    run: RunSpec
+    assumptions: tuple[str, ...] = ()
+
+
+def run_of(settings: Settings, model: ModelSpec, wish: Wish, single: bool) -> Chosen:
+    """Return the run that was described.
+
+    Args:
+        settings: What was said.
+        model: What is trained.
+        wish: How it is to be spread, for the layers that are usual there.
+        single: Whether there is one GPU only.
+
+    Raises:
+        UsageError: Two values contradict each other, or an optimizer is not known.
+    """
+    assumptions: list[str] = []
+    fields: dict[str, Any] = {name: settings.get(f"run.{name}") for name in _DIRECT if f"run.{name}" in settings}
+    fields |= {"precision": fields.get("precision", "bf16"), "foreach": fields.get("foreach", False)}
+    if "run.precision" not in settings:
+        assumptions.append("precision bf16 with fp32 master weights")
+    fields["optimizer"] = _optimizer(settings, assumptions)
+    fields["stack"] = _stack(settings, model, wish, assumptions)
+    fields |= _recompute(settings, model, assumptions) | _lora(settings)
+    fields["global_batch"] = _batch(settings, assumptions, single)
+    fields |= _lengths(settings, model, assumptions)
+    if model.heads and "run.attention" not in settings:
+        assumptions.append("flash attention")
+    return Chosen(RunSpec(**fields), tuple(assumptions))
+
+
+def _optimizer(settings: Settings, assumptions: list[str]) -> str:
+    name = settings.get("run.optimizer")
+    if name is None:
+        assumptions.append("AdamW")
+        return "adamw"
+    if optimizer_state(name) is None:
+        known = known_optimizers()
+        near = nearest(str(name).lower().replace("_", ""), known)
+        raise settings.error(
+            "run.optimizer", f"no optimizer is called {name!r}", f"did you mean {near}?" if near else ", ".join(known)
+        )
+    return str(name)
+
+
+def _stack(settings: Settings, model: ModelSpec, wish: Wish, assumptions: list[str]) -> str:
+    """Return the layers: as said, those of Megatron where tensors or stages are split, else plain PyTorch."""
+    said = settings.get("run.stack")
+    if said is not None:
+        return str(said)
+    split = wish.strategy in _WHOLE_BLOCKS or max(wish.tensor_parallel or 1, wish.pipeline_parallel or 1) > 1
+    if split and model.heads:
+        assumptions.append(
+            "layers of Megatron-LM with Transformer Engine (stack: megatron), as usual with this strategy"
+        )
+        return "megatron"
+    if model.heads:
+        assumptions.append("layers of plain PyTorch, not compiled (stack: eager)")
+    return "eager"
+
+
+def _recompute(settings: Settings, model: ModelSpec, assumptions: list[str]) -> dict[str, Any]:
+    text = settings.get("run.recompute")
+    if text is None:
+        assumptions.append("nothing is recomputed")
+        return {}
+    kind, layers = recomputed(text)
+    if layers is None:
+        return {"recompute": kind}
+    if model.layers is None or layers > model.layers:
+        raise settings.error(
+            "run.recompute",
+            f"{layers} blocks are to be recomputed, but the model has {model.layers}",
+            f"at most {model.layers}",
+        )
+    if layers == model.layers:
+        return {"recompute": "full"}
+    return {"recompute": "full", "recompute_layers": layers} if layers else {"recompute": "none"}
+
+
+def _lora(settings: Settings) -> dict[str, Any]:
+    if "run.lora" not in settings:
+        return {}
+    table: dict[str, Said] = settings.get("run.lora")
+    known = ("rank", "targets", "dropout", "double_quantization")
+    fields: dict[str, Any] = {}
+    for name, said in table.items():
+        if name not in known:
+            near = nearest(name, known)
+            hint = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
+            raise UsageError(f"{said.where}: unknown key of run.lora {name!r}", hint)
+        fields |= _adapter(name, said)
+    if settings.get("run.finetune", "full") not in ("lora", "qlora"):
+        raise settings.error(
+            "run.lora", "adapters are described, but run.finetune is not lora or qlora", "finetune: lora"
+        )
+    return fields
+
+
+def _adapter(name: str, said: Said) -> dict[str, Any]:
+    """Return one key of the table of adapters."""
+    number = as_number(said.value)
+    if name == "rank":
+        if number is None or number < 1 or number != int(number):
+            raise UsageError(f"{said.where}: a rank of {said.value}", "a whole number, at least 1")
+        return {"lora_rank": int(number)}
+    if name == "dropout":
+        if number is None or not 0 <= number < 1:
+            raise UsageError(f"{said.where}: a dropout of {said.value}", "at least 0 and less than 1")
+        return {"lora_dropout": number}
+    if name == "double_quantization":
+        if not isinstance(said.value, bool):
+            raise UsageError(f"{said.where}: double_quantization is true or false")
+        return {"double_quantization": said.value}
+    targets = said.value if isinstance(said.value, list) else [said.value]
+    for target in targets:
+        if target not in ADAPTED:
+            raise UsageError(f"{said.where}: no matrices are called {target!r}", f"some of {', '.join(ADAPTED)}")
+    return {"lora_targets": tuple(targets)}
+
+
+def _batch(settings: Settings, assumptions: list[str], single: bool) -> int | None:
+    """Return the samples of an optimizer step over all GPUs, or None where the micro-batch tells them."""
+    whole, model = settings.get("run.global_batch"), settings.get("model.batch_size")
+    if whole is not None and model is not None and whole != model:
+        raise UsageError(
+            f"{settings.where('run.global_batch')}: global_batch is {whole}, but model.batch_size "
+            f"({settings.where('model.batch_size')}) is {model}",
+            "both mean the samples of an optimizer step over all GPUs: say it once",
+        )
+    batch: int | None = whole if whole is not None else model
+    if batch is None and "run.micro_batch" not in settings:
+        assumptions.append("one sample per GPU and step" if not single else "a batch of one sample")
+    return batch
+
+
+def _lengths(settings: Settings, model: ModelSpec, assumptions: list[str]) -> dict[str, Any]:
+    """Return length and image size, as far as the model has them."""
+    fields: dict[str, Any] = {}
+    if model.vocab or model.family in ("transformer_decoder", "transformer_encoder", "encoder_decoder", "moe"):
+        fields["sequence_length"] = _length(settings, model, assumptions)
+        if model.family == "encoder_decoder":
+            fields["target_length"] = settings.get("model.target_length")
+    else:
+        size = settings.get("model.image_size")
+        if size is None and model.image_size:
+            size = model.image_size
+            assumptions.append(f"images of {size} x {size} pixels")
+        fields["image_size"] = size
+        if size and model.patch_size and size % model.patch_size:
+            near = max(round(size / model.patch_size), 1) * model.patch_size
+            where = settings.where("model.image_size") if "model.image_size" in settings else "model"
+            raise UsageError(f"{where}: patches of {model.patch_size} pixels do not fill {size} pixels", f"{near} can")
+    return fields
+
+
+def _length(settings: Settings, model: ModelSpec, assumptions: list[str]) -> int:
+    length = settings.get("model.sequence_length")
+    if length is None:
+        usual = ENCODER_LENGTH if model.family in ("transformer_encoder", "encoder_decoder") else DEFAULT_LENGTH
+        usual = min(usual, model.max_positions or usual)
+        assumptions.append(f"samples of {usual} tokens")
+        return usual
+    if model.learned_positions and model.max_positions and length > model.max_positions:
+        raise settings.error(
+            "model.sequence_length",
+            f"{length} tokens, but {model.name or 'the model'} has a table of {model.max_positions} positions",
+            f"at most {model.max_positions}",
+        )
+    return int(length)
+
+
+def wish_of(settings: Settings) -> Wish:
+    """Return how the run is to be spread, as far as it was said.
+
+    Raises:
+        UsageError: The strategy is not known.
+    """
+    fields = {name: settings.get(f"distribution.{name}") for name in Wish.__struct_fields__ if name != "strategy"}
+    strategy = settings.get("distribution.strategy")
+    if strategy is not None:
+        try:
+            strategy = strategy_named(str(strategy))
+        except UsageError as error:
+            raise settings.error("distribution.strategy", str(error), error.hint) from None
+    return Wish(strategy=strategy, **fields)
