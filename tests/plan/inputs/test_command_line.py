@@ -150,7 +150,7 @@ def test_memory_alone_says_nothing_of_time(capsys: pytest.CaptureFixture[str]) -
         ("7 8 --recompute partial", "--recompute is 'partial', which there is not", "one of none, full"),
         ("7 8 --recompute full:99", "--recompute: 99 blocks are to be recomputed, but the model has 32", "at most 32"),
         ("7 8 --gpus 8 --strategy tensor_parallel --tp 3", "tensor 3 x pipeline 1 x context 1 x data", None),
-        ("7 8 --gpus 6 --tp 6", "32 attention heads cannot be divided by tensor_parallel 6", "4 divides them"),
+        ("7 8 --gpus 6 --tp 6", "32 attention heads cannot be divided by tensor_parallel 6", "2 divides them"),
         ("7 64 --gpus 64 --tp 64", "tensor_parallel is 64, but the model has 32 attention heads", "at most 32"),
         ("7 64 --gpus 64 --pp 64", "pipeline_parallel x virtual_pipeline is 64, but the model has 32 layers", "at most 32"),
         ("7 6 --gpus 4", "a global batch of 6 cannot be divided over 4 data-parallel ranks", "8 can"),

@@ -32,7 +32,23 @@ class Chosen(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def cluster_of(settings: Settings, catalog: Folders = ()) -> Chosen:
+def cluster_of(gpu: Gpu, gpus: int) -> Cluster:
+    """Return the usual cluster of so many GPUs of a kind.
+
+    Raises:
+        UsageError: They do not fill nodes.
+    """
+    inside = _usual(gpus, gpu.gpus_per_node or USUAL_NODE, Settings(), [])[1]
+    return Cluster(
+        gpu=gpu,
+        num_gpus=gpus,
+        gpus_per_node=inside,
+        intra=load_link(gpu.fabric) if gpu.fabric else None,
+        inter=_usual_inter(gpu, ()) if gpus > inside else None,
+    )
+
+
+def cluster_from(settings: Settings, catalog: Folders = ()) -> Chosen:
     """Return the cluster that was described.
 
     Raises:
@@ -177,6 +193,10 @@ def _inter(settings: Settings, gpu: Gpu, many: bool, catalog: Folders, assumptio
         return None
     if named is not None:
         return named
-    link = load_link(_BETWEEN.get(gpu.architecture, _PLAIN_BETWEEN) if gpu.fabric else _PLAIN_BETWEEN, catalog)
+    link = _usual_inter(gpu, catalog)
     assumptions.append(f"between nodes: {link.title}")
     return link
+
+
+def _usual_inter(gpu: Gpu, catalog: Folders) -> Link:
+    return load_link(_BETWEEN.get(gpu.architecture, _PLAIN_BETWEEN) if gpu.fabric else _PLAIN_BETWEEN, catalog)

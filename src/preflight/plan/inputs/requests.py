@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.catalog.files import Folders
-from preflight.plan.inputs.cluster import cluster_of
+from preflight.plan.inputs.cluster import cluster_from
 from preflight.plan.inputs.model import model_of
 from preflight.plan.inputs.run import run_of, wish_of
 from preflight.plan.inputs.settings import Settings
@@ -34,7 +34,7 @@ def request_from(settings: Settings, catalog: Folders = (), inputs: dict[str, ob
             "run.steps", f"tokens ({settings.where('run.tokens')}) and steps are both given", "say one of the two"
         )
     chosen = model_of(settings, catalog)
-    hardware = cluster_of(settings, catalog)
+    hardware = cluster_from(settings, catalog)
     cluster = hardware.cluster
     wish = wish_of(settings)
     run = run_of(settings, chosen.model, wish, cluster.num_gpus == 1)

@@ -68,7 +68,7 @@ def gpu_of(row: Row) -> Gpu | None:
 
 def cluster_of(row: Row) -> Cluster | None:
     """Return the usual cluster of a row's GPUs, or None when the catalog does not have them."""
-    from preflight.plan.inputs.command_line import cluster_of as usual
+    from preflight.plan.inputs.cluster import cluster_of as usual
 
     gpu = gpu_of(row)
     return usual(gpu, int(row["num_gpus"])) if gpu is not None and row.get("num_gpus") else None
