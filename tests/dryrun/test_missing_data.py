@@ -234,7 +234,13 @@ def test_a_script_runs_without_its_data(tmp_path: Path, monkeypatch: pytest.Monk
     assert seen.outcome == "ended", (seen.error, seen.message, seen.frames)
     assert seen.steps == 3
     told = "\n".join(seen.assumptions)
-    for part in ("git rev-parse", "pictures.tgz was not downloaded", "data/pictures", "data/masks/*.png", "pretrained.pt"):
+    for part in (
+        "git rev-parse",
+        "pictures.tgz was not downloaded",
+        "data/pictures",
+        "data/masks/*.png",
+        "pretrained.pt",
+    ):
         assert part in told, told
     # Nothing of it was really done.
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "train.py"]

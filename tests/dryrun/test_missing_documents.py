@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.dryrun.virtual.absent import arrays, boxes, clues, documents
+from preflight.dryrun.virtual.absent import arrays, boxes, clues, documents, graphs
 from preflight.dryrun.virtual.absent.recorders import Recorder
 from preflight.vocabulary.profile import Profile
 
@@ -91,6 +91,31 @@ def test_a_table_names_what_the_file_beside_it_refers_to(tmp_path: Path) -> None
     (tmp_path / "cora.cites").write_text("35\t1033\n35\t7\n")
     (tmp_path / "cora.txt").write_text("notes on it\n")
     assert arrays.named_beside(str(tmp_path / "cora.content")) == ["35", "1033", "7"]
+
+
+def test_sizes_of_graphs_are_those_of_the_documentation() -> None:
+    table = """Networks.
+
+        .. list-table::
+            :header-rows: 1
+
+            * - Name
+              - #graphs
+              - #nodes
+              - #edges
+            * - `Small`
+              - 1
+              - 2,708
+              - 10,556
+            * - Several
+              - 188
+              - ~17.9
+              - ~39.6
+    """
+    assert graphs.stated(table, "small") == {"graphs": 1, "nodes": 2708, "edges": 10556}
+    assert graphs.stated(table, "Several") == {"graphs": 188, "nodes": 17, "edges": 39}
+    assert graphs.stated(table, "Other") is None
+    assert graphs.stated("No table.", "Small") is None
 
 
 def test_what_is_looked_for_in_vain_and_held_back_is_not_needed(tmp_path: Path) -> None:

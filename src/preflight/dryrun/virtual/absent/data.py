@@ -6,7 +6,18 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from preflight.dryrun.virtual.absent import after, arrays, callers, files, formats, frames, network, pictures, records
+from preflight.dryrun.virtual.absent import (
+    after,
+    arrays,
+    callers,
+    files,
+    formats,
+    frames,
+    graphs,
+    network,
+    pictures,
+    records,
+)
 from preflight.dryrun.virtual.absent.recorders import Recorder
 
 ROWS = 2_500
@@ -38,6 +49,7 @@ def install(
     after.imported("pandas", lambda module: frames.install(module, owns, assume))
     after.imported("datasets", lambda module: _hub(module, owns, assume, given))
     pictures.install(assume)
+    after.imported("torch_geometric.data", lambda module: graphs.install(module, assume))
     after.imported("evaluate", lambda module: _metrics(module, assume))
 
 
