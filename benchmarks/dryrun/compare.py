@@ -1,15 +1,20 @@
 """Holds the dry run's live bytes against those of real tensors on the CPU, operator by operator.
 
 Usage: python compare.py [PATTERN] [--gpu NAME] [-o TABLE.md] [--list]
+With -o the rows are kept beside the table (TABLE.csv), so that a part can be run again without the rest.
 PATTERN chooses workloads by a part of ``program:case``. Every workload runs twice, each time in a process of its own:
 on the virtual GPU (``virtual_side.py``) and really, on the CPU (``cpu_side.py``, which says what is made alike).
 Compared are the bytes asked for, before any allocator rounds them, after every operator that both sides ran.
+Where ``../gpu/measured.toml`` has a workload, it runs once more on the virtual GPU of that file, and what the allocator
+handed out and held at most is compared with what was measured there (column GPU).
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import csv
+import datetime
 import json
 import os
 import platform
@@ -17,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,8 +30,10 @@ from typing import Any
 import msgspec
 
 from preflight.catalog.hardware import resolve_gpu
+from preflight.dryrun.launch import Job, dry_run
 
 HERE = Path(__file__).resolve().parent
+MEASURED = HERE.parent / "gpu" / "measured.toml"
 SILENT = frozenset(
     (
         "_record_function_enter_new",
@@ -52,6 +60,8 @@ class Row(msgspec.Struct):
     equal: float = 0.0
     why: str = ""
     problem: str = ""
+    gpu: str = "not measured"
+    date: str = ""
 
 
 def cases(program: Path) -> list[str]:
@@ -86,7 +96,7 @@ def run(side: str, program: Path, case: str, *options: str) -> dict[str, Any]:
         result = os.path.join(folder, "result.json")
         command = [sys.executable, "-W", "ignore", str(HERE / side), result, *options, str(program), case]
         environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent / "src"), "HF_HUB_OFFLINE": "1"}
-        ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=1500, check=False)
         if not os.path.exists(result) or not os.path.getsize(result):
             raise RuntimeError((ended.stderr.strip().splitlines() or ["no answer"])[-1][:200])
         found: dict[str, Any] = json.loads(Path(result).read_bytes())
@@ -171,20 +181,79 @@ def compare(program: Path, case: str, card: str) -> Row:
     return judge(workload, cpu["trace"], virtual["trace"])
 
 
+def measured(path: Path = MEASURED) -> tuple[str, dict[str, Any]]:
+    """Return the GPU of the file of real measurements, and its rows by workload; nothing where there is no file."""
+    if not path.exists():
+        return "", {}
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        import tomli as tomllib
+    had = tomllib.loads(path.read_text(encoding="utf-8"))
+    return had["gpu"], {row["name"]: row for row in had.get("workload", [])}
+
+
+def beside(real: dict[str, Any], allocated: int, reserved: int, full: bool) -> str:
+    """Return the cell of a workload that a real GPU ran."""
+    if "problem" in real or "allocated" not in real:
+        return f"not measured: {real.get('problem', 'it ran without a GPU')}"
+    if "oom_step" in real or full:
+        return f"really {'OOM' if 'oom_step' in real else 'fits'}, dry run {'OOM' if full else 'fits'}"
+    return f"allocated {allocated / real['allocated'] - 1:+.2%}, reserved {reserved / real['reserved'] - 1:+.2%}"
+
+
+def on_gpu(program: Path, case: str, name: str, real: dict[str, Any]) -> str:
+    """Run a workload on the virtual GPU that a real one was measured on; return its cell."""
+    gpu = resolve_gpu(name)
+    job = Job(
+        script=str(program),
+        root=str(program.parent),
+        gpu=gpu,
+        capacity_bytes=gpu.memory_bytes,
+        arguments=(case,),
+        steps=100,
+    )
+    seen = dry_run(job)
+    if seen.outcome == "failed":
+        return f"dry run: {seen.error}: {seen.message}"[:200]
+    return beside(real, seen.peak_bytes, seen.reserved_bytes, seen.full is not None)
+
+
+def kept(path: Path) -> dict[str, Row]:
+    """Return the rows of an earlier run."""
+    if not path.exists():
+        return {}
+    with open(path, encoding="utf-8", newline="") as file:
+        return {row["workload"]: msgspec.convert(row, Row, strict=False) for row in csv.DictReader(file)}
+
+
+def keep(path: Path, rows: Iterable[Row]) -> None:
+    """Write the rows."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(Row.__struct_fields__)
+        writer.writerows(msgspec.structs.astuple(row) for row in sorted(rows, key=lambda row: row.workload))
+
+
 def table(rows: list[Row], gpu: str) -> str:
     """Return the table as Markdown."""
     import torch
 
     good = [row for row in rows if not row.problem]
     errors = sorted(abs(row.virtual_peak / row.cpu_peak - 1) for row in good)
+    dates = sorted({row.date for row in rows})
     lines = [
-        f"PyTorch {torch.__version__}, {platform.machine()}, virtual {gpu}; {len(rows)} workloads.",
+        "# Live bytes: dry run against CPU",
+        "",
+        f"PyTorch {torch.__version__}, {platform.machine()}, virtual {gpu}; {len(rows)} workloads, "
+        f"run {' to '.join(dict.fromkeys((dates[0], dates[-1])))}.",
         "",
     ]
     if errors:
-        lines[1:1] = [
+        lines[3:3] = [
             f"Peak of live bytes, dry run against CPU: median difference {errors[len(errors) // 2]:.3%}, "
-            f"largest {errors[-1]:.2%}; {sum(e == 0 for e in errors)} of {len(errors)} equal to the byte.",
+            f"largest {errors[-1]:.2%}; {sum(e == 0 for e in errors)} of {len(errors)} equal to the byte, "
+            f"{sum(e <= 0.01 for e in errors)} within 1 %.",
         ]
     lines += [
         "| workload | operators (in common) | peak CPU, bytes | peak dry run, bytes | ratio | moments equal | "
@@ -193,11 +262,11 @@ def table(rows: list[Row], gpu: str) -> str:
     ]
     for row in rows:
         if row.problem:
-            lines.append(f"| {row.workload} | | | | | | | not measured | {row.problem} |")
+            lines.append(f"| {row.workload} | | | | | | | {row.gpu} | {row.problem} |")
             continue
         lines.append(
             f"| {row.workload} | {row.operators:,} ({row.matched:,}) | {row.cpu_peak:,} | {row.virtual_peak:,} | "
-            f"{row.virtual_peak / row.cpu_peak:.4f} | {row.equal:.1%} | {row.largest:.2%} | not measured | {row.why} |"
+            f"{row.virtual_peak / row.cpu_peak:.4f} | {row.equal:.1%} | {row.largest:.2%} | {row.gpu} | {row.why} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -218,19 +287,26 @@ def main() -> int:
     gpu = resolve_gpu(given.gpu)
     card = {"name": gpu.title, "memory_bytes": 1 << 40, "capability": list(gpu.compute_capability or (9, 0))}
     about = json.dumps({**card, "multiprocessors": gpu.sms})
-    rows = []
+    (real_gpu, real), output = measured(), Path(given.output or "-")
+    rows = kept(output.with_suffix(".csv")) if given.output else {}
     with ThreadPoolExecutor(given.jobs) as pool:
         for row in pool.map(lambda chosen: compare(*chosen, about), chosen):
-            rows.append(row)
+            row.date = datetime.date.today().isoformat()
+            rows[row.workload] = row
+            if given.output:
+                keep(output.with_suffix(".csv"), rows.values())
+            if row.workload in real:
+                part, _, case = row.workload.partition(":")
+                row.gpu = on_gpu(HERE / "workloads" / f"{part}.py", case, real_gpu, real[row.workload])
             ratio = (
                 f"{row.virtual_peak / row.cpu_peak:.4f} equal {row.equal:.1%} max {row.largest:.2%}"
                 if row.cpu_peak
                 else ""
             )
             print(f"{row.workload}: {row.problem or ratio} {row.why}", file=sys.stderr, flush=True)
-    text = table(rows, gpu.title)
+    text = table(sorted(rows.values(), key=lambda row: row.workload), gpu.title)
     if given.output:
-        Path(given.output).write_text(text, encoding="utf-8")
+        output.write_text(text, encoding="utf-8")
     else:
         print(text)
     return 0

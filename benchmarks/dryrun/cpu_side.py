@@ -8,7 +8,7 @@ What a CPU would do otherwise than CUDA, and what is made alike here:
 * dropout: one operator that keeps a mask of bytes, as on CUDA, in place of three that keep a mask of the input's type;
 * attention: the decomposition (``math``) where ``choose`` of the dry run takes it, else the CPU's flash kernel, whose
   result and log-sum-exp stand for those of CUDA's kernels; its other outputs differ, and are counted as a difference;
-* LSTM and GRU: the decomposed kernels, not oneDNN's.
+* LSTM, GRU, LSTM cells and attention with dropout, which a CPU takes apart: ``cpu_kernels.py`` makes what CUDA's kernels make.
 Tensors made from Python values (``torch.tensor(1.0)``, the step counts of optimizers) stay on the host when a program
 runs on a GPU, so they do not count.
 """
@@ -22,6 +22,7 @@ import sys
 import weakref
 from typing import Any
 
+import cpu_kernels
 import torch
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -137,15 +138,7 @@ def _as_cuda_kernels() -> None:
         return torch.native_dropout(input, p, train)[0] if train and p > 0 else input
 
     library.impl("dropout", dropout, "AutogradCPU", allow_override=True)
-    torch.backends.mkldnn.enabled = True  # convolutions; recurrent layers are switched off where they are called
-    for cell in (torch.nn.LSTM, torch.nn.GRU):
-        forward = cell.forward
-
-        def plain(self: Any, *args: Any, forward: Any = forward) -> Any:
-            with torch.backends.mkldnn.flags(enabled=False):
-                return forward(self, *args)
-
-        cell.forward = plain  # type: ignore[method-assign]
+    cpu_kernels.install()
 
 
 def main(result: str, script: str, *arguments: str) -> None:

@@ -43,6 +43,26 @@ def test_bytes_of_a_layer(bits: int, nested: bool, size: int) -> None:
     assert all(part.grad is None for part in model.parameters())
 
 
+def test_a_weight_is_made_in_its_own_type_before_that_of_the_input() -> None:
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    from preflight.dryrun.virtual.engine.quantised import Linear4bit
+
+    class Types(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.made: list[object] = []
+
+        def __torch_dispatch__(self, func: object, types: object, args: tuple = (), kwargs: object = None) -> object:
+            result = func(*args, **(kwargs or {}))  # type: ignore[operator]
+            self.made.append(result.dtype)
+            return result
+
+    with Types() as seen:
+        Linear4bit(64, 64, dtype=torch.float16).whole(torch.bfloat16)
+    assert seen.made[-2:] == [torch.float16, torch.bfloat16]
+
+
 def test_what_is_asked_for() -> None:
     from preflight.dryrun.virtual.engine.quantised import asked
 

@@ -10,84 +10,15 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from typing import Any
 
 import torch
+from layers import DEVICE, Linear, Projection, RMSNorm, settings
 from torch import nn
 from torch.nn import functional as F
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-DROPOUT, CHUNK = 0.05, 128
-
-
-class RMSNorm(nn.Module):
-    """The norm, computed in fp32 step by step."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the normed tokens."""
-        dtype = x.dtype
-        x = x.float()
-        normed = x * torch.rsqrt(torch.mean(x * x, dim=-1, keepdim=True) + 1e-5)
-        return (normed * self.weight.float()).to(dtype)
-
-
-class Linear(nn.Module):
-    """A linear layer, with LoRA where a rank is given."""
-
-    def __init__(self, inputs: int, outputs: int, bias: bool, rank: int | None) -> None:
-        super().__init__()
-        self.linear = nn.Linear(inputs, outputs, bias=bias)
-        self.rank = rank
-        if rank:
-            self.a, self.b = nn.Parameter(torch.empty(rank, inputs)), nn.Parameter(torch.empty(outputs, rank))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return W x, and B A x if there are adapters."""
-        plain = self.linear(x)
-        if not self.rank:
-            return plain
-        thin = F.dropout(x, DROPOUT, self.training) @ self.a.transpose(0, 1) @ self.b.transpose(0, 1)
-        return plain + thin * 2.0
-
-
-class Projection(nn.Module):
-    """Queries, keys and values at once, with LoRA for some of them."""
-
-    def __init__(
-        self, width: int, parts: tuple[int, int, int], bias: bool, rank: int | None, chosen: list[bool]
-    ) -> None:
-        super().__init__()
-        self.linear = nn.Linear(width, sum(parts), bias=bias)
-        self.rank, self.all = rank if rank and any(chosen) else None, all(chosen)
-        self.equal = len(set(parts)) == 1
-        if self.rank:
-            self.shapes = [part for part, use in zip(parts, chosen, strict=True) if use]
-            self.a = nn.Parameter(torch.empty(self.rank * len(self.shapes), width))
-            self.b = nn.Parameter(torch.empty(sum(self.shapes), self.rank))
-            ends = [sum(parts[: at + 1]) for at in range(3)]
-            places = [range(end - part, end) for end, part, use in zip(ends, parts, chosen, strict=True) if use]
-            self.register_buffer("places", torch.tensor([i for place in places for i in place]), persistent=False)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the three, side by side."""
-        plain = self.linear(x)
-        if not self.rank:
-            return plain
-        after = F.linear(F.dropout(x, DROPOUT, self.training), self.a).transpose(-2, -1)
-        weight = self.b.unsqueeze(-1)
-        if self.equal:
-            wide = F.conv1d(after, weight, groups=len(self.shapes))
-        else:
-            inputs, weights = after.chunk(len(self.shapes), dim=1), weight.split(self.shapes)
-            wide = torch.cat([F.conv1d(i, w) for i, w in zip(inputs, weights, strict=True)], dim=1)
-        wide = wide.transpose(-2, -1) * 2.0
-        if not self.all:
-            wide = wide.new_zeros(*wide.shape[:-1], plain.shape[-1]).index_copy_(-1, self.places.clone(), wide)
-        return plain + wide
+CHUNK = 128
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
@@ -208,32 +139,79 @@ def chunked_loss(logits: list[torch.Tensor], targets: torch.Tensor) -> torch.Ten
     return torch.cat(losses).sum() / targets[..., 1:].numel()
 
 
-def main(told: dict[str, Any]) -> None:
-    """Train for three steps."""
+def made(told: dict[str, Any], where: str) -> nn.Module:
+    """Return the model in bfloat16; in four bits, positions stay in fp32."""
+    settings["quant"] = told.get("quant")
     torch.set_default_dtype(torch.bfloat16)
-    with torch.device(DEVICE):
+    with torch.device(where):
         model = Decoder(told["arch"], told["length"], told["rank"], told["targets"])
     torch.set_default_dtype(torch.float32)
-    model.to(DEVICE, torch.bfloat16)
     if told["rank"]:
         for name, parameter in model.named_parameters():
             parameter.requires_grad_(name.endswith((".a", ".b")))
+    return model.to(where) if settings["quant"] else model.to(where, torch.bfloat16)
+
+
+def spread(told: dict[str, Any]) -> nn.Module:
+    """Return the model as one of several ranks holds it."""
+    from torch import distributed
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import apply_activation_checkpointing
+    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+    distributed.init_process_group("nccl")
+    torch.cuda.set_device(0)
+    if told["spread"] == "ddp":
+        return nn.parallel.DistributedDataParallel(made(told, DEVICE), device_ids=[0])
+    with torch.device("meta"):
+        model = made(told, "meta")
+    model = FullyShardedDataParallel(
+        model,
+        auto_wrap_policy=ModuleWrapPolicy({Block}),
+        mixed_precision=MixedPrecision(torch.bfloat16, torch.bfloat16, torch.bfloat16),
+        use_orig_params=True,
+        device_id=0,
+        param_init_fn=lambda module: module.to_empty(device=DEVICE, recurse=False),
+    )
+    if told["recompute"]:
+        apply_activation_checkpointing(model, check_fn=lambda module: isinstance(module, Block))
+    if told["loaded"]:  # the checkpoint is written into whole weights, of all layers at once
+        with FullyShardedDataParallel.summon_full_params(model, writeback=True, rank0_only=False), torch.no_grad():
+            for parameter in model.parameters():
+                parameter.zero_()
+    return model
+
+
+def optimizer_of(told: dict[str, Any], model: nn.Module) -> torch.optim.Optimizer:
+    """Return AdamW for what is trained; in four bits the paged one, whose states lie beside PyTorch's memory."""
     trained = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(trained, lr=2e-4, **told["optimizer"])
+    if settings["quant"]:
+        import bitsandbytes
+
+        return bitsandbytes.optim.PagedAdamW(trained, lr=2e-4)
+    return torch.optim.AdamW(trained, lr=2e-4, **told["optimizer"])
+
+
+def main(told: dict[str, Any]) -> None:
+    """Train for two steps."""
+    model = spread(told) if told.get("spread") else made(told, DEVICE)
+    optimizer = optimizer_of(told, model)
     model.train()
-    for number in range(3 * told["accumulate"]):
-        tokens = torch.randint(0, 1000, (told["batch"], told["length"]), device=DEVICE)
-        if told["chunked"]:
-            # The name keeps the logits alive through the backward pass and the next forward pass, as it does there.
-            logits = [part.float() for part in model(tokens, CHUNK)]
-            loss = chunked_loss(logits, tokens)
-        else:
-            logits = model(tokens, 0)
-            loss = F.cross_entropy(logits.reshape(-1, logits.size(-1)), tokens.reshape(-1))
-        (loss / told["accumulate"]).backward()
-        if (number + 1) % told["accumulate"] == 0:
-            optimizer.step()
-            optimizer.zero_grad()
+    for count in (1, told["accumulate"]):  # the states of the optimizer are there from the second step on
+        for number in range(count):
+            last = number + 1 == count
+            tokens = torch.randint(0, 1000, (told["batch"], told["length"]), device=DEVICE)
+            with nullcontext() if last or not told.get("spread") else model.no_sync():
+                if told["chunked"]:
+                    # The names keep the logits and the loss alive through the next forward pass, as they do there.
+                    logits = [part.float() for part in model(tokens, CHUNK)]
+                    loss = chunked_loss(logits, tokens)
+                else:
+                    logits = model(tokens, 0)
+                    loss = F.cross_entropy(logits.reshape(-1, logits.size(-1)), tokens.reshape(-1))
+                (loss / count).backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 if __name__ == "__main__":

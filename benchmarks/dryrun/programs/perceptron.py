@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SIZED = {"batchnorm": nn.BatchNorm1d, "BatchNorm1d": nn.BatchNorm1d}
+SIZED = {"batch_normalization": nn.BatchNorm1d, "batchnorm": nn.BatchNorm1d, "BatchNorm1d": nn.BatchNorm1d}
 
 
 def build(inputs: int, layers: list[list[Any]]) -> nn.Module:

@@ -95,7 +95,7 @@ def train(
     model.to(DEVICE, DTYPES["fp32" if amp else precision])
     averaged = [p.detach().clone() for p in model.parameters()] if average else []
     stepper = make_optimizer(optimizer, model.parameters())
-    scaler = torch.amp.GradScaler(DEVICE, enabled=amp == "fp16")
+    scaler = torch.amp.GradScaler(DEVICE, init_scale=1024.0, enabled=amp == "fp16")  # no step is left out
 
     def context() -> Any:
         return torch.autocast(DEVICE, dtype=DTYPES[amp]) if amp else nullcontext()

@@ -1,7 +1,8 @@
 """Linear layers whose weights are held in 4 or 8 bits, with the bytes and the temporary copies of bitsandbytes.
 
 Four bits: two weights in a byte, one fp32 scale for 64 weights; with nested quantisation the scales take one byte each and
-one fp32 for 256 of them. Every product makes the whole weight anew in the type of the input, forward and backward.
+one fp32 for 256 of them. Every product makes the whole weight anew, forward and backward: in the type that it had before it
+was quantised, and once more in that of the input where this is another (``MatMul4Bit`` of bitsandbytes 0.41 to 0.49).
 Eight bits: a byte for each weight, one fp32 scale for each row; the product is made in int32 of an input in int8.
 """
 
@@ -66,13 +67,15 @@ class _Quantised(nn.Linear):
     ) -> None:
         super().__init__(input_features, output_features, bias, device="meta")
         self.compute_dtype = compute_dtype
+        self.given_dtype: Any = None
         where = more.get("device") or "cpu"
         if bias:
             self.bias = nn.Parameter(torch.zeros(output_features, device=where, dtype=more.get("dtype")))
 
     def whole(self, dtype: Any) -> Any:
-        """Return the weight in a type, on its device."""
-        return torch.empty(self.out_features, self.in_features, dtype=dtype, device=self.weight.device)
+        """Return the weight in a type, on its device: made in that which was quantised, then turned."""
+        made = self.given_dtype or dtype
+        return torch.empty(self.out_features, self.in_features, dtype=made, device=self.weight.device).to(dtype)
 
     def forward(self, x: Any) -> Any:
         """Multiply, and add the bias."""
@@ -101,6 +104,7 @@ class Linear4bit(_Quantised):
         **more: Any,
     ) -> None:
         super().__init__(input_features, output_features, bias, compute_dtype, **more)
+        self.given_dtype = more.get("dtype")
         where, count = more.get("device") or "cpu", input_features * output_features
         packed = torch.empty((count + 1) // 2, 1, dtype=torch.uint8, device=where)
         self.weight = Params4bit(packed, requires_grad=False)

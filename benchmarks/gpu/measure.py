@@ -1,0 +1,161 @@
+"""Runs the workloads really, on a machine with a CUDA GPU, and writes down what PyTorch's allocator reports.
+
+Usage: python measure.py [PATTERN] [-o measured.toml] [--device cuda|cpu] [--limit-mib N]
+Needs PyTorch alone (and transformers for the workloads of ``hub.py``). Every workload of ``../dryrun/workloads`` runs in a
+process of its own. Rows that the file has already are kept unless they are run again. --limit-mib gives PyTorch so much
+of the GPU, so that a workload runs out of memory on purpose. On the CPU there are steps and seconds, and no memory.
+``../dryrun/compare.py`` reads the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import datetime
+import json
+import os
+import platform
+import runpy
+import statistics
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+PROGRAMS = HERE.parent / "dryrun" / "workloads"
+
+
+def workloads(pattern: str) -> list[str]:
+    """Return the names of the workloads, ``program:case``, that hold the pattern."""
+    names = []
+    for program in sorted(PROGRAMS.glob("*.py")):
+        for node in ast.parse(program.read_text(encoding="utf-8")).body:
+            target = node.target if isinstance(node, ast.AnnAssign) else None
+            if isinstance(node, ast.Assign):
+                target = node.targets[0]
+            if isinstance(target, ast.Name) and target.id == "CASES":
+                assert isinstance(node, (ast.Assign, ast.AnnAssign))
+                assert isinstance(node.value, ast.Dict)
+                names += [f"{program.stem}:{ast.literal_eval(key)}" for key in node.value.keys if key is not None]
+    return [name for name in names if pattern in name]
+
+
+def run(name: str, limit_mib: int) -> dict[str, Any]:
+    """Run a workload in this process; return what was measured."""
+    import torch
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    gpu = torch.cuda.is_available()
+    if gpu and limit_mib:
+        torch.cuda.set_per_process_memory_fraction((limit_mib << 20) / torch.cuda.get_device_properties(0).total_memory)
+    ends: list[float] = []
+
+    def ended(*_: Any) -> None:
+        if gpu:
+            torch.cuda.synchronize()
+        ends.append(time.perf_counter())
+
+    register_optimizer_step_post_hook(ended)
+    program, _, case = name.partition(":")
+    sys.argv = [f"{program}.py", case]
+    sys.path.insert(0, str(PROGRAMS))
+    found: dict[str, Any] = {"name": name}
+    try:
+        runpy.run_path(str(PROGRAMS / f"{program}.py"), run_name="__main__")
+    except torch.OutOfMemoryError:
+        found["oom_step"] = len(ends)
+    found["steps"] = len(ends)
+    if len(ends) > 1:
+        found["seconds_per_step"] = round(statistics.median(b - a for a, b in pairwise(ends)), 6)
+    if gpu:
+        found["allocated"] = torch.cuda.max_memory_allocated()
+        found["reserved"] = torch.cuda.max_memory_reserved()
+        found["requested"] = torch.cuda.memory_stats()["requested_bytes.all.peak"]
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures hang on: the GPU, versions, the date."""
+    import torch
+
+    told: dict[str, Any] = {"date": datetime.date.today().isoformat(), "torch": torch.__version__}
+    told["python"] = platform.python_version()
+    told["gpu"] = "none"
+    if torch.cuda.is_available():
+        properties = torch.cuda.get_device_properties(0)
+        told |= {"gpu": properties.name, "memory": properties.total_memory, "cuda": torch.version.cuda or ""}
+        told["capability"] = f"{properties.major}.{properties.minor}"
+        told["cudnn"] = torch.backends.cudnn.version() or 0
+    try:
+        import transformers
+
+        told["transformers"] = transformers.__version__
+    except ImportError:
+        pass
+    return told
+
+
+def as_toml(told: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    """Return the file: what the machine is, then a table for each workload."""
+    lines = ["# Written by measure.py."]
+    lines += [f"{key} = {json.dumps(value)}" for key, value in told.items()]
+    for row in sorted(rows, key=lambda row: row["name"]):
+        lines += ["", "[[workload]]", *(f"{key} = {json.dumps(value)}" for key, value in row.items())]
+    return "\n".join(lines) + "\n"
+
+
+def kept(path: Path, told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows that the file has of the same GPU and release of PyTorch."""
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        import tomli as tomllib
+    if not path.exists():
+        return []
+    had = tomllib.loads(path.read_text(encoding="utf-8"))
+    same = all(had.get(key) == told.get(key) for key in ("gpu", "torch"))
+    return list(had.get("workload", [])) if same else []
+
+
+def apart(name: str, device: str, limit_mib: int) -> dict[str, Any]:
+    """Run a workload in a process of its own."""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"} | ({"CUDA_VISIBLE_DEVICES": ""} if device == "cpu" else {})
+    command = [sys.executable, str(Path(__file__).resolve()), "--one", name, "--limit-mib", str(limit_mib)]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    try:
+        found: dict[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
+    except (IndexError, json.JSONDecodeError):
+        found = {"name": name, "problem": (ended.stderr.strip().splitlines() or ["no answer"])[-1][:200]}
+    return found
+
+
+def main() -> int:
+    """Measure the chosen workloads."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pattern", nargs="?", default="")
+    parser.add_argument("-o", "--output", default=str(HERE / "measured.toml"))
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--limit-mib", type=int, default=0)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        print(json.dumps(run(given.one, given.limit_mib)))
+        return 0
+    if given.device == "cpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    told, path = machine(), Path(given.output)
+    if given.device == "cuda" and told["gpu"] == "none":
+        parser.error("this PyTorch sees no GPU; --device cpu runs the workloads without one")
+    rows = {row["name"]: row for row in kept(path, told)}
+    for name in workloads(given.pattern):
+        rows[name] = apart(name, given.device, given.limit_mib)
+        print(json.dumps(rows[name]), file=sys.stderr, flush=True)
+        path.write_text(as_toml(told, list(rows.values())), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
