@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -56,6 +57,8 @@ class Progress:
         self.modules: list[str] = []
         self.origins: dict[int, tuple[str, str]] = {}
         self.counts: dict[int, int] = {}
+        self._watched: Counter[int] = Counter()  # depths at which loops run inside modules
+        self._called: dict[int, list[int]] = {}
         self._names: dict[int, str] = {}
         self._owned: dict[str, bool] = {}
         self._user: dict[str, str] = {}  # how a file is shown; empty where it is not the person's own
@@ -136,9 +139,24 @@ class Progress:
             for path, part in module.named_modules():
                 self._names.setdefault(id(part), path or type(module).__name__)
             name = self._names[id(module)]
+        if self._watched and self._watched[len(self.modules)]:
+            self._called[len(self.modules)].append(id(module))
         self.modules.append(name)
         if self.phase == "init":
             self.phase = "forward"
+
+    def watch_calls(self, depth: int, more: int) -> None:
+        """A loop begins (1) or ends (-1) below so many modules; outside of any, nobody asks what it calls."""
+        if depth:
+            self._watched[depth] += more
+            self._watched = +self._watched
+            self._called.setdefault(depth, []).clear()
+
+    def called_in(self, depth: int) -> list[int]:
+        """Return the modules called below so many others since this was asked last."""
+        called = self._called.get(depth, [])
+        self._called[depth] = []
+        return called
 
     def leave_module(self, module: Any, *_: Any) -> None:
         """A module's forward ends."""

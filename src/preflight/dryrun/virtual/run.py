@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from preflight.dryrun.virtual import changes, loaders, loops, phases, private, saving, summary
+from preflight.dryrun.virtual import changes, compiling, loaders, loops, phases, private, saving, summary
 from preflight.dryrun.virtual.absent import inputs, missing
 from preflight.dryrun.virtual.distributed import ranks
 from preflight.dryrun.virtual.engine import (
@@ -162,9 +162,9 @@ def _prepare(job: dict[str, Any], progress: Progress, rounds: loops.Rounds) -> N
     folder = os.path.dirname(os.path.abspath(job["script"]))
     sys.argv = [job["script"], *job["arguments"]]
     sys.path[0] = folder
-    setattr(builtins, loops.HOOK, rounds)
-    setattr(builtins, loops.REACHED, rounds.blocks.add)
-    sys.meta_path.insert(0, loops.Finder(progress.owns))
+    setattr(builtins, compiling.HOOK, rounds)
+    setattr(builtins, compiling.REACHED, rounds.blocks.add)
+    sys.meta_path.insert(0, compiling.Finder(progress.owns))
 
 
 _DRAWN = (
@@ -199,7 +199,7 @@ def _execute(script: str) -> None:
         sys.path[0] = os.path.dirname(folder)
         module.__package__ = os.path.basename(folder)
     with open(script, "rb") as file:
-        code = loops.compiled(file.read(), script)
+        code = compiling.compiled(file.read(), script)
     exec(code, module.__dict__)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from preflight.dryrun.virtual import loops
+from preflight.dryrun.virtual import compiling
 
 if TYPE_CHECKING:
     from preflight.dryrun.virtual.changes import Change, Run
@@ -16,4 +16,4 @@ def install(change: Change, run: Run) -> None:
     options = change.options
     place = (os.path.realpath(options["path"]), options["line"], options["column"])
     words = f"{options['before']} became {options['value']} in line {options['line']}"
-    loops.EDITS[place] = (options["before"], options["value"], lambda: change.did(words))
+    compiling.EDITS[place] = (options["before"], options["value"], lambda: change.did(words))

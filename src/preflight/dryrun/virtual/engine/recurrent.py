@@ -1,4 +1,7 @@
-"""LSTM, GRU and plain recurrent layers, sent to cuDNN's kernel as on CUDA instead of being taken apart step by step."""
+"""LSTM, GRU and plain recurrent layers, sent to cuDNN's kernel as on CUDA instead of being taken apart step by step.
+
+Cells are sent to the kernels of CUDA as well: before 2.10, C++ does not see that their tensors lie on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,8 @@ def install() -> None:
     for name, mode in MODES.items():
         library.impl(f"{name}.input", _layers(mode), "AutogradPrivateUse1")
         library.impl(f"{name}.data", _packed(mode), "AutogradPrivateUse1")
+    library.impl("lstm_cell", _lstm_cell, "AutogradPrivateUse1")
+    library.impl("gru_cell", _gru_cell, "AutogradPrivateUse1")
     SPECIAL["_pack_padded_sequence"] = _pack
     SPECIAL["_cudnn_rnn"] = _forward
     SPECIAL["_cudnn_rnn_backward"] = _backward
@@ -69,6 +74,17 @@ def _packed(mode: int) -> Any:
         return _run(mode, data, hx, params, has_biases, num_layers, dropout, train, bidirectional, False, sizes)
 
     return run
+
+
+def _lstm_cell(x: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    """One product each for input and state, then one kernel (aten/src/ATen/native/RNN.cpp, where the device is CUDA)."""
+    gates = torch.nn.functional.linear(x, w_ih), torch.nn.functional.linear(hx[0], w_hh)
+    return torch.ops.aten._thnn_fused_lstm_cell(*gates, hx[1], b_ih, b_hh)[:2]
+
+
+def _gru_cell(x: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
+    gates = torch.nn.functional.linear(x, w_ih), torch.nn.functional.linear(hx, w_hh)
+    return torch.ops.aten._thnn_fused_gru_cell(*gates, hx, b_ih, b_hh)[0]
 
 
 def _pack(gpu: Any, func: Any, args: Any, kwargs: Any) -> Any:

@@ -88,13 +88,14 @@ class Growth:
                 holders=_largest({g: sum(left[g][step] for step in steps) // len(each) for g in groups}),
             )
 
-    def end_loop(self, loop: Loop, each: int, before: int) -> None:
+    def end_loop(self, loop: Loop, each: int, before: int, steady: bool) -> None:
         """A loop that only evaluates is cut although its last rounds kept more and more.
 
         Args:
             loop: The loop.
             each: Bytes that one round kept.
             before: The number of the first storage of the last two rounds.
+            steady: Whether the last rounds kept as much; else it is their mean.
         """
         ledger = self.gpu.ledger
         kept: dict[Group, set[int]] = {}
@@ -109,7 +110,7 @@ class Growth:
                 who,
                 phase="evaluation",
                 bytes=each,
-                steady=True,
+                steady=steady,
                 seen=loop.rounds,
                 length=loop.size,
                 bounded=who.limited or who.emptied_within(loop.name),

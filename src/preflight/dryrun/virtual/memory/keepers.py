@@ -6,6 +6,7 @@ import ast
 import gc
 import os
 import sys
+import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from types import FrameType, FunctionType, ModuleType
@@ -21,6 +22,8 @@ _DEEPEST = 6
 _GRAPHS = 60
 _LOOKED_AT = 12
 """So many of the tensors that are kept are followed to their owner: those of one line have one."""
+_PATIENCE = 10.0
+"""Seconds for one search; a process with many objects has many to look through."""
 _ADDS = frozenset("append appendleft add extend insert update setdefault push put store add_scalar record".split())
 _EMPTIES = frozenset(("clear", "reset", "popleft"))
 
@@ -69,7 +72,7 @@ def find(kept: dict[Any, set[int]], since: int, progress: Progress) -> dict[Any,
         since: Number of the first autograd node of the present step: who reaches an older one keeps its graph.
         progress: Where the run is; the script's own frames are on the stack.
     """
-    names = _names(progress)
+    names, until = _names(progress), time.thread_time() + _PATIENCE
     tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), Fake)]
     ignore = {id(tensors), id(names)}
     place = {key: group for group, keys in kept.items() for key in keys}
@@ -81,12 +84,12 @@ def find(kept: dict[Any, set[int]], since: int, progress: Progress) -> dict[Any,
     ignore |= {id(held), *map(id, held.values())}
     found: dict[Any, Keeper] = {}
     for group, direct in held.items():
-        owners = Counter(o for t in direct[:_LOOKED_AT] if (o := _owner(t, names, ignore)) is not None)
+        owners = Counter(o for t in direct[:_LOOKED_AT] if (o := _owner(t, names, ignore, until)) is not None)
         if owners:
             found[group] = _located(*owners.most_common(1)[0][0], progress)
     if len(found) < len(kept):
         # What no Python object holds is saved in a graph: of a tensor that is carried on, or of one that is kept.
-        keeper = _of_graph(tensors, since, names, ignore, progress)
+        keeper = _of_graph(tensors, since, names, ignore, progress, until)
         if keeper is None:
             keeper = next((k for g, k in found.items() if any(t.grad_fn is not None for t in held[g])), None)
         for group in kept:
@@ -95,13 +98,13 @@ def find(kept: dict[Any, set[int]], since: int, progress: Progress) -> dict[Any,
 
 
 def _of_graph(
-    tensors: list[Any], since: int, names: dict[int, str], ignore: set[int], progress: Progress
+    tensors: list[Any], since: int, names: dict[int, str], ignore: set[int], progress: Progress, until: float
 ) -> Keeper | None:
     """Return the variable whose graph reaches back into earlier steps; rather one that is made from itself."""
     candidates: dict[str, Keeper] = {}
     for tensor in [t for t in tensors if since and t.grad_fn is not None][:_GRAPHS]:
         if tensor.grad_fn._sequence_nr() >= since and _reaches_back(tensor.grad_fn, since):
-            owner = _owner(tensor, names, ignore)
+            owner = _owner(tensor, names, ignore, until)
             if owner is not None and owner[0] not in candidates:
                 candidates[owner[0]] = _located(owner[0], "graph", False, progress)
     carried = [keeper for keeper in candidates.values() if keeper.again]
@@ -125,22 +128,31 @@ def _names(progress: Progress) -> dict[int, str]:
     return found
 
 
-def _owner(tensor: Any, names: dict[int, str], ignore: set[int]) -> tuple[str, str, bool] | None:
-    """Return the name of who holds a tensor, its kind, and whether it can hold only so much."""
+def _owner(tensor: Any, names: dict[int, str], ignore: set[int], until: float) -> tuple[str, str, bool] | None:
+    """Return the name of who holds a tensor, its kind, and whether it can hold only so much; None where time is up."""
+    if time.thread_time() > until:
+        return None
     inner: dict[int, Any] = {}  # what lies inside a thing, on the way to the tensor
-    depth = {id(tensor): 0}
-    waiting: deque[Any] = deque([tensor])
-    mine = ignore | {id(inner), id(waiting), id(depth)}
-    while waiting:
-        thing = waiting.popleft()
-        if thing is not tensor and id(thing) in names:
-            return _called(thing, names[id(thing)], inner, tensor)
-        if depth[id(thing)] >= _DEEPEST:
-            continue
-        for other in gc.get_referrers(thing):
-            if id(other) not in mine and id(other) not in depth and _holds(other):
-                inner[id(other)], depth[id(other)] = thing, depth[id(thing)] + 1
-                waiting.append(other)
+    seen = {id(tensor)}
+    level = [tensor]
+    mine = ignore | {id(inner)}
+    for _ in range(_DEEPEST):
+        within = {id(thing) for thing in level}
+        outer: list[Any] = []
+        # Python looks through all there is: once for a whole level, not for each of its things.
+        for other in gc.get_referrers(*level):
+            if id(other) in mine or id(other) in seen or other is level or other is outer or not _holds(other):
+                continue
+            inner[id(other)] = next((part for part in gc.get_referents(other) if id(part) in within), None)
+            if inner[id(other)] is not None:
+                seen.add(id(other))
+                outer.append(other)
+        for thing in outer:
+            if id(thing) in names:
+                return _called(thing, names[id(thing)], inner, tensor)
+        level = outer
+        if not level or time.thread_time() > until:
+            break
     return (names[id(tensor)], "variable", False) if id(tensor) in names else None
 
 

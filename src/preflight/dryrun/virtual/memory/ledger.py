@@ -84,6 +84,7 @@ class Ledger:
     peak_at: tuple[str, int] = ("init", 0)
     at_peak: list[Holding] = field(default_factory=list)
     made: int = 0
+    asked: int = 0
     unplaced: int = 0
     history: History | None = None
     _references: dict[int, Any] = field(default_factory=dict)
@@ -97,6 +98,7 @@ class Ledger:
         phase, step, module, line = self.where()
         holding = Holding(self.made, size, phase, step, module, line, operator)
         self.made += 1
+        self.asked += size
         try:
             holding.block = self.allocator.allocate(size)
             holding.held = holding.block.size
