@@ -42,6 +42,9 @@ for _ in range(3):
     gradients = torch.autograd.grad(loss, model[0].weight, retain_graph=True)
     assert gradients[0].device == device or gradients[0].device.type == "cuda"
     loss.backward()
+    cells = nn.LSTMCell(8, 4).to(device), nn.GRUCell(4, 4).to(device)
+    hidden = cells[1](cells[0](x[:, 0].flatten(1)[:, :8])[0])
+    hidden.sum().backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     optimizer.zero_grad()
@@ -82,6 +85,9 @@ def _run(folder: Path, guard: bool) -> dict[str, Any]:
 def test_a_run_without_a_guard_sees_what_one_with_a_guard_sees(tmp_path: Path) -> None:
     with_guard, without = (_run(tmp_path / name, guard) for name, guard in (("with", True), ("without", False)))
     assert with_guard["operators"] > 100
+    fused = ("_thnn_fused_lstm_cell", "_thnn_fused_gru_cell")
+    for seen in (with_guard, without):
+        assert {kind["operator"] for kind in seen["work"]["kinds"]} >= set(fused)
     told = "operators peak_bytes reserved_bytes categories timeline steps backwards syncs".split()
     assert {name: without[name] for name in told} == {name: with_guard[name] for name in told}
 

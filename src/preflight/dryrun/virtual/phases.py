@@ -9,6 +9,7 @@ from torch.nn.modules import module as modules
 from torch.optim import Optimizer
 from torch.optim import optimizer as optimizers
 
+from preflight.dryrun.virtual import private, private_guard
 from preflight.dryrun.virtual.engine.gpu import Fake, VirtualGpu
 from preflight.dryrun.virtual.engine.wrappers import local
 from preflight.dryrun.virtual.memory import ledger as words
@@ -60,7 +61,7 @@ class _Seen:
 
     def say(self, tensor: Any, category: str, name: str | None = None) -> None:
         tensor = local(tensor)
-        if isinstance(tensor, Fake):
+        if isinstance(tensor, Fake) and private.has_storage(tensor):
             self.gpu.ledger.classify(tensor.untyped_storage(), category, name)
 
     def before_step(self, optimizer: Any) -> None:
@@ -86,8 +87,14 @@ def _watch_backward(progress: Progress) -> None:
     def watched(*args: Any, **kwargs: Any) -> Any:
         before, progress.script_line = progress.phase, progress.line()
         progress.phase = "backward"
+        private_guard.begin_backward()
         try:
             return run(*args, **kwargs)
+        except SystemError:
+            raised = private_guard.raised_below()
+            if raised is None:
+                raise
+            raise raised from None
         finally:
             progress.phase = "forward" if before == "init" else before
             progress.backwards += 1

@@ -33,7 +33,7 @@ def register(module: Any) -> None:
     """
     _guarded.append(_register is not None)
     if _register is not None:
-        _register(BACKEND, module)
+        _register(BACKEND, module, device_guard=_guard())
         return
     torch.utils.rename_privateuse1_backend(BACKEND)
     torch.utils.generate_methods_for_privateuse1_backend()
@@ -43,6 +43,44 @@ def register(module: Any) -> None:
     _teach_fake_tensors()
     _teach_grouping()
     _teach_distributed_tensors()
+
+
+_raised: list[BaseException] = []
+"""Exceptions of a hook or an operator in a backward pass that were taken from below C++."""
+
+
+def _guard() -> Any:
+    """Return a device guard that can be asked while an exception is on its way through C++.
+
+    Leaving a node of the graph, autograd restores the stream, and asks the guard for its type. PyTorch's own answer would be
+    taken for a failure then, as an exception is pending, and end the process. It is taken out of the way here instead.
+    """
+    from ctypes import pythonapi
+
+    occurred, kind = pythonapi.PyErr_Occurred, torch._C._autograd.DeviceType.PrivateUse1
+
+    class Guard(torch._C._acc.DeviceGuard):  # type: ignore[name-defined, misc, unused-ignore]
+        """The guard of the virtual GPU."""
+
+        def type_(self) -> Any:
+            """Return the type of its devices."""
+            try:
+                occurred()  # whatever is called by way of ctypes raises what is pending
+            except BaseException as error:
+                _raised.append(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
+            return kind
+
+    return Guard()
+
+
+def begin_backward() -> None:
+    """Forget what was raised in earlier backward passes."""
+    _raised.clear()
+
+
+def raised_below() -> BaseException | None:
+    """Return the exception that was taken out of the way since the last backward pass began, once."""
+    return _raised.pop() if _raised else None
 
 
 def told(device: torch.device) -> torch.device:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from preflight.dryrun.virtual import changes, compiling, loaders, loops, phases, private, saving, summary
+from preflight.dryrun.virtual import changes, compiling, loaders, loops, phases, private, private_guard, saving, summary
 from preflight.dryrun.virtual.absent import inputs, missing
 from preflight.dryrun.virtual.distributed import ranks
 from preflight.dryrun.virtual.engine import (
@@ -22,6 +22,7 @@ from preflight.dryrun.virtual.engine import (
     autocast,
     cuda,
     indexing,
+    lazy,
     recurrent,
     refusals,
     statistics,
@@ -75,6 +76,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     autocast.install()
     attention.install(tuple(job["card"]["capability"]))
     recurrent.install()
+    lazy.install()
     statistics.install()
     refusals.install()
     workspaces.install(tuple(job["card"]["capability"]))
@@ -127,9 +129,11 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             outcome = {"outcome": dog.reason or ("time is up" if late else "stopped")}
         except SystemExit as error:
             outcome = {"outcome": "exited", "status": str(error.code)}
-        except BaseException as error:
-            failures.note(error, gpu.seen)
-            outcome = {"outcome": "failed", **_failure(error, progress)}
+        except BaseException as raised:
+            # What a hook raises may have been lost on its way through C++.
+            below = private_guard.raised_below() if isinstance(raised, SystemError) else None
+            failures.note(below or raised, gpu.seen)
+            outcome = {"outcome": "failed", **_failure(below or raised, progress)}
     if job.get("snapshot"):
         history.write(job["snapshot"], events, gpu.ledger)
     dog.finish()

@@ -98,7 +98,7 @@ class Gradients:
             known.tensor, known.weight = (id(parameter.grad), parameter.grad._version), parameter._version
             known.scaled, known.user, known.by_hand = self.scaling, None, False
             plain = local(parameter.grad)
-            if isinstance(plain, Fake):
+            if isinstance(plain, Fake) and private.has_storage(plain):
                 self._zeros.discard(plain.untyped_storage()._cdata)
             found.update(owners.get(id(parameter), ()))
         self._reaches[self.passes] = found
@@ -217,6 +217,6 @@ def _cleared(gradient: Any, known: Gradient, zeros: set[int]) -> bool:
         return True
     plain = local(gradient)
     if isinstance(plain, Fake):
-        return plain.untyped_storage()._cdata in zeros
+        return private.has_storage(plain) and plain.untyped_storage()._cdata in zeros
     # Real numbers lie on the CPU; a gradient that came out as zero all over was not touched since.
     return known.tensor != (id(gradient), gradient._version) and not bool(plain.any())
