@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,23 @@ def test_every_stage_of_a_pipeline_is_run_with_the_shapes_of_those_before(tmp_pa
     assert [one.steps for one in seen.ranks] == [3, 3, 3]
     assert (seen.loaded, seen.divergences) == (2, ())
     assert seen.categories["parameter"] == 64 * 5000 * 4 + 20_480  # the bias of 5000 in a block
+
+
+def test_ranks_share_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    def run(job: Job) -> Profile:
+        given.append(job.seconds)
+        return Profile(outcome="ended", rank=job.rank, world=4, steps=2)
+
+    monkeypatch.setattr("preflight.dryrun.launch.dry_run", run)
+    gpu = resolve_gpu("a100-80gb")
+    job = Job(script="train.py", root=str(tmp_path), gpu=gpu, capacity_bytes=80 << 30, seconds=300)
+    first = Profile(outcome="ended", world=4, steps=2, others=(1, 2))
+    with_others(job, first, {}, 4, time.monotonic() + 40)
+    assert len(given) == 3
+    assert max(given) <= 40
+    late = with_others(job, first, {}, 4, time.monotonic())
+    assert len(given) == 3
+    assert {seen.outcome for seen in late.ranks[1:]} == {"time is up"}
+    assert any("time limit was reached before it" in note for note in notes_of(late))

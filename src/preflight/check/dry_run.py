@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,14 +53,16 @@ def run(script: Script, reading: Reading, options: Options, device: Device, laun
     from preflight.dryrun.launch import dry_run
     from preflight.dryrun.ranks import with_others
 
+    until = time.monotonic() + options.time_limit
     job = job_of(script, reading, options, device, launch)
     launch = launched(launch, options.gpus)
-    profile = with_others(job, dry_run(job), launch.variables(), launch.gpus_per_node or job.devices)
+    profile = with_others(job, dry_run(job), launch.variables(), launch.gpus_per_node or job.devices, until)
     if not options.probe:
         return profile
     from preflight.dryrun.probe import probe
 
-    return msgspec.structs.replace(profile, probe=probe(job, profile, dry_run))
+    left = max(0.0, until - time.monotonic())
+    return msgspec.structs.replace(profile, probe=probe(msgspec.structs.replace(job, seconds=left), profile, dry_run))
 
 
 def job_of(script: Script, reading: Reading, options: Options, device: Device, launch: Launch) -> Job:

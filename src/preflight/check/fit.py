@@ -30,8 +30,8 @@ def wanted(profile: Profile, options: Options) -> bool:
     return went and (options.what_fits if options.what_fits is not None else profile.full is not None)
 
 
-def measure(job: Job, profile: Profile, facts: dict[str, Fact], options: Options) -> Measured:
-    """Run the script again with changes, within the time limit of a dry run."""
+def measure(job: Job, profile: Profile, facts: dict[str, Fact], seconds: float) -> Measured:
+    """Run the script again with changes, within so many seconds for all of these runs."""
     from preflight.dryrun.fit import search
     from preflight.dryrun.fit.batches import Place
 
@@ -41,7 +41,7 @@ def measure(job: Job, profile: Profile, facts: dict[str, Fact], options: Options
     place = None
     if told is not None and at is not None and at.path and at.line and at.column and os.path.isfile(at.path):
         place = Place(os.path.realpath(at.path), at.line, at.column)
-    return search.measure(job, profile, options.time_limit, told, place)
+    return search.measure(job, profile, seconds, told, place)
 
 
 def recommendations(found: Measured) -> list[Recommendation]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     if options.dry_run:
         from preflight.check import dry_run
 
+        until = time.monotonic() + options.time_limit
         profile = dry_run.run(script, reading, options, device, launch)
     memory = memory_of(reading, facts, model, run, parallel, device)
     if profile is not None and profile.peak_bytes:
@@ -192,8 +194,8 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         from preflight.check import fit, step_time
 
         if fit.wanted(profile, options):
-            measured = fit.measure(dry_run.job_of(script, reading, options, device, launch), profile, facts, options)
-
+            job = dry_run.job_of(script, reading, options, device, launch)
+            measured = fit.measure(job, profile, facts, max(0.0, until - time.monotonic()))
         step = step_time.step_of(profile, device.gpu, launch, facts)
         notes += (
             dry_run.notes_of(profile, facts, device)

@@ -25,6 +25,8 @@ _SMALL_MODEL, _LARGE_MODEL = 60e6, 1e9
 
 512 tokens cost 6 x 512 operations a parameter, forward and backward: 60 million are 4.6 seconds a step.
 """
+_LEAST = 5.0
+"""Seconds without which no probe is begun."""
 _NEXT = 0.75
 """After this share of the time no other try is begun."""
 
@@ -33,22 +35,25 @@ def probe(job: Job, profile: Profile, run: Callable[[Job], Profile] | None = Non
     """Run a script with real numbers, as large as the time allows; say why not where it cannot be done.
 
     Args:
-        job: The dry run that was made.
+        job: The dry run that was made; its seconds are those that are left.
         profile: What it saw.
         run: Runs a job; by default in a process of its own.
     """
     reason = _hopeless(job, profile)
     if reason is not None:
         return Probe(outcome="left out", reason=reason)
+    if job.seconds < _LEAST:
+        return Probe(outcome="left out", reason="the time limit left none for it")
+    limit = min(SECONDS, job.seconds)
     began, tried = time.monotonic(), Probe(outcome="left out", reason="nothing was tried")
     for plan in plans(profile):
-        left = SECONDS - (time.monotonic() - began)
-        if left < (1 - _NEXT) * SECONDS and tried.reason != "nothing was tried":
+        left = limit - (time.monotonic() - began)
+        if left < (1 - _NEXT) * limit and tried.reason != "nothing was tried":
             break
         tried = _try(job, plan, left, run or launch.dry_run)
         if tried.outcome != "done" and tried.assumptions:
             # Noise need not be what the script can read: a class that there is not, a form that it does not know.
-            left = SECONDS - (time.monotonic() - began)
+            left = limit - (time.monotonic() - began)
             again = _try(job, msgspec.structs.replace(plan, noise=False), left, run or launch.dry_run)
             tried = again if again.outcome == "done" else tried
         if tried.outcome == "done":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 MOST = 8
 """So many ranks are run at most."""
+_LEAST = 5.0
+"""Seconds without which no rank is begun."""
+_NO_TIME = "the time limit was reached before it; --time-limit gives all ranks together longer"
 _PAIRWISE = frozenset("send recv_ recv_any_source_ isend irecv".split())
 _WHOLE = ("ended", "exited")
 # The memory of a profile: of the most loaded rank it takes the place of the first one's.
@@ -25,7 +29,9 @@ _MEMORY = (
 )  # fmt: skip
 
 
-def with_others(job: Job, first: Profile, differing: Mapping[str, str | None], per_node: int) -> Profile:
+def with_others(
+    job: Job, first: Profile, differing: Mapping[str, str | None], per_node: int, until: float | None = None
+) -> Profile:
     """Run the ranks that may differ from the first, and bring together what was seen.
 
     Args:
@@ -33,12 +39,14 @@ def with_others(job: Job, first: Profile, differing: Mapping[str, str | None], p
         first: What it saw.
         differing: The launcher's variables; those that are None differ between ranks.
         per_node: Ranks on one machine.
+        until: When the time for all of them is up, on the clock of ``time.monotonic``; by default, each has the job's own.
     """
     if first.world is None or first.world < 2 or first.outcome not in (*_WHOLE, "stopped"):
         return first
     ranks = _worth_running(first)
     jobs = [_job_of(job, rank, differing, per_node) for rank in ranks]
-    seen = _in_order(jobs, first.messages) if first.messages else _together(jobs)
+    until = until if until is not None else time.monotonic() + job.seconds * len(jobs)
+    seen = _in_order(jobs, first.messages, until) if first.messages else _together(jobs, until)
     profiles = [first, *(profile for profile in seen if profile.world is not None)]
     loaded = max(profiles, key=lambda profile: (profile.full is not None, _need(profile), -profile.rank))
     memory = {name: getattr(loaded, name) for name in _MEMORY} if loaded is not first else {}
@@ -73,27 +81,31 @@ def _job_of(job: Job, rank: int, differing: Mapping[str, str | None], per_node: 
     return msgspec.structs.replace(job, rank=rank, environment={**job.environment, **own}, snapshot=None)
 
 
-def _together(jobs: Sequence[Job]) -> list[Profile]:
+def _together(jobs: Sequence[Job], until: float) -> list[Profile]:
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(max(1, min(len(jobs), os.cpu_count() or 1))) as pool:
-        return list(pool.map(_run, jobs))
+        return list(pool.map(lambda job: _run(job, until), jobs))
 
 
-def _in_order(jobs: Sequence[Job], messages: dict[str, str]) -> list[Profile]:
+def _in_order(jobs: Sequence[Job], messages: dict[str, str], until: float) -> list[Profile]:
     """Run the stages of a pipeline one after the other: each learns its shapes from those before."""
     seen: list[Profile] = []
     for job in jobs:
-        seen.append(_run(msgspec.structs.replace(job, messages=messages)))
+        seen.append(_run(msgspec.structs.replace(job, messages=messages), until))
         messages = {**messages, **seen[-1].messages}
     return seen
 
 
-def _run(job: Job) -> Profile:
+def _run(job: Job, until: float) -> Profile:
+    """Run one rank in the time that is left."""
     from preflight.dryrun.launch import dry_run
 
+    left = min(job.seconds, until - time.monotonic())
+    if left < _LEAST:
+        return Profile(outcome="time is up", rank=job.rank, error="no run", message=_NO_TIME)
     try:
-        return dry_run(job)
+        return dry_run(msgspec.structs.replace(job, seconds=left))
     except InputError as error:
         return Profile(outcome="failed", rank=job.rank, error="no answer", message=str(error))
 
