@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from types import FrameType
 from typing import Any
 
 from preflight.dryrun.virtual.absent import boxes, callers, documents, formats, lines, records, uses
@@ -39,7 +38,7 @@ def content(path: str, owns: Callable[[str], bool]) -> bytes | None:
         fields = lines.text(own) if own is not None else None
         return fields.encode() if fields else _once("text", lambda: formats.text().encode())
     if ending in (".json", ".jsonl"):
-        if ending == ".json" and _by(callers.asker(), "pycocotools"):
+        if ending == ".json" and by_coco():
             return _once("coco", lambda: boxes.coco().encode())
         found = documents.document(own, owns) if own is not None and ending == ".json" else None
         if found is not None and not found.startswith(b"["):
@@ -50,8 +49,10 @@ def content(path: str, owns: Callable[[str], bool]) -> bytes | None:
     return _once((asking, ending), lambda: records.table("\t" if ending == ".tsv" else ",", *asking).encode())
 
 
-def _by(frame: FrameType | None, package: str) -> bool:
-    return frame is not None and f"{os.sep}{package}{os.sep}" in frame.f_code.co_filename
+def by_coco() -> bool:
+    """Whether pycocotools asks, whose files have one form."""
+    frame = callers.asker()
+    return frame is not None and f"{os.sep}pycocotools{os.sep}" in frame.f_code.co_filename
 
 
 @lru_cache(maxsize=64)

@@ -279,7 +279,8 @@ class Imagined:
             return False
         if self.described and ending not in formats.TEXTS + formats.TABLES:
             return False
-        if not callers.asks(self.owns) and (ending not in _BY_LIBRARIES or callers.own_frame(self.owns) is None):
+        readable = ending in _BY_LIBRARIES or (ending == ".json" and contents.by_coco())
+        if not callers.asks(self.owns) and not (readable and callers.own_frame(self.owns) is not None):
             return False
         content = self._write(os.path.abspath(path))
         if content is None:

@@ -29,7 +29,7 @@ INERT = frozenset(
     "openai anthropic lpips pytorch_fid cleanfid torch_fidelity pycocotools rouge_score sacrebleu bleu nltk thop ptflops torchsummary "
     "torchinfo fvcore torchstat pynvml py3nvml GPUtil nvidia_smi nvsmi line_profiler memory_profiler psutil codecarbon "
     # Clouds, queues, version control
-    "google.cloud s3fs gcsfs azure submitit ray git gitpython slack_sdk telegram sentry_sdk requests_toolbelt".split()
+    "google.cloud s3fs gcsfs azure wget gdown submitit ray git gitpython slack_sdk telegram sentry_sdk requests_toolbelt".split()
 )
 """Top-level packages that hold no tensors of a training."""
 DATA = frozenset(

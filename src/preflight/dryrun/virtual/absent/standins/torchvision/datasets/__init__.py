@@ -266,3 +266,7 @@ class DatasetFolder(VisionDataset):
 
 class ImageFolder(DatasetFolder):
     """Pictures in folders."""
+
+
+from .coco import CocoCaptions as CocoCaptions  # noqa: E402  (after the class that it is made of)
+from .coco import CocoDetection as CocoDetection  # noqa: E402
