@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
@@ -10,15 +12,11 @@ from preflight.plan.advise.sensitivities import tried
 from preflight.plan.candidate import candidate
 from preflight.plan.changes import changes
 from preflight.plan.goodput import best_interval, goodput_of
-from preflight.plan.inputs.command_line import request_of
 from preflight.plan.largest_batch import largest_batch
 from preflight.plan.request import Request
-from preflight.plan.spread import settled
 from preflight.vocabulary.plan import Candidate
 
-
-def asked(*words: str, **options: object) -> Request:
-    return settled(request_of(words, options))
+Asked = Callable[..., Request]
 
 
 def chosen(request: Request) -> Candidate:
@@ -27,11 +25,11 @@ def chosen(request: Request) -> Candidate:
 
 
 @pytest.fixture(scope="module")
-def pipeline() -> Request:
+def pipeline(asked: Asked) -> Request:
     return asked("30", "64", gpus=4, strategy="pipeline_parallel")
 
 
-def test_every_change_keeps_the_gpus_and_the_batch(pipeline: Request) -> None:
+def test_every_change_keeps_the_gpus_and_the_batch(pipeline: Request, asked: Asked) -> None:
     for request in (
         pipeline,
         asked("7", "32", gpus=8, strategy="fsdp"),
@@ -46,7 +44,7 @@ def test_every_change_keeps_the_gpus_and_the_batch(pipeline: Request) -> None:
             assert (change.run.global_batch or 0) % (ranks * (change.run.micro_batch or 1)) == 0
 
 
-def test_an_effect_is_that_of_the_changed_layout(pipeline: Request) -> None:
+def test_an_effect_is_that_of_the_changed_layout(pipeline: Request, asked: Asked) -> None:
     before = chosen(pipeline)
     found = {effect.change: effect for effect in advise(pipeline, before).sensitivities}
     for trial in tried(pipeline):
@@ -61,14 +59,14 @@ def test_an_effect_is_that_of_the_changed_layout(pipeline: Request) -> None:
         )
 
 
-def test_the_drivers_of_a_step_add_up_to_at_most_the_step(pipeline: Request) -> None:
+def test_the_drivers_of_a_step_add_up_to_at_most_the_step(pipeline: Request, asked: Asked) -> None:
     for request in (pipeline, asked("7", "32", gpus=8, strategy="fsdp"), asked("0.1", "4")):
         found = advise(request, chosen(request)).drivers
         assert found
         assert 0.8 < sum(driver.share for driver in found) < 1.05
 
 
-def test_what_is_said_to_make_it_fit_does() -> None:
+def test_what_is_said_to_make_it_fit_does(asked: Asked) -> None:
     request = asked("7", "32", gpus=8, strategy="fsdp", sequence_length=8192)
     before = chosen(request)
     assert before.memory.fits == "no"
@@ -80,14 +78,14 @@ def test_what_is_said_to_make_it_fit_does() -> None:
         assert "(fits)" in said.effect
 
 
-def test_one_gpu_that_is_too_small_is_told_how_many_are_needed() -> None:
+def test_one_gpu_that_is_too_small_is_told_how_many_are_needed(asked: Asked) -> None:
     request = asked("13", "32", sequence_length=4096)
     first = advise(request, chosen(request)).recommendations[0]
     assert first.priority == "critical"
     assert "GPUs, fully sharded" in first.change
 
 
-def test_the_largest_batch_fits_and_one_more_does_not() -> None:
+def test_the_largest_batch_fits_and_one_more_does_not(asked: Asked) -> None:
     request = asked("7", "8", gpus=8, strategy="fsdp")
     limit = largest_batch(request)
     capacity = request.cluster.gpu.memory_bytes
@@ -100,7 +98,7 @@ def test_the_largest_batch_fits_and_one_more_does_not() -> None:
     assert here.mid <= capacity < there.mid
 
 
-def test_the_checkpoint_interval_loses_least() -> None:
+def test_the_checkpoint_interval_loses_least(asked: Asked) -> None:
     write, between = 60.0, 86_400.0
 
     def lost(interval: float) -> float:
@@ -110,7 +108,7 @@ def test_the_checkpoint_interval_loses_least() -> None:
     assert lost(best) <= 1.001 * min(lost(interval) for interval in range(300, 20_000, 10))
 
 
-def test_more_gpus_fail_more_often() -> None:
+def test_more_gpus_fail_more_often(asked: Asked) -> None:
     shares = []
     for gpus in (8, 64, 512):
         request = asked("7", "512", gpus=gpus, strategy="fsdp")

@@ -17,7 +17,11 @@ from preflight.vocabulary.report import Report
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return plan_report(request_of(("transformer", "30", "128"), {"gpus": 4, "strategy": "pipeline_parallel"}))
+    return plan_report(
+        request_of(
+            ("transformer", "30", "128"), {"cluster__num_gpus": 4, "distribution__strategy": "pipeline_parallel"}
+        )
+    )
 
 
 @pytest.mark.parametrize("format", [name for name in formats() if name in ("text", "markdown", "html")])

@@ -11,10 +11,11 @@ from preflight.plan.candidate import candidate
 from preflight.plan.duration import duration_of
 from preflight.plan.goodput import goodput_of
 from preflight.plan.request import Request
+from preflight.plan.scaling import scaling_of
 from preflight.plan.settings import settings_of
 from preflight.plan.spending import cost_of
 from preflight.plan.spread import settled
-from preflight.vocabulary.plan import Candidate, Plan, Scaling
+from preflight.vocabulary.plan import Plan
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
 from preflight.vocabulary.version import VERSION
 
@@ -42,7 +43,7 @@ def plan_report(request: Request) -> Report:
         chosen=chosen,
         candidates=(chosen,),
         searched=1,
-        scaling=_scaling(chosen),
+        scaling=scaling_of(ready) if chosen.step else None,
         duration=duration,
         cost=cost_of(ready.cluster, duration) if duration else None,
         goodput=goodput_of(ready, chosen) if chosen.step else None,
@@ -57,10 +58,3 @@ def plan_report(request: Request) -> Report:
         inputs=dict(ready.inputs), memory=chosen.memory, step=step, plan=plan,
         recommendations=advice.recommendations, notes=ready.notes,
     )  # fmt: skip
-
-
-def _scaling(chosen: Candidate) -> Scaling | None:
-    step = chosen.step
-    if step is None or step.breakdown is None:
-        return None
-    return Scaling(communication_share=step.breakdown.exposed_communication / step.breakdown.total)

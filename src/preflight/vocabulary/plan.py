@@ -90,18 +90,41 @@ class Rejected(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
 
 
+class ScalingPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One number of GPUs on a scaling curve.
+
+    Attributes:
+        efficiency: Throughput per GPU over that of the curve's first point.
+        communication_share: Exposed communication over the step.
+        device_bytes: Memory of the fullest GPU. fits: Whether it fits, by that value.
+    """
+
+    gpus: int
+    global_batch: int
+    step_seconds: float
+    samples_per_second: float
+    efficiency: float
+    communication_share: float
+    device_bytes: float
+    fits: bool
+
+
 class Scaling(msgspec.Struct, frozen=True, kw_only=True):
     """How well the run uses many GPUs.
 
     Attributes:
-        efficiency: Throughput per GPU over that of the smallest layout of the same model that fits, 0 to 1.
+        efficiency: Throughput per GPU over that of the smallest number of GPUs on the strong curve.
         communication_share: Exposed communication over the step.
         basis: What ``efficiency`` is compared with.
+        strong: The same global batch on fewer and more GPUs.
+        weak: A global batch that grows with the GPUs.
     """
 
     efficiency: float | None = None
     communication_share: float | None = None
     basis: str | None = None
+    strong: tuple[ScalingPoint, ...] = ()
+    weak: tuple[ScalingPoint, ...] = ()
 
 
 class BatchLimit(msgspec.Struct, frozen=True, kw_only=True):

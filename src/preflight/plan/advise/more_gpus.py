@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.catalog.hardware import load_link
 from preflight.cost.machine import Coefficients
 from preflight.errors import UsageError
 from preflight.plan.candidate import candidate
+from preflight.plan.inputs.cluster import resized
 from preflight.plan.request import Request, Wish
 from preflight.plan.spread import settled
-from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.quantity import format_bytes
 from preflight.vocabulary.report import Recommendation
 from preflight.vocabulary.run import ParallelDims, Recompute
 
 _MOST = 4096
-# What nodes are joined by when nothing was said: the slowest that clusters of such size are built with.
-_BETWEEN = "ib_hdr"
 
 
 def more_gpus(request: Request, coefficients: Coefficients | None = None) -> Recommendation | None:
@@ -51,14 +48,10 @@ def _beside(parallel: ParallelDims) -> str:
 
 def _on(request: Request, gpus: int, recompute: Recompute) -> Request | None:
     """Return the request on so many GPUs, or None where its batch cannot be divided over them."""
-    now = request.cluster
-    cluster = Cluster(
-        gpu=now.gpu, num_gpus=gpus, gpus_per_node=now.gpus_per_node, intra=now.intra,
-        inter=now.inter or (load_link(_BETWEEN) if gpus > now.gpus_per_node else None), nics_per_node=now.nics_per_node,
-    )  # fmt: skip
+    cluster = resized(request.cluster, gpus)
     run = msgspec.structs.replace(request.run, micro_batch=1, recompute=recompute)
     batch, tensor = request.run.global_batch or 1, 1
-    while batch % max(gpus // tensor, 1) and tensor < now.gpus_per_node:
+    while batch % max(gpus // tensor, 1) and tensor < cluster.gpus_per_node:
         tensor *= 2  # fewer samples than GPUs: some GPUs share a sample
     wish = Wish(strategy="fsdp", tensor_parallel=tensor if tensor > 1 else None)
     try:

@@ -200,3 +200,15 @@ def _inter(settings: Settings, gpu: Gpu, many: bool, catalog: Folders, assumptio
 
 def _usual_inter(gpu: Gpu, catalog: Folders) -> Link:
     return load_link(_BETWEEN.get(gpu.architecture, _PLAIN_BETWEEN) if gpu.fabric else _PLAIN_BETWEEN, catalog)
+
+
+def resized(cluster: Cluster, gpus: int) -> Cluster:
+    """Return more or fewer of the same GPUs in the same kind of nodes, joined as nodes of that GPU usually are.
+
+    A part of a node counts as a whole one where more than it holds are asked for.
+    """
+    inside = cluster.gpus_per_node
+    if gpus > inside and cluster.nodes == 1:
+        inside = max(inside, min(cluster.gpu.gpus_per_node or USUAL_NODE, gpus))
+    between = cluster.inter or (_usual_inter(cluster.gpu, ()) if gpus > inside else None)
+    return msgspec.structs.replace(cluster, num_gpus=gpus, gpus_per_node=inside, inter=between)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.page_memory import bar
 from preflight.report.parts.plan_rows import (
     CANDIDATE_TITLES,
+    SCALING_TITLES,
     STAGE_TITLES,
     candidate_rows,
     driver_rows,
     layout_words,
     run_rows,
     run_words,
+    scaling_rows,
     short_layout,
     stage_rows,
 )
@@ -47,6 +50,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "candidates": candidate_rows(plan.candidates[:_SHOWN]) if plan.searched > 1 else [],
         "searched": f"{plan.searched:,}",
         "scatter": _scatter(plan),
+        "scaling": _scaling(plan),
         "experiment": one_line(plan.experiment or ""),
         "rejected": [(f"{item.count:,}", one_line(item.reason)) for item in plan.rejected],
         "effects": [
@@ -128,6 +132,40 @@ def _scatter(plan: Plan) -> dict[str, Any] | None:
         "up": [{"at": 100 - up.at(value), "name": format_bytes(value)} for value in up.ticks()],
         "limit": limit,
         "capacity": format_bytes(capacity) if capacity else "",
+    }
+
+
+_CURVES = (("strong", "the same batch"), ("weak", "a batch that grows with the GPUs"))
+
+
+def _scaling(plan: Plan) -> dict[str, Any] | None:
+    """Return efficiency over the number of GPUs, one curve for each kind, with their tables."""
+    if plan.scaling is None:
+        return None
+    curves = [(name, words, getattr(plan.scaling, name)) for name, words in _CURVES]
+    curves = [curve for curve in curves if len(curve[2]) > 1]
+    if not curves:
+        return None
+    gpus = sorted({point.gpus for _, _, points in curves for point in points})
+    across = _Axis([float(count) for count in gpus])
+    top = max(1.0, max(point.efficiency for _, _, points in curves for point in points)) * 1.05
+    drawn = []
+    for name, words, points in curves:
+        dots = [
+            {
+                "x": across.at(point.gpus),
+                "y": round(100 - 100 * point.efficiency / top, 2),
+                "title": f"{point.gpus:,} GPUs, {words}: {point.efficiency * 100:.0f} %",
+            }
+            for point in points
+        ]
+        pairs = list(pairwise(dots))
+        drawn.append({"name": name, "words": words, "dots": dots, "lines": pairs, "rows": scaling_rows(points)})
+    return {
+        "curves": drawn,
+        "titles": SCALING_TITLES,
+        "across": [{"at": across.at(count), "name": f"{count:,}"} for count in gpus],
+        "up": [{"at": round(100 - share / top, 2), "name": f"{share} %"} for share in (25, 50, 75, 100)],
     }
 
 

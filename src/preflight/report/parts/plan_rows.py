@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.report.parts.clean import one_line
-from preflight.vocabulary.plan import Candidate, Plan
+from preflight.vocabulary.plan import Candidate, Plan, ScalingPoint
 from preflight.vocabulary.quantity import Interval, format_bytes, format_count, format_seconds
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
@@ -141,6 +141,21 @@ def stage_rows(candidate: Candidate) -> list[tuple[str, ...]]:
             format_bytes(stage.device_bytes),
         )
         for stage in candidate.stages
+    ]  # fmt: skip
+
+
+SCALING_TITLES = ("GPUs", "batch", "step", "samples/s", "efficiency", "communication", "memory", "fits")
+
+
+def scaling_rows(points: tuple[ScalingPoint, ...]) -> list[tuple[str, ...]]:
+    """Return one row for each number of GPUs, under ``SCALING_TITLES``."""
+    return [
+        (
+            f"{point.gpus:,}", f"{point.global_batch:,}", format_seconds(point.step_seconds), f"{point.samples_per_second:,.4g}",
+            f"{point.efficiency * 100:.0f} %", f"{point.communication_share * 100:.0f} %", format_bytes(point.device_bytes),
+            "yes" if point.fits else "no",
+        )
+        for point in points
     ]  # fmt: skip
 
 

@@ -6,12 +6,14 @@ from preflight.report.parts.clean import clean, display_width, one_line
 from preflight.report.parts.paint import Canvas
 from preflight.report.parts.plan_rows import (
     CANDIDATE_TITLES,
+    SCALING_TITLES,
     STAGE_TITLES,
     candidate_rows,
     driver_rows,
     layout_words,
     run_rows,
     run_words,
+    scaling_rows,
     stage_rows,
 )
 from preflight.vocabulary.plan import Plan
@@ -45,6 +47,11 @@ def plan_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
         for name, value in rows_of_run:
             canvas.write(value, indent=2, first=f"{name:<{width}}  ")
     _candidates(canvas, plan, verbose=verbose)
+    if verbose and plan.scaling is not None:
+        for name, points in (("same batch", plan.scaling.strong), ("batch grows with the GPUs", plan.scaling.weak)):
+            if len(points) > 1:
+                canvas.heading("SCALING", name)
+                _table(canvas, SCALING_TITLES, scaling_rows(points))
     _effects(canvas, plan, verbose=verbose)
 
 
