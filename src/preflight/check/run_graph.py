@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from preflight.check.run import Run
+from preflight.check.run_modules import idle
 from preflight.vocabulary.profile import ModuleSeen, Observation, ParameterSeen
 
 NO_GRAPH = "does not require grad and does not have a grad_fn"
@@ -35,12 +36,7 @@ def cut_off(run: Run) -> list[tuple[int, ModuleSeen, list[ParameterSeen]]]:
                 continue
             if top and done:
                 continue
-            if all(_idle(run, p) for p in inside) and module.graph_calls and module.gradient:
+            if all(idle(run, p) for p in inside) and module.graph_calls and module.gradient:
                 found.append((network, module, inside))
                 done.append(module.path)
     return found
-
-
-def _idle(run: Run, parameter: ParameterSeen) -> bool:
-    stepped = any(run.optimizers[at].steps > 1 for at in parameter.optimizers)
-    return parameter.trainable and stepped and not parameter.gradients

@@ -186,6 +186,9 @@ class ModuleSeen(msgspec.Struct, frozen=True):
         parameters: Elements of its parameters, those of its parts included.
         calls: Calls. graph_calls: Those with gradients. training_calls: Those of them in training mode.
         gradient: Whether an output of it required a gradient.
+        line: ``file:line`` that made it.
+        keeper: ``Class.attribute`` of a plain container that holds one that belongs to no network. learning: Elements of such
+            a one that require a gradient. optimized: Whether an optimizer has them. loaded: Whether a checkpoint gave them.
     """
 
     network: int | None
@@ -197,6 +200,11 @@ class ModuleSeen(msgspec.Struct, frozen=True):
     graph_calls: int = 0
     training_calls: int = 0
     gradient: bool = False
+    line: str = ""
+    keeper: str = ""
+    learning: int = 0
+    optimized: bool = False
+    loaded: bool = False
 
 
 class ParameterSeen(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -113,6 +113,14 @@ class Progress:
     def name_of(self, module: Any) -> str:
         """Return the path of a module that was called, or its class."""
         return self._names.get(id(module), type(module).__name__)
+
+    def owns_code(self, code: CodeType) -> bool:
+        """Whether code is the person's own; asked often, so files are looked at once."""
+        shown = self._user.get(code.co_filename)
+        if shown is None:
+            name = code.co_filename
+            shown = self._user[name] = os.path.relpath(name, self.root) if self.owns(name) else ""
+        return bool(shown)
 
     def owns(self, filename: str) -> bool:
         """Whether a file is the person's own code."""

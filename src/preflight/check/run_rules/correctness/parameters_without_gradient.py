@@ -5,7 +5,8 @@ Lists the parameters that require a gradient and are in an optimizer, and that n
 
 ## Why
 An optimizer skips a parameter without a gradient, silently.
-The layer keeps its random initial weights for the whole training: it was built and is never called, or only under `no_grad`.
+The layer keeps its random initial weights for the whole training: it is called only under `no_grad`, or the parameter is never used.
+A module that is never called at all is told by `module-never-called`.
 A layer that is called with gradients on and cut off behind is told by `trained-module-detached`.
 With `DistributedDataParallel` the same parameters stop the run.
 
@@ -28,6 +29,7 @@ from preflight.check.context import Fix
 from preflight.check.rule import Rule
 from preflight.check.run import Run, seen
 from preflight.check.run_graph import cut_off
+from preflight.check.run_modules import never_called
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.profile import ParameterSeen
 
@@ -47,7 +49,8 @@ from torch import nn
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body, self.head, self.spare = nn.Linear(8, 8), nn.Linear(8, 2), nn.Linear(8, 2)
+        self.body, self.head = nn.Linear(8, 8), nn.Linear(8, 2)
+        self.scale = nn.Parameter(torch.ones(8))
     def forward(self, x):
         return self.head(self.body(x))
 net = Net().cuda()
@@ -61,12 +64,12 @@ for _ in range(4):
 import torch
 from torch import nn
 class Net(nn.Module):
-    def __init__(self, branches):
+    def __init__(self, size):
         super().__init__()
-        self.branches = nn.ModuleDict({name: nn.Linear(8, 8) for name in branches})
+        self.tables = nn.ParameterDict({name: nn.Parameter(torch.ones(size)) for name in ("a", "b", "c")})
     def forward(self, x):
-        return sum(self.branches[name](x) for name in ("a", "b"))
-net = Net("abc").cuda()
+        return sum(x * self.tables[name] for name in ("a", "b"))
+net = Net(8).cuda()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for _ in range(4):
     optimizer.zero_grad()
@@ -128,7 +131,7 @@ def observe(run: Run) -> Iterator[Finding]:
     """Find parameters that were never reached in a network that was."""
     if not run.complete:
         return
-    cut = {id(p) for _, _, inside in cut_off(run) for p in inside}
+    cut = {id(p) for _, _, inside in [*cut_off(run), *never_called(run)] for p in inside}
     for network in sorted(run.trained):
         parameters = run.parameters(network)
         missing = [p for p in parameters if p.trainable and not p.gradients and id(p) not in cut and _stepped(run, p)]

@@ -8,6 +8,7 @@ from preflight.check.context import Fix
 from preflight.check.refused import Refused, described
 from preflight.check.rules.correctness.tensor_on_cpu_in_forward import RULE
 from preflight.check.run import Run
+from preflight.check.run_modules import kept_apart, left_attribute
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True
@@ -20,9 +21,9 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.fc = nn.Linear(8, 8)
-        self.scale = {"a": torch.ones(8)}["a"]
     def forward(self, x):
-        return self.fc(x) * self.scale
+        scale = {"a": torch.ones(8)}["a"]
+        return self.fc(x) * scale
 net = Net().cuda()
 net(torch.randn(4, 8).cuda()).sum().backward()
 """,
@@ -45,16 +46,13 @@ for _ in range(3):
     """
 import torch
 from torch import nn
+last = nn.Linear(8, 2)
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.layers = [nn.Linear(8, 8), nn.Linear(8, 2)]
         self.norm = nn.LayerNorm(8)
     def forward(self, x):
-        x = self.norm(x)
-        for layer in self.layers:
-            x = layer(x)
-        return x
+        return last(self.norm(x))
 net = Net().cuda()
 net(torch.randn(4, 8).cuda()).sum().backward()
 """,
@@ -90,6 +88,10 @@ def observe(run: Run) -> Iterator[Finding]:
         return
     left = [t for t in refused.own if t["device"] == "cpu"]
     given = [t for t in (*refused.named, *refused.inputs) if t["device"] == "cpu"]
+    if left_attribute(refused) is not None:
+        return  # an attribute that is no buffer: a rule of its own tells of it
+    if left and not given and kept_apart(run):
+        return  # layers in a plain list: a rule of its own tells of them
     if left and not given:
         what = f"the weights of {refused.where} are on the CPU, and its input is on the GPU"
         how = (

@@ -10,6 +10,7 @@ from torch.nn.modules import module as modules
 from torch.optim import optimizer as optimizers
 
 from preflight.dryrun.virtual.engine.wrappers import local
+from preflight.dryrun.virtual.watch.belonging import Belonging
 from preflight.dryrun.virtual.watch.observations import Observations
 from preflight.dryrun.virtual.watch.updates import Updates, held
 
@@ -22,6 +23,7 @@ _LARGEST = 4_000
 def install(seen: Observations, updates: Updates) -> Modules:
     """Watch from now on."""
     watched = Modules(seen, updates)
+    watched.belonging.install()
     modules.register_module_forward_pre_hook(watched.enter)
     modules.register_module_forward_hook(watched.leave, always_call=True)
     optimizers.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: watched.look())
@@ -31,12 +33,13 @@ def install(seen: Observations, updates: Updates) -> Modules:
 class Calls:
     """How often a module was called: where a graph was recorded, and where none was."""
 
-    __slots__ = ("gradient", "graph", "kind", "module", "owns", "plain", "training")
+    __slots__ = ("gradient", "graph", "keeper", "kind", "line", "module", "owns", "plain", "training")
 
     def __init__(self, module: Any) -> None:
         self.module = weakref.ref(module)
         self.graph = self.plain = self.training = 0
         self.gradient = False
+        self.keeper = self.line = ""
         self.kind, self.owns = type(module).__name__, any(True for _ in module.parameters(recurse=False))
 
     def counts(self) -> dict[str, Any]:
@@ -56,6 +59,7 @@ class Modules:
 
     def __init__(self, seen: Observations, updates: Updates) -> None:
         self.seen, self.updates = seen, updates
+        self.belonging = Belonging(seen)
         self.calls: dict[int, Calls] = {}
         self.tops: list[weakref.ref[Any]] = []
         self._numbers: dict[int, int] = {}
@@ -71,10 +75,15 @@ class Modules:
             self.updates.watch(module)
         if not self._depth and any(True for _ in module.parameters()):
             self.seen.note("call", each=True, kind=type(module).__name__, training=module.training, graph=graph)
+        if not self._depth:
+            self.belonging.begin()
         self._depth += 1
         calls = self.calls.get(id(module))
-        if calls is None or calls.module() is not module:
+        first = calls is None or calls.module() is not module
+        if calls is None or first:
             calls = self.calls[id(module)] = Calls(module)
+        calls.keeper = self.belonging.enter(module, first) or calls.keeper
+        calls.line = calls.line or self.belonging.line_of(module)
         if graph:
             calls.graph += 1
             calls.training += module.training
@@ -91,6 +100,7 @@ class Modules:
 
     def leave(self, module: Any, args: Any, output: Any) -> None:
         """A module's forward ends."""
+        self.belonging.leave()
         self._depth = max(0, self._depth - 1)
         calls = self.calls.get(id(module))
         if calls is not None and not calls.gradient:
@@ -142,9 +152,10 @@ class Modules:
             row = self._table.get(key)
             if row is not None:
                 row.update(calls.counts())
-            elif calls.owns:
+            elif calls.owns or calls.keeper:
                 # Called, with parameters, and in no network: layers that a plain list holds.
                 self._table[key] = {"network": None, "path": calls.kind, "kind": calls.kind, **calls.counts()}
+                self._table[key] |= {"keeper": calls.keeper, "line": calls.line, **self._loose(calls.module())}
         return {
             "modules": list(self._table.values())[:_LARGEST],
             "parameters": list(self._parameters.values())[:_LARGEST],
@@ -155,7 +166,19 @@ class Modules:
         calls = self.calls.get(id(part)) or Calls(part)
         return {
             "network": network, "path": path, "kind": type(part).__name__, "training": part.training,
-            "parameters": sum(p.numel() for p in part.parameters()), **calls.counts(),
+            "parameters": sum(p.numel() for p in part.parameters()), "line": self.belonging.line_of(part),
+            **calls.counts(),
+        }  # fmt: skip
+
+    def _loose(self, module: Any) -> dict[str, Any]:
+        """Say of a module in no network how much of it learns, and whether an optimizer or a checkpoint knows of it."""
+        if module is None:
+            return {}
+        owners, learning = self.updates.owners(), [p for p in module.parameters() if p.requires_grad]
+        return {
+            "parameters": sum(p.numel() for p in module.parameters()), "learning": sum(p.numel() for p in learning),
+            "optimized": any(id(p) in owners for p in learning),
+            "loaded": any(self.updates.origins.of(p)["loaded"] for p in module.parameters()),
         }  # fmt: skip
 
     def _parameter(
