@@ -8,6 +8,19 @@ from typing import Any
 from torch.optim import lr_scheduler
 
 
+_LENGTHS = "T_max total_steps step_size total_iters gamma".split()
+
+
+def _lengths(scheduler: Any) -> dict[str, Any]:
+    """Return the numbers that a schedule counts by."""
+    found = {name: getattr(scheduler, name, None) for name in _LENGTHS}
+    told: dict[str, Any] = {name: value for name, value in found.items() if isinstance(value, (int, float))}
+    marks = getattr(scheduler, "milestones", None)
+    if isinstance(marks, dict) and marks and all(isinstance(mark, int) for mark in marks):
+        told["milestones"] = sorted(marks)
+    return told
+
+
 def watch(updates: Any) -> None:
     """Note schedulers that are made, and the steps that the script has them do."""
     made: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -20,6 +33,7 @@ def watch(updates: Any) -> None:
             if scheduler not in made:  # schedulers step themselves while they are made; only the script's steps count
                 return step(scheduler, *args, **kwargs)
             told = {"scheduler": type(scheduler).__name__, "optimizer": updates.number(scheduler.optimizer)}
+            told["given"] = bool(args or kwargs)  # the place in the schedule, or a metric, instead of one more step
             return updates.call("scheduler step", step, scheduler, *args, told=told, **kwargs)
 
         kind.step = stepped
@@ -36,7 +50,9 @@ def watch(updates: Any) -> None:
             if not making[0] and scheduler not in made:
                 made.add(scheduler)
                 kind_of, number = type(scheduler).__name__, updates.number(scheduler.optimizer)
-                updates.seen.note("scheduler made", each=True, scheduler=kind_of, optimizer=number)
+                updates.seen.note(
+                    "scheduler made", each=True, scheduler=kind_of, optimizer=number, **_lengths(scheduler)
+                )
 
         kind.__init__ = begun
 

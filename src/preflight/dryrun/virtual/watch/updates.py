@@ -12,7 +12,7 @@ from torch.optim import optimizer as optimizers
 
 from preflight.dryrun.virtual.watch import schedules
 from preflight.dryrun.virtual.watch.gradients import Gradients
-from preflight.dryrun.virtual.watch.operators import Operators
+from preflight.dryrun.virtual.watch.operators import Operators, path_of, places_of
 from preflight.dryrun.virtual.watch.origins import Origins
 
 
@@ -102,7 +102,7 @@ class Updates:
         function = getattr(loss, "grad_fn", None)
         self.seen.note(
             "backward", each=True, line=line, retain=kept, elements=_count(loss), loss=type(function).__name__,
-            dtype=str(getattr(loss, "dtype", "")),
+            dtype=str(getattr(loss, "dtype", "")), path=list(path_of(loss)), places=list(places_of(loss)),
         )  # fmt: skip
         return {id(parameter): _stamp(parameter) for parameter in self.parameters()}
 
