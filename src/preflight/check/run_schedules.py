@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from preflight.check.run import Run
 from preflight.vocabulary.profile import LoaderSeen, Observation
 
@@ -23,7 +25,7 @@ def with_each_batch(run: Run, number: int) -> bool:
     loader, (updates, moves) = training_loader(run), steps_of(run, number)
     if loader is None or len(updates) < 3 or not moves or loader.rounds > 1 + len(updates) // 3:
         return False
-    counts = [sum(a.order < m.order < b.order for m in moves) for a, b in zip(updates, updates[1:], strict=False)]
+    counts = [sum(a.order < m.order < b.order for m in moves) for a, b in pairwise(updates)]
     return sum(count == 1 for count in counts) >= 2 and max(counts) == 1 and len({m.line for m in moves}) == 1
 
 
@@ -40,5 +42,5 @@ def between_batches(run: Run, number: int) -> bool:
     updates, moves = steps_of(run, number)
     if not moves or sum(item.order < moves[0].order for item in updates) < 2:
         return False
-    pairs = zip(moves, moves[1:], strict=False)
+    pairs = pairwise(moves)
     return all(sum(a.order < item.order < b.order for item in updates) != 1 for a, b in pairs)

@@ -117,6 +117,50 @@ class TokensSeen(msgspec.Struct, frozen=True):
     positions: int = 0
 
 
+class GuessSeen(msgspec.Struct, frozen=True):
+    """What a model learned of tokens that were drawn evenly and anew in each round.
+
+    Attributes:
+        loss: The mean loss that it got to. floor: The lowest for who does not see the tokens, log(kinds).
+        kinds: Kinds of tokens. rounds: Rounds of learning.
+    """
+
+    loss: float
+    floor: float
+    kinds: int
+    rounds: int
+
+
+class SmallerSeen(msgspec.Struct, frozen=True):
+    """A model that was given one sample fewer: the samples that it had, what it raised, and where."""
+
+    samples: int
+    error: str = ""
+    line: str = ""
+
+
+class MaskSeen(msgspec.Struct, frozen=True):
+    """A mask that attention was given in training.
+
+    Attributes:
+        what: ``attn_mask`` or ``key_padding_mask``. line: ``file:line``. module: Path of the module. shape: Its shape.
+        dtype: Its type.
+        zeros_and_ones: Whether it is added to the scores, and zeros and ones are all that it holds.
+        blind: Rows that may attend to nothing, of how many rows.
+        backwards: Whether every earlier position is forbidden and no later one.
+    """
+
+    what: str
+    line: str
+    module: str
+    shape: tuple[int, ...]
+    dtype: str
+    zeros_and_ones: bool = False
+    blind: int = 0
+    rows: int = 0
+    backwards: bool = False
+
+
 class MixingSeen(msgspec.Struct, frozen=True):
     """What the other samples of a batch did when one was changed.
 
@@ -154,6 +198,8 @@ class ProbedModel(msgspec.Struct, frozen=True):
     tokens: tuple[TokensSeen, ...] = ()
     evaluation: EvaluationSeen | None = None
     mixing: MixingSeen | None = None
+    smaller: SmallerSeen | None = None
+    guess: GuessSeen | None = None
     reason: str | None = None
 
 
@@ -177,4 +223,5 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     backwards: tuple[BackwardSeen, ...] = ()
     broken: Broken | None = None
     gradients: GradientsSeen = GradientsSeen()
+    masks: tuple[MaskSeen, ...] = ()
     models: tuple[ProbedModel, ...] = ()

@@ -41,6 +41,7 @@ from preflight.dryrun.virtual.watch import (
     arithmetic,
     convolutions,
     failures,
+    halves,
     loading,
     losses,
     memory,
@@ -83,6 +84,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     optimizers = phases.install(gpu)
     losses.install(gpu.watched)
     arithmetic.install(gpu.watched)
+    halves.install(gpu.watched)
     convolutions.install(gpu.watched)
     settings.install(gpu.seen)
     products = precision.install(gpu.watched)

@@ -86,3 +86,25 @@ def _shift(given: Any, target: Any, ignored: int, time: int) -> int | None:
     best = max(range(len(shares)), key=shares.__getitem__)
     rest = max(share for at, share in enumerate(shares) if at != best)
     return best if shares[best] >= _ALIKE and shares[best] - rest >= _APART else None
+
+
+def by_position(output: Any, shape: Any, relation: Relation) -> Any:
+    """Return an output as (samples, positions, ...), or None where it is not one for each position."""
+    samples, size = shape
+    if relation.classes is not None and relation.classes not in output.shape:
+        return None
+    for length in (size, size - 1):
+        if output.dim() >= 2 and tuple(output.shape[:2]) == (samples, length):
+            return output
+        if output.dim() == 3 and tuple(output.shape[:2]) == (length, samples):
+            return output.transpose(0, 1)
+        if output.dim() == 3 and output.shape[0] == samples and output.shape[2] == length:
+            return output.transpose(1, 2)
+        if output.dim() == 2 and output.shape[0] == samples * length:
+            # Which of the two comes first in memory is taken to be as it is in the targets.
+            return (
+                output.reshape(samples, length, -1)
+                if relation.time
+                else output.reshape(length, samples, -1).transpose(0, 1)
+            )
+    return None

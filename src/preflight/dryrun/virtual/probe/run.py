@@ -17,6 +17,7 @@ from preflight.dryrun.virtual.engine import cuda
 from preflight.dryrun.virtual.guard import guard
 from preflight.dryrun.virtual.probe import host, standins, summary
 from preflight.dryrun.virtual.probe.batches import Cut
+from preflight.dryrun.virtual.probe.guessing import guess
 from preflight.dryrun.virtual.probe.rounds import Rounds
 from preflight.dryrun.virtual.probe.shrink import Shrink
 from preflight.dryrun.virtual.probe.trials import examine
@@ -70,6 +71,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             outcome = {"outcome": "exited", "status": str(error.code)}
         except BaseException as error:
             outcome = {"outcome": "failed", **virtual._failure(error, progress)}
+        if outcome["outcome"] in ("ended", "exited", "stopped") and not late:
+            trials.finish()
     seen = summary.of(watch, trials.told)
     seen["changed"] = [*cut.told, *shrink.told, *getattr(rounds, "told", ())]
     more = {"refused": dict(overlay.refused), "assumptions": missing.lines(rounds), "probe": seen}
@@ -106,6 +109,13 @@ class _Trials:
         if all(progress.counts.get(id(made), 0) >= progress.limit for made in watch.optimizers):
             progress.stopping = True
             raise Stop
+
+    def finish(self) -> None:
+        """Experiment with what the models learn, when nothing of the script's comes any more."""
+        for number, root in self.watch.roots.items():
+            if number in self.told and root.kept is not None:
+                with contextlib.suppress(Stop, RuntimeError, ValueError, IndexError, TypeError):
+                    self.told[number]["guess"] = guess(root, self.watch)
 
     def _shake(self, optimizer: Any) -> None:
         """Move every weight a little: what begins at zero on purpose then lets gradients through."""

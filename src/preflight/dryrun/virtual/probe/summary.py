@@ -21,10 +21,11 @@ def of(watch: Watch, trials: dict[int, dict[str, Any]]) -> dict[str, Any]:
     ]
     return {
         "steps": watch.progress.step,
-        "losses": watch.losses,
-        "backwards": watch.backwards[:MOST],
-        "broken": watch.broken,
+        "losses": watch.losses.records,
+        "backwards": watch.breaks.backwards[:MOST],
+        "broken": watch.breaks.broken,
         "gradients": _gradients(watch),
+        "masks": watch.masks.records[:MOST],
         "models": models,
     }
 
@@ -41,7 +42,7 @@ def _model(root: Root, told: dict[str, Any], watch: Watch) -> dict[str, Any]:
 
 def _gradients(watch: Watch) -> dict[str, Any]:
     """How many parameters had a gradient, and which had one that was zero in each of its elements at every step."""
-    seen = [g for g in watch.gradients.values() if g["steps"] >= 2]
+    seen = [g for g in watch.breaks.gradients.values() if g["steps"] >= 2]
     owners: dict[int, tuple[str, Any, str]] = {}
     for root in watch.roots.values():
         places: dict[str, str] = {}
@@ -84,9 +85,9 @@ def _chains(root: Root, watch: Watch) -> list[dict[str, Any]]:
 def _gradient(module: Any, watch: Watch) -> float | None:
     """Size of the gradients of a module's matrices in the first step."""
     found = [
-        watch.gradients[id(p)]["first"]
+        watch.breaks.gradients[id(p)]["first"]
         for p in module.parameters()
-        if p.dim() > 1 and id(p) in watch.gradients and watch.gradients[id(p)]["first"] is not None
+        if p.dim() > 1 and id(p) in watch.breaks.gradients and watch.breaks.gradients[id(p)]["first"] is not None
     ]
     return math.sqrt(sum(size * size for size in found) / len(found)) if found else None
 

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from preflight.dryrun.virtual import private
-from preflight.dryrun.virtual.probe.relation import Relation, relations
+from preflight.dryrun.virtual.probe.relation import Relation, by_position, relations
+from preflight.dryrun.virtual.probe.sizes import samples_of, smaller_batch
 from preflight.dryrun.virtual.probe.watch import Root, Watch
 
 NOISE = 1e-3
@@ -26,12 +27,20 @@ class Trial:
     """
 
     def __init__(self, root: Root, watch: Watch) -> None:
-        assert root.inputs is not None
         self.root, self.watch = root, watch
-        self.leaves, self._rebuild = private.flattened(root.inputs)
+        self.leaves, self._rebuild = private.flattened(root.inputs if root.kept is None else root.kept[0])
 
     def run(self, seed: int, changed: dict[int, Any] | None = None) -> list[Any]:
         """Run the model; return every tensor of numbers that it gives, and what its own losses were given.
+
+        Args:
+            seed: Seed of what is drawn.
+            changed: Other values for some of the inputs, by position.
+        """
+        return [tensor.detach().float() for tensor in self.given(seed, changed)]
+
+    def given(self, seed: int, changed: dict[int, Any] | None = None) -> list[Any]:
+        """Run the model; return the same with the graph, where one is recorded.
 
         Args:
             seed: Seed of what is drawn.
@@ -43,13 +52,13 @@ class Trial:
         copies = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         args, kwargs = self._rebuild(copies)
         torch.manual_seed(seed)
-        self.watch.logits = []
+        self.watch.losses.logits = []
         try:
             result = self.root.module(*args, **kwargs)
-            inner = [logits for logits, _ in self.watch.logits]
+            inner = [logits for logits, _ in self.watch.losses.logits]
         finally:
-            self.watch.logits = None
-        return [tensor.detach().float() for tensor in [*_tensors(result), *inner]]
+            self.watch.losses.logits = None
+        return [*_tensors(result), *inner]
 
 
 def _tensors(tree: Any, depth: int = 0) -> list[Any]:
@@ -100,12 +109,15 @@ def examine(root: Root, watch: Watch, sizes: set[int]) -> dict[str, Any]:
     """
     told: dict[str, Any] = {}
     trial = Trial(root, watch)
-    related = relations(trial.leaves, watch.targets)
+    related = relations(trial.leaves, watch.losses.targets)
     with evaluating(root.module, watch):
         base = trial.run(0)
         told["evaluation"] = _repeats(trial, base)
         told["tokens"] = [_leak(trial, base, relation) for relation in related]
         told["mixing"] = _mixing(trial, base, sizes, related)
+        told["smaller"] = smaller_batch(trial, samples_of(trial.leaves, sizes, related, trial.leaves))
+    if related:
+        root.kept = (root.inputs, list(zip(related, told["tokens"], strict=True)))
     return told
 
 
@@ -139,8 +151,8 @@ def _leak(trial: Trial, base: list[Any], relation: Relation) -> dict[str, Any]:
     changed[:, half:] = _others(given[:, half:], given)
     other = trial.run(0, {relation.leaf: changed if relation.time else changed.t().contiguous()})
     for before, after in zip(base, other, strict=False):
-        first = _by_position(before, given.shape, relation)
-        second = _by_position(after, given.shape, relation)
+        first = by_position(before, given.shape, relation)
+        second = by_position(after, given.shape, relation)
         if first is None or second is None or first.shape != second.shape:
             continue
         early, late = _largest(first[:, :half] - second[:, :half]), _largest(first[:, half:] - second[:, half:])
@@ -161,36 +173,12 @@ def _others(part: Any, given: Any) -> Any:
     return known[(place + step) % known.numel()]
 
 
-def _by_position(output: Any, shape: Any, relation: Relation) -> Any:
-    """Return an output as (samples, positions, ...), or None where it is not one for each position."""
-    samples, size = shape
-    if relation.classes is not None and relation.classes not in output.shape:
-        return None
-    for length in (size, size - 1):
-        if output.dim() >= 2 and tuple(output.shape[:2]) == (samples, length):
-            return output
-        if output.dim() == 3 and tuple(output.shape[:2]) == (length, samples):
-            return output.transpose(0, 1)
-        if output.dim() == 3 and output.shape[0] == samples and output.shape[2] == length:
-            return output.transpose(1, 2)
-        if output.dim() == 2 and output.shape[0] == samples * length:
-            # Which of the two comes first in memory is taken to be as it is in the targets.
-            return (
-                output.reshape(samples, length, -1)
-                if relation.time
-                else output.reshape(length, samples, -1).transpose(0, 1)
-            )
-    return None
-
-
 def _mixing(trial: Trial, base: list[Any], sizes: set[int], related: list[Relation]) -> dict[str, Any] | None:
     """Change one sample; say whether the outputs of the others move. None where no dimension is known as the samples'."""
     tensors = {at: leaf for at, leaf in enumerate(trial.leaves) if isinstance(leaf, torch.Tensor) and leaf.dim() >= 2}
-    firsts = {leaf.shape[0] for leaf in tensors.values()}
-    known = set(sizes) | {trial.leaves[r.leaf].shape[0] for r in related if r.time == 1}
-    if len(firsts) != 1 or not firsts <= known or min(firsts) < 2:
+    samples = samples_of(list(tensors.values()), sizes, related, trial.leaves)
+    if samples is None:
         return None
-    samples = firsts.pop()
     changed, one = {}, (samples - 1) // 2
     for at, leaf in tensors.items():
         if leaf.dtype == torch.bool or len(set(leaf.shape[:2])) == 1:

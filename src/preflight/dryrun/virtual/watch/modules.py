@@ -79,10 +79,10 @@ class Modules:
             self.belonging.begin()
         self._depth += 1
         calls = self.calls.get(id(module))
-        first = calls is None or calls.module() is not module
-        if calls is None or first:
+        new = calls is None or calls.module() is not module
+        if calls is None or new:
             calls = self.calls[id(module)] = Calls(module)
-        calls.keeper = self.belonging.enter(module, first) or calls.keeper
+        calls.keeper = self.belonging.enter(module, new) or calls.keeper
         calls.line = calls.line or self.belonging.line_of(module)
         if graph:
             calls.graph += 1

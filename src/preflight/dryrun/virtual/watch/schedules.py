@@ -7,7 +7,6 @@ from typing import Any
 
 from torch.optim import lr_scheduler
 
-
 _LENGTHS = "T_max total_steps step_size total_iters gamma".split()
 
 
