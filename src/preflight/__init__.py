@@ -1,6 +1,6 @@
 """Preflight: will this training script train, and will it train well?
 
-``analyze("train.py")`` answers with a report; the words it is made of are here too. Everything is loaded when it is asked for.
+``analyze("train.py")`` and ``make_plan("llama-3-8b", 64, gpus=8)`` answer with a report; the words it is made of are here too. Everything is loaded when it is asked for.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from preflight.vocabulary.version import VERSION as __version__
 if TYPE_CHECKING:
     from preflight.check.api import TrainingPreflightAnalyzer, analyze
     from preflight.errors import PreflightError
+    from preflight.plan.api import MemoryAnalyzer, create_cluster_spec, create_distribution_strategy, make_plan
     from preflight.vocabulary.finding import Edit, Evidence, Finding, Fix, Location
     from preflight.vocabulary.hardware import Gpu
     from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "analyze": "preflight.check.api",
     "TrainingPreflightAnalyzer": "preflight.check.api",
+    "MemoryAnalyzer": "preflight.plan.api",
+    "create_cluster_spec": "preflight.plan.api",
+    "create_distribution_strategy": "preflight.plan.api",
+    "make_plan": "preflight.plan.api",
     "PreflightError": "preflight.errors",
     "Edit": "preflight.vocabulary.finding",
     "Evidence": "preflight.vocabulary.finding",
@@ -44,6 +49,7 @@ __all__ = [
     "Fix",
     "Gpu",
     "Location",
+    "MemoryAnalyzer",
     "MemoryBreakdown",
     "MemoryEstimate",
     "ModelSpec",
@@ -54,6 +60,9 @@ __all__ = [
     "TrainingPreflightAnalyzer",
     "__version__",
     "analyze",
+    "create_cluster_spec",
+    "create_distribution_strategy",
+    "make_plan",
 ]
 
 

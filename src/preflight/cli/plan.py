@@ -7,16 +7,21 @@ from typing import Any
 import click
 
 from preflight.cli.parts.grouped import GroupedCommand, WithDefault
-from preflight.cli.parts.options import output
+from preflight.cli.parts.options import SCRIPT_ARGUMENTS, ScriptCommand, output
 from preflight.cli.parts.planning import settings_options
 
 
-@click.command("plan", cls=GroupedCommand)
+class _Planned(ScriptCommand, GroupedCommand):
+    """A plan, whose script has arguments of its own."""
+
+
+@click.command("plan", cls=_Planned)
 @click.argument("words", nargs=-1, metavar="[[MODEL_TYPE] SIZE_BILLIONS BATCH]")
 @settings_options
 @output
 @click.option("-v", "--verbose", is_flag=True, help="Also how every number came about.")
-def plan(words: tuple[str, ...], **given: Any) -> int:
+@click.pass_context
+def plan(context: click.Context, /, words: tuple[str, ...], **given: Any) -> int:
     """Say whether a model fits on a cluster, how long a step takes, what it costs, and what holds it back.
 
     MODEL_TYPE is transformer (a decoder; the default), transformer_encoder, encoder_decoder, moe, vision_transformer,
@@ -30,7 +35,7 @@ def plan(words: tuple[str, ...], **given: Any) -> int:
     look = writing(
         given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
     )
-    report = plan_report(asked(words, given))
+    report = plan_report(asked(words, given, context.meta.get(SCRIPT_ARGUMENTS)))
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]
 

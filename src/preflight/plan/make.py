@@ -10,6 +10,7 @@ from preflight.plan.advise import advise
 from preflight.plan.candidate import candidate
 from preflight.plan.duration import duration_of
 from preflight.plan.goodput import goodput_of
+from preflight.plan.largest_batch import largest_batch
 from preflight.plan.request import Request
 from preflight.plan.scaling import scaling_of
 from preflight.plan.settings import settings_of
@@ -46,6 +47,7 @@ def plan_report(request: Request) -> Report:
         scaling=scaling_of(ready) if chosen.step else None,
         duration=duration,
         cost=cost_of(ready.cluster, duration) if duration else None,
+        largest_batch=largest_batch(ready) if ready.max_batch_size else None,
         goodput=goodput_of(ready, chosen) if chosen.step else None,
         settings=settings_of(ready, chosen),
         sensitivities=advice.sensitivities,

@@ -68,7 +68,7 @@ def _degrees(wish: Wish, gpus: int) -> ParallelDims:
     sequence = wish.sequence_parallel if wish.sequence_parallel is not None else tp > 1
     return ParallelDims(
         dp_replicate=replicate, dp_shard=shard, zero_stage=stage if shard > 1 else 0, tp=tp, pp=pp, cp=cp, ep=ep,
-        vp=wish.virtual_pipeline or 1, sequence_parallel=sequence and tp > 1, framework=framework,
+        vp=wish.virtual_pipeline or 1, sequence_parallel=sequence and tp > 1, framework=wish.framework or framework,
     )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def settled(request: Request) -> Request:
     """Return the request with its layout and micro-batch decided as asked for."""
     dims = layout(request)
     run = request.run
-    batch = run.global_batch or (run.micro_batch or 1) * dims.dp_replicate * dims.dp_shard
+    batch = run.global_batch or (run.micro_batch or 1) * run.gradient_accumulation * dims.dp_replicate * dims.dp_shard
     micro = with_micro_batch(batch, dims, run.micro_batch)
     # What Megatron-like layouts are run with; a stack that was named stays.
     return msgspec.structs.replace(

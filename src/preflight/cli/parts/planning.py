@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from preflight.cli.parts.grouped import Grouped
+from preflight.errors import UsageError
 from preflight.plan.inputs.form import GROUPS, Key
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def settings_options(command: F) -> F:
     options: list[Callable[[F], F]] = [
         click.option("--model", "model_named", metavar="NAME", cls=Grouped, group="Model",
                      help="A model of the catalog, or a config.json: 'llama-3-8b' ('preflight list models')."),
+        click.option("--script", metavar="SCRIPT", cls=Grouped, group="Model",
+                     help="A training script: what it says of model, batch, precision ... is read, not run."),
         click.option("--config", metavar="FILE", cls=Grouped, group="Model",
                      help="Settings in YAML; what the command line says wins."),
     ]  # fmt: skip
@@ -40,8 +43,13 @@ def _option(key: Key, group: str) -> Callable[[F], F]:
     return click.option(*key.options, name, metavar=key.shown, cls=Grouped, group=group, help=key.help)
 
 
-def asked(words: tuple[str, ...], given: dict[str, Any]) -> Request:
+def asked(words: tuple[str, ...], given: dict[str, Any], arguments: tuple[str, ...] | None = None) -> Request:
     """Return the request of a command line, with what ``[tool.preflight]`` says below it.
+
+    Args:
+        words: ``[[MODEL_TYPE] SIZE_BILLIONS BATCH]``.
+        given: The options.
+        arguments: The command line of the script that ``--script`` names.
 
     Raises:
         UsageError: Something does not fit.
@@ -49,8 +57,40 @@ def asked(words: tuple[str, ...], given: dict[str, Any]) -> Request:
     """
     from preflight.plan.inputs.command_line import request_of
 
-    project, catalog = project_settings(given.get("config") or ".")
-    return request_of(words, given, project, catalog)
+    if arguments is not None and not given.get("script"):
+        raise UsageError("arguments of a script, and no script", "name it: --script train.py -- --batch-size 8")
+    project, catalog = project_settings(given.get("config") or given.get("script") or ".")
+    if not given.get("script"):
+        return request_of(words, given, project, catalog)
+    return _with_script(words, given, arguments, project, catalog)
+
+
+def _with_script(
+    words: tuple[str, ...],
+    given: dict[str, Any],
+    arguments: tuple[str, ...] | None,
+    project: Settings,
+    catalog: tuple[str, ...],
+) -> Request:
+    """Return the request of a script: the command line over the file over what the script says."""
+    import msgspec
+
+    from preflight.cli.parts.scripted import told_by
+    from preflight.plan.inputs.command_line import settings_of
+    from preflight.plan.inputs.model import SOURCES
+    from preflight.plan.inputs.requests import request_from
+
+    settings = settings_of(words, given, project)
+    script = told_by(given["script"], arguments, settings.get("cluster.num_gpus"), catalog)
+    below = script.settings
+    if any(path in settings for path in ("model.batch_size", "run.global_batch")):
+        below = below.without(("run.gradient_accumulation",))
+    if any(path in settings for path in ("run.tokens", "run.steps")):
+        below = below.without(("run.steps",))
+    if any(path in settings for path in SOURCES):
+        below = below.without(("run.trainable_parameters",))
+    request = request_from(settings.over(below), catalog, {"script": given["script"]}, script.model)
+    return msgspec.structs.replace(request, assumptions=(*script.assumptions, *request.assumptions))
 
 
 def project_settings(near: str) -> tuple[Settings, tuple[str, ...]]:

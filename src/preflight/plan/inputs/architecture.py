@@ -19,6 +19,7 @@ _FLAGS = (
 )  # fmt: skip
 _FRACTIONS = ("dropout", "activation_elements")
 _MAY_BE_ZERO = ("experts", "experts_per_token", "shared_experts", "dense_layers", "decoder_layers")
+_PLAIN = ModelSpec(family="other")
 _TRANSFORMERS = ("transformer_decoder", "transformer_encoder", "encoder_decoder", "moe", "vision_transformer")
 
 
@@ -41,6 +42,8 @@ def architecture_in(table: dict[str, Said], kind: str | None, where: str) -> tup
             raise UsageError(f"{said.where}: unknown key of architecture {name!r}", hint)
         if said.value is not None:
             fields[name] = _field(name, said)
+        elif getattr(_PLAIN, name) is None:
+            fields[name] = None  # known to have none, so that the usual is not taken
     activation = str(fields.get("activation") or "").lower()
     if activation in _GATED:
         fields |= {"gated": fields.get("gated", True), "activation": _GATED[activation]}
@@ -103,7 +106,7 @@ def _complete(fields: dict[str, Any], family: str, where: str, assumptions: list
     kept = fields.get("kv_heads") or heads
     if heads % kept:
         raise UsageError(f"{where}: {heads} heads cannot share {kept} key-value heads", "kv_heads divides heads")
-    if not fields.get("ffn") and not fields.get("expert_ffn"):
+    if "ffn" not in fields and not fields.get("expert_ffn"):
         gated = bool(fields.get("gated"))
         fields["ffn"] = -(-8 * hidden // 3 // 256) * 256 if gated else 4 * hidden
         assumptions.append(f"feed-forward width {fields['ffn']} ({'8/3 of' if gated else '4 times'} the hidden width)")
@@ -119,7 +122,7 @@ def _complete(fields: dict[str, Any], family: str, where: str, assumptions: list
         _experts(fields, where, assumptions)
     if family == "vision_transformer":
         _image(fields, assumptions)
-    if family == "transformer_encoder" and not fields.get("max_positions"):
+    if family == "transformer_encoder" and "max_positions" not in fields:
         fields["max_positions"] = 512
         assumptions.append("a table of 512 positions")
 
@@ -138,12 +141,12 @@ def _experts(fields: dict[str, Any], where: str, assumptions: list[str]) -> None
 
 
 def _image(fields: dict[str, Any], assumptions: list[str]) -> None:
-    if not fields.get("image_size"):
+    if "image_size" not in fields:
         fields["image_size"] = 224
         assumptions.append("images of 224 x 224 pixels")
     fields.setdefault("channels", 3)
     fields.setdefault("learned_positions", True)
-    if not fields.get("tokens_per_image"):
+    if "tokens_per_image" not in fields and fields["image_size"]:
         fields["tokens_per_image"] = (fields["image_size"] // fields["patch_size"]) ** 2 + 1
 
 

@@ -82,8 +82,10 @@ def _gpu(settings: Settings, catalog: Folders, assumptions: list[str]) -> Gpu:
             gpu = resolve_gpu(named, catalog)
         except UsageError as error:
             raise settings.error("hardware.gpu_type", str(error), error.hint) from None
-    size = settings.get("hardware.gpu_memory")
-    return gpu if size is None else msgspec.structs.replace(gpu, memory_bytes=gpu_from_memory(size, catalog))
+    size, total = settings.get("hardware.gpu_memory"), settings.get("hardware.memory_bytes")
+    if size is None and total is None:
+        return gpu
+    return msgspec.structs.replace(gpu, memory_bytes=gpu_from_memory(size, catalog) if total is None else total)
 
 
 def _counts(settings: Settings, gpu: Gpu, assumptions: list[str]) -> tuple[int, int]:

@@ -117,6 +117,7 @@ _CLUSTER = (
         help="The GPU: H100 (default), 'A100 40GB', MI300X ...",
     ),
     _amount("hardware.gpu_memory", "--gpu-memory", help="The size of its memory in GB, as sold."),
+    _count("hardware.memory_bytes", most=_LARGEST),
     _count("cluster.nodes", "--nodes", help="How many nodes.", most=1e6),
     _count("cluster.gpus_per_node", "--gpus-per-node", help="GPUs of a node (default: the usual number, 8).", most=1e3),
     _text("cluster.interconnect", "--interconnect", shown="LINK", help="Between GPUs of a node: nvlink_4, pcie_5 ..."),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from preflight.catalog.files import Folders
+from preflight.plan.inputs.cluster import Chosen as Hardware
 from preflight.plan.inputs.cluster import cluster_from
-from preflight.plan.inputs.model import model_of
+from preflight.plan.inputs.model import SOURCES, Chosen, model_of
 from preflight.plan.inputs.run import run_of, wish_of
 from preflight.plan.inputs.settings import Settings
-from preflight.plan.request import Request
+from preflight.plan.request import Request, Wish
+from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.run import RunSpec
 
 # Keys of the file whose field of the run has another name.
@@ -17,13 +19,23 @@ _FIELDS = {
 }  # fmt: skip
 
 
-def request_from(settings: Settings, catalog: Folders = (), inputs: dict[str, object] | None = None) -> Request:
+def request_from(
+    settings: Settings,
+    catalog: Folders = (),
+    inputs: dict[str, object] | None = None,
+    model: Chosen | None = None,
+    cluster: Cluster | None = None,
+    wish: Wish | None = None,
+) -> Request:
     """Return the request that settings describe.
 
     Args:
         settings: What was said.
         catalog: Folders of the user's own catalog.
         inputs: What was given, for the report, beside what the settings tell.
+        model: The model, where the settings describe none.
+        cluster: The cluster, instead of what the settings say of it.
+        wish: How it is to be spread, instead of what the settings say of it.
 
     Raises:
         UsageError: A value cannot be, or two contradict each other.
@@ -33,10 +45,11 @@ def request_from(settings: Settings, catalog: Folders = (), inputs: dict[str, ob
         raise settings.error(
             "run.steps", f"tokens ({settings.where('run.tokens')}) and steps are both given", "say one of the two"
         )
-    chosen = model_of(settings, catalog)
-    hardware = cluster_from(settings, catalog)
+    described = model is None or any(path in settings for path in SOURCES)
+    chosen = model_of(settings, catalog) if described or model is None else model
+    hardware = Hardware(cluster) if cluster is not None else cluster_from(settings, catalog)
     cluster = hardware.cluster
-    wish = wish_of(settings)
+    wish = wish if wish is not None else wish_of(settings)
     run = run_of(settings, chosen.model, wish, cluster.num_gpus == 1)
     told: dict[str, object] = {
         "subject": f"{chosen.title} on {cluster.num_gpus} x {cluster.gpu.title}", "model": chosen.title, "batch": run.run.global_batch, "gpus": cluster.num_gpus, "gpu": cluster.gpu.name,

@@ -117,8 +117,9 @@ def _of_catalog(wanted: float, family: ModelFamily) -> tuple[str, ModelSpec, flo
         path = files.find(KIND, name)
         number = files.plain_number(files.read_text(path).replace("_", ""), "parameters") if path else None
         if number:
-            sizes.append((abs(math.log(wanted / number)), name, number))
-    for _, name, number in sorted(sizes):
+            # Among models whose sizes are within a few per cent of each other the plainest name is the best known.
+            sizes.append((round(abs(math.log(wanted / number)) / 0.03), len(name), name, number))
+    for *_, name, number in sorted(sizes):
         model = load_model(name)
         if model.family == family and _plain(model):
             return name, model, number
@@ -156,7 +157,10 @@ def _published(family: ModelFamily, layers: int, hidden: int, heads: int, ffn: i
 def _resized(shape: ModelSpec, wanted: float, own: float) -> ModelSpec:
     """Return a shape with another total: parameters grow with the square of the width, what is kept with the width."""
     ratio = wanted / own
-    changes: dict[str, object] = {"parameters": round(wanted), "name": None, "base_parameters": None}
+    changes: dict[str, object] = {"parameters": round(wanted)}
+    changes |= dict.fromkeys(("name", "library", "class_name", "base_parameters", "parameters_reason"))
+    if shape.family == "transformer_encoder":
+        changes["head"] = "mlm"
     if shape.active_parameters:
         changes["active_parameters"] = round(shape.active_parameters * ratio)
     if shape.largest_layer_parameters:

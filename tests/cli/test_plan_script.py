@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from preflight.cli.main import main
+from preflight.cli.parts.scripted import told_by
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FSDP = str(EXAMPLES / "fsdp_language_model.py")
+SCRIPT = """\
+import argparse
+import torch
+from transformers import AutoModelForCausalLM
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=4)
+args = parser.parse_args()
+model = AutoModelForCausalLM.from_pretrained("gpt2").cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+data = torch.utils.data.TensorDataset(torch.zeros(64, 512, dtype=torch.long))
+loader = torch.utils.data.DataLoader(data, batch_size=args.batch_size, shuffle=True)
+for (tokens,) in loader:
+    optimizer.zero_grad()
+    model(tokens.cuda(), labels=tokens.cuda()).loss.backward()
+    optimizer.step()
+"""
+
+
+def report(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    status = main(["plan", "--format", "json", *words])
+    seen = capsys.readouterr()
+    assert status in (0, 1, 3), seen.err
+    found: dict[str, Any] = json.loads(seen.out)
+    return found
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    return str(path)
+
+
+def test_a_script_says_model_batch_precision_and_how_it_is_spread(capsys: pytest.CaptureFixture[str]) -> None:
+    found = report(capsys, "--script", FSDP, "--gpus", "8", "--gpu", "h100")
+    run, dims = found["plan"]["chosen"]["run"], found["plan"]["chosen"]["parallel"]
+    assert (run["micro_batch"], run["global_batch"], run["sequence_length"]) == (4, 32, 2048)
+    assert (run["precision"], run["recompute"], run["optimizer"]) == ("bf16", "full", "adamw")
+    assert (dims["dp_shard"], dims["zero_stage"]) == (8, 3)
+    assert not found["plan"]["assumptions"]
+
+
+def test_what_a_script_says_has_its_line(script: str) -> None:
+    told = told_by(script, None, None, ())
+    assert told.settings.get("run.optimizer") == "sgd"
+    assert told.settings.where("run.optimizer") == f"{script}:9"
+    assert told.settings.get("run.optimizer_momentum") == 0.9
+    assert (told.settings.get("run.precision"), told.model.model.parameters) == ("fp32", 124_439_808)
+
+
+def test_the_line_wins_over_the_script_and_its_arguments_are_its_own(
+    capsys: pytest.CaptureFixture[str], script: str
+) -> None:
+    plain = report(capsys, "--script", script)["plan"]["chosen"]["run"]
+    assert (plain["micro_batch"], plain["precision"]) == (4, "fp32")
+    told = report(capsys, "--script", script, "--precision", "bf16", "--", "--batch-size", "16")["plan"]["chosen"][
+        "run"
+    ]
+    assert (told["micro_batch"], told["precision"], told["optimizer"]) == (16, "bf16", "sgd")
+
+
+def test_a_script_that_is_not_distributed_is_assumed_data_parallel(
+    capsys: pytest.CaptureFixture[str], script: str
+) -> None:
+    found = report(capsys, "--script", script, "--gpus", "4")["plan"]
+    assert found["chosen"]["parallel"]["dp_replicate"] == 4
+    assert any("does not spread itself over GPUs" in said for said in found["assumptions"])
+
+
+def test_scripts_that_cannot_be_planned_say_why(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    nothing = tmp_path / "none.py"
+    nothing.write_text("print(1)\n")
+    assert main(["plan", "--script", str(nothing)]) == 2
+    assert "no training was recognised" in capsys.readouterr().err
+    assert main(["plan", "--script", str(tmp_path)]) == 2
+    assert "is a folder" in capsys.readouterr().err
