@@ -16,7 +16,7 @@ import torch
 
 from preflight.dryrun.virtual import changes, compiling, loaders, loops, phases, private, private_guard, saving, summary
 from preflight.dryrun.virtual.absent import inputs, missing
-from preflight.dryrun.virtual.distributed import ranks
+from preflight.dryrun.virtual.distributed import data_parallel, ranks
 from preflight.dryrun.virtual.engine import (
     attention,
     autocast,
@@ -73,6 +73,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     gpu.rank = job.get("rank", 0)
     gpu.traffic.starts.append(lambda: allocator.lose(job.get("communicator") or 0))
     ranks.install(gpu, job.get("messages") or {})
+    data_parallel.install(gpu)
     cuda.install(gpu, job["card"])
     autocast.install()
     attention.install(tuple(job["card"]["capability"]))

@@ -32,15 +32,7 @@ def install() -> None:
         set_type(name)
 
     torch.set_default_tensor_type = set_default_tensor_type
-    plain = torch.nn.DataParallel.forward
-
-    def forward(wrapper: Any, *inputs: Any, **kwargs: Any) -> Any:
-        if len(wrapper.device_ids) > 1:
-            raise NotImplementedError("DataParallel over several GPUs is not simulated")
-        return plain(wrapper, *inputs, **kwargs)
-
     torch.nn.DataParallel.scatter = scatter
-    torch.nn.DataParallel.forward = forward
 
 
 def _made_on_gpu(cls: Any, *args: Any, **kwargs: Any) -> Any:
