@@ -37,6 +37,11 @@ from preflight.vocabulary.report import Report
 
 HERE = Path(__file__).resolve().parent
 SIDES = ("before", "after")
+_ABOUT = """# Real bugs on a virtual H100
+
+Written by `run_bugs.py`, of the bugs that it was asked for: a bug of `bugs.toml` that is not in the table was not run.
+"Read" says whether reading finds the bug before the fix and not after it; "run confirms" whether the dry run saw it, too.
+A script that did not get to a step shows nothing, and the column says why."""
 RUN = {loaded.rule.code for loaded in load_run_rules()}
 
 
@@ -139,6 +144,29 @@ def shown(row: dict[str, Any]) -> None:
                   f"{finding.location.line} {finding.message[:150]}", flush=True)  # fmt: skip
 
 
+def write(rows: list[dict[str, Any]]) -> None:
+    """Write the table: what each bug gave, and what else the run said on either side."""
+    head = "| bug | code | read | run confirms | run before | run after | other findings of the run, before / after |"
+    lines = [head, "|---|---|---|---|---|---|---|"]
+    for row in rows:
+        confirmed = sum(f.code == row["code"] for f in row["before findings"])
+        others = [
+            ", ".join(sorted(f.code for f in row[f"{side} findings"] if f.code != row["code"])) or "none"
+            for side in SIDES
+        ]
+        read = "found" if row["before read"] > row["after read"] else "missed"
+        cells = [
+            row["name"],
+            row["code"],
+            read,
+            "yes" if confirmed else "no",
+            row["before outcome"],
+            row["after outcome"],
+        ]
+        lines.append("| " + " | ".join(str(cell).replace("|", "/") for cell in [*cells, " / ".join(others)]) + " |")
+    (HERE / "bugs_runs.md").write_text("\n".join([_ABOUT, "", *lines, ""]), encoding="utf-8")
+
+
 def main() -> int:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -160,6 +188,7 @@ def main() -> int:
             if not asked.names or any(name in entry["name"] for name in asked.names):
                 rows.append(row_of(entry, given.get(entry["name"], {}), asked.target.resolve(), kept, options))
                 shown(rows[-1])
+    write(rows)
     counts = collections.Counter(
         "found by reading" if r["before read"] > r["after read"] else
         "found by the run" if r["before run"] > r["after run"] else "missed" for r in rows
