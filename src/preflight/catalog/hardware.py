@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from functools import cache, lru_cache
+from typing import Literal
 
 import msgspec
 
@@ -66,6 +67,7 @@ class _LinkFile(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     latency_us: float | None = None
     aliases: tuple[str, ...] = ()
+    topology: Literal["switched", "mesh"] = "switched"
     notes: str | None = None
 
 
@@ -163,6 +165,7 @@ def load_link(name: str, extra: files.Folders = ()) -> Link:
         sources=read.sources,
         latency=None if read.latency_us is None else read.latency_us * 1e-6,
         aliases=read.aliases,
+        topology=read.topology,
         notes=read.notes,
     )
 

@@ -21,6 +21,10 @@ _REACHED = {
 # Flash attention, forward, share of the peak with the causal half counted once: FlashAttention-2 reaches 0.55 to 0.73 on
 # an A100 (arXiv 2307.08691), 0.35 to 0.40 on an H100, where FlashAttention-3 and cuDNN reach 0.5 to 0.75 (arXiv 2407.08608).
 _ATTENTION = {"ampere": 0.60, "ada": 0.60, "hopper": 0.50, "blackwell": 0.50, "cdna3": 0.30}
+# NVLink's switches add up an all-reduce themselves (NVLS) from so many GPUs of a node on; the ratio is that of measured
+# bus rates with and without: 482 over 367 GB/s on eight H200, 846 over 682 on eight B200 (stas00/ml-engineering@744d01e,
+# network/README.md).
+_MULTICAST = {"hopper": (5, 482 / 367), "blackwell": (6, 846 / 682)}
 # What a link between GPUs of a node is when the catalog names none: the slot they sit in.
 _HOST_LINK = 25e9
 _INTER_LINK = 12.5e9
@@ -33,32 +37,40 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
         matmul: Share of the achievable rate that large products reach inside a model.
         attention: Factor on the table's share for flash attention.
         bandwidth: Share of the memory bandwidth that memory-bound kernels reach.
+        head: Factor on the seconds of the output matrix and the loss.
         kernel: Seconds that every kernel takes on the GPU beside its work (start, tail).
-        host: Seconds of the host for one kernel.
+        host: Seconds of the host for one operator.
+        tensor: Operators of the host for a tensor-parallel collective, beside those of the block.
         fabric: Share of the link inside a node that large collectives reach.
         network: Share of the link between nodes.
         fabric_latency: Seconds for one step of a collective inside a node. network_latency: The same between nodes.
-        hidden: Share of the backward pass beside which gradients can be reduced.
+        hidden: Share of the backward pass beside which gradients can be reduced, where the framework overlaps at all.
         contention: By how much compute slows down while a collective runs beside it.
         straggler: Growth of a step with the logarithm of the number of nodes.
         transfer: Share of a transfer between pipeline stages that nothing hides in the steady phase.
+        hop: Seconds of the host for a transfer between pipeline stages.
+        optimizer: Factor on the bytes that the optimizer's step moves.
         step: Seconds of the host for every optimizer step: logging, loss scale, loop.
     """
 
     matmul: float = 0.90
     attention: float = 1.0
     bandwidth: float = 0.80
+    head: float = 1.0
     kernel: float = 3.0e-6
-    host: float = 6.0e-6
-    fabric: float = 0.75
-    network: float = 0.75
-    fabric_latency: float = 8.0e-6
-    network_latency: float = 20.0e-6
+    host: float = 9.0e-6
+    tensor: float = 4.0
+    fabric: float = 0.78
+    network: float = 0.78
+    fabric_latency: float = 6.0e-6
+    network_latency: float = 15.0e-6
     hidden: float = 0.7
     contention: float = 0.13
     straggler: float = 0.01
     transfer: float = 0.5
-    step: float = 5.0e-3
+    hop: float = 1.0e-4
+    optimizer: float = 1.0
+    step: float = 3.0e-3
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +82,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         vector: FLOP per second outside the tensor cores.
         bandwidth: Bytes per second of memory-bound kernels.
         fabric: Bytes per second of a large collective inside a node, one direction per GPU.
+        meshed: Whether every pair of GPUs has a link of its own, so that a group uses only the links inside it.
+        multicast: GPUs of a node from which on the switch itself adds up an all-reduce; 0 where it cannot.
+        multicast_gain: What that is worth: all-reduce over gathering, in bytes per second of a bus.
         network: The same between nodes, per GPU.
         gpus_per_node: GPUs of a node.
         sms: Multiprocessors, over which the tiles of a product are dealt out.
@@ -82,6 +97,9 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     vector: float
     bandwidth: float
     fabric: float
+    meshed: bool
+    multicast: int
+    multicast_gain: float
     network: float
     gpus_per_node: int
     sms: int
@@ -111,6 +129,7 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
         achievable = peak * share
     low = peaks.get("bf16") or peaks.get("fp16") or peak
     attention_peak = low if dtype == "fp8" else peak
+    multicast, gain = _MULTICAST.get(gpu.architecture, (0, 1.0)) if cluster.intra else (0, 1.0)
     network = cluster.inter.bandwidth if cluster.inter else _INTER_LINK
     if cluster.nics_per_node:
         network *= cluster.nics_per_node / cluster.gpus_per_node
@@ -120,6 +139,9 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
         vector=peaks.get("fp32", peak / 8),
         bandwidth=gpu.bandwidth * given.bandwidth,
         fabric=(cluster.intra.bandwidth if cluster.intra else _HOST_LINK) * given.fabric,
+        meshed=cluster.intra is not None and cluster.intra.topology == "mesh",
+        multicast=multicast,
+        multicast_gain=gain,
         network=network * given.network,
         gpus_per_node=cluster.gpus_per_node,
         sms=gpu.sms or 100,

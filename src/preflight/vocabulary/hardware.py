@@ -59,6 +59,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
         bandwidth: One direction, per GPU, bytes per second.
         latency: Seconds of one hop.
         scope: ``intra_node``, ``inter_node`` or ``host``.
+        topology: ``switched`` (any pair may use the whole bandwidth) or ``mesh`` (every pair has its share of it).
     """
 
     name: str
@@ -68,6 +69,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     latency: float | None = None
     aliases: tuple[str, ...] = ()
+    topology: str = "switched"
     notes: str | None = None
 
 

@@ -1,0 +1,189 @@
+"""Seconds of one micro-batch on one pipeline stage: blocks, the collectives inside them, embedding, output and loss."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.cost.collectives import Group, all_reduce, exchange, gather
+from preflight.cost.kernels import matmul_seconds, traffic_seconds
+from preflight.cost.layer_time import LayerTime, layer_time
+from preflight.cost.ledger import Ledger
+from preflight.cost.machine import Machine
+from preflight.cost.numeric import larger, smaller, where
+from preflight.cost.parameters import attention_width, vision_tokens
+from preflight.cost.saved import recomputed_share
+from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec
+
+# Operators that fully sharded data parallelism adds to a block: copies, waits and hooks for each gathering and scattering.
+_SHARDING = 40.0
+# Host work of saving and restoring the states of random generators around a recomputed block, in operators.
+_CHECKPOINT = 20.0
+# Operators of embedding, final norm, output matrix and loss, forward; as many again backward.
+_HEAD, _EMBEDDING = 25.0, 8.0
+
+
+class StageTime(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of one micro-batch on one pipeline stage.
+
+    Attributes:
+        forward: Kernels. backward: Kernels, with what is recomputed.
+        exposed: Collectives inside the layers that nothing hides, both ways.
+        operators: What the host dispatches, both ways.
+        host: Seconds that the GPU waits for it.
+    """
+
+    forward: float
+    backward: float
+    exposed: float
+    operators: float
+    host: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Everything."""
+        return self.forward + self.backward + self.exposed + self.host
+
+    def __add__(self, more: StageTime) -> StageTime:
+        """Return both on one stage."""
+        return StageTime(
+            forward=self.forward + more.forward,
+            backward=self.backward + more.backward,
+            exposed=self.exposed + more.exposed,
+            operators=self.operators + more.operators,
+        )
+
+    def waited(self, machine: Machine) -> StageTime:
+        """Return the stage with the time that its GPU waits for the host."""
+        asked = self.operators * machine.coefficients.host
+        idle = larger(asked - self.forward - self.backward - self.exposed, 0.0)
+        return msgspec.structs.replace(self, host=idle)
+
+
+def tokens_of(model: ModelSpec, run: RunSpec) -> float:
+    """Return the tokens of one sample."""
+    if model.family == "vision_transformer":
+        return vision_tokens(model, run.image_size or model.image_size) or 0.0
+    return float(run.sequence_length or 0)
+
+
+def block_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> LayerTime:
+    """Return the seconds of one block on one rank."""
+    length = tokens_of(model, run)
+    tokens = run.micro_batch * length / parallel.cp  # type: ignore[operator]
+    sequence = parallel.tp if parallel.sequence_parallel else 1.0
+    return layer_time(model, run, ledger.recipe, machine, tokens, length, parallel.tp, sequence, parallel.ep)
+
+
+def body_time(
+    model: ModelSpec,
+    run: RunSpec,
+    parallel: ParallelDims,
+    machine: Machine,
+    ledger: Ledger,
+    layer: LayerTime,
+    groups: dict[str, Group],
+) -> StageTime:
+    """Return the blocks of one stage: kernels, collectives between them, launches."""
+    layers = float(model.layers or 0) / parallel.pp
+    share = recomputed_share(model, run)
+    again = {"none": 0.0, "selective": 0.0, "full": share * layer.forward, "op": 0.5 * layer.forward}[run.recompute]
+    if run.recompute == "selective":
+        again = layer.attention if run.attention in ("eager", "math") else 0.0
+    extra = {"full": share, "op": 0.5}.get(run.recompute, 0.0)
+    inside = _inside(model, run, parallel, machine, ledger, layer, groups, 2.0 + extra)
+    operators = layer.operators * (1 + extra) + layer.operators_behind
+    operators = operators + (_CHECKPOINT if run.recompute == "full" and model.dropout else 0.0)
+    calls = 2 * (2.0 + extra) * machine.coefficients.tensor
+    operators = operators + where(parallel.tp > 1, calls, 0.0)
+    if parallel.zero_stage >= 3:
+        operators = operators + _SHARDING * 2.5
+    return StageTime(
+        forward=layers * layer.forward,
+        backward=layers * (layer.backward + again),
+        exposed=layers * inside,
+        operators=layers * operators,
+    )
+
+
+def _inside(
+    model: ModelSpec,
+    run: RunSpec,
+    parallel: ParallelDims,
+    machine: Machine,
+    ledger: Ledger,
+    layer: LayerTime,
+    groups: dict[str, Group],
+    passes: float,
+) -> float:
+    """Return the exposed collectives of one block and micro-batch.
+
+    Tensor parallel: two all-reduces of the stream each way (or a gather and a scatter each, of the same bytes). Context
+    parallel: keys and values go round while attention runs. Experts: two exchanges each way. Fully sharded: weights are
+    gathered for every pass and gradients scattered, beside the block before.
+    """
+    hidden, w = float(model.hidden or 0), ledger.recipe.matmul
+    tokens = run.micro_batch * tokens_of(model, run) / parallel.cp  # type: ignore[operator]
+    stream = tokens * hidden * w
+    exposed = passes * 2 * all_reduce(machine, groups["tp"], stream)
+    _, keys = attention_width(model)
+    ring = passes * gather(machine, groups["cp"], 2 * w * keys / parallel.tp * tokens * parallel.cp)
+    exposed = exposed + larger(ring - layer.attention * passes, 0.0)
+    if model.experts:
+        sent = stream * float(model.experts_per_token or 1)
+        exposed = exposed + passes * 2 * exchange(machine, groups["ep"], sent)
+    if parallel.zero_stage >= 3:
+        exposed = exposed + _sharded(passes, parallel, machine, ledger, layer, groups)
+    return exposed
+
+
+def _sharded(
+    passes: float,
+    parallel: ParallelDims,
+    machine: Machine,
+    ledger: Ledger,
+    layer: LayerTime,
+    groups: dict[str, Group],
+) -> float:
+    """Return what gathering weights and scattering gradients adds to a block, beside which another one computes."""
+    block = ledger.share.block * ledger.recipe.compute
+    fetch = gather(machine, groups["dp_shard"], block)
+    scatter = gather(machine, groups["dp_shard"], ledger.share.block * ledger.recipe.gradient)
+    slowed = machine.coefficients.contention
+    ahead = larger(fetch - layer.forward, 0.0) + slowed * smaller(fetch, layer.forward)
+    behind = layer.backward + (passes - 2.0) * layer.forward
+    back = larger(fetch + scatter - behind, 0.0) + slowed * smaller(fetch + scatter, behind)
+    return where(parallel.dp_shard * parallel.cp > 1, ahead + back, 0.0)
+
+
+def head_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> StageTime:
+    """Return the output matrix and the loss.
+
+    Eager cross entropy reads and writes logits about nine times forward and backward, mostly in fp32 (copy, log-softmax,
+    its gradient); fused ones two or three times.
+    """
+    hidden, vocab = float(model.hidden or 0), float(model.vocab or model.classes or 0)
+    samples = run.micro_batch * 1.0  # type: ignore[operator]
+    tokens = samples * tokens_of(model, run) / parallel.cp if model.vocab else samples
+    columns = vocab / where(parallel.tp > 0, parallel.tp, 1) if _split_head(run, parallel) else vocab
+    w, factor = ledger.recipe.matmul, machine.coefficients.head
+    product = matmul_seconds(machine, tokens, columns, hidden, w) if vocab else 0.0
+    back = product + matmul_seconds(machine, hidden, columns, tokens, w) if vocab else 0.0
+    wide = {"eager": 36.0, "chunked": 30.0, "fused": 10.0, "parallel": 24.0}[run.cross_entropy]
+    loss = traffic_seconds(machine, wide * tokens * columns, 12.0)
+    return StageTime(
+        forward=factor * (product + loss / 2), backward=factor * (back + loss / 2), exposed=0.0, operators=2 * _HEAD
+    )
+
+
+def _split_head(run: RunSpec, parallel: ParallelDims) -> bool:
+    return parallel.framework == "megatron" or run.stack == "megatron" or run.cross_entropy == "parallel"
+
+
+def embedding_time(model: ModelSpec, run: RunSpec, machine: Machine, ledger: Ledger) -> StageTime:
+    """Return the lookup and its gradient, which is added into a table of zeros."""
+    hidden, w = float(model.hidden or 0), ledger.recipe.residual
+    tokens = run.micro_batch * tokens_of(model, run)  # type: ignore[operator]
+    moved = traffic_seconds(machine, 3 * w * tokens * hidden, 4.0)
+    table = ledger.share.embedding * ledger.recipe.parameter / machine.bandwidth
+    return StageTime(forward=moved, backward=2 * moved + table, exposed=0.0, operators=2 * _EMBEDDING)

@@ -1,0 +1,1 @@
+"""Calibration: what measured steps say about the coefficients of the time model."""
