@@ -68,7 +68,7 @@ def collective_seconds(machine: Machine, group: Group, size: float, factor: floa
     near = factor * (inside - 1) / larger(inside, 1) * size / fabric
     # Every rank of the group brings its own share of the node's network cards.
     far = factor * (nodes - 1) / larger(nodes, 1) * size / (machine.network * inside)
-    latency = where(across, given.network_latency, given.fabric_latency) * factor
+    latency = where(across, machine.network_latency, given.fabric_latency) * factor
     steps = logarithm2(larger(group.size, 2))
     moved = factor * (group.size - 1) / larger(group.size, 1) * size
     seconds = latency * (1 + steps) + _ROOT * root(moved) + larger(near, far)
@@ -92,7 +92,7 @@ def exchange(machine: Machine, group: Group, size: float) -> float:
     across = group.size > inside
     away = size * (1 - inside / larger(group.size, 1)) / machine.network
     near = size * (inside - 1) / larger(group.size, 1) / larger(fabric_rate(machine, inside), 1.0)
-    latency = where(across, given.network_latency, given.fabric_latency)
+    latency = where(across, machine.network_latency, given.fabric_latency)
     return where(group.size > 1, latency * (1 + logarithm2(larger(group.size, 2))) + larger(away, near), 0.0)
 
 
@@ -100,6 +100,6 @@ def transfer(machine: Machine, stride: float, size: float) -> float:
     """Return the seconds of a message to the rank ``stride`` further on."""
     across = stride >= machine.gpus_per_node
     given = machine.coefficients
-    latency = where(across, given.network_latency, given.fabric_latency)
+    latency = where(across, machine.network_latency, given.fabric_latency)
     near = fabric_rate(machine, 2.0)
     return latency + size / where(across, machine.network, near)

@@ -6,7 +6,7 @@ import msgspec
 
 from preflight.cost.kernels import flash_seconds, matmul_seconds, traffic_seconds
 from preflight.cost.machine import Machine
-from preflight.cost.numeric import larger, smaller
+from preflight.cost.numeric import larger, smaller, where
 from preflight.cost.parameters import attention_width, feed_forward
 from preflight.cost.recipe import Recipe
 from preflight.vocabulary.model import ModelSpec
@@ -17,9 +17,12 @@ _FLASH_BACKWARD = 2.5
 
 # Operators of the backward pass for each one of the forward pass: most have two gradients, but no Python around them.
 _BEHIND = 1.3
-# Operators of the host for a forward pass: a block of Megatron-LM; routing, permuting and counting of experts.
-_MEGATRON = 130.0
-_ROUTING = 60.0
+# Operators of the host for a forward pass: a block of Megatron-LM; routing, permuting and counting of experts, and what each
+# expert of a rank adds (Megatron-LM's tests with 8 experts take 7 to 9 ms more for a block than without).
+_OLD_MEGATRON, _MEGATRON = 100.0, 200.0
+_ROUTING, _EXPERT = 200.0, 20.0
+# Operators of one step of a context-parallel ring: sending, receiving, attention, correction of what was there.
+_RING = 40.0
 
 
 class LayerTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +93,8 @@ def layer_time(
     tensor: float,
     sequence: float,
     experts_over: float = 1.0,
+    around: float = 1.0,
+    framework: str | None = None,
 ) -> LayerTime:
     """Return the seconds of one block.
 
@@ -103,6 +108,8 @@ def layer_time(
         tensor: Tensor-parallel degree.
         sequence: Degree over which norms and residuals are divided.
         experts_over: Ranks over which experts lie.
+        around: Ranks of a context-parallel ring.
+        framework: Who spreads the run: Megatron-DeepSpeed's blocks are those of the Megatron of its day.
     """
     hidden, width = float(model.hidden or 0), feed_forward(model)
     queries, kv = attention_width(model)
@@ -144,9 +151,9 @@ def layer_time(
         )
     )
     rest = traffic_seconds(machine, size, moved.kernels)
-    operators = operators_of(run, moved) + kernels
+    operators = operators_of(run, moved, framework) + kernels + where(around > 1, _RING * around, 0.0)
     if model.experts:
-        operators = operators + _ROUTING + (2 * local if run.stack in ("eager", "transformers") else 0.0)
+        operators = operators + _ROUTING + _EXPERT * local
     return LayerTime(
         forward=forward + ahead + rest,
         backward=backward + behind + 2 * rest,
@@ -156,16 +163,16 @@ def layer_time(
     )
 
 
-def operators_of(run: RunSpec, moved: Traffic) -> float:
+def operators_of(run: RunSpec, moved: Traffic, framework: str | None) -> float:
     """Return what the host dispatches for the forward pass of a block.
 
     Written-out PyTorch has about one view or reshape for each kernel; a compiled block calls kernels only. Megatron's
-    modules do far more on the host: blocks too small to fill a GPU take 2.7 to 3.5 ms for forward, recomputation and
-    backward in the figures of vTrain (A100) and 3.9 to 5.5 ms for forward and backward in those of Megatron-LM's own
-    tests (H100, A100), which is what 130 operators at 9 us stand for.
+    modules do far more on the host: blocks too small to fill an A100 take 2.7 to 3.5 ms for forward, recomputation and
+    backward with Megatron-DeepSpeed (vTrain's figures: 100 operators at 9 us), and 5.5 ms for forward and backward with the
+    modules of today and Transformer Engine (Megatron-LM's own tests: 200 to 260 operators).
     """
     if run.stack == "megatron":
-        return _MEGATRON
+        return _OLD_MEGATRON if framework == "deepspeed" else _MEGATRON
     if run.stack == "compile":
         return moved.kernels + moved.products
     return 2.0 * (moved.kernels + moved.products)

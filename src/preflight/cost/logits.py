@@ -47,7 +47,7 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
     kind = head_kind(model)
     if kind not in ("lm", "mlm") or not model.vocab:
         classes = float(model.classes or 0)
-        samples = float(run.micro_batch or 0)
+        samples = 1.0 * (0 if run.micro_batch is None else run.micro_batch)
         return LossBytes(forward=8 * samples * classes, backward=16 * samples * classes, held=4 * samples * classes)
     share = parallel.tp if parallel.framework == "megatron" or run.cross_entropy == "parallel" else 1
     elements = tokens * float(model.vocab) / share

@@ -18,13 +18,22 @@ _REACHED = {
     "blackwell": 0.78,
     "cdna3": 0.55,
 }
-# Flash attention, forward, share of the peak with the causal half counted once: FlashAttention-2 reaches 0.55 to 0.73 on
-# an A100 (arXiv 2307.08691), 0.35 to 0.40 on an H100, where FlashAttention-3 and cuDNN reach 0.5 to 0.75 (arXiv 2407.08608).
-_ATTENTION = {"ampere": 0.60, "ada": 0.60, "hopper": 0.50, "blackwell": 0.50, "cdna3": 0.30}
+# Attention kernels, forward and backward together, share of the peak with the causal half counted once, by what runs:
+# FlashAttention-2 reaches 0.55 to 0.73 on an A100 (arXiv 2307.08691) and 0.35 to 0.40 on an H100; FlashAttention-3 and
+# cuDNN 0.5 to 0.75 there (arXiv 2407.08608); FlashAttention-1 and the memory-efficient kernel that CUTLASS gives PyTorch
+# about half of FlashAttention-2 (0.25 to 0.35 of the peak of an A100, arXiv 2307.08691 figures 4 and 5).
+_ATTENTION = {
+    "flash": {"ampere": 0.60, "ada": 0.60, "hopper": 0.37, "blackwell": 0.37, "cdna3": 0.30},
+    "cudnn": {"ampere": 0.60, "ada": 0.60, "hopper": 0.55, "blackwell": 0.55},
+    "efficient": {"ampere": 0.30, "ada": 0.30, "hopper": 0.18, "volta": 0.25, "turing": 0.25},
+}
 # NVLink's switches add up an all-reduce themselves (NVLS) from so many GPUs of a node on; the ratio is that of measured
 # bus rates with and without: 482 over 367 GB/s on eight H200, 846 over 682 on eight B200 (stas00/ml-engineering@744d01e,
 # network/README.md).
 _MULTICAST = {"hopper": (5, 482 / 367), "blackwell": (6, 846 / 682)}
+# How quick the host beside a generation of GPUs is: the same small blocks of Megatron-LM's tests take 3.9 ms on a DGX H100,
+# 5.5 on a DGX A100 and 5.0 beside a Grace; blocks of BERT on a V100's host of 2017 take twice those of an A100's.
+_HOST = {"volta": 1.8, "turing": 1.4, "hopper": 0.7, "blackwell": 0.9}
 # What a link between GPUs of a node is when the catalog names none: the slot they sit in.
 _HOST_LINK = 25e9
 _INTER_LINK = 12.5e9
@@ -43,7 +52,8 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
         tensor: Operators of the host for a tensor-parallel collective, beside those of the block.
         fabric: Share of the link inside a node that large collectives reach.
         network: Share of the link between nodes.
-        fabric_latency: Seconds for one step of a collective inside a node. network_latency: The same between nodes.
+        fabric_latency: Seconds for one step of a collective inside a node.
+        network_latency: The same between nodes, beside the latency of the link itself.
         hidden: Share of the backward pass beside which gradients can be reduced, where the framework overlaps at all.
         contention: By how much compute slows down while a collective runs beside it.
         straggler: Growth of a step with the logarithm of the number of nodes.
@@ -60,7 +70,7 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
     kernel: float = 3.0e-6
     host: float = 9.0e-6
     tensor: float = 4.0
-    fabric: float = 0.78
+    fabric: float = 0.79
     network: float = 0.78
     fabric_latency: float = 6.0e-6
     network_latency: float = 15.0e-6
@@ -90,6 +100,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         sms: Multiprocessors, over which the tiles of a product are dealt out.
         peak: FLOP per second that the data sheet promises, the basis of MFU.
         host_link: Bytes per second between the GPU and the host's memory.
+        operator: Seconds of the host for one operator.
+        network_latency: Seconds for one step of a collective between nodes.
     """
 
     matmul: float
@@ -105,6 +117,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     sms: int
     peak: float
     host_link: float
+    operator: float
+    network_latency: float
     coefficients: Coefficients
 
 
@@ -112,6 +126,16 @@ def compute_dtype(run: RunSpec) -> str:
     """Return the type in which matrix products are taken."""
     names = {"autocast-fp16": "fp16", "pure-fp16": "fp16", "fp16": "fp16", "fp32": "fp32", "tf32": "tf32"}
     return names.get(run.precision, {"fp8": "fp8", "fp64": "fp64"}.get(run.precision, "bf16"))
+
+
+def attention_share(run: RunSpec, architecture: str) -> float:
+    """Return the share of the peak that the attention kernel of a run reaches.
+
+    Megatron takes Transformer Engine's attention, which is cuDNN's or FlashAttention-3 on Hopper and later.
+    """
+    kind = "cudnn" if run.stack == "megatron" and run.attention == "flash" else run.attention
+    table = _ATTENTION.get(kind, _ATTENTION["flash"])
+    return table.get(architecture, 0.3)
 
 
 def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None = None) -> Machine | None:
@@ -135,7 +159,7 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
         network *= cluster.nics_per_node / cluster.gpus_per_node
     return Machine(
         matmul=achievable * given.matmul,
-        attention=attention_peak * _ATTENTION.get(gpu.architecture, 0.4) * given.attention,
+        attention=attention_peak * attention_share(run, gpu.architecture) * given.attention,
         vector=peaks.get("fp32", peak / 8),
         bandwidth=gpu.bandwidth * given.bandwidth,
         fabric=(cluster.intra.bandwidth if cluster.intra else _HOST_LINK) * given.fabric,
@@ -147,5 +171,7 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
         sms=gpu.sms or 100,
         peak=peak,
         host_link=_HOST_LINK,
+        operator=given.host * _HOST.get(gpu.architecture, 1.0),
+        network_latency=given.network_latency + ((cluster.inter.latency or 0.0) if cluster.inter else 0.0),
         coefficients=given,
     )

@@ -55,7 +55,7 @@ class StageTime(msgspec.Struct, frozen=True, kw_only=True):
 
     def waited(self, machine: Machine) -> StageTime:
         """Return the stage with the time that its GPU waits for the host."""
-        asked = self.operators * machine.coefficients.host
+        asked = self.operators * machine.operator
         idle = larger(asked - self.forward - self.backward - self.exposed, 0.0)
         return msgspec.structs.replace(self, host=idle)
 
@@ -72,7 +72,10 @@ def block_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: 
     length = tokens_of(model, run)
     tokens = run.micro_batch * length / parallel.cp  # type: ignore[operator]
     sequence = parallel.tp if parallel.sequence_parallel else 1.0
-    return layer_time(model, run, ledger.recipe, machine, tokens, length, parallel.tp, sequence, parallel.ep)
+    return layer_time(
+        model, run, ledger.recipe, machine, tokens, length, parallel.tp, sequence, parallel.ep, parallel.cp,
+        parallel.framework,
+    )  # fmt: skip
 
 
 def body_time(

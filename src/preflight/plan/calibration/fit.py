@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from preflight.cost.machine import Coefficients
-from preflight.plan.calibration.prior import PRIORS, default_of
+from preflight.plan.calibration.prior import PRIORS
 from preflight.plan.calibration.sample import Block, Sample, blocks_of, predicted
 
 # How far a formula without errors of its own would lie from a measured step, as a logarithm.
@@ -40,22 +40,26 @@ def fit(samples: tuple[Sample, ...], start: Coefficients | None = None) -> Coeff
     theta, damping = np.zeros(len(names)), 1e-2
     residual = _residual(blocks, measured, base, names, theta)
     cost = _cost(residual, theta, spread)
-    informed = np.ones(len(names), dtype=bool)
+    limit = _limits(base, names)
+    informed: Any = np.ones(len(names), dtype=bool)
     for _ in range(_ROUNDS):
         slope = _slope(blocks, measured, base, names, theta, residual, informed)
         informed = np.any(slope != 0.0, axis=0)
         weight = _weight(residual)
         hessian = slope.T @ (weight[:, None] * slope) + np.diag(spread**-2)
         gradient = slope.T @ (weight * residual) + theta / spread**2
+        free = np.flatnonzero((theta < limit) | (gradient > 0))
         moved = False
-        while damping < 1e6:
-            step = np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), -gradient)
-            trial = _bounded(base, names, theta + step)
+        while damping < 1e8:
+            trial = theta.copy()
+            inner = hessian[np.ix_(free, free)]
+            trial[free] -= np.linalg.solve(inner + damping * np.diag(np.diag(inner)), gradient[free])
+            trial = np.minimum(trial, limit)
             after = _residual(blocks, measured, base, names, trial)
             lower = _cost(after, trial, spread)
             if lower < cost:
                 moved = cost - lower > _ENOUGH * cost
-                theta, residual, cost, damping = trial, after, lower, max(damping / 10, 1e-9)
+                theta, residual, cost, damping = trial, after, lower, max(damping / 10, 1e-6)
                 break
             damping *= 10
         if not moved:
@@ -69,13 +73,13 @@ def coefficients_at(base: Coefficients, names: list[str], theta: Any) -> Coeffic
     return Coefficients(**values)
 
 
-def _bounded(base: Coefficients, names: list[str], theta: Any) -> Any:
-    """Return the place, drawn back to where shares are not above what physics admits."""
-    for at, name in enumerate(names):
-        most = PRIORS[name].most
-        if most is not None:
-            theta[at] = min(theta[at], float(np.log(max(most, default_of(name)) / getattr(base, name))))
-    return theta
+def _limits(base: Coefficients, names: list[str]) -> Any:
+    """Return how far up every coefficient may go before a share is above what physics admits."""
+    limits = []
+    for name in names:
+        most, start = PRIORS[name].most, getattr(base, name)
+        limits.append(np.inf if most is None else float(np.log(max(most, start) / start)))
+    return np.array(limits)
 
 
 def _residual(blocks: list[Block], measured: Any, base: Coefficients, names: list[str], theta: Any) -> Any:

@@ -27,10 +27,14 @@ PRIORS: dict[str, Prior] = {
         most=1.1,
         source="0.72 to 0.77 of the peak over 183 products of an A100 (SimuMax's tables), where the largest one reaches 0.87",
     ),
-    "attention": Prior(spread=0.25, source="0.5 to 0.75 of the peak by head size and length (arXiv 2307.08691, 2407.08608)"),
+    "attention": Prior(
+        spread=0.25, source="0.5 to 0.75 of the peak by head size and length (arXiv 2307.08691, 2407.08608)"
+    ),
     "bandwidth": Prior(spread=0.15, most=1.0, source="memory-bound kernels reach 0.6 to 0.9 of the bandwidth"),
     "head": Prior(spread=0.30, source="how often logits are read and written depends on the software's version"),
-    "kernel": Prior(spread=0.50, source="2 us for a kernel that does nothing, up to 18 us fitted for a product's start and tail"),
+    "kernel": Prior(
+        spread=0.50, source="2 us for a kernel that does nothing, up to 18 us fitted for a product's start and tail"
+    ),
     "host": Prior(spread=0.50, source="5 to 25 us of host work before a kernel runs, by processor and software"),
     "tensor": Prior(spread=0.80, source="autograd function, stream waits and the call of the communication library"),
     "fabric": Prior(spread=0.12, most=1.0, source="0.70 to 0.82 of the link on A100, H200, B200 and MI300X (stas00)"),

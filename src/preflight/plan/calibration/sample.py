@@ -93,9 +93,18 @@ def _block(samples: tuple[Sample, ...], rows: list[int]) -> Block:
     optimizer = optimizer_state(run.optimizer or "", run.optimizer_momentum)
     if count is None or optimizer is None:
         raise UsageError(f"the parameters of {head.model.name or 'the model'} or the optimizer's states are not known")
-    ends = [ledger_of(head.model, run, parallel, head.cluster.gpu, count, optimizer, at) for at in (0 * parallel.pp, parallel.pp - 1)]
+    ends = [
+        ledger_of(head.model, run, parallel, head.cluster.gpu, count, optimizer, at)
+        for at in (0 * parallel.pp, parallel.pp - 1)
+    ]
     return Block(
-        model=head.model, run=run, parallel=parallel, cluster=head.cluster, rows=np.array(rows), first=ends[0], last=ends[1]
+        model=head.model,
+        run=run,
+        parallel=parallel,
+        cluster=head.cluster,
+        rows=np.array(rows),
+        first=ends[0],
+        last=ends[1],
     )
 
 

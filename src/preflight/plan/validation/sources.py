@@ -31,3 +31,18 @@ def express(row: Row) -> Expressed:
     module = importlib.import_module(f"{rows.__name__}.{name.replace('-', '_')}")
     found: Expressed = module.express(row)
     return found if found.cluster is not None else msgspec.structs.replace(found, cluster=cluster_of(row))
+
+
+def express_time(row: Row) -> Expressed:
+    """Return what the time of a row was taken of; a source says so where that is not the whole optimizer step.
+
+    Raises:
+        CannotExpress: With the reason.
+    """
+    found = express(row)
+    module = importlib.import_module(f"{rows.__name__}.{row['source'].replace('.', '-').replace('-', '_')}")
+    timed = getattr(module, "timed", None)
+    if timed is None:
+        return found
+    narrowed: Expressed = timed(row, found)
+    return narrowed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from preflight.catalog.measured import Row
 from preflight.plan.validation.expressed import CannotExpress, Expressed, architecture, decoder, number
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -27,3 +29,10 @@ def express(row: Row) -> Expressed:
     elif row["zero_fsdp_stage"] == "DDP":
         parallel = ParallelDims(dp_replicate=gpus, framework="ddp")
     return Expressed(model=decoder(arch, fused_qkv=True), run=run, parallel=parallel)
+
+
+def timed(row: Row, found: Expressed) -> Expressed:
+    """Return what its "ms/iter" times: one micro-batch, of which several make a step."""
+    one = found.run.micro_batch or 1
+    ranks = found.parallel.dp_replicate * found.parallel.dp_shard
+    return msgspec.structs.replace(found, run=msgspec.structs.replace(found.run, global_batch=one * ranks))
