@@ -27,11 +27,11 @@ def matmul_seconds(machine: Machine, rows: float, columns: float, inner: float, 
         inner: The length of the sums.
         element: Bytes of an element.
     """
-    work = 2.0 * rows * columns * inner / machine.matmul * (1 + _FILL / inner)
+    work = 2.0 * rows * columns * (inner + _FILL) / machine.matmul
     share = 0.0
     for high, wide, reached in _TILES:
         waves = ceiling(rows / high) * ceiling(columns / wide) / machine.sms
-        filled = (rows * columns) / (high * wide * machine.sms) / ceiling(waves)
+        filled = (rows * columns) / (high * wide * machine.sms) / larger(ceiling(waves), 1.0)
         share = larger(share, reached * filled**_QUANT)
     moved = element * (rows * inner + inner * columns + rows * columns) / machine.bandwidth
     return larger(work / larger(share, 1e-3), moved) + machine.coefficients.kernel
