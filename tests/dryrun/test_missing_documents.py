@@ -159,3 +159,25 @@ def test_indices_powers_and_default_types_go_as_on_a_gpu(run_program: Callable[[
         assert not torch.FloatTensor([1]).is_cuda
         """
     )
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_what_is_asserted_of_numbers_that_nobody_has_is_taken_to_hold(run_program: Callable[[str], Profile]) -> None:
+    pytest.importorskip("torch")
+    run_program(
+        """
+        import torch
+
+        boxes = torch.nn.Linear(400, 400).cuda()(torch.rand(400, 400, device="cuda")).sigmoid()
+        assert (boxes[:, 2:] >= boxes[:, :-2]).all()
+        assert not (boxes[:, 2:] < boxes[:, :-2]).any(), "boxes are upside down"
+        known = torch.tensor([1, 2], device="cuda")
+        try:
+            assert (known > 1).all()
+        except AssertionError:
+            pass
+        else:
+            raise ValueError("what is known is not taken on trust")
+        """
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from preflight.dryrun.virtual import private
-from preflight.dryrun.virtual.engine import convolutions, values
+from preflight.dryrun.virtual.engine import asserts, convolutions, values
 
 if TYPE_CHECKING:
     from preflight.dryrun.virtual.engine.gpu import VirtualGpu
@@ -24,7 +24,9 @@ def _item(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
     if not _virtual(args[0]):
         return NotImplemented
     gpu.synchronise("item", args[0].element_size())
-    return values.read(args[0])  # where the number is known, it has been read before
+    # Where the number is known, it has been read before.
+    holds = asserts.asserted() if args[0].dtype is torch.bool else None
+    return values.read(args[0]) if holds is None else holds
 
 
 def _to_copy(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:

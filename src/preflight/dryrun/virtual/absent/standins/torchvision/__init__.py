@@ -19,3 +19,8 @@ __all__ = ["datasets", "io", "models", "ops", "set_image_backend", "transforms",
 
 def set_image_backend(name: str) -> None:
     """Any backend is as good."""
+
+
+def _is_tracing() -> bool:
+    """Whether a graph of TorchScript is being traced."""
+    return bool(torch.jit.is_tracing())

@@ -74,6 +74,12 @@ class CenterCrop(_Sized):
 class RandomCrop(CenterCrop):
     """Any part of a size."""
 
+    @staticmethod
+    def get_params(img: Any, output_size: tuple[int, int]) -> tuple[int, int, int, int]:
+        """Return the part at the corner: top, left, height, width."""
+        height, width = output_size
+        return 0, 0, height, width
+
 
 class RandomResizedCrop(_Sized):
     """Any part, resized."""
