@@ -5,7 +5,7 @@ from __future__ import annotations
 from preflight.errors import UsageError
 from preflight.report.parts.clean import clean_lines, one_line
 from preflight.report.parts.options import Options
-from preflight.report.parts.plan_table import PLAN_TITLES, plan_rows
+from preflight.report.parts.plan_table import PLAN_TITLES, compared_cells, plan_rows
 from preflight.report.parts.sentences import TOTALS, evidence_line, subject
 from preflight.vocabulary.report import Report
 
@@ -31,8 +31,10 @@ def render(report: Report, options: Options) -> str:
         "findings": (_FINDINGS, _finding_rows),
         "memory": (_MEMORY, _memory_rows),
         "plan": (PLAN_TITLES, plan_rows),
+        "compared": (("cluster", *PLAN_TITLES, "duration_seconds"), compared_cells),
     }
-    table = options.table or ("plan" if report.plan is not None else "findings")
+    shown = "compared" if report.plan is not None and report.plan.compared else "plan"
+    table = options.table or (shown if report.plan is not None else "findings")
     if table not in tables:
         raise UsageError(f"unknown table {table!r}", f"one of {', '.join(tables)}")
     titles, rows = tables[table]

@@ -183,6 +183,24 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     share: float
 
 
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """The same request on one of several clusters.
+
+    Attributes:
+        cluster: What it is: ``8 x NVIDIA H100 SXM5 80GB``.
+        gpus: How many.
+        candidate: The layout with its memory and step; None where there is none.
+        reason: Why there is none.
+    """
+
+    cluster: str
+    gpus: int
+    candidate: Candidate | None = None
+    duration: Duration | None = None
+    cost: Cost | None = None
+    reason: str | None = None
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What a plan answers.
 
@@ -199,6 +217,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         sensitivities: What single changes of the chosen layout would do.
         drivers: What its step depends on, the strongest first.
         experiment: The cheapest run that would tell candidates apart whose intervals overlap.
+        compared: The same request on several clusters, as they were named.
     """
 
     chosen: Candidate | None = None
@@ -216,4 +235,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     experiment: str | None = None
     sensitivities: tuple[Sensitivity, ...] = ()
     drivers: tuple[Driver, ...] = ()
+    compared: tuple[Compared, ...] = ()
     assumptions: tuple[str, ...] = ()

@@ -43,54 +43,57 @@ def _option(key: Key, group: str) -> Callable[[F], F]:
     return click.option(*key.options, name, metavar=key.shown, cls=Grouped, group=group, help=key.help)
 
 
-def asked(words: tuple[str, ...], given: dict[str, Any], arguments: tuple[str, ...] | None = None) -> Request:
+def asked(
+    words: tuple[str, ...],
+    given: dict[str, Any],
+    arguments: tuple[str, ...] | None = None,
+    above: Settings | None = None,
+) -> Request:
     """Return the request of a command line, with what ``[tool.preflight]`` says below it.
 
     Args:
         words: ``[[MODEL_TYPE] SIZE_BILLIONS BATCH]``.
         given: The options.
         arguments: The command line of the script that ``--script`` names.
+        above: Settings that win over all others.
 
     Raises:
         UsageError: Something does not fit.
         InputError: A file that was named cannot be read.
     """
-    from preflight.plan.inputs.command_line import request_of
+    from preflight.plan.inputs.command_line import settings_of
+    from preflight.plan.inputs.requests import request_from
 
     if arguments is not None and not given.get("script"):
         raise UsageError("arguments of a script, and no script", "name it: --script train.py -- --batch-size 8")
     project, catalog = project_settings(given.get("config") or given.get("script") or ".")
-    if not given.get("script"):
-        return request_of(words, given, project, catalog)
-    return _with_script(words, given, arguments, project, catalog)
+    settings = settings_of(words, given, project)
+    settings = above.over(settings) if above is not None else settings
+    if given.get("script"):
+        return _with_script(settings, given["script"], arguments, catalog)
+    return request_from(settings, catalog, {name: given[name] for name in ("config",) if given.get(name)})
 
 
 def _with_script(
-    words: tuple[str, ...],
-    given: dict[str, Any],
-    arguments: tuple[str, ...] | None,
-    project: Settings,
-    catalog: tuple[str, ...],
+    settings: Settings, script: str, arguments: tuple[str, ...] | None, catalog: tuple[str, ...]
 ) -> Request:
     """Return the request of a script: the command line over the file over what the script says."""
     import msgspec
 
     from preflight.cli.parts.scripted import told_by
-    from preflight.plan.inputs.command_line import settings_of
     from preflight.plan.inputs.model import SOURCES
     from preflight.plan.inputs.requests import request_from
 
-    settings = settings_of(words, given, project)
-    script = told_by(given["script"], arguments, settings.get("cluster.num_gpus"), catalog)
-    below = script.settings
+    told = told_by(script, arguments, settings.get("cluster.num_gpus"), catalog)
+    below = told.settings
     if any(path in settings for path in ("model.batch_size", "run.global_batch")):
         below = below.without(("run.gradient_accumulation",))
     if any(path in settings for path in ("run.tokens", "run.steps")):
         below = below.without(("run.steps",))
     if any(path in settings for path in SOURCES):
         below = below.without(("run.trainable_parameters",))
-    request = request_from(settings.over(below), catalog, {"script": given["script"]}, script.model)
-    return msgspec.structs.replace(request, assumptions=(*script.assumptions, *request.assumptions))
+    request = request_from(settings.over(below), catalog, {"script": script}, told.model)
+    return msgspec.structs.replace(request, assumptions=(*told.assumptions, *request.assumptions))
 
 
 def project_settings(near: str) -> tuple[Settings, tuple[str, ...]]:

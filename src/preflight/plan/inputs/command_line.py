@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from preflight.catalog.files import Folders
 from preflight.errors import UsageError
 from preflight.plan.inputs.form import KEYS
 from preflight.plan.inputs.model import SOURCES
@@ -23,27 +22,23 @@ def parameter(path: str) -> str:
     return path.replace(".", "__")
 
 
-def request_of(
-    words: tuple[str, ...], given: Mapping[str, Any], project: Settings | None = None, catalog: Folders = ()
-) -> Request:
-    """Return the request of a command line.
-
-    Args:
-        words: ``[[MODEL_TYPE] SIZE_BILLIONS BATCH]``.
-        given: The options by ``parameter``, with ``config`` (a YAML file) and ``model_named`` (``--model``) beside them.
-        project: What ``[tool.preflight]`` says.
-        catalog: Folders of the user's own catalog.
+def request_of(words: tuple[str, ...], given: Mapping[str, Any]) -> Request:
+    """Return the request of a command line alone: no project, no catalog of its own.
 
     Raises:
         UsageError: A word or an option is wrong.
         InputError: A file that was named cannot be read.
     """
-    told = {name: given[name] for name in ("config",) if given.get(name)}
-    return request_from(settings_of(words, given, project), catalog, inputs=told)
+    return request_from(settings_of(words, given))
 
 
 def settings_of(words: tuple[str, ...], given: Mapping[str, Any], project: Settings | None = None) -> Settings:
     """Return the settings of a command line: the line over the file over the project's table.
+
+    Args:
+        words: ``[[MODEL_TYPE] SIZE_BILLIONS BATCH]``.
+        given: The options by ``parameter``, with ``config`` (a YAML file) and ``model_named`` (``--model``) beside them.
+        project: What ``[tool.preflight]`` says.
 
     Raises:
         UsageError: A word or an option is wrong.

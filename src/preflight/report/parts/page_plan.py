@@ -10,9 +10,12 @@ from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.page_memory import bar
 from preflight.report.parts.plan_rows import (
     CANDIDATE_TITLES,
+    COMPARED_TITLES,
     SCALING_TITLES,
     STAGE_TITLES,
     candidate_rows,
+    compared_reasons,
+    compared_rows,
     driver_rows,
     layout_words,
     run_rows,
@@ -38,6 +41,9 @@ def plan_view(plan: Plan) -> dict[str, Any]:
     return {
         "layout": layout_words(chosen.parallel) if chosen else "",
         "run": run_words(chosen.run) if chosen else "",
+        "compared_titles": COMPARED_TITLES,
+        "compared": compared_rows(plan),
+        "compared_reasons": compared_reasons(plan),
         "rows": run_rows(plan),
         "goodput": one_line(plan.goodput.basis) if plan.goodput else "",
         "spent": _spent(chosen) if chosen else None,

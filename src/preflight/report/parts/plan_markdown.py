@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 
 from preflight.report.parts.plan_rows import (
     CANDIDATE_TITLES,
+    COMPARED_TITLES,
     STAGE_TITLES,
     candidate_rows,
+    compared_reasons,
+    compared_rows,
     driver_rows,
     layout_words,
     run_rows,
@@ -27,6 +30,9 @@ def plan_lines(plan: Plan, level: str, escape: Callable[[str], str], table: Tabl
         return [tuple(escape(cell) for cell in row) for row in rows]
 
     lines: list[str] = []
+    if plan.compared:
+        lines += [f"{level}# Compared", "", *table(COMPARED_TITLES, cells(compared_rows(plan)))]
+        lines += [f"- {escape(reason)}" for reason in compared_reasons(plan)] + [""]
     if plan.chosen is not None:
         lines += [f"{level}# Layout", "", escape(layout_words(plan.chosen.parallel)) + ".", ""]
         lines += [escape(run_words(plan.chosen.run)) + ".", ""]

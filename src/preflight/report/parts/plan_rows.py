@@ -162,3 +162,35 @@ def scaling_rows(points: tuple[ScalingPoint, ...]) -> list[tuple[str, ...]]:
 def driver_rows(plan: Plan) -> list[tuple[str, float]]:
     """Return what the step depends on, and the share of each."""
     return [(driver.name, driver.share) for driver in plan.drivers]
+
+
+COMPARED_TITLES = ("on", "layout", "fits", "memory", "step", "tokens/s", "duration", "money", "kWh")
+
+
+def compared_rows(plan: Plan) -> list[tuple[str, ...]]:
+    """Return one row for each cluster of a comparison, under ``COMPARED_TITLES``."""
+    rows: list[tuple[str, ...]] = []
+    for one in plan.compared:
+        candidate, cost = one.candidate, one.cost
+        step, memory = (candidate.step, candidate.memory) if candidate else (None, None)
+        rate = step.tokens_per_second_per_gpu if step else None
+        length = one.duration.seconds if one.duration else None
+        rows.append(
+            (
+                one_line(one.cluster),
+                short_layout(candidate.parallel) if candidate else "-",
+                {"yes": "yes", "no": "no", "unknown": "perhaps"}[memory.fits] if memory else "-",
+                format_bytes(memory.device_bytes.mid) if memory and memory.device_bytes else "-",
+                format_seconds(step.seconds.mid) if step else "-",
+                f"{rate * one.gpus:,.0f}" if rate else "-",
+                span(length.mid) if length else "-",
+                _dollars(cost.usd.mid) if cost and cost.usd else "-",
+                f"{cost.kwh:,.0f}" if cost and cost.kwh is not None else "-",
+            )
+        )
+    return rows
+
+
+def compared_reasons(plan: Plan) -> list[str]:
+    """Return a sentence for each cluster on which there is no layout."""
+    return [f"{one_line(one.cluster)}: {one_line(one.reason)}" for one in plan.compared if one.reason]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from preflight.vocabulary.plan import Candidate
 from preflight.vocabulary.report import Report
 
@@ -27,6 +29,19 @@ def plan_rows(report: Report) -> list[list[Cell]]:
         shown.insert(0, plan.chosen)
     front = list(plan.pareto)
     return [_row(one, one == plan.chosen, one in front) for one in shown]
+
+
+def compared_cells(report: Report) -> list[list[Cell]]:
+    """Return one row for each cluster that is compared: its name, the layout, the seconds of the whole run."""
+    rows: list[list[Cell]] = []
+    for one in report.plan.compared if report.plan is not None else ():
+        seconds = one.duration.seconds if one.duration is not None else None
+        blank: list[Cell] = [None] * len(PLAN_TITLES)
+        cells = blank
+        if one.candidate is not None:
+            cells = _row(msgspec.structs.replace(one.candidate, cost=one.cost), False, False)
+        rows.append([one.cluster, *cells, seconds.mid if seconds is not None else None])
+    return rows
 
 
 def _row(one: Candidate, chosen: bool, best: bool) -> list[Cell]:

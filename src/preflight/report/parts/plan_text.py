@@ -6,9 +6,12 @@ from preflight.report.parts.clean import clean, display_width, one_line
 from preflight.report.parts.paint import Canvas
 from preflight.report.parts.plan_rows import (
     CANDIDATE_TITLES,
+    COMPARED_TITLES,
     SCALING_TITLES,
     STAGE_TITLES,
     candidate_rows,
+    compared_reasons,
+    compared_rows,
     driver_rows,
     layout_words,
     run_rows,
@@ -22,7 +25,12 @@ _STAGES, _CANDIDATES, _EFFECTS, _REJECTED = 8, 10, 8, 5
 
 
 def layout_section(canvas: Canvas, plan: Plan) -> None:
-    """Add how the run is spread, and what else it was planned with."""
+    """Add how the run is spread, and what else it was planned with; or the clusters that are compared."""
+    if plan.compared:
+        canvas.heading("COMPARED")
+        _narrow_table(canvas, COMPARED_TITLES, compared_rows(plan))
+        for reason in compared_reasons(plan):
+            canvas.write(reason, indent=2, first="- ")
     if plan.chosen is None:
         return
     canvas.heading("LAYOUT")
@@ -108,6 +116,17 @@ def _effects(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
         canvas.write(one_line(effect.text) + fits, indent=2, hang=4)
     if len(shown) < len(effects):
         canvas.write(f"{len(effects) - len(shown)} more with --verbose", indent=2)
+
+
+def _narrow_table(canvas: Canvas, titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """Add a table; where it is wider than the page, one thing a line and a column for each row."""
+    width = sum(max(display_width(row[at]) for row in (titles, *rows)) + 2 for at in range(len(titles)))
+    if width <= canvas.width:
+        _table(canvas, titles, rows)
+        return
+    turned = [tuple(row[at] for row in rows) for at in range(len(titles))]
+    cells = [(title, *line) for title, line in zip(titles, turned, strict=True)]
+    _table(canvas, cells[0], cells[1:])
 
 
 def _table(canvas: Canvas, titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
