@@ -16,7 +16,7 @@ from preflight.plan.scaling import scaling_of
 from preflight.plan.settings import settings_of
 from preflight.plan.spending import cost_of
 from preflight.plan.spread import settled
-from preflight.vocabulary.plan import Plan
+from preflight.vocabulary.plan import Candidate, Plan
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
 from preflight.vocabulary.version import VERSION
 
@@ -29,21 +29,29 @@ def plan_report(request: Request) -> Report:
     Raises:
         UsageError: The layout that was asked for is impossible.
     """
+    if request.search:
+        from preflight.plan.answer import searched_report
+
+        return searched_report(request)
     ready = settled(request)
     assert ready.parallel is not None
     chosen = candidate(ready, ready.parallel, ready.run)
     if ready.basic:
         chosen = msgspec.structs.replace(chosen, step=None)
+    return report_of(ready, chosen, Plan(candidates=(chosen,), searched=1))
+
+
+def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
+    """Return the report of a plan around the layout that was chosen."""
     duration = duration_of(ready, chosen) if not ready.basic else None
     advice = advise(ready, chosen)
     if chosen.step is not None and advice.bottleneck is not None:
         chosen = msgspec.structs.replace(
             chosen, step=msgspec.structs.replace(chosen.step, bottleneck=advice.bottleneck)
         )
-    plan = Plan(
+    plan = msgspec.structs.replace(
+        plan,
         chosen=chosen,
-        candidates=(chosen,),
-        searched=1,
         scaling=scaling_of(ready) if chosen.step else None,
         duration=duration,
         cost=cost_of(ready.cluster, duration) if duration else None,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from preflight.errors import UsageError, nearest
+from preflight.plan.constraint import Layout, violated
 from preflight.plan.request import Request, Wish
-from preflight.vocabulary.run import ParallelDims
+from preflight.vocabulary.run import ParallelDims, RunSpec
 
 STRATEGIES = (
     "data_parallel", "tensor_parallel", "pipeline_parallel", "hybrid", "fsdp", "zero1", "zero2", "zero3", "hsdp", "auto",
@@ -96,30 +95,16 @@ def _nearest_divisor(number: int, wanted: int) -> int:
     return min((value for value in range(1, number + 1) if number % value == 0), key=lambda value: abs(value - wanted))
 
 
-def check_divides(request: Request, dims: ParallelDims) -> None:
-    """Raise when heads, layers, experts or the batch cannot be divided."""
-    model, run = request.model, request.run
-    checks = (
-        ("tensor_parallel", dims.tp, model.heads, "attention heads"),
-        ("pipeline_parallel x virtual_pipeline", dims.pp * dims.vp, model.layers, "layers"),
-        ("expert_parallel", dims.ep, model.experts or None, "experts"),
-    )
-    for name, degree, whole, what in checks:
-        if whole is not None and degree > 1 and whole % degree:
-            if degree > whole:
-                raise UsageError(f"{name} is {degree}, but the model has {whole} {what}", f"at most {whole}")
-            raise UsageError(
-                f"{whole} {what} cannot be divided by {name} {degree}",
-                f"{_nearest_divisor(math.gcd(whole, request.cluster.num_gpus), degree)} divides them",
-            )
-    if dims.ep > 1 and not model.experts:
-        raise UsageError(f"expert_parallel is {dims.ep}, but the model has no experts", "leave it out")
-    ranks = dims.dp_replicate * dims.dp_shard
-    if run.global_batch is not None and run.global_batch % ranks:
-        raise UsageError(
-            f"a global batch of {run.global_batch} cannot be divided over {ranks} data-parallel ranks",
-            f"{-(-run.global_batch // ranks) * ranks} can",
-        )
+def check_divides(request: Request, dims: ParallelDims, run: RunSpec | None = None) -> None:
+    """Raise when heads, layers, experts, the sequence or the batch cannot be divided.
+
+    Without a ``run`` that is settled, its micro-batch is not looked at.
+    """
+    run = run or msgspec.structs.replace(request.run, micro_batch=None)
+    layout = Layout(model=request.model, run=run, parallel=dims, cluster=request.cluster)
+    broken = violated(layout)
+    if broken is not None:
+        raise UsageError(broken.reason(layout), broken.hint(layout))
 
 
 def with_micro_batch(run_batch: int, dims: ParallelDims, given: int | None) -> int:
@@ -145,7 +130,7 @@ def settled(request: Request) -> Request:
     run = request.run
     batch = run.global_batch or (run.micro_batch or 1) * run.gradient_accumulation * dims.dp_replicate * dims.dp_shard
     micro = with_micro_batch(batch, dims, run.micro_batch)
+    run = msgspec.structs.replace(run, micro_batch=micro, global_batch=batch)
+    check_divides(request, dims, run)
     # What Megatron-like layouts are run with; a stack that was named stays.
-    return msgspec.structs.replace(
-        request, parallel=dims, run=msgspec.structs.replace(run, micro_batch=micro, global_batch=batch)
-    )
+    return msgspec.structs.replace(request, parallel=dims, run=run)

@@ -153,7 +153,7 @@ def test_memory_alone_says_nothing_of_time(capsys: pytest.CaptureFixture[str]) -
         ("7 8 --gpus 8 --strategy tensor_parallel --tp 3", "tensor 3 x pipeline 1 x context 1 x data", None),
         ("7 8 --gpus 6 --tp 6", "32 attention heads cannot be divided by tensor_parallel 6", "2 divides them"),
         ("7 64 --gpus 64 --tp 64", "tensor_parallel is 64, but the model has 32 attention heads", "at most 32"),
-        ("7 64 --gpus 64 --pp 64", "pipeline_parallel x virtual_pipeline is 64, but the model has 32 layers", "at most 32"),
+        ("7 64 --gpus 64 --pp 64", "pipeline_parallel is 64, but the model has 32 layers", "at most 32"),
         ("7 6 --gpus 4", "a global batch of 6 cannot be divided over 4 data-parallel ranks", "8 can"),
         ("7 8 --gpus 8 --nodes 3", "--nodes: 8 GPUs cannot be dealt out over 3 nodes", "2 can"),
         ("7 8 --gpus 8 --nodes 2 --gpus-per-node 8", "--gpus: 2 nodes of 8 GPUs are 16 GPUs, not 8", "num_gpus: 16"),

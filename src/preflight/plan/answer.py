@@ -1,0 +1,77 @@
+"""The report of a search."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.errors import UsageError
+from preflight.plan.candidate import candidate
+from preflight.plan.choose import SHOWN, Chosen, chosen_of, closest_of, with_cost
+from preflight.plan.columns.search import Found, search
+from preflight.plan.make import report_of
+from preflight.plan.request import Request
+from preflight.plan.spread import settled
+from preflight.vocabulary.plan import Candidate, Plan
+from preflight.vocabulary.quantity import format_bytes
+from preflight.vocabulary.report import Report
+
+
+def searched_report(request: Request) -> Report:
+    """Return the plan of the best layout there is.
+
+    Raises:
+        UsageError: Nothing that was asked for can be spread over these GPUs, fitting or not.
+    """
+    found = search(request)
+    if not found.searched:
+        raise _impossible(request, found)
+    chosen = chosen_of(request, found)
+    plan = Plan(
+        pareto=chosen.pareto, rejected=chosen.rejected, searched=found.searched, seconds=round(found.seconds, 3)
+    )
+    if not chosen.best:
+        return _nothing_fits(request, found, plan)
+    best = chosen.best[0]
+    plan = msgspec.structs.replace(plan, candidates=_alike(chosen))
+    return report_of(_ready(request, best), best, plan)
+
+
+def _ready(request: Request, one: Candidate) -> Request:
+    return msgspec.structs.replace(request, parallel=one.parallel, run=one.run)
+
+
+def _alike(chosen: Chosen) -> tuple[Candidate, ...]:
+    """Return the best and those that may be as quick: whose intervals overlap with its own."""
+    best = chosen.best[0]
+    if best.step is None:
+        return chosen.best[:SHOWN]
+    limit = best.step.seconds.high
+    return tuple(one for one in chosen.best if one.step is not None and one.step.seconds.low <= limit)[:SHOWN]
+
+
+def _impossible(request: Request, found: Found) -> UsageError:
+    """Return why there is nothing to search: what a direct plan says, else the most frequent reason."""
+    try:
+        settled(request)
+    except UsageError as error:
+        return error
+    most = max(found.ruled.values(), key=lambda ruled: ruled.count, default=None)
+    gpus = request.cluster.num_gpus
+    return UsageError(f"no layout over {gpus} GPUs is possible", most.reason if most else "ask for fewer fixed degrees")
+
+
+def _nothing_fits(request: Request, found: Found, plan: Plan) -> Report:
+    """Return the report of a search in which nothing fits: what comes closest, and what it lacks."""
+    closest = closest_of(request, found)
+    assert closest is not None  # something was evaluated, and none of it fits
+    parallel, run, memory = closest
+    one = with_cost(request, candidate(request, parallel, run))
+    notes = list(request.notes)
+    if memory.device_bytes is not None:
+        notes.append(
+            f"nothing fits: of {found.searched} layouts the one that comes closest needs"
+            f" {format_bytes(memory.device_bytes.mid)} (up to {format_bytes(memory.device_bytes.high)}) of"
+            f" {format_bytes(request.cluster.gpu.memory_bytes)}"
+        )
+    ready = msgspec.structs.replace(_ready(request, one), notes=tuple(notes))
+    return report_of(ready, one, msgspec.structs.replace(plan, candidates=(one,)))

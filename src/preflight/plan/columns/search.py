@@ -1,0 +1,195 @@
+"""Every layout of a space, evaluated: the quickest few thousand that fit, the front, and why the others are out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy
+
+from preflight.cost.fragmentation import reserved_share
+from preflight.cost.machine import Coefficients
+from preflight.cost.workspace import context_bytes
+from preflight.plan.columns.pool import Pool
+from preflight.plan.columns.space import DEGREES, Block, Family, Variant, blocks_of, families_of, listed, variants_of
+from preflight.plan.constraint import Layout, load_constraints
+from preflight.plan.evaluate import Columns, evaluate
+from preflight.plan.request import Request
+from preflight.vocabulary.run import ParallelDims, RunSpec
+
+# P(fit) of 0.8 lies 0.84 standard deviations above the middle, and the high end of an interval 1.645.
+_NEEDED = 0.8416 / 1.645
+# A rectangle is worked out as such when it has so many elements, and so many of them may be.
+_LARGE, _DENSE = 2000, 0.5
+
+
+class Ruled(msgspec.Struct):
+    """Layouts that one constraint ruled out: how many, and one of them."""
+
+    count: int
+    parallel: ParallelDims
+    reason: str
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a search found.
+
+    Attributes:
+        pool: The quickest layouts that fit, and the front over time and memory.
+        variants: What the pool's column ``variant`` points at.
+        ruled: Layouts that were ruled out, by constraint.
+        searched: Layouts whose memory and time were worked out.
+        fitting: Those of them whose memory is likely to fit.
+        least: The one that comes closest among those that do not fit: its variant, degrees, and the capacity it needs.
+        seconds: Process time of the search.
+    """
+
+    pool: Pool
+    variants: tuple[Variant, ...]
+    ruled: dict[str, Ruled]
+    searched: int
+    fitting: int
+    least: tuple[Variant, Any, float] | None
+    seconds: float
+
+
+def search(request: Request, coefficients: Coefficients | None = None, keep: int = 4000) -> Found:
+    """Evaluate every layout of the request's space."""
+    begun = time.process_time()
+    capacity = float(request.cluster.gpu.memory_bytes)
+    pool = Pool(keep, len(DEGREES))
+    ruled: dict[str, Ruled] = {}
+    variants: list[Variant] = []
+    searched = fitting = 0
+    least: tuple[Variant, Any, float] | None = None
+    for family in families_of(request):
+        choices = variants_of(request, family)
+        start = len(variants)
+        variants += choices
+        for block, mask in _admitted(request, family, len(choices), ruled):
+            elements = int(mask.sum())
+            for index, variant in enumerate(choices):
+                seconds, device, needed = _evaluated(request, variant, block, coefficients)
+                searched += elements
+                fits = mask & (needed <= capacity)
+                count = int(fits.sum())
+                fitting += count
+                if count:
+                    pool.add(start + index, seconds, device, fits, block)
+                if count < elements:
+                    least = _closer(least, variant, block, mask & ~fits, needed)
+    return Found(
+        pool=pool.settled(), variants=tuple(variants), ruled=ruled, searched=searched, fitting=fitting,
+        least=least, seconds=time.process_time() - begun,
+    )  # fmt: skip
+
+
+def _admitted(request: Request, family: Family, variants: int, ruled: dict[str, Ruled]) -> Iterator[tuple[Block, Any]]:
+    """Return what constraints leave: dense rectangles, and lists of what is left of the others.
+
+    A rectangle costs less for every element, but it is worked out whole and a call costs as much as two thousand elements.
+    """
+    scattered: list[Any] = []
+    for block in blocks_of(request, family):
+        mask = _mask(request, family, block, variants, ruled)
+        rows, columns = mask.any(axis=1), mask.any(axis=0)
+        if not rows.any():
+            continue
+        part, kept = block.part(rows, columns), mask[numpy.ix_(rows, columns)]
+        if kept.size > _LARGE and kept.mean() > _DENSE:
+            yield part, kept
+        else:
+            scattered.append(part.table(*kept.nonzero()))
+    for part in listed(scattered):
+        yield part, numpy.ones(part.shape, dtype=bool)
+
+
+def _mask(request: Request, family: Family, block: Block, variants: int, ruled: dict[str, Ruled]) -> Any:
+    """Return which elements of a rectangle may be, counting the others by the first constraint that rules them out."""
+    layout = layout_of(request, family, block)
+    mask: Any = numpy.ones(block.shape, dtype=bool)
+    left = mask.size
+    for loaded in load_constraints():
+        held = mask & loaded.holds(layout)
+        count = int(held.sum())
+        if count < left:
+            _rule_out(request, family, loaded, block, mask & ~held, (left - count) * variants, ruled)
+        mask, left = held, count
+    return mask
+
+
+def layout_of(request: Request, family: Family, block: Block) -> Layout:
+    """Return a rectangle as constraints see it."""
+    parallel = block.parallel(family)
+    run = msgspec.structs.replace(
+        request.run, micro_batch=block.micro_batch, global_batch=batch_of(request.run, parallel, block.micro_batch)
+    )
+    return Layout(model=request.model, run=run, parallel=parallel, cluster=request.cluster)
+
+
+def batch_of(run: RunSpec, parallel: ParallelDims, micro_batch: Any) -> Any:
+    """Return the samples of a step: as given, or what all ranks take together."""
+    if run.global_batch is not None:
+        return run.global_batch
+    return micro_batch * parallel.dp_replicate * parallel.dp_shard * run.gradient_accumulation
+
+
+def _rule_out(
+    request: Request, family: Family, loaded: Any, block: Block, lost: Any, count: int, ruled: dict[str, Ruled]
+) -> None:
+    """Count layouts under the constraint that ruled them out; the first one stands for all."""
+    name = loaded.constraint.name
+    if name in ruled:
+        ruled[name].count += count
+        return
+    row, column = numpy.argwhere(lost)[0]
+    parallel, micro = dims_of(family, block.table([row], [column])[0])
+    run = msgspec.structs.replace(request.run, micro_batch=micro, global_batch=batch_of(request.run, parallel, micro))
+    one = Layout(model=request.model, run=run, parallel=parallel, cluster=request.cluster)
+    ruled[name] = Ruled(count=count, parallel=parallel, reason=loaded.reason(one))
+
+
+def dims_of(family: Family, degrees: Any) -> tuple[ParallelDims, int]:
+    """Return one layout's degrees as whole numbers, and its micro-batch."""
+    named = {name: int(value) for name, value in zip(DEGREES, degrees, strict=True)}
+    micro = named.pop("micro_batch")
+    parallel = ParallelDims(
+        zero_stage=family.zero_stage, sequence_parallel=family.sequence_parallel, framework=family.framework, **named
+    )
+    return parallel, micro
+
+
+def _evaluated(
+    request: Request, variant: Variant, block: Block, coefficients: Coefficients | None
+) -> tuple[Any, Any, Any]:
+    """Return seconds for a sample, bytes on the device, and the capacity that makes them fit with enough probability."""
+    parallel = block.parallel(variant.family)
+    batch = batch_of(request.run, parallel, block.micro_batch)
+    run = variant.run(request.run, block.micro_batch, batch)
+    known = evaluate(request.model, run, parallel, request.cluster, coefficients)
+    seconds = known.step.total if known.step is not None else known.device
+    return seconds / batch, known.device, needed_capacity(request, run, parallel, known)
+
+
+def needed_capacity(request: Request, run: RunSpec, parallel: ParallelDims, known: Columns) -> Any:
+    """Return the capacity below which a layout is out: what the spread of the allocator and the context alone asks for.
+
+    The finalists are held against the whole interval.
+    """
+    context, share = context_bytes(request.cluster.gpu, parallel), reserved_share(run)
+    above = numpy.hypot(known.allocated * (share.high - share.mid), context.high - context.mid)
+    return known.device * (1 + above / known.device) ** _NEEDED
+
+
+def _closer(
+    closest: tuple[Variant, Any, float] | None, variant: Variant, block: Block, mask: Any, needed: Any
+) -> tuple[Variant, Any, float] | None:
+    """Return the layout that needs the least memory."""
+    bytes_ = numpy.where(mask, needed, numpy.inf)
+    row, column = numpy.unravel_index(int(bytes_.argmin()), block.shape)
+    least = float(bytes_[row, column])
+    if closest is not None and closest[2] <= least:
+        return closest
+    return variant, block.table([row], [column])[0], least

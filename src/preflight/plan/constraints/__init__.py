@@ -1,0 +1,1 @@
+"""Constraints: one file each, found by listing this folder."""
