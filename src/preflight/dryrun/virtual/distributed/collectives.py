@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from preflight.dryrun.virtual import private
+from preflight.dryrun.virtual import private, private_groups
 from preflight.dryrun.virtual.engine import values
 from preflight.dryrun.virtual.memory import ledger as words
 
@@ -53,8 +53,8 @@ def run(gpu: VirtualGpu, name: str, func: Any, args: Any) -> Any:
         func: The operator.
         args: Its arguments: tensors, a process group, and more.
     """
-    size = next((n for n in map(private.group_size, args) if n is not None), 1)
-    group = next((g for g in map(private.group_of, args) if g is not None), None)
+    size = next((n for n in map(private_groups.group_size, args) if n is not None), 1)
+    group = next((g for g in map(private_groups.group_of, args) if g is not None), None)
     total = _summing[0]
     written = _tensors(args[0]) if args else []
     if name in _OUTPUTS:
@@ -76,7 +76,7 @@ def run(gpu: VirtualGpu, name: str, func: Any, args: Any) -> Any:
     returns = len(func._schema.returns)
     if returns == 0:
         return None
-    work = private.finished_work()
+    work = private_groups.finished_work()
     return work if returns == 1 else (args[0], work)
 
 

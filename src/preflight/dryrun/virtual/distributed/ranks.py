@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from preflight.dryrun.virtual import private
+from preflight.dryrun.virtual import private, private_groups
 from preflight.dryrun.virtual.distributed import collectives, pipelines, replicas
 from preflight.dryrun.virtual.engine.gpu import VirtualGpu
 
@@ -39,9 +39,9 @@ def install(gpu: VirtualGpu, messages: dict[str, str]) -> None:
             return
         asked["backend"] = gpu.traffic.backend = str(backend or "nccl").lower()
         gpu.traffic.rank = (rank, size)
-        store = private.prepare_fake_group()
-        private.watch_sharding(gpu.imagine)
-        private.leave_flat_parameters_on_gpu()
+        store = private_groups.prepare_fake_group()
+        private_groups.watch_sharding(gpu.imagine)
+        private_groups.leave_flat_parameters_on_gpu()
         start("fake", store=store, rank=rank, world_size=size)
         gpu.seen.note("process group", ranks=size)
 

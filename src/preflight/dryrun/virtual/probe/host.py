@@ -179,12 +179,12 @@ def _install_group() -> None:
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
 
-    from preflight.dryrun.virtual import private
+    from preflight.dryrun.virtual import private_groups
 
     start, group = c10d.init_process_group, c10d.new_group
 
     def begin(backend: Any = None, *args: Any, **kwargs: Any) -> None:
-        start("fake", store=private.prepare_fake_group(), rank=0, world_size=1)
+        start("fake", store=private_groups.prepare_fake_group(), rank=0, world_size=1)
 
     def answer(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
         return group([0], backend="fake")
