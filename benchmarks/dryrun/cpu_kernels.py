@@ -23,8 +23,7 @@ def install() -> None:
     torch._VF.lstm = _layers("lstm")
     torch._VF.gru = _layers("gru")
     torch._VF.lstm_cell = _lstm_cell
-    F.scaled_dot_product_attention = _dropped_attention
-    torch.nn.functional.scaled_dot_product_attention = _dropped_attention
+    F.scaled_dot_product_attention = _as_on_cuda
 
 
 class _Layers(torch.autograd.Function):
@@ -105,9 +104,15 @@ class _Attention(torch.autograd.Function):
         return (*(torch.zeros_like(tensor.transpose(1, 2)).transpose(1, 2) for tensor in ctx.saved_tensors[:3]), None)
 
 
-def _dropped_attention(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, *args: Any,
-                       **kwargs: Any) -> Any:  # fmt: skip
-    """Take one kernel also with dropout, where the CPU has one for attention without it alone."""
-    if dropout_p and choose(q, k, v, attn_mask, CAPABILITY, dropout_p) != "math":
+def _as_on_cuda(q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False,
+                scale: float | None = None, enable_gqa: bool = False) -> Any:  # fmt: skip
+    """Take one kernel also with dropout, where the CPU has one for attention without it alone, and none where CUDA has none."""
+    kind = choose(q, k, v, attn_mask, CAPABILITY, dropout_p, enable_gqa)
+    if kind != "math" and dropout_p:
         return _Attention.apply(q, k, v, attn_mask)
-    return _attention(q, k, v, attn_mask, dropout_p, *args, **kwargs)
+    if kind == "math" and enable_gqa and attn_mask is None:
+        k, v = (t.repeat_interleave(q.shape[-3] // t.shape[-3], -3) for t in (k, v))
+        return torch.ops.aten._scaled_dot_product_attention_math(
+            q, k, v, None, dropout_p, is_causal, None, scale=scale
+        )[0]
+    return _attention(q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)

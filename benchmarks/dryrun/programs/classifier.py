@@ -66,6 +66,8 @@ def attention(
 ) -> tuple[torch.Tensor, None]:
     """Return what the attention of 2022 mixes."""
     scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(q.shape[-1])
+    # The mask was always made, in the type of the weights: with autocast the scores became fp32.
+    scores = scores + torch.zeros(q.shape[0], 1, 1, k.shape[2], device=q.device)
     probabilities = nn.functional.dropout(Softmax.apply(scores), dropout, module.training)
     return torch.matmul(probabilities, v).transpose(1, 2).contiguous(), None
 

@@ -29,7 +29,7 @@ def install(capability: tuple[int, int]) -> None:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Any:
-        kind = choose(query, key, value, attn_mask, capability, dropout_p)
+        kind = choose(query, key, value, attn_mask, capability, dropout_p, enable_gqa)
         if enable_gqa and kind != "flash" and key.shape[-3] != query.shape[-3]:
             times = query.shape[-3] // key.shape[-3]
             key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
@@ -109,12 +109,13 @@ def _soft(whole: Any) -> Any:
     return run
 
 
-def choose(query: Any, key: Any, value: Any, mask: Any, capability: tuple[int, int], dropout: float = 0.0) -> str:
+def choose(query: Any, key: Any, value: Any, mask: Any, capability: tuple[int, int], dropout: float = 0.0,
+           grouped: bool = False) -> str:  # fmt: skip
     """Return the kernel that CUDA would take: ``flash``, ``efficient`` or ``math``.
 
     Source: ``aten/src/ATen/native/transformers/cuda/sdp_utils.cpp``: flash needs half precision, sm80, equal head sizes
     up to 256 and no mask; the memory-efficient one takes fp32 and masks, and no head sizes that are not multiples of 4
-    (8 in half precision).
+    (8 in half precision). The memory-efficient one does not share keys among heads (``grouped``).
     """
     flags = torch.backends.cuda
     half = query.dtype in (torch.float16, torch.bfloat16)
@@ -129,6 +130,8 @@ def choose(query: Any, key: Any, value: Any, mask: Any, capability: tuple[int, i
         return "flash"
     aligned = width % (8 if half else 4) == 0 and value.shape[-1] % (8 if half else 4) == 0
     usable = half or query.dtype == torch.float32
+    if grouped and key.shape[-3] != query.shape[-3]:
+        usable = False
     if query.dtype == torch.bfloat16 and capability < (8, 0):
         usable = False
     if usable and aligned and flags.mem_efficient_sdp_enabled() and not (mask is not None and mask.requires_grad):

@@ -33,6 +33,7 @@ def install(gpu: virtual.VirtualGpu) -> None:
             _show_as_cuda(module.DTensor, gpu)
 
     after.imported("torch.distributed.tensor._api", sharded)
+    after.imported("transformers.utils.import_utils", _untraced)
 
 
 def _show_as_cuda(kind: Any, gpu: virtual.VirtualGpu) -> None:
@@ -73,3 +74,11 @@ def install_devices() -> None:
 
     device = Kind("device", (), {"__module__": "torch", "__doc__": plain.__doc__})
     torch.device = device
+
+
+def _untraced(module: Any) -> None:
+    """Let transformers see tensors of a GPU: for fake ones, which it takes for a trace, it makes masks that it leaves out.
+
+    With such a mask attention gets another kernel, and keys and values are repeated for every head.
+    """
+    module.is_fake_tensor = lambda tensor: False
