@@ -70,15 +70,18 @@ def _layers(name: str) -> Any:
 class _Cell(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any, h: Any, cell: Any, first: Any, second: Any) -> Any:
-        """Make the two states, and keep the four gates."""
+        """Make the two states, and keep the four gates; both products too, which a second backward pass would need.
+
+        PyTorch's derivatives.yaml names them in the formula of ``_thnn_fused_lstm_cell``, and what it names is saved.
+        """
         hy, cy, gates = torch.zeros_like(cell), torch.zeros_like(cell), torch.zeros_like(x)
-        ctx.save_for_backward(cell, cy, gates)
+        ctx.save_for_backward(x, h, cell, cy, gates)
         return hy, cy
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Make one gradient for both products and one for both biases."""
-        cell, _, gates = ctx.saved_tensors
+        _, _, cell, _, gates = ctx.saved_tensors
         made, before = torch.zeros_like(gates), torch.zeros_like(cell)
         bias = made.sum(0)
         return made, made, before, bias, bias
