@@ -8,12 +8,16 @@ Letters: H hidden, q = heads x head_dim, k = kv_heads x head_dim, F feed-forward
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
+from preflight.cost.numeric import where
 from preflight.cost.parameters import attention_width, feed_forward
 from preflight.cost.recipe import Recipe
+from preflight.cost.shares import expert_tensor
 from preflight.vocabulary.model import ModelSpec
-from preflight.vocabulary.run import RunSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +37,10 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         upcast_softmax: Whether a low-precision softmax is taken in fp32.
         style: ``eager``, ``compile`` or ``megatron``.
         tensor: Tensor-parallel degree. sequence: Degree over which the stream is divided (sequence parallel).
+        expert_tensor: Tensor-parallel degree of the experts.
+        expert_rows: Rows that come to this rank's experts for every chosen expert of a token of the micro-batch: each
+            of ``tensor`` ranks sends its part of a divided stream to ``expert_tensor`` ranks; times the imbalance.
+        ring: Whether attention passes keys and values around a ring of context-parallel ranks.
     """
 
     matmul: float
@@ -49,6 +57,9 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     style: str = "eager"
     tensor: float = 1.0
     sequence: float = 1.0
+    expert_tensor: float = 1.0
+    expert_rows: float = 1.0
+    ring: Any = False
 
     @property
     def recast(self) -> bool:
@@ -78,8 +89,13 @@ class BlockBytes(msgspec.Struct, frozen=True, kw_only=True):
     working_square: float
 
 
-def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, tensor: float = 1.0, sequence: float = 1.0) -> Layout:
-    """Return what decides which tensors are saved for a model and a run."""
+def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, parallel: ParallelDims | None = None) -> Layout:
+    """Return what decides which tensors are saved for a model, a run and a way to spread it."""
+    parallel = parallel or ParallelDims()
+    tensor = 1.0 * parallel.tp
+    sequence = tensor if parallel.sequence_parallel else 1.0
+    experts = expert_tensor(parallel)
+    rows = where(sequence > 1, experts / sequence, 1.0)
     relative = model.family == "encoder_decoder" and not model.learned_positions
     # A relative position bias is added to the attention matrix, and needs a gradient: no flash kernel takes it.
     quadratic = run.attention in ("eager", "math") or relative
@@ -98,7 +114,17 @@ def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, tensor: float = 1.
         style=style,
         tensor=tensor,
         sequence=sequence,
+        expert_tensor=experts,
+        expert_rows=rows * expert_load(run),
+        ring=parallel.cp > 1,
     )
+
+
+def expert_load(run: RunSpec) -> float:
+    """Return the rows of the fullest rank's experts over the mean; a capacity drops what is beyond it."""
+    if run.expert_capacity is not None:
+        return run.expert_capacity if run.expert_padding else min(run.expert_capacity, run.expert_imbalance)
+    return run.expert_imbalance
 
 
 def _softmax_in_fp32(model: ModelSpec) -> bool:
@@ -151,6 +177,9 @@ def _attention(model: ModelSpec, layout: Layout, cross: bool = False) -> tuple[f
         saved += (output if layout.keeps("o") else 0.0) / layout.tensor
     else:
         saved += (output + 4.0 * heads) / layout.tensor
+    if layout.style == "megatron":
+        # The ring's buffers hold keys and values beside the output of the fused projection that they were part of.
+        saved += where(layout.ring, 2 * w * keys / layout.tensor, 0.0)
     if layout.dropout:
         saved += layout.mask * hidden / layout.sequence
     return saved, square
@@ -200,13 +229,27 @@ def _feed_forward(model: ModelSpec, layout: Layout, width: float) -> float:
 
 
 def _experts(model: ModelSpec, layout: Layout) -> float:
-    """Return bytes per token of a MoE layer: router, gathered inputs, every chosen and shared expert, outputs."""
+    """Return bytes per token of a MoE layer: router, gathered inputs, every chosen and shared expert, outputs.
+
+    Per routed token an expert keeps its input, what its activation keeps and the input of its second matrix.
+    Where the router's weight multiplies the expert's output, that output is kept for the weight's gradient;
+    Megatron multiplies inside the expert, before the second matrix: without a fused gate one more tensor of its width.
+    """
     hidden, w = float(model.hidden or 0), layout.matmul
     width = float(model.expert_ffn or model.ffn or 0)
-    chosen = float(model.experts_per_token or 1)
-    inner = _feed_forward(model, layout, width)
-    router = 2 * 4.0 * model.experts + w * hidden
-    return router + chosen * (inner + w * hidden) + model.shared_experts * inner
+    own = msgspec.structs.replace(layout, tensor=layout.expert_tensor, sequence=1.0, dropout=False)
+    inner = _feed_forward(model, own, width)
+    if layout.style == "megatron":
+        inner += 0.0 if model.gated else w * width / layout.expert_tensor
+    else:
+        inner += w * hidden
+    router = (2 * 4.0 * model.experts + w * hidden) / layout.sequence
+    return router + routed(model, layout) * inner + model.shared_experts * _feed_forward(model, layout, width)
+
+
+def routed(model: ModelSpec, layout: Layout) -> float:
+    """Return the rows that pass this rank's experts for every token of its micro-batch."""
+    return float(model.experts_per_token or 1) * layout.expert_rows
 
 
 def adapter_bytes(model: ModelSpec, layout: Layout) -> float:
@@ -264,7 +307,7 @@ def block_bytes(model: ModelSpec, layout: Layout, *, dense: bool = False, cross:
         saved, square, norms = saved + extra, square + extra_square, norms + 1
     saved += norms * norm_bytes(model, layout, layout.trained) / layout.sequence
     wide = (3.0 if model.gated else 2.0) * (width if not moe else float(model.expert_ffn or width))
-    working = (w * wide * (float(model.experts_per_token or 1) if moe else 1.0)) / layout.tensor
+    working = w * wide * routed(model, layout) / layout.expert_tensor if moe else w * wide / layout.tensor
     return BlockBytes(
         saved=saved,
         square=square,

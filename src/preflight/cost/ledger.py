@@ -12,7 +12,7 @@ from preflight.cost.recipe import Recipe, recipe_of
 from preflight.cost.saved import Activations, activations_of
 from preflight.cost.shares import Share, share_of
 from preflight.cost.states import States, states_of
-from preflight.cost.workspace import cublas_workspace
+from preflight.cost.workspace import workspaces
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.memory import MemoryBreakdown, Phase
 from preflight.vocabulary.model import ModelSpec
@@ -68,7 +68,7 @@ def ledger_of(
         activations=activations,
         loss=loss,
         casts=recipe.cast * share.matrices,
-        workspace=cublas_workspace(gpu, run.stack),
+        workspace=workspaces(gpu, run, model.experts),
         accumulated=(micro_batches > 1) & (parallel.pp == 1),
         micro_batches=micro_batches,
     )

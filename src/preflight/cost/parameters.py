@@ -17,6 +17,9 @@ class ParameterCount(msgspec.Struct, frozen=True, kw_only=True):
         block_count: Number of such blocks.
         other_blocks: The remaining blocks together: a decoder, the dense layers of a MoE model.
         block_experts: The part of one block that expert parallelism divides.
+        block_whole: The part of one block that every tensor-parallel rank has: norms, biases of the stream, a router.
+        positions: The part of ``embedding`` that tensor parallelism does not divide and that a tied output does not
+            copy: tables of positions and types.
         norm: Final normalisations.
         exact: Whether the split is that of the architecture, not an even division of the total.
     """
@@ -27,6 +30,8 @@ class ParameterCount(msgspec.Struct, frozen=True, kw_only=True):
     block_count: int = 1
     other_blocks: float = 0.0
     block_experts: float = 0.0
+    block_whole: float = 0.0
+    positions: float = 0.0
     norm: float = 0.0
     exact: bool = True
 
@@ -112,6 +117,15 @@ def _moe_block(model: ModelSpec) -> float:
     return hidden * model.experts + expert_parameters(model) + shared
 
 
+def _whole(model: ModelSpec, norms: float) -> float:
+    """Return the parameters of a block that no tensor-parallel rank divides (Shoeybi et al. 2019).
+
+    Norms, and the biases behind the two matrices that are divided by rows; a router that chooses among experts.
+    """
+    hidden = float(model.hidden or 0)
+    return norms + (2 * hidden if _biased(model) else 0.0) + hidden * model.experts
+
+
 def _norms(model: ModelSpec, count: int) -> float:
     return (model.norms_per_block or count) * _norm_size(model)
 
@@ -133,6 +147,8 @@ def _decoder(model: ModelSpec) -> ParameterCount | None:
         block_count=body,
         other_blocks=dense * (layers - body),
         block_experts=experts,
+        block_whole=_whole(model, _norms(model, 2)),
+        positions=positions,
         norm=_norm_size(model),
     )
 
@@ -149,9 +165,17 @@ def _encoder(model: ModelSpec) -> ParameterCount | None:
         head = transform + _norm_size(model) + vocab
     elif head_kind(model) == "classification" and model.classes:
         head = transform + model.classes * (hidden + 1)
-    embedding = (vocab + model.max_positions + 2) * hidden
+    positions = (model.max_positions + 2) * hidden
     blocks = 1 if model.shared_layers else model.layers or 0
-    return ParameterCount(embedding=embedding, head=head, block=block, block_count=blocks, norm=_norm_size(model))
+    return ParameterCount(
+        embedding=vocab * hidden + positions,
+        head=head,
+        block=block,
+        block_count=blocks,
+        block_whole=_whole(model, _norms(model, 2)),
+        positions=positions,
+        norm=_norm_size(model),
+    )
 
 
 def _encoder_decoder(model: ModelSpec) -> ParameterCount | None:
@@ -176,6 +200,8 @@ def _encoder_decoder(model: ModelSpec) -> ParameterCount | None:
         block=block,
         block_count=layers,
         other_blocks=other,
+        block_whole=_whole(model, 2 * _norm_size(model)),
+        positions=positions,
         norm=2 * _norm_size(model),
     )
 
@@ -251,6 +277,8 @@ def _scaled(count: ParameterCount, total: float) -> ParameterCount:
         block=count.block * factor,
         other_blocks=count.other_blocks * factor,
         block_experts=count.block_experts * factor,
+        block_whole=count.block_whole * factor,
+        positions=count.positions * factor,
         norm=count.norm * factor,
         exact=False,
     )

@@ -82,8 +82,7 @@ def activations_of(
         return _two_towers(model, run, parallel, share, recipe, micro_batches)
     if not is_transformer(model):
         return _counted(model, run, recipe)
-    tensor = 1.0 * parallel.tp
-    layout = layout_of(model, run, recipe, tensor, tensor if parallel.sequence_parallel else 1.0)
+    layout = layout_of(model, run, recipe, parallel)
     if model.family == "encoder_decoder":
         return _encoder_decoder(model, run, layout, share)
     batch = 1.0 * run.micro_batch  # type: ignore[operator]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.cost.numeric import smaller, where
+from preflight.cost.numeric import larger, smaller, where
 from preflight.cost.parameters import ParameterCount, attention_width, feed_forward
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -62,6 +62,11 @@ def adapter_parameters(model: ModelSpec, run: RunSpec) -> float | None:
     return run.lora_rank * (blocks * per_block + head)
 
 
+def expert_tensor(parallel: ParallelDims) -> float:
+    """Return the tensor-parallel degree of the experts: that of the other layers unless it is given."""
+    return 1.0 * (parallel.tp if parallel.etp is None else parallel.etp)
+
+
 def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: ParallelDims, stage: float) -> Share:
     """Return the parameters of one tensor-parallel rank of a pipeline stage.
 
@@ -70,13 +75,17 @@ def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: Pa
     """
     first, last = stage == 0, stage == parallel.pp - 1
     tensor, fraction = 1.0 * parallel.tp, 1.0 / parallel.pp
-    experts = count.block_experts * count.block_count * fraction / tensor
-    blocks = (count.block * count.block_count + count.other_blocks) * fraction / tensor
-    local_blocks = blocks - experts + experts / parallel.ep
+    experts = count.block_experts * count.block_count * fraction / expert_tensor(parallel)
+    # Dense layers of a MoE model and the blocks of a decoder have about as much that is not divided as a block.
+    number = count.block_count + count.other_blocks / larger(count.block - count.block_experts, 1.0)
+    whole = count.block_whole * number * fraction
+    plain = (count.block - count.block_experts) * count.block_count + count.other_blocks
+    local_blocks = (plain * fraction - whole) / tensor + whole + experts / parallel.ep
     holds = first
     if not count.head:
         holds = first | last  # the tied output matrix is a copy of the embedding on another rank
-    embedding = where(holds, count.embedding / tensor, 0.0)
+    tables = count.embedding - count.positions
+    embedding = where(holds, tables / tensor, 0.0) + where(first, count.positions, 0.0)
     head = where(last, count.head / tensor, 0.0)
     norm = where(last, count.norm, 0.0)
     parameters = local_blocks + embedding + head + norm
@@ -87,14 +96,14 @@ def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: Pa
         parameters += trainable if run.finetune != "frozen" else 0.0
     elif run.trainable_parameters is not None:
         trainable = parameters * smaller(run.trainable_parameters / count.total, 1.0)
-    block_experts = count.block_experts * (1 - 1 / parallel.ep)
+    own = count.block_experts / (parallel.ep * expert_tensor(parallel))
     return Share(
         parameters=parameters,
         root=embedding + head + norm,
-        block=(count.block - block_experts) / tensor,
+        block=(count.block - count.block_experts) / tensor + own,
         embedding=embedding,
         head=head,
-        matrices=local_blocks + (head if count.head else where(last, embedding, 0.0) if count.exact else 0.0),
+        matrices=local_blocks + (head if count.head else where(last, tables / tensor, 0.0) if count.exact else 0.0),
         layers=fraction,
         first=first,
         last=last,

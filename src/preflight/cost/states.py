@@ -7,7 +7,7 @@ import msgspec
 from preflight.cost.numeric import larger, smaller, where
 from preflight.cost.optimizers import OptimizerState
 from preflight.cost.recipe import Recipe
-from preflight.cost.shares import Share
+from preflight.cost.shares import Share, expert_tensor
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
@@ -89,7 +89,8 @@ def states_of(
     gradients unless they are views of them); torch FSDP's documentation (gathered groups, prefetch, fp32 reduce).
     """
     stage, ranks = parallel.zero_stage, sharding_ranks(parallel)
-    expert_ranks = larger(ranks / parallel.ep, 1.0)
+    # Ranks that hold the same experts: those of one pipeline stage over ep x etp.
+    expert_ranks = larger(ranks * parallel.tp / (parallel.ep * expert_tensor(parallel)), 1.0)
     experts = share.experts / larger(share.parameters, 1.0)
     over = 1.0 / ranks * (1 - experts) + experts / expert_ranks
     weights = weight_bytes(model, run, share, recipe)

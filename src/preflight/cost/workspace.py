@@ -5,7 +5,7 @@ from __future__ import annotations
 from preflight.cost.numeric import larger, where
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.quantity import MIB, Interval
-from preflight.vocabulary.run import ParallelDims
+from preflight.vocabulary.run import ParallelDims, RunSpec
 
 # CUDA context with the kernels of torch and cuBLAS: 0.47 GiB (lazily loaded) and 0.92 GiB (eagerly) on an A100 with
 # torch 2.1 (stas00's engineering notes), 1343 MiB on a V100 in 2022 (transformers' guide), 1457 MiB read beside an MLP
@@ -16,17 +16,38 @@ COMMUNICATOR = Interval(300 * MIB, 650 * MIB, 1450 * MIB)
 COMMUNICATOR_SOURCE = "300 to 1450 MiB (published: nccl issue 964, stas00's engineering notes)"
 
 
-def cublas_workspace(gpu: Gpu | None, stack: str = "eager") -> float:
-    """Return torch's cuBLAS workspace, which its own allocator counts.
+# A handle of cuBLAS belongs to a thread, and the backward pass runs on a thread of its own.
+_THREADS = 2
+# Transformer Engine multiplies the matrices of several experts on four streams, each with a workspace.
+_GROUPED_STREAMS = 4
+# What torch's deterministic algorithms ask for: CUBLAS_WORKSPACE_CONFIG=:4096:8, eight buffers of 4096 KiB.
+_DETERMINISTIC = 8 * 4096 * 1024.0
 
-    32 MiB on Hopper and later, 8.125 MiB before (CUBLAS_WORKSPACE_CONFIG defaults in torch's CUDA context code);
-    Transformer Engine has another one of the same size.
+
+def cublas_workspace(gpu: Gpu | None) -> float:
+    """Return one workspace of cuBLAS, which torch's own allocator counts.
+
+    32 MiB on Hopper and later, 8.125 MiB before (CUBLAS_WORKSPACE_CONFIG defaults in torch's CUDA context code).
     """
+    return 32.0 * MIB if _hopper(gpu) else 8.125 * MIB
+
+
+def workspaces(gpu: Gpu | None, run: RunSpec, experts: int = 0) -> float:
+    """Return every workspace that stays allocated: of the forward and the backward thread, and of other libraries.
+
+    Transformer Engine has one of its own, 32 MiB on Hopper and later and 4 MiB before, and four more for the products
+    of grouped experts (``get_cublas_workspace_size_bytes`` in its PyTorch extension).
+    """
+    total = _THREADS * (_DETERMINISTIC if run.deterministic else cublas_workspace(gpu))
+    if run.stack == "megatron":
+        own = 32.0 * MIB if _hopper(gpu) else 4.0 * MIB
+        total += own * (1 + (_GROUPED_STREAMS if experts and run.expert_grouping else 0))
+    return total
+
+
+def _hopper(gpu: Gpu | None) -> bool:
     capability = gpu.compute_capability if gpu else None
-    copies = 2 if stack == "megatron" else 1
-    if capability is not None and capability >= (9, 0):
-        return copies * 32.0 * MIB
-    return copies * 8.125 * MIB
+    return capability is not None and capability >= (9, 0)
 
 
 def context_bytes(gpu: Gpu | None, parallel: ParallelDims) -> Interval:

@@ -23,6 +23,7 @@ class ParallelDims(msgspec.Struct, frozen=True, kw_only=True):
         dp_shard: Ranks over which states are sharded (ZeRO, FSDP).
         zero_stage: What is sharded over ``dp_shard``: 0 nothing, 1 optimizer states, 2 also gradients, 3 also parameters.
         cp: Context parallel. tp: Tensor parallel. pp: Pipeline parallel. vp: Virtual stages per rank. ep: Expert parallel.
+        etp: Tensor-parallel degree of the experts, when it is not ``tp``.
         framework: Who shards: ``ddp``, ``fsdp1``, ``fsdp2``, ``deepspeed``, ``megatron``; None for a single GPU.
     """
 
@@ -34,6 +35,7 @@ class ParallelDims(msgspec.Struct, frozen=True, kw_only=True):
     pp: int = 1
     vp: int = 1
     ep: int = 1
+    etp: int | None = None
     sequence_parallel: bool = False
     framework: str | None = None
 
@@ -58,6 +60,11 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         double_quantization: Whether the constants of 4-bit weights are quantised again (``qlora``).
         gradient_as_bucket_view: Whether DDP's buckets are the gradients (no second copy).
         fused_backward: Whether each gradient is consumed as soon as it exists (optimizer step inside the backward pass).
+        deterministic: Whether torch's deterministic algorithms are asked for, which need 32 MiB workspaces.
+        expert_imbalance: Tokens of the fullest rank's experts over the mean (MoE); 1 is perfect balance.
+        expert_capacity: Tokens that an expert takes over the mean, beyond which they are dropped; None drops none.
+        expert_grouping: Whether the products of several experts run as one group (MoE, Megatron).
+        expert_padding: Whether every expert is filled up to its capacity.
         cross_entropy_chunks: Pieces of the chunked cross entropy.
         logits_upcast: Whether the logits are turned into fp32 before the loss.
         lora_rank: Rank of the adapters when ``finetune`` is ``lora`` or ``qlora``.
@@ -92,6 +99,11 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     gradient_as_bucket_view: bool = False
     fused_backward: bool = False
     cross_entropy_chunks: int = 8
+    deterministic: bool = False
+    expert_imbalance: float = 1.0
+    expert_capacity: float | None = None
+    expert_padding: bool = False
+    expert_grouping: bool = True
     logits_upcast: bool = True
     trainable_parameters: int | None = None
     offload: Literal["none", "optimizer", "parameters", "activations"] = "none"
