@@ -31,7 +31,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         trained: Whether the matrices are trained (a frozen one does not keep its input).
         adapters: Matrices with adapters, which keep their input.
         adapter_dropout: Whether the adapters' inputs pass a dropout of their own.
-        quantized: Whether the matrices are 4-bit: bitsandbytes' product keeps its input for its own backward.
+        quantized: Whether a 4-bit product keeps its input (bitsandbytes' did, for its own backward).
+        unpacked: Bytes per element that a 4-bit matrix takes for the time of a product.
         quadratic: Whether the attention matrix is materialised.
         expanded: Whether keys and values are repeated for every query head.
         upcast_softmax: Whether a low-precision softmax is taken in fp32.
@@ -51,6 +52,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     adapters: frozenset[str] = frozenset()
     adapter_dropout: bool = False
     quantized: bool = False
+    unpacked: float = 0.0
     quadratic: bool = False
     expanded: bool = False
     upcast_softmax: bool = True
@@ -80,6 +82,7 @@ class BlockBytes(msgspec.Struct, frozen=True, kw_only=True):
         entry: The input of the block, which checkpointing keeps.
         working: What the backward pass of the block allocates for a moment.
         working_square: The same per key.
+        unpacked: Bytes of the largest matrix of the block as it is unpacked from 4 bits, whatever the batch.
     """
 
     saved: float
@@ -87,6 +90,7 @@ class BlockBytes(msgspec.Struct, frozen=True, kw_only=True):
     entry: float
     working: float
     working_square: float
+    unpacked: float = 0.0
 
 
 def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, parallel: ParallelDims | None = None) -> Layout:
@@ -98,7 +102,7 @@ def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, parallel: Parallel
     rows = where(sequence > 1, experts / sequence, 1.0)
     relative = model.family == "encoder_decoder" and not model.learned_positions
     # A relative position bias is added to the attention matrix, and needs a gradient: no flash kernel takes it.
-    quadratic = run.attention in ("eager", "math") or relative
+    quadratic = run.attention in ("eager", "math") or relative or model.attention_softcap
     style = {"megatron": "megatron", "compile": "compile"}.get(run.stack, "eager")
     return Layout(
         matmul=recipe.matmul,
@@ -110,7 +114,8 @@ def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, parallel: Parallel
         quadratic=quadratic,
         expanded=quadratic or run.attention == "efficient",
         upcast_softmax=recipe.cast > 0 or _softmax_in_fp32(model),
-        quantized=run.finetune == "qlora",
+        quantized=run.finetune == "qlora" and run.quantized_inputs,
+        unpacked=2.0 * run.unpacked_copies if run.finetune == "qlora" else 0.0,
         style=style,
         tensor=tensor,
         sequence=sequence,
@@ -173,16 +178,27 @@ def _attention(model: ModelSpec, layout: Layout, cross: bool = False) -> tuple[f
     output = w * queries
     square = 0.0
     if layout.quadratic:
-        square = _softmax_bytes(layout) * heads / layout.tensor
+        capped = w if model.attention_softcap else 0.0  # tanh keeps its output
+        square = (_softmax_bytes(layout) + capped) * heads / layout.tensor
         saved += (output if layout.keeps("o") else 0.0) / layout.tensor
     else:
         saved += (output + 4.0 * heads) / layout.tensor
+    if layout.style == "eager" and not layout.quadratic and _whole_projection(model, layout):
+        # Queries and keys are rotated into new tensors; the values are a view that keeps the fused output whole.
+        saved += w * (queries + keys) / layout.tensor
     if layout.style == "megatron":
         # The ring's buffers hold keys and values beside the output of the fused projection that they were part of.
         saved += where(layout.ring, 2 * w * keys / layout.tensor, 0.0)
     if layout.dropout:
         saved += layout.mask * hidden / layout.sequence
     return saved, square
+
+
+def _whole_projection(model: ModelSpec, layout: Layout) -> bool:
+    """Return whether the values that attention keeps are a view of one fused product of queries, keys and values."""
+    rotary = model.family in ("transformer_decoder", "moe") and not model.learned_positions
+    copied = layout.expanded and (model.kv_heads or model.heads) != model.heads  # repeating heads copies them
+    return model.fused_qkv and rotary and not copied
 
 
 def _softmax_bytes(layout: Layout) -> float:
@@ -260,9 +276,14 @@ def adapter_bytes(model: ModelSpec, layout: Layout) -> float:
     place of the input itself.
     """
     hidden, width, w = float(model.hidden or 0), feed_forward(model), layout.matmul
-    queries, _ = attention_width(model)
+    queries, keys = attention_width(model)
+    parts = layout.adapters.intersection({"q", "k", "v"})
+    padded = 0.0
+    if model.fused_qkv and 0 < len(parts) < 3:
+        # Adapters of some parts of a fused product are copied into zeros of its width: the copy keeps its source.
+        padded = w * sum(queries if part == "q" else keys for part in parts)
     if not layout.adapters or not layout.adapter_dropout:
-        return 0.0
+        return padded
     group = 1 if model.fused_qkv else len(layout.adapters.intersection({"q", "k", "v"}))
     inputs = float(group if layout.adapters.intersection({"q", "k", "v"}) else 0) * hidden
     inputs += queries if "o" in layout.adapters else 0.0
@@ -270,7 +291,7 @@ def adapter_bytes(model: ModelSpec, layout: Layout) -> float:
     shared = (hidden if layout.adapters.intersection({"q", "k", "v"}) else 0.0) + (
         hidden + width if "mlp" in layout.adapters else 0.0
     )
-    return (w + layout.mask) * inputs - (0.0 if layout.quantized else w * shared)
+    return padded + (w + layout.mask) * inputs - (0.0 if layout.quantized else w * shared)
 
 
 def lingering_bytes(model: ModelSpec, layout: Layout) -> float:
@@ -301,6 +322,8 @@ def block_bytes(model: ModelSpec, layout: Layout, *, dense: bool = False, cross:
     moe = bool(model.experts) and not dense
     mlp = _experts(model, layout) if moe else _feed_forward(model, layout, width)
     norms = float(model.norms_per_block or 2)
+    if model.parallel_blocks and model.norm not in ("rmsnorm", "rms_norm"):
+        norms = 1.0  # both keep the same input
     saved = attention + mlp + adapter_bytes(model, layout)
     if cross:
         extra, extra_square = _attention(model, layout, cross=True)
@@ -314,6 +337,7 @@ def block_bytes(model: ModelSpec, layout: Layout, *, dense: bool = False, cross:
         entry=layout.residual * hidden / layout.sequence,
         working=working + 2 * layout.residual * hidden / layout.sequence,
         working_square=2 * max(w, 4.0) * float(model.heads or 0) / layout.tensor if layout.quadratic else 0.0,
+        unpacked=layout.unpacked * hidden * width / layout.tensor,
     )
 
 

@@ -34,6 +34,17 @@ class LossBytes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: Recipe, tokens: float) -> LossBytes:
+    """Return the bytes of logits and loss, with an output matrix that is unpacked from 4 bits for its product."""
+    loss = _loss_bytes(model, run, parallel, recipe, tokens)
+    if run.finetune != "qlora" or not run.quantized_head or not model.vocab:
+        return loss
+    unpacked = 2.0 * run.unpacked_copies * float(model.vocab) * float(model.hidden or 0)
+    return LossBytes(
+        forward=loss.forward + unpacked, backward=loss.backward + unpacked, held=loss.held, how=loss.how
+    )
+
+
+def _loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: Recipe, tokens: float) -> LossBytes:
     """Return the bytes of logits and cross entropy over ``tokens`` rows of the vocabulary.
 
     Eager cross entropy: logits (w), their fp32 copy (4, gone after the loss unless w is 4), log-softmax (4, kept),
@@ -68,8 +79,10 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
     if run.cross_entropy == "chunked":
         pieces = max(run.cross_entropy_chunks, 1)
         if run.stack == "compile":
-            # A compiled chunk recomputes its softmax: only the logits and their gradient are whole.
-            forward, backward = w + 2 * wide / pieces, 2 * w + 2 * wide / pieces
+            # A compiled chunk recomputes its softmax. Every chunk's loss runs backward before the first chunk's product:
+            # where nothing names the logits they go as their gradients come, else both are whole.
+            both = w + w / pieces if run.logits_released else 2 * w
+            forward, backward = w + 2 * wide / pieces, both + 2 * wide / pieces
         else:
             forward, backward = w + wide + copy / pieces, w + wide + w + 2 * wide / pieces
     elif cast_loss:
@@ -79,6 +92,6 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
     return LossBytes(
         forward=forward * elements,
         backward=backward * elements,
-        held=w * elements,
+        held=0.0 if run.logits_released else w * elements,
         how=f"{name} x {backward:g} B at the loss's backward pass ({run.cross_entropy})",
     )

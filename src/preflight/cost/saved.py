@@ -95,6 +95,7 @@ def activations_of(
     block = block_bytes(model, layout)
     layers = (model.layers or 0) * share.layers
     flying = in_flight(parallel, share.index, micro_batches)
+    alive = 1 - recomputed_share(model, run) if run.recompute == "full" else 1.0
     total, rebuilt, kind = _recomputed(model, run, layout, block, tokens, keys, layers * flying)
     if model.dense_layers and model.experts and run.recompute == "none":
         difference = block.saved - block_bytes(model, layout, dense=True).saved
@@ -105,14 +106,12 @@ def activations_of(
     return Activations(
         saved=total,
         rebuilt=rebuilt,
-        working=(block.working + block.working_square * keys) * tokens,
-        inference=(block.working + block.square * keys + 2 * block.entry) * tokens,
+        working=(block.working + block.working_square * keys) * tokens + block.unpacked,
+        inference=(block.working + block.square * keys + 2 * block.entry) * tokens + block.unpacked,
         source="architecture",
         how=_blocks_in_words(layers, tokens, block, flying, kind) if isinstance(total, float) else "",
         tokens=tokens,
-        lingering=lingering_bytes(model, layout) * tokens * layers * (1 - recomputed_share(model, run))
-        if run.recompute == "full"
-        else lingering_bytes(model, layout) * tokens * layers,
+        lingering=0.0 if run.longest_first else lingering_bytes(model, layout) * tokens * layers * alive,
     )
 
 

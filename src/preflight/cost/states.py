@@ -60,8 +60,8 @@ def weight_bytes(model: ModelSpec, run: RunSpec, share: Share, recipe: Recipe) -
         return recipe.parameter * share.parameters + extra
     packed = NF4_DOUBLE_BYTES if run.double_quantization else NF4_BYTES
     quantized = share.parameters - share.trainable - share.embedding
-    if run.stack == "transformers":
-        quantized -= share.head  # transformers leaves the output matrix in 16 bits
+    if not run.quantized_head:
+        quantized -= share.head
     plain = share.parameters - share.trainable - quantized
     return quantized * packed + plain * 2.0 + share.trainable * recipe.parameter
 
@@ -120,7 +120,7 @@ def states_of(
     return States(
         parameters=weights,
         gradients=gradients,
-        gradients_persist=recipe.persistent_gradients,
+        gradients_persist=recipe.persistent_gradients or run.gradients_stay,
         optimizer=optimizer_bytes,
         optimizer_at_start=at_start,
         temporaries=temporaries,

@@ -50,6 +50,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         qk_norm: Whether queries and keys are normalised per head (Qwen3).
         fused_qkv: Whether one matrix yields queries, keys and values (GPT-2), so that its input is cast once.
         norms_per_block: Normalisations of one block (4 in Gemma 2, 1 in parallel blocks that share it).
+        parallel_blocks: Whether attention and feed-forward layer read the same stream (GPT-NeoX, Falcon, Phi).
+        attention_softcap: Whether attention scores are capped by a tanh, which flash kernels of torch do not take (Gemma 2).
         library: Where the counted class lives: transformers, timm, torchvision, diffusers.
         class_name: The class or factory that ``parameters`` was counted on ("LlamaForCausalLM", "resnet50").
         base_parameters: Exact count without the head of that class, when the library offers the class without it.
@@ -104,6 +106,8 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     qk_norm: bool = False
     fused_qkv: bool = False
     norms_per_block: int | None = None
+    parallel_blocks: bool = False
+    attention_softcap: bool = False
     library: str | None = None
     class_name: str | None = None
     base_parameters: int | None = None

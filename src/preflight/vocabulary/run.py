@@ -58,7 +58,14 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         lora_targets: Matrices with adapters: ``q``, ``k``, ``v``, ``o``, ``mlp``, ``head``.
         lora_dropout: Dropout before the adapters: a copy and a mask of every adapted input.
         double_quantization: Whether the constants of 4-bit weights are quantised again (``qlora``).
+        quantized_head: Whether the output matrix is 4-bit too (``qlora``; most libraries leave it in 16 bits).
+        quantized_inputs: Whether 4-bit products keep their input, until the graph itself is gone (bitsandbytes before
+            0.43.2); ``longest_first``: whether the longest batch is the first, so that no graph of its size precedes it.
+        unpacked_copies: 16-bit copies of a 4-bit matrix that exist at once while it is multiplied (2 where it is unpacked
+            into another type than the product's).
         gradient_as_bucket_view: Whether DDP's buckets are the gradients (no second copy).
+        gradients_stay: Whether gradients are zeroed and not released between steps (``zero_grad(set_to_none=False)``).
+        logits_released: Whether nothing of the loop names the logits while the backward pass runs.
         fused_backward: Whether each gradient is consumed as soon as it exists (optimizer step inside the backward pass).
         deterministic: Whether torch's deterministic algorithms are asked for, which need 32 MiB workspaces.
         expert_imbalance: Tokens of the fullest rank's experts over the mean (MoE); 1 is perfect balance.
@@ -96,7 +103,13 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     lora_targets: tuple[str, ...] = ("q", "v")
     lora_dropout: float = 0.0
     double_quantization: bool = False
+    quantized_head: bool = False
+    quantized_inputs: bool = False
+    longest_first: bool = False
+    unpacked_copies: int = 1
     gradient_as_bucket_view: bool = False
+    gradients_stay: bool = False
+    logits_released: bool = False
     fused_backward: bool = False
     cross_entropy_chunks: int = 8
     deterministic: bool = False

@@ -21,19 +21,24 @@ def express(row: Row) -> Expressed:
     if row["zero_fsdp_stage"] == "FSDP":
         # 7B: 20.7, 20.9, 21.8 GiB at batch 1, 2, 4, and 4 GPUs read as much as one.
         raise CannotExpress("sharded, but the reading hardly grows with the batch: the peak lies in loading")
+    # Its output matrix is one of its own, even where the published model ties it.
     spec = decoder(arch, fused_qkv=True, tied_embeddings=False)
+    if row["model"].lower().startswith("stablelm"):
+        spec = msgspec.structs.replace(spec, parallel_blocks=True)
     if "falcon" in (arch.get("family") or ""):
-        spec = msgspec.structs.replace(spec, tied_embeddings=True, bias=False, norms_per_block=1)
+        spec = msgspec.structs.replace(spec, bias=False, norms_per_block=1)
     if row["model"].startswith(("phi-1.5", "phi-2")):
         spec = msgspec.structs.replace(spec, norms_per_block=1)
     if row["model"].startswith("gemma-2-9b") or (row["model"] == "gemma-2b" and arch["layers"] == 26):
-        spec = msgspec.structs.replace(spec, norms_per_block=4)
-    if "gemma" in row["model"]:
-        spec = msgspec.structs.replace(spec, tied_embeddings=True)
+        spec = msgspec.structs.replace(spec, norms_per_block=4, attention_softcap=True)
     lora = arch["method"] in ("lora", "qlora")
     quantized = (arch.get("quant") or "None") != "None"
     targets = tuple(LORA_TARGETS[name] for name in arch.get("lora_targets") or ["query", "value"])
     run = RunSpec(
+        quantized_head=True,
+        quantized_inputs=True,  # bitsandbytes 0.41 and 0.42
+        unpacked_copies=2,  # Lightning quantises from fp16, the product is in bf16
+        longest_first="longest batch first" in row["notes"],
         micro_batch=number(row, "micro_batch"),
         sequence_length=number(row, "seq_len"),
         variable_length=True,

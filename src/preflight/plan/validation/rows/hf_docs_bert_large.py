@@ -22,6 +22,7 @@ def express(row: Row) -> Expressed:
         micro_batch=batch, sequence_length=number(row, "seq_len"), gradient_accumulation=whole // batch,
         precision="autocast-fp16" if "amp" in row["precision"] else "fp32", optimizer=optimizer, attention="eager",
         recompute="full" if row["recompute"] == "full" else "none", stack="transformers",
+        gradients_stay=True,  # the Trainer of 2022 under torch 1 zeroed them in place
         foreach=False,  # HF's own AdamW and Adafactor step over one parameter at a time
     )  # fmt: skip
     return Expressed(model=model, run=run, parallel=ParallelDims())

@@ -26,6 +26,7 @@ def express(row: Row) -> Expressed:
         cross_entropy="chunked" if chunked else "eager", finetune="full",
         fused_backward="fused in back" in row["optimizer"],
         offload="activations" if "activation" in row["offload"] else "none",
+        logits_released=True,  # its recipes delete them before the backward pass
         foreach=False,  # its configurations for this model say fused: True
     )  # fmt: skip
     return Expressed(model=decoder(arch), run=run, parallel=ParallelDims())
