@@ -39,9 +39,7 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
     if run.finetune != "qlora" or not run.quantized_head or not model.vocab:
         return loss
     unpacked = 2.0 * run.unpacked_copies * float(model.vocab) * float(model.hidden or 0)
-    return LossBytes(
-        forward=loss.forward + unpacked, backward=loss.backward + unpacked, held=loss.held, how=loss.how
-    )
+    return LossBytes(forward=loss.forward + unpacked, backward=loss.backward + unpacked, held=loss.held, how=loss.how)
 
 
 def _loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: Recipe, tokens: float) -> LossBytes:
