@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.cost.numeric import smaller
+from preflight.cost.numeric import larger, smaller
 from preflight.cost.parameters import head_kind
 from preflight.cost.recipe import Recipe
 from preflight.vocabulary.model import ModelSpec
@@ -87,9 +87,14 @@ def _loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: 
         forward, backward = 2 * w + 4, 2 * w + 8
     else:
         forward, backward = w + copy + wide, w + 3 * wide
+    peak = backward * elements
+    if run.cross_entropy == "chunked" and run.finetune == "full":
+        # Then the products: all gradients of the logits, and two gradients of the matrix, of this chunk and of those before.
+        matrix = recipe.gradient * float(model.vocab) * float(model.hidden or 0) / share
+        peak = larger(peak, (w if run.logits_released else 2 * w) * elements + 2 * matrix)
     return LossBytes(
         forward=forward * elements,
-        backward=backward * elements,
+        backward=peak,
         held=0.0 if run.logits_released else w * elements,
         how=f"{name} x {backward:g} B at the loss's backward pass ({run.cross_entropy})",
     )
