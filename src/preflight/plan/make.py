@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 
 from preflight.plan.advise import advise
+from preflight.plan.advise.attention import attention_of
+from preflight.plan.bandwidth import rates_of
 from preflight.plan.candidate import candidate
 from preflight.plan.duration import duration_of
 from preflight.plan.goodput import goodput_of
@@ -57,6 +59,8 @@ def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
         cost=cost_of(ready.cluster, duration) if duration else None,
         largest_batch=largest_batch(ready) if ready.max_batch_size else None,
         goodput=goodput_of(ready, chosen) if chosen.step else None,
+        rates=rates_of(ready),
+        attention=attention_of(ready),
         settings=settings_of(ready, chosen),
         sensitivities=advice.sensitivities,
         drivers=advice.drivers,

@@ -138,6 +138,31 @@ class BatchLimit(msgspec.Struct, frozen=True, kw_only=True):
     micro_batches: int
 
 
+class Rate(msgspec.Struct, frozen=True, kw_only=True):
+    """A rate of the machine.
+
+    Attributes:
+        promised: What the data sheet says. used: What the plan counts on.
+        moved_bytes: What a GPU sends over it in a step, by axis.
+    """
+
+    name: str
+    promised: float
+    used: float
+    unit: str
+    moved_bytes: dict[str, float] = {}
+
+
+class AttentionMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """Device memory of the fullest GPU with flash attention, and with the matrix of scores written out."""
+
+    kind: str
+    flash_bytes: float
+    written_bytes: float
+    flash_fits: Fits
+    written_fits: Fits
+
+
 class Goodput(msgspec.Struct, frozen=True, kw_only=True):
     """How much of the time trains.
 
@@ -212,6 +237,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         searched: How many were evaluated. seconds: How long that took.
         assumptions: What was not said and is taken for granted.
         goodput: How much of the time trains, with failures and checkpoints.
+        rates: What GPU and links promise, and what is counted on.
+        attention: Memory with and without the matrix of scores.
         largest_batch: The largest batch that fits, where it was asked for.
         settings: Files or command lines that run the chosen layout, by framework.
         sensitivities: What single changes of the chosen layout would do.
@@ -230,6 +257,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     duration: Duration | None = None
     scaling: Scaling | None = None
     goodput: Goodput | None = None
+    rates: tuple[Rate, ...] = ()
+    attention: AttentionMemory | None = None
     largest_batch: BatchLimit | None = None
     settings: dict[str, str] = {}
     experiment: str | None = None

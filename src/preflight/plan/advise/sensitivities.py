@@ -60,5 +60,6 @@ def _effect(before: Candidate, memory: Interval, trial: Tried) -> Sensitivity | 
 
 def _text(title: str, faster: float | None, less: float) -> str:
     """Return the effect in one line: ``tensor parallel 8 -> 4: -11 % time, +9.8 GiB``."""
-    time = f"{faster:+.0%} time, ".replace("%", " %") if faster is not None else ""
-    return f"{title}: {time}{less / GIB:+.1f} GiB"
+    time = "" if faster is None else "same time, " if abs(faster) < _LEAST else f"{faster * 100:+.0f} % time, "
+    memory = "same memory" if abs(less) < 0.05 * GIB else f"{less / GIB:+.1f} GiB"
+    return f"{title}: {time}{memory}"

@@ -18,6 +18,7 @@ from preflight.report.parts.plan_rows import (
     compared_rows,
     driver_rows,
     layout_words,
+    rate_rows,
     run_rows,
     run_words,
     scaling_rows,
@@ -45,6 +46,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "compared": compared_rows(plan),
         "compared_reasons": compared_reasons(plan),
         "rows": run_rows(plan),
+        "rates": rate_rows(plan),
         "goodput": one_line(plan.goodput.basis) if plan.goodput else "",
         "spent": _spent(chosen) if chosen else None,
         "drivers": [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.report.parts.clean import one_line
-from preflight.vocabulary.plan import Candidate, Plan, ScalingPoint
+from preflight.vocabulary.plan import AttentionMemory, Candidate, Plan, ScalingPoint
 from preflight.vocabulary.quantity import Interval, format_bytes, format_count, format_seconds
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
@@ -99,10 +99,34 @@ def run_rows(plan: Plan) -> list[tuple[str, str]]:
     if plan.scaling is not None and plan.scaling.efficiency is not None:
         basis = f" of {one_line(plan.scaling.basis)}" if plan.scaling.basis else ""
         rows.append(("scaling", f"{plan.scaling.efficiency:.0%}".replace("%", " %") + basis))
+    if plan.attention is not None:
+        rows.append(("attention", _attention(plan.attention)))
     if plan.largest_batch is not None:
         limit = plan.largest_batch
         told = f"{limit.global_batch} samples a step (micro-batch {limit.micro_batch}, {limit.micro_batches} of them)"
         rows.append(("largest batch", told if limit.micro_batch else "not even one sample fits"))
+    return rows
+
+
+def _attention(said: AttentionMemory) -> str:
+    """Return what the matrix of scores costs: ``flash keeps 65.0 GiB per GPU; written out it would be 120 GiB``."""
+    flash, written = format_bytes(said.flash_bytes), format_bytes(said.written_bytes)
+    times = (
+        f", {said.written_bytes / said.flash_bytes:.1f} times" if said.written_bytes > 1.05 * said.flash_bytes else ""
+    )
+    if said.kind in ("eager", "math"):
+        return f"scores are written out: {written} per GPU; flash attention would take {flash}"
+    return f"{said.kind}: {flash} per GPU; with the scores written out it would be {written}{times}"
+
+
+def rate_rows(plan: Plan) -> list[tuple[str, str, str]]:
+    """Return (name, rates, what a step moves) of GPU and links."""
+    rows = []
+    for rate in plan.rates:
+        scale, unit = (1e12, "TFLOP/s") if rate.unit == "FLOP/s" else (1e9, "GB/s")
+        told = f"{rate.used / scale:,.4g} of {rate.promised / scale:,.4g} {unit}"
+        moved = ", ".join(f"{axis} {format_bytes(size)}" for axis, size in rate.moved_bytes.items())
+        rows.append((one_line(rate.name), told, f"{moved} a step" if moved else ""))
     return rows
 
 

@@ -14,6 +14,7 @@ from preflight.report.parts.plan_rows import (
     compared_rows,
     driver_rows,
     layout_words,
+    rate_rows,
     run_rows,
     run_words,
     scaling_rows,
@@ -55,6 +56,8 @@ def plan_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
         for name, value in rows_of_run:
             canvas.write(value, indent=2, first=f"{name:<{width}}  ")
     _candidates(canvas, plan, verbose=verbose)
+    if verbose:
+        _rates(canvas, plan)
     if verbose and plan.scaling is not None:
         for name, points in (("same batch", plan.scaling.strong), ("batch grows with the GPUs", plan.scaling.weak)):
             if len(points) > 1:
@@ -86,6 +89,15 @@ def _drivers(canvas: Canvas, plan: Plan) -> None:
     width, room = max(len(name) for name, _ in rows), min(canvas.width - 44, 40)
     for name, share in rows:
         canvas.lines.append(f"  {name:<{width}}  {share * 100:>3.0f} %  {canvas.bar(share, room)}".rstrip())
+
+
+def _rates(canvas: Canvas, plan: Plan) -> None:
+    rows = rate_rows(plan)
+    if rows:
+        canvas.heading("RATES", "what is counted on, of what is promised, per GPU")
+        width = max(len(name) for name, _, _ in rows)
+        for name, told, moved in rows:
+            canvas.write(told + (f"; {moved}" if moved else ""), indent=2, first=f"{name:<{width}}  ")
 
 
 def _candidates(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
