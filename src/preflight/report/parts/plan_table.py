@@ -24,11 +24,16 @@ def plan_rows(report: Report) -> list[list[Cell]]:
     plan = report.plan
     if plan is None:
         return []
-    shown = list(plan.candidates)
-    if plan.chosen is not None and plan.chosen not in shown:
+    chosen = _key(plan.chosen) if plan.chosen is not None else None
+    shown = [one for one in plan.candidates if _key(one) != chosen]
+    if plan.chosen is not None:
         shown.insert(0, plan.chosen)
-    front = list(plan.pareto)
-    return [_row(one, one == plan.chosen, one in front) for one in shown]
+    front = {_key(one) for one in plan.pareto}
+    return [_row(one, _key(one) == chosen, _key(one) in front) for one in shown]
+
+
+def _key(one: Candidate) -> tuple[object, ...]:
+    return (one.parallel, one.run)
 
 
 def compared_cells(report: Report) -> list[list[Cell]]:
