@@ -6,8 +6,10 @@ import msgspec
 
 from preflight.errors import UsageError
 from preflight.plan.candidate import candidate
-from preflight.plan.choose import SHOWN, Chosen, chosen_of, closest_of, with_cost
+from preflight.plan.choose import LEAST, SHOWN, Chosen, chosen_of, closest_of, with_cost
+from preflight.plan.columns.doubt import doubt_of
 from preflight.plan.columns.search import Found, search
+from preflight.plan.experiment import experiment_of
 from preflight.plan.make import report_of
 from preflight.plan.request import Request
 from preflight.plan.spread import settled
@@ -31,8 +33,7 @@ def searched_report(request: Request) -> Report:
     )
     if not chosen.best:
         return _nothing_fits(request, found, plan)
-    best = chosen.best[0]
-    plan = msgspec.structs.replace(plan, candidates=_alike(chosen))
+    plan, best = _compared(request, chosen, plan)
     return report_of(_ready(request, best), best, plan)
 
 
@@ -40,13 +41,27 @@ def _ready(request: Request, one: Candidate) -> Request:
     return msgspec.structs.replace(request, parallel=one.parallel, run=one.run)
 
 
-def _alike(chosen: Chosen) -> tuple[Candidate, ...]:
-    """Return the best and those that may be as quick: whose intervals overlap with its own."""
-    best = chosen.best[0]
-    if best.step is None:
-        return chosen.best[:SHOWN]
-    limit = best.step.seconds.high
-    return tuple(one for one in chosen.best if one.step is not None and one.step.seconds.low <= limit)[:SHOWN]
+def _compared(request: Request, chosen: Chosen, plan: Plan) -> tuple[Plan, Candidate]:
+    """Return the plan with the candidates and what would tell them apart, and the one to take.
+
+    That is the one with the least regret over what is not known of hardware and software. At least three are shown where
+    there are as many, and at most five: first those that are quicker than it in at least one of twenty draws.
+    """
+    best, doubt = chosen.best, doubt_of(request, chosen.best)
+    if doubt is None:
+        return msgspec.structs.replace(plan, candidates=best[:SHOWN]), best[0]
+    others = [index for index in range(len(best)) if index not in (doubt.safest, *doubt.rivals)]
+    kept = [doubt.safest, *doubt.rivals, *others[: max(LEAST - 1 - len(doubt.rivals), 0)]][:SHOWN]
+    shown = {index: msgspec.structs.replace(best[index], chance=round(doubt.chances[index], 3)) for index in kept}
+    experiment = None
+    if doubt.rivals:
+        rival = doubt.rivals[0]
+        experiment = experiment_of(request.cluster, best[doubt.safest], best[rival], doubt.chances[rival], doubt.shares)
+    plan = msgspec.structs.replace(
+        plan, candidates=tuple(shown[index] for index in sorted(shown)), experiment=experiment,
+        regret=round(doubt.regrets[doubt.safest], 4),
+    )  # fmt: skip
+    return plan, shown[doubt.safest]
 
 
 def _impossible(request: Request, found: Found) -> UsageError:

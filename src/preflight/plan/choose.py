@@ -18,7 +18,7 @@ from preflight.vocabulary.plan import Candidate, Rejected
 from preflight.vocabulary.quantity import format_bytes
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
-FINALISTS, SHOWN, FRONT = 24, 5, 12
+FINALISTS, LEAST, SHOWN, FRONT = 24, 3, 5, 12
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,7 +72,11 @@ class Duration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to spread a run, with what it needs."""
+    """One way to spread a run, with what it needs.
+
+    Attributes:
+        chance: How often it is the quickest, over what is not known of hardware and software; None for a single layout.
+    """
 
     parallel: ParallelDims
     run: RunSpec
@@ -80,6 +84,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[StageMemory, ...] = ()
     step: StepEstimate | None = None
     cost: Cost | None = None
+    chance: float | None = None
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,6 +249,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         sensitivities: What single changes of the chosen layout would do.
         drivers: What its step depends on, the strongest first.
         experiment: The cheapest run that would tell candidates apart whose intervals overlap.
+        regret: By how much the chosen layout is slower than the quickest, on average over what is not known, as a share.
         compared: The same request on several clusters, as they were named.
     """
 
@@ -262,6 +268,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     largest_batch: BatchLimit | None = None
     settings: dict[str, str] = {}
     experiment: str | None = None
+    regret: float | None = None
     sensitivities: tuple[Sensitivity, ...] = ()
     drivers: tuple[Driver, ...] = ()
     compared: tuple[Compared, ...] = ()
