@@ -34,7 +34,7 @@ def planned(draw: st.DrawFn) -> tuple[Request, Candidate]:
     run = RunSpec(
         micro_batch=micro, global_batch=micro * pieces * replicate * shard, sequence_length=draw(st.sampled_from([512, 4096])),
         precision=draw(st.sampled_from(["fp32", "bf16", "fp8", "fp16", "autocast-bf16"])), optimizer=draw(st.sampled_from(["adamw", "sgd"])),
-        recompute=draw(st.sampled_from(["none", "full", "selective", "op"])), clipping=draw(st.booleans()),
+        **draw(st.sampled_from([{"recompute": kind} for kind in ("none", "full", "selective", "op")] + [{"recompute": "full", "recompute_layers": 8}])), clipping=draw(st.booleans()),
         offload=draw(st.sampled_from(["none", "optimizer", "parameters"])),
     )  # fmt: skip
     gpus = parallel.world_size

@@ -26,7 +26,7 @@ def settings(request: Request, candidate: Candidate) -> str | None:
     run, parallel, cluster = candidate.run, candidate.parallel, request.cluster
     if parallel.tp * parallel.pp * parallel.cp * parallel.ep > 1 or parallel.zero_stage in (1, 2):
         return None
-    if run.precision not in _PRECISIONS or run.recompute in ("op", "selective"):
+    if run.precision not in _PRECISIONS or run.recompute in ("op", "selective") or run.recompute_layers:
         return None
     if run.offload not in (("none", "parameters") if parallel.zero_stage == 3 else ("none",)):
         return None

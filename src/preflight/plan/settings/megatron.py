@@ -20,7 +20,7 @@ def settings(request: Request, candidate: Candidate) -> str | None:
         return None
     if run.precision not in _PRECISIONS or run.optimizer not in _OPTIMIZERS or run.finetune != "full":
         return None
-    if run.recompute == "op" or run.offload != "none":
+    if run.recompute == "op" or run.offload != "none" or (run.recompute_layers or 0) % (parallel.pp * parallel.vp):
         return None
     if parallel.framework not in ("megatron", None) or (parallel.dp_replicate > 1 and parallel.dp_shard > 1):
         return None
@@ -89,9 +89,13 @@ def _batch(candidate: Candidate) -> list[Any]:
 
 
 def _rest(candidate: Candidate) -> list[Any]:
-    run = candidate.run
+    run, parallel = candidate.run, candidate.parallel
     words: list[Any] = [*_PRECISIONS[run.precision], "--optimizer", "sgd" if run.optimizer == "sgd" else "adam"]
-    if run.recompute == "full":
+    if run.recompute == "full" and run.recompute_layers:
+        # The method "block" counts the blocks of one virtual stage.
+        blocks = run.recompute_layers // (parallel.pp * parallel.vp)
+        words += ["--recompute-granularity", "full", "--recompute-method", "block", "--recompute-num-layers", blocks]
+    elif run.recompute == "full":
         words += ["--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", 1]
     elif run.recompute == "selective":
         words += ["--recompute-granularity", "selective"]
@@ -111,6 +115,8 @@ def read(text: str) -> dict[str, dict[str, Any]]:
     tp, pp, cp = (number(f"--{axis}-parallel-size") for axis in ("tensor-model", "pipeline-model", "context"))
     gpus = number("--nproc_per_node") * number("--nnodes")
     data = gpus // (tp * pp * cp)
+    stages = pp * number("--num-virtual-stages-per-pipeline-rank")
+    blocks = number("--recompute-num-layers") * stages if given.get("--recompute-method") == "block" else None
     sharded = "--use-distributed-optimizer" in given
     precision = (
         "fp8" if "--fp8-format" in given else "bf16" if "--bf16" in given else "fp16" if "--fp16" in given else "fp32"
@@ -124,6 +130,6 @@ def read(text: str) -> dict[str, dict[str, Any]]:
         "run": {
             "micro_batch": number("--micro-batch-size"), "global_batch": number("--global-batch-size"),
             "sequence_length": number("--seq-length"), "precision": precision,
-            "recompute": given.get("--recompute-granularity", "none"),
+            "recompute": given.get("--recompute-granularity", "none"), "recompute_layers": blocks,
         },
     }  # fmt: skip

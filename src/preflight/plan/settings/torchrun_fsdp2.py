@@ -19,7 +19,7 @@ def settings(request: Request, candidate: Candidate) -> str | None:
         return None
     if run.precision not in ("fp32", "bf16", "pure-bf16", "autocast-bf16") or cluster.num_gpus == 1:
         return None
-    if run.offload != "none" or run.recompute in ("op", "selective"):
+    if run.offload != "none" or run.recompute in ("op", "selective") or run.recompute_layers:
         return None
     nodes = f" --nnodes {cluster.nodes}" if cluster.nodes > 1 else ""
     lines = [

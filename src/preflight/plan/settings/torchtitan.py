@@ -20,7 +20,7 @@ def settings(request: Request, candidate: Candidate) -> str | None:
         return None
     if run.recompute not in _RECOMPUTE or run.optimizer not in _OPTIMIZERS or run.finetune != "full":
         return None
-    if run.precision not in ("bf16", "fp8", "fp32") or run.offload != "none":
+    if run.precision not in ("bf16", "fp8", "fp32") or run.offload != "none" or run.recompute_layers:
         return None
     kind = f'"{_RECOMPUTE[run.recompute]}"'
     lines = [
