@@ -88,3 +88,53 @@ def test_scripts_that_cannot_be_planned_say_why(capsys: pytest.CaptureFixture[st
     assert "no training was recognised" in capsys.readouterr().err
     assert main(["plan", "--script", str(tmp_path)]) == 2
     assert "is a folder" in capsys.readouterr().err
+
+
+RECURRENT = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.LSTM(64, 256, 2, batch_first=True)
+        self.b = nn.Linear(256, 10)
+
+    def forward(self, x):
+        return self.b(self.a(x)[0][:, -1])
+
+
+model = Net().cuda()
+opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+data = torch.utils.data.TensorDataset(torch.randn(512, 64, 64), torch.randint(0, 10, (512,)))
+loader = torch.utils.data.DataLoader(data, batch_size=32, shuffle=True)
+for x, y in loader:
+    opt.zero_grad()
+    nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+    opt.step()
+"""
+
+
+@pytest.mark.torch
+def test_a_dry_run_tells_what_no_formula_knows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    path = tmp_path / "recurrent.py"
+    path.write_text(RECURRENT)
+    assert main(["plan", "--script", str(path), "--format", "json"]) == 3  # reading alone knows no layer that keeps
+    assert json.loads(capsys.readouterr().out)["memory"]["reason"]
+    one = report(capsys, "--script", str(path), "--dry-run")
+    assert (
+        main(["check", str(path), "--dry-run", "--gpu", "h100", "--no-probe", "--no-what-fits", "--format", "json"]) < 2
+    )
+    seen = json.loads(capsys.readouterr().out)["memory"]["peak_bytes"]["mid"]
+    assert one["memory"]["peak_bytes"]["low"] <= seen <= one["memory"]["peak_bytes"]["high"]
+    four = report(capsys, "--script", str(path), "--dry-run", "--gpus", "4")
+    assert four["step"]["breakdown"]["exposed_communication"] > 0
+    assert four["step"]["breakdown"]["compute"] == one["step"]["breakdown"]["compute"]
+    assert four["step"]["samples_per_second"] > one["step"]["samples_per_second"]
+
+
+def test_a_dry_run_belongs_to_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "7", "8", "--dry-run"]) == 2
+    assert "--dry-run belongs to --script" in capsys.readouterr().err

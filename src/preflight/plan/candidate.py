@@ -14,6 +14,7 @@ from preflight.cost.parameters import count_parameters, is_transformer
 from preflight.cost.saved import in_flight
 from preflight.cost.step import step_of, tokens_of
 from preflight.cost.workspace import context_bytes
+from preflight.plan.measured import measured_step
 from preflight.plan.request import Request
 from preflight.vocabulary.plan import Candidate, StageMemory, StepEstimate
 from preflight.vocabulary.quantity import Interval
@@ -73,11 +74,17 @@ def _step(
     model, cluster = request.model, request.cluster
     count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
     machine = machine_of(cluster, run, coefficients)
-    if machine is None or count is None or optimizer is None or not is_transformer(model):
+    if machine is None or count is None or optimizer is None or not (is_transformer(model) or request.measured):
         return None
     first = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, 0)
     last = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, parallel.pp - 1)
-    spent = step_of(model, run, parallel, machine, first, last)
+    spent: StepBreakdown | None
+    if is_transformer(model):
+        spent = step_of(model, run, parallel, machine, first, last)
+    else:
+        spent = measured_step(request.measured, run, parallel, machine, first) if request.measured else None
+    if spent is None:
+        return None
     seconds, samples = spent.total, run.global_batch or 0
     flops = flops_per_sample(model, run.sequence_length, run.image_size, target_length=run.target_length)
     rate = flops.model * samples / seconds / parallel.world_size if flops else None

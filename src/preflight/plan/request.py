@@ -32,6 +32,21 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     framework: str | None = None
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What a dry run of a script on one GPU saw of a micro-batch: the constants of a network that no formula knows.
+
+    Attributes:
+        micro_batch: Its samples.
+        compute: Seconds of the kernels of forward and backward pass. host: Seconds that the GPU waited for the host.
+        gpu: The GPU that the seconds are for.
+    """
+
+    micro_batch: int
+    compute: float
+    host: float
+    gpu: str
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a plan is made from.
 
@@ -50,6 +65,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         bottlenecks: Whether to say what holds the run back, and what to change.
         max_batch_size: Whether to look for the largest batch that fits.
         basic: Whether memory alone is asked for.
+        measured: What a dry run saw, where there was one.
     """
 
     model: ModelSpec
@@ -67,3 +83,4 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     bottlenecks: bool = False
     max_batch_size: bool = False
     basic: bool = False
+    measured: Measured | None = None

@@ -25,6 +25,8 @@ def settings_options(command: F) -> F:
                      help="A model of the catalog, or a config.json: 'llama-3-8b' ('preflight list models')."),
         click.option("--script", metavar="SCRIPT", cls=Grouped, group="Model",
                      help="A training script: what it says of model, batch, precision ... is read, not run."),
+        click.option("--dry-run", is_flag=True, cls=Grouped, group="Model",
+                     help="Run the script, guarded, on a virtual GPU: constants of a network that is not known."),
         click.option("--config", metavar="FILE", cls=Grouped, group="Model",
                      help="Settings in YAML; what the command line says wins."),
     ]  # fmt: skip
@@ -64,18 +66,20 @@ def asked(
     from preflight.plan.inputs.command_line import settings_of
     from preflight.plan.inputs.requests import request_from
 
+    if given.get("dry_run") and not given.get("script"):
+        raise UsageError("--dry-run belongs to --script", "name the script: --script train.py --dry-run")
     if arguments is not None and not given.get("script"):
         raise UsageError("arguments of a script, and no script", "name it: --script train.py -- --batch-size 8")
     project, catalog = project_settings(given.get("config") or given.get("script") or ".")
     settings = settings_of(words, given, project)
     settings = above.over(settings) if above is not None else settings
     if given.get("script"):
-        return _with_script(settings, given["script"], arguments, catalog)
+        return _with_script(settings, given["script"], arguments, catalog, dry_run=bool(given.get("dry_run")))
     return request_from(settings, catalog, {name: given[name] for name in ("config",) if given.get(name)})
 
 
 def _with_script(
-    settings: Settings, script: str, arguments: tuple[str, ...] | None, catalog: tuple[str, ...]
+    settings: Settings, script: str, arguments: tuple[str, ...] | None, catalog: tuple[str, ...], *, dry_run: bool
 ) -> Request:
     """Return the request of a script: the command line over the file over what the script says."""
     import msgspec
@@ -84,7 +88,8 @@ def _with_script(
     from preflight.plan.inputs.model import SOURCES
     from preflight.plan.inputs.requests import request_from
 
-    told = told_by(script, arguments, settings.get("cluster.num_gpus"), catalog)
+    gpu = settings.get("hardware.gpu_type", "h100") if dry_run else None
+    told = told_by(script, arguments, settings.get("cluster.num_gpus"), catalog, gpu)
     below = told.settings
     if any(path in settings for path in ("model.batch_size", "run.global_batch")):
         below = below.without(("run.gradient_accumulation",))
@@ -93,7 +98,12 @@ def _with_script(
     if any(path in settings for path in SOURCES):
         below = below.without(("run.trainable_parameters",))
     request = request_from(settings.over(below), catalog, {"script": script}, told.model)
-    return msgspec.structs.replace(request, assumptions=(*told.assumptions, *request.assumptions))
+    return msgspec.structs.replace(
+        request,
+        assumptions=(*told.assumptions, *request.assumptions),
+        notes=(*told.notes, *request.notes),
+        measured=told.measured,
+    )
 
 
 def project_settings(near: str) -> tuple[Settings, tuple[str, ...]]:

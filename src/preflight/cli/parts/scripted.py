@@ -10,6 +10,7 @@ import msgspec
 from preflight.errors import InputError, UsageError
 from preflight.plan.inputs.model import Chosen
 from preflight.plan.inputs.settings import Said, Settings
+from preflight.plan.request import Measured
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -53,16 +54,21 @@ class Scripted(msgspec.Struct, frozen=True):
     settings: Settings
     model: Chosen
     assumptions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    measured: Measured | None = None
 
 
-def told_by(path: str, arguments: tuple[str, ...] | None, gpus: int | None, catalog: tuple[str, ...]) -> Scripted:
-    """Read a script, without running it, as settings of a plan.
+def told_by(
+    path: str, arguments: tuple[str, ...] | None, gpus: int | None, catalog: tuple[str, ...], run_for: str | None = None
+) -> Scripted:
+    """Read a script as settings of a plan; it is run only where a GPU to run it for is named.
 
     Args:
         path: The script.
         arguments: Its own command line.
         gpus: How many GPUs are planned for, which the script sees as its world.
         catalog: Folders of the user's own catalog.
+        run_for: The GPU that a dry run simulates; None leaves it out.
 
     Raises:
         InputError: The script cannot be read, or no training with a known model was recognised in it.
@@ -78,14 +84,25 @@ def told_by(path: str, arguments: tuple[str, ...] | None, gpus: int | None, cata
     facts |= longest(reading, facts, model)
     if facts["framework"].value is None:
         raise InputError(f"{path}: no training was recognised", "preflight check says what it sees in the script")
+    seen = None
+    if run_for is not None:
+        from preflight.cli.parts.dry_runs import seen_of
+
+        seen = seen_of(path, arguments, run_for, catalog)
+        facts, model = {**facts, **seen.facts}, seen.model_for(model)
     if model is None or model.parameters is None:
         reason = facts["model.parameters"].reason or "the size of the model is not known"
         raise InputError(f"{path}: {reason}", "name the model: --model llama-3-8b")
     run, dims = run_spec(reading, facts, model), parallel_dims(reading, facts)
     said = _run(run, facts, path, model) | _spread(dims, facts, path)
     billions = model.parameters / 1e9
+    if seen is not None and seen.micro_batch is not None:
+        said.setdefault("run.micro_batch", Said(seen.micro_batch, path))
     title = f"{os.path.basename(path)} ({model.name or model.family}, {billions:.3g}B)"
-    return Scripted(Settings(said), Chosen(model, title), _missing(said, facts, path, gpus))
+    missing = _missing(said, facts, path, gpus)
+    if seen is None:
+        return Scripted(Settings(said), Chosen(model, title), missing)
+    return Scripted(Settings(said), Chosen(model, title), missing, seen.notes, seen.measured)
 
 
 def _read(
