@@ -7,6 +7,7 @@ from preflight.cost.machine import Coefficients, compute_dtype, machine_of
 from preflight.cost.optimizers import optimizer_state
 from preflight.cost.parameters import attention_width, count_parameters, is_transformer
 from preflight.cost.stage_time import tokens_of
+from preflight.cost.step import groups_of
 from preflight.plan.changes import layout_of
 from preflight.plan.request import Request
 from preflight.vocabulary.plan import Rate
@@ -27,8 +28,9 @@ def rates_of(request: Request, coefficients: Coefficients | None = None) -> tupl
         Rate(name="attention", promised=machine.peak, used=machine.attention, unit="FLOP/s"),
         Rate(name="memory", promised=gpu.bandwidth, used=machine.bandwidth, unit="B/s"),
     ]  # fmt: skip
-    inside = {axis: size for axis, size in moved.items() if not _leaves(request, axis)}
-    across = {axis: size for axis, size in moved.items() if _leaves(request, axis)}
+    shared = {axis: _shared(request, axis) for axis in moved}
+    inside = {axis: size for axis, size in moved.items() if shared[axis] is None}
+    across = {axis: size / share for axis, size in moved.items() if (share := shared[axis]) is not None}
     if cluster.num_gpus > 1:
         title = cluster.intra.title if cluster.intra else "the host's slots"
         promised = cluster.intra.bandwidth if cluster.intra else machine.fabric
@@ -45,11 +47,14 @@ def rates_of(request: Request, coefficients: Coefficients | None = None) -> tupl
     return tuple(found)
 
 
-def _leaves(request: Request, axis: str) -> bool:
-    """Return whether the group of an axis spans more than one node; the tensor-parallel axis varies fastest."""
-    parallel = layout_of(request)
-    reach = {"tp": parallel.tp, "cp": parallel.tp * parallel.cp, "ep": parallel.tp * parallel.ep}
-    return reach.get(axis, parallel.world_size) > request.cluster.gpus_per_node
+def _shared(request: Request, axis: str) -> float | None:
+    """Return over how many network cards of a node the traffic of an axis spreads; None where it stays in the node.
+
+    The ranks of a group in one node carry its traffic to the other nodes together, each over a card of its own.
+    """
+    group = groups_of(layout_of(request))[axis]
+    together = group.ranks_in_node(request.cluster.gpus_per_node)
+    return together if group.size > together else None
 
 
 def moved_per_step(request: Request) -> dict[str, float]:

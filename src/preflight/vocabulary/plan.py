@@ -148,7 +148,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         promised: What the data sheet says. used: What the plan counts on.
-        moved_bytes: What a GPU sends over it in a step, by axis.
+        moved_bytes: What a GPU sends over it in a step, by axis; between nodes, what each network card carries.
     """
 
     name: str
