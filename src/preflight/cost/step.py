@@ -10,13 +10,13 @@ from preflight.cost.collectives import Group, transfer
 from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
 from preflight.cost.numeric import larger, logarithm2, where
-from preflight.cost.stage_time import block_time, body_time, embedding_time, head_time, tokens_of
+from preflight.cost.stage_time import StageTime, block_time, body_time, embedding_time, head_time, tokens_of
 from preflight.cost.update_time import synchronise, update_time
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
 from preflight.vocabulary.step import StepBreakdown
 
-__all__ = ["groups_of", "step_of", "tokens_of"]
+__all__ = ["groups_of", "hop_seconds", "stage_times", "step_of", "tokens_of"]
 
 
 def groups_of(parallel: ParallelDims) -> dict[str, Group]:
@@ -55,17 +55,13 @@ def step_of(
         last: That of the last one.
     """
     groups = groups_of(parallel)
-    layer = block_time(model, run, parallel, machine, first)
-    body = body_time(model, run, parallel, machine, first, layer, groups)
-    head = head_time(model, run, parallel, machine, first)
-    front = body + embedding_time(model, run, machine, first)
-    both, end, front, body = (stage.waited(machine) for stage in (front + head, body + head, front, body))
+    front, body, end, both = stage_times(model, run, parallel, machine, first)
     single = parallel.pp == 1
     m, p, v = first.micro_batches, parallel.pp, parallel.vp
     slowest = where(single, both.total, larger(front.total, end.total))
     # One micro-batch passes through every stage; the others follow behind the slowest one.
     through = where(single, both.total, front.total + end.total + (p - 2) * body.total)
-    hops = _hops(model, run, parallel, machine, first, groups)
+    hops = _hops(model, run, parallel, machine, first)
     bubble = (through - slowest) / v
     ahead = front.total > end.total
     exposed = where(single, both.exposed, where(ahead, front.exposed, end.exposed)) * m
@@ -83,20 +79,31 @@ def step_of(
     )
 
 
-def _hops(
-    model: ModelSpec,
-    run: RunSpec,
-    parallel: ParallelDims,
-    machine: Machine,
-    ledger: Ledger,
-    groups: dict[str, Group],
-) -> float:
-    """Return the transfers between stages that nothing hides: all while the pipeline fills and empties, a share between."""
-    m, p, v = ledger.micro_batches, parallel.pp, parallel.vp
+def stage_times(
+    model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger
+) -> tuple[StageTime, StageTime, StageTime, StageTime]:
+    """Return one micro-batch on the first stage, on one in the middle, on the last, and on a single one."""
+    layer = block_time(model, run, parallel, machine, ledger)
+    body = body_time(model, run, parallel, machine, ledger, layer, groups_of(parallel))
+    head = head_time(model, run, parallel, machine, ledger)
+    front = body + embedding_time(model, run, machine, ledger)
+    return (
+        front.waited(machine), body.waited(machine), (body + head).waited(machine), (front + head).waited(machine),
+    )  # fmt: skip
+
+
+def hop_seconds(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> float:
+    """Return the seconds of one micro-batch's way from a stage to the next."""
     tokens = run.micro_batch * tokens_of(model, run) / parallel.cp  # type: ignore[operator]
     divided = parallel.tp if parallel.sequence_parallel or parallel.framework == "megatron" else 1.0
     size = tokens * float(model.hidden or 0) * ledger.recipe.residual / divided
-    one = transfer(machine, groups["pp"].stride, size)
+    return transfer(machine, groups_of(parallel)["pp"].stride, size)
+
+
+def _hops(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> float:
+    """Return the transfers between stages that nothing hides: all while the pipeline fills and empties, a share between."""
+    m, p, v = ledger.micro_batches, parallel.pp, parallel.vp
+    one = hop_seconds(model, run, parallel, machine, ledger)
     given = machine.coefficients
     seconds = 2 * one * ((p - 1) + v * m * given.transfer) + 2 * given.hop * ((p - 1) + v * m)
     return where(p == 1, 0.0, seconds)

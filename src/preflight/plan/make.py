@@ -13,6 +13,7 @@ from preflight.plan.candidate import candidate
 from preflight.plan.duration import duration_of
 from preflight.plan.goodput import goodput_of
 from preflight.plan.largest_batch import largest_batch
+from preflight.plan.pipeline.picture import pipeline_of
 from preflight.plan.request import Request
 from preflight.plan.scaling import scaling_of
 from preflight.plan.settings import settings_of
@@ -60,6 +61,7 @@ def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
         largest_batch=largest_batch(ready) if ready.max_batch_size else None,
         goodput=goodput_of(ready, chosen) if chosen.step else None,
         rates=rates_of(ready),
+        pipeline=pipeline_of(ready) if chosen.step else None,
         attention=attention_of(ready),
         settings=settings_of(ready, chosen),
         sensitivities=advice.sensitivities,

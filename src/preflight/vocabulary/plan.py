@@ -168,6 +168,35 @@ class AttentionMemory(msgspec.Struct, frozen=True, kw_only=True):
     written_fits: Fits
 
 
+class PipelineSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of work on a stage: ``F`` forward, ``B`` backward, ``W`` gradients of weights; seconds from the start."""
+
+    stage: int
+    kind: str
+    micro: int
+    chunk: int
+    start: float
+    end: float
+
+
+class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
+    """The pipeline of a step, simulated event by event.
+
+    Attributes:
+        schedule: ``1f1b`` or ``interleaved``.
+        seconds: All micro-batches, forward and backward.
+        bubble: The share of that in which the busiest stage waits.
+        micro_batches: How many there are. shown_micro_batches: Those of ``spans``, which are of a run with so many.
+    """
+
+    schedule: str
+    seconds: float
+    bubble: float
+    micro_batches: int
+    shown_micro_batches: int
+    spans: tuple[PipelineSpan, ...] = ()
+
+
 class Goodput(msgspec.Struct, frozen=True, kw_only=True):
     """How much of the time trains.
 
@@ -243,6 +272,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         assumptions: What was not said and is taken for granted.
         goodput: How much of the time trains, with failures and checkpoints.
         rates: What GPU and links promise, and what is counted on.
+        pipeline: The pipeline, simulated, where there is one.
         attention: Memory with and without the matrix of scores.
         largest_batch: The largest batch that fits, where it was asked for.
         settings: Files or command lines that run the chosen layout, by framework.
@@ -264,6 +294,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     scaling: Scaling | None = None
     goodput: Goodput | None = None
     rates: tuple[Rate, ...] = ()
+    pipeline: Pipeline | None = None
     attention: AttentionMemory | None = None
     largest_batch: BatchLimit | None = None
     settings: dict[str, str] = {}

@@ -30,6 +30,13 @@ from preflight.vocabulary.quantity import format_bytes, format_seconds
 
 _POINTS = 400
 _SHOWN = 30
+_KINDS = {"F": "forward", "B": "backward", "W": "gradients of weights"}
+_SCHEDULES = {
+    "1f1b": "one forward, one backward",
+    "interleaved": "interleaved",
+    "gpipe": "GPipe",
+    "zb-h1": "zero bubble",
+}
 _SPENT = {
     "compute": "compute", "exposed_communication": "exposed communication", "bubble": "bubble", "optimizer": "optimizer",
     "data": "data", "host": "host",
@@ -46,6 +53,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "compared": compared_rows(plan),
         "compared_reasons": compared_reasons(plan),
         "rows": run_rows(plan),
+        "pipeline": _pipeline(plan),
         "rates": rate_rows(plan),
         "goodput": one_line(plan.goodput.basis) if plan.goodput else "",
         "spent": _spent(chosen) if chosen else None,
@@ -105,6 +113,33 @@ def _stages(chosen: Candidate) -> list[dict[str, Any]]:
         {"cells": cells, "bar": bar(stage.allocated_bytes, full, reserved=stage.device_bytes, limit=limit)}
         for cells, stage in zip(rows, chosen.stages, strict=True)
     ]
+
+
+def _pipeline(plan: Plan) -> dict[str, Any] | None:
+    """Return a row of pieces of work for every stage, in percent of the time that is shown."""
+    line = plan.pipeline
+    if line is None or not line.spans:
+        return None
+    full = max(span.end for span in line.spans)
+    rows: dict[int, list[dict[str, Any]]] = {}
+    for span in line.spans:
+        chunk = f", chunk {span.chunk}" if span.chunk else ""
+        rows.setdefault(span.stage, []).append(
+            {
+                "kind": span.kind + ("-odd" if span.micro % 2 else ""),
+                "x": round(100 * span.start / full, 3),
+                "width": round(100 * (span.end - span.start) / full, 3),
+                "title": f"{_KINDS[span.kind]} of micro-batch {span.micro}{chunk}: {format_seconds(span.end - span.start)}",
+            }
+        )
+    return {
+        "schedule": _SCHEDULES.get(line.schedule, line.schedule),
+        "seconds": format_seconds(line.seconds),
+        "bubble": f"{line.bubble * 100:.1f} %",
+        "micro": line.micro_batches,
+        "shown": line.shown_micro_batches,
+        "rows": [{"stage": stage, "pieces": pieces} for stage, pieces in sorted(rows.items())],
+    }
 
 
 def _scatter(plan: Plan) -> dict[str, Any] | None:
