@@ -50,7 +50,8 @@ def request_from(
     hardware = Hardware(cluster) if cluster is not None else cluster_from(settings, catalog)
     cluster = hardware.cluster
     wish = wish if wish is not None else wish_of(settings)
-    run = run_of(settings, chosen.model, wish, cluster.num_gpus == 1)
+    search = bool(settings.get("analysis.search")) or wish.strategy == "auto"
+    run = run_of(settings, chosen.model, wish, cluster.num_gpus == 1, search)
     told: dict[str, object] = {
         "subject": f"{chosen.title} on {cluster.num_gpus} x {cluster.gpu.title}", "model": chosen.title, "batch": run.run.global_batch, "gpus": cluster.num_gpus, "gpu": cluster.gpu.name,
         "strategy": wish.strategy,
@@ -63,7 +64,7 @@ def request_from(
         notes=(*chosen.notes, *hardware.notes),
         inputs={name: value for name, value in (told | (inputs or {})).items() if value is not None},
         fixed=frozenset(fixed & set(RunSpec.__struct_fields__)),
-        search=bool(settings.get("analysis.search")) or wish.strategy == "auto",
+        search=search,
         bottlenecks=bool(settings.get("analysis.enable_bottlenecks")),
         max_batch_size=bool(settings.get("analysis.max_batch_size")),
         basic=bool(settings.get("analysis.basic_mode")),

@@ -32,7 +32,7 @@ class Chosen(msgspec.Struct, frozen=True):
     assumptions: tuple[str, ...] = ()
 
 
-def run_of(settings: Settings, model: ModelSpec, wish: Wish, single: bool) -> Chosen:
+def run_of(settings: Settings, model: ModelSpec, wish: Wish, single: bool, searched: bool = False) -> Chosen:
     """Return the run that was described.
 
     Args:
@@ -40,6 +40,7 @@ def run_of(settings: Settings, model: ModelSpec, wish: Wish, single: bool) -> Ch
         model: What is trained.
         wish: How it is to be spread, for the layers that are usual there.
         single: Whether there is one GPU only.
+        searched: Whether layers and recomputation are to be found by a search, and so are no assumptions.
 
     Raises:
         UsageError: Two values contradict each other, or an optimizer is not known.
@@ -50,8 +51,9 @@ def run_of(settings: Settings, model: ModelSpec, wish: Wish, single: bool) -> Ch
     if "run.precision" not in settings:
         assumptions.append("precision bf16 with fp32 master weights")
     fields["optimizer"] = _optimizer(settings, assumptions)
-    fields["stack"] = _stack(settings, model, wish, assumptions)
-    fields |= _recompute(settings, model, assumptions) | _lora(settings)
+    told: list[str] = [] if searched else assumptions
+    fields["stack"] = _stack(settings, model, wish, told)
+    fields |= _recompute(settings, model, told) | _lora(settings)
     fields["global_batch"] = _batch(settings, assumptions, single)
     fields |= _lengths(settings, model, assumptions)
     if model.heads and "run.attention" not in settings:

@@ -20,19 +20,26 @@ _LADDER = (
     (40, 5120), (48, 6144), (60, 6656), (72, 7168), (80, 8192), (96, 9216), (96, 10240), (96, 12288), (105, 16384),
     (118, 18432), (126, 20480), (128, 25600),
 )  # fmt: skip
-# Published shapes above those of the catalog: (name, family, layers, hidden, heads, feed-forward).
-# Megatron-LM's BERTs (arXiv 1909.08053), XLM-R XL and XXL (2105.00572); ViT-g and ViT-G (2106.04560), ViT-e (2209.06794),
-# ViT-22B (2302.05442); UL2 (2205.05131), whose heads are 256 wide and whose feed-forward layers are gated.
-_ABOVE: tuple[tuple[str, ModelFamily, int, int, int, int], ...] = (
-    ("Megatron-BERT 1.3B", "transformer_encoder", 24, 2048, 32, 8192),
-    ("Megatron-BERT 3.9B", "transformer_encoder", 48, 2560, 40, 10240),
-    ("XLM-R XXL", "transformer_encoder", 48, 4096, 32, 16384),
-    ("ViT-g/14", "vision_transformer", 40, 1408, 16, 6144),
-    ("ViT-G/14", "vision_transformer", 48, 1664, 16, 8192),
-    ("ViT-e/14", "vision_transformer", 56, 1792, 16, 15360),
-    ("ViT-22B/14", "vision_transformer", 48, 6144, 48, 24576),
-    ("UL2 20B", "encoder_decoder", 32, 4096, 16, 16384),
-)  # fmt: skip
+# Published shapes of the other stacks of blocks: (name, layers, hidden, heads, feed-forward, width of a head).
+# BERT (arXiv 1810.04805) and its miniatures (1908.08962), Megatron-LM's BERTs (1909.08053), XLM-R XXL (2105.00572);
+# ViT (2010.11929), ViT-g and ViT-G (2106.04560), ViT-e (2209.06794), ViT-22B (2302.05442); T5 (1910.10683), UL2 (2205.05131).
+_SHAPES: dict[str, tuple[tuple[str, int, int, int, int, int], ...]] = {
+    "transformer_encoder": (
+        ("BERT-Tiny", 2, 128, 2, 512, 64), ("BERT-Mini", 4, 256, 4, 1024, 64), ("BERT-Small", 4, 512, 8, 2048, 64),
+        ("BERT-Medium", 8, 512, 8, 2048, 64), ("BERT-Base", 12, 768, 12, 3072, 64), ("BERT-Large", 24, 1024, 16, 4096, 64),
+        ("Megatron-BERT 1.3B", 24, 2048, 32, 8192, 64), ("Megatron-BERT 3.9B", 48, 2560, 40, 10240, 64),
+        ("XLM-R XXL", 48, 4096, 32, 16384, 128),
+    ),
+    "vision_transformer": (
+        ("ViT-Ti/16", 12, 192, 3, 768, 64), ("ViT-S/16", 12, 384, 6, 1536, 64), ("ViT-B/16", 12, 768, 12, 3072, 64),
+        ("ViT-L/16", 24, 1024, 16, 4096, 64), ("ViT-H/14", 32, 1280, 16, 5120, 80), ("ViT-g/14", 40, 1408, 16, 6144, 88),
+        ("ViT-G/14", 48, 1664, 16, 8192, 104), ("ViT-e/14", 56, 1792, 16, 15360, 112), ("ViT-22B/14", 48, 6144, 48, 24576, 128),
+    ),
+    "encoder_decoder": (
+        ("T5-Small", 6, 512, 8, 2048, 64), ("T5-Base", 12, 768, 12, 3072, 64), ("T5-Large", 24, 1024, 16, 4096, 64),
+        ("T5-3B", 24, 1024, 32, 16384, 128), ("T5-11B", 24, 1024, 128, 65536, 128), ("UL2 20B", 32, 4096, 16, 16384, 256),
+    ),
+}  # fmt: skip
 _VOCABULARY = 32000
 _MULTIPLE = 256
 LARGEST = 2_000.0
@@ -99,15 +106,15 @@ def _llama(layers: int, hidden: int) -> ModelSpec:
 
 def _nearest(wanted: float, family: ModelFamily) -> tuple[str, ModelSpec, float]:
     """Return the published shape whose size is nearest: its name, its numbers, its size."""
-    name, model, own = _of_catalog(wanted, family)
-    for title, kind, *numbers in _ABOVE:
-        if kind == family:
-            shape = _published(kind, *numbers)
-            count = count_parameters(shape)
-            total = count.total if count else own
-            if abs(math.log(wanted / total)) < abs(math.log(wanted / own)):
-                name, model, own = title, shape, total
-    return name, model, own
+    if family not in _SHAPES:
+        return _of_catalog(wanted, family)
+    known = []
+    for name, *numbers in _SHAPES[family]:
+        shape = _published(name, family, *numbers)
+        count = count_parameters(shape)
+        if count is not None:
+            known.append((name, shape, count.total))
+    return min(known, key=lambda one: abs(math.log(wanted / one[2])))
 
 
 def _of_catalog(wanted: float, family: ModelFamily) -> tuple[str, ModelSpec, float]:
@@ -117,9 +124,8 @@ def _of_catalog(wanted: float, family: ModelFamily) -> tuple[str, ModelSpec, flo
         path = files.find(KIND, name)
         number = files.plain_number(files.read_text(path).replace("_", ""), "parameters") if path else None
         if number:
-            # Among models whose sizes are within a few per cent of each other the plainest name is the best known.
-            sizes.append((round(abs(math.log(wanted / number)) / 0.03), len(name), name, number))
-    for *_, name, number in sorted(sizes):
+            sizes.append((abs(math.log(wanted / number)), name, number))
+    for _, name, number in sorted(sizes):
         model = load_model(name)
         if model.family == family and _plain(model):
             return name, model, number
@@ -135,22 +141,25 @@ def _plain(model: ModelSpec) -> bool:
     return is_transformer(model) and count_parameters(model) is not None
 
 
-def _published(family: ModelFamily, layers: int, hidden: int, heads: int, ffn: int) -> ModelSpec:
-    shape = ModelSpec(family=family, layers=layers, hidden=hidden, heads=heads, ffn=ffn)
+def _published(name: str, family: ModelFamily, layers: int, hidden: int, heads: int, ffn: int, head: int) -> ModelSpec:
+    """Return a shape with what its family has in common."""
+    shape = ModelSpec(family=family, layers=layers, hidden=hidden, heads=heads, ffn=ffn, head_dim=head)
     if family == "vision_transformer":
+        patch = int(name.rpartition("/")[2])
         return msgspec.structs.replace(
             shape, activation="gelu", norm="layernorm", bias=True, learned_positions=True, fused_qkv=True, image_size=224,
-            patch_size=14, tokens_per_image=257, channels=3, classes=1000,
+            patch_size=patch, tokens_per_image=(224 // patch) ** 2 + 1, channels=3, classes=1000,
         )  # fmt: skip
     if family == "encoder_decoder":
+        gated = name.startswith("UL2")
         return msgspec.structs.replace(
-            shape, head_dim=256, decoder_layers=layers, gated=True, activation="silu", norm="rmsnorm", bias=False,
-            vocab=_VOCABULARY, tied_embeddings=False,
+            shape, decoder_layers=layers, gated=gated, activation="silu" if gated else "relu", norm="rmsnorm", bias=False,
+            vocab=32128, tied_embeddings=not gated, dropout=0.0 if gated else 0.1,
         )  # fmt: skip
-    vocab = 250880 if layers == 48 and hidden == 4096 else 30592
+    vocab = 250880 if name.startswith("XLM-R") else 30522
     return msgspec.structs.replace(
         shape, activation="gelu", norm="layernorm", bias=True, vocab=vocab, max_positions=512, learned_positions=True,
-        tied_embeddings=True, head="mlm",
+        tied_embeddings=True, head="mlm", dropout=0.1,
     )  # fmt: skip
 
 
@@ -159,8 +168,6 @@ def _resized(shape: ModelSpec, wanted: float, own: float) -> ModelSpec:
     ratio = wanted / own
     changes: dict[str, object] = {"parameters": round(wanted)}
     changes |= dict.fromkeys(("name", "library", "class_name", "base_parameters", "parameters_reason"))
-    if shape.family == "transformer_encoder":
-        changes["head"] = "mlm"
     if shape.active_parameters:
         changes["active_parameters"] = round(shape.active_parameters * ratio)
     if shape.largest_layer_parameters:
