@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.cost.latent import is_latent, latent_widths
 from preflight.cost.numeric import where
 from preflight.cost.parameters import attention_width, feed_forward
 from preflight.cost.recipe import Recipe
@@ -25,6 +26,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         matmul: Bytes of an element that a matrix multiplication reads or writes.
+        input: Bytes of an element of the input that a fused matrix multiplication keeps (1 with fp8).
         residual: Bytes of an element of the stream between blocks.
         mask: Bytes of an element of a dropout mask (1 on CUDA; the CPU keeps the factor in the tensor's type).
         dropout: Whether dropout is active.
@@ -46,6 +48,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
     matmul: float
     residual: float
+    input: float | None = None
     mask: float = 1.0
     dropout: bool = False
     trained: bool = True
@@ -62,6 +65,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     expert_tensor: float = 1.0
     expert_rows: float = 1.0
     ring: Any = False
+
+    @property
+    def kept_input(self) -> float:
+        """Bytes of an element of what a matrix multiplication keeps of its input."""
+        return self.matmul if self.input is None else self.input
 
     @property
     def recast(self) -> bool:
@@ -107,6 +115,7 @@ def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, parallel: Parallel
     return Layout(
         matmul=recipe.matmul,
         residual=recipe.residual,
+        input=1.0 if style == "megatron" and run.precision == "fp8" else None,
         dropout=bool(model.dropout),
         trained=run.finetune == "full",
         adapter_dropout=run.finetune in ("lora", "qlora") and run.lora_dropout > 0,
@@ -162,7 +171,11 @@ def _attention(model: ModelSpec, layout: Layout, cross: bool = False) -> tuple[f
     queries, keys = attention_width(model)
     if layout.expanded:
         keys = queries
-    saved = w * (queries + 2 * keys) / layout.tensor
+    values, compressed = keys, 0.0
+    if is_latent(model):
+        keys, values, compressed = latent_widths(model)  # keys are made for every head
+    # What is compressed is normalised: both sides of the norm stay.
+    saved = w * (queries + keys + values) / layout.tensor + 2 * w * compressed / layout.sequence
     inputs = 0.0
     if layout.recast:
         shared = model.fused_qkv or cross or layout.style == "compile"
@@ -173,9 +186,9 @@ def _attention(model: ModelSpec, layout: Layout, cross: bool = False) -> tuple[f
         )
         inputs = copies * w * hidden
     elif layout.keeps("q", "k", "v"):
-        inputs = w * hidden
+        inputs = layout.kept_input * hidden
     saved += inputs / layout.sequence
-    output = w * queries
+    output = w * (values if is_latent(model) else queries)
     square = 0.0
     if layout.quadratic:
         capped = w if model.attention_softcap else 0.0  # tanh keeps its output
@@ -183,6 +196,8 @@ def _attention(model: ModelSpec, layout: Layout, cross: bool = False) -> tuple[f
         saved += (output if layout.keeps("o") else 0.0) / layout.tensor
     else:
         saved += (output + 4.0 * heads) / layout.tensor
+        if layout.input is not None:
+            saved += layout.input * queries / layout.tensor  # its 8-bit form, for the projection behind
     if layout.style == "eager" and not layout.quadratic and _whole_projection(model, layout):
         # Queries and keys are rotated into new tensors; the values are a view that keeps the fused output whole.
         saved += w * (queries + keys) / layout.tensor
@@ -227,10 +242,10 @@ def _feed_forward(model: ModelSpec, layout: Layout, width: float) -> float:
         copies = 2 if model.gated and layout.style != "compile" else 1
         inputs = copies * w * hidden if layout.keeps("mlp") else 0.0
     elif layout.keeps("mlp"):
-        inputs = w * hidden
+        inputs = layout.kept_input * hidden
     if layout.style != "eager":
         # Fused kernels recompute the activation; the inputs of both matrices are written and kept all the same.
-        kept = 3.0 if model.gated else 2.0
+        kept = (2.0 if model.gated else 1.0) + layout.kept_input / w
     elif model.gated:
         kept = _GATED_KEPT.get(activation, 3.0) + 1.0
         kept += _KEPT.get(activation, 2.0) - 2.0 if activation in ("gelu_new", "gelu_fast") else 0.0

@@ -89,7 +89,7 @@ def _moment(ledger: Ledger, step: int, phase: Phase, **parts: float) -> Moment:
         "model_parameters": states.parameters,
         "optimizer_states": states.optimizer if step > 0 else states.optimizer_at_start,
         "gradients": states.gradients if states.gradients_persist else 0.0,
-        "communication_buffers": states.buffers,
+        "communication_buffers": states.buffers + (ledger.activations.passed if phase != "init" else 0.0),
         "workspace": ledger.workspace if phase != "init" else 0.0,
     }
     for name, value in parts.items():

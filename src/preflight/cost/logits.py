@@ -86,7 +86,8 @@ def _loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: 
     elif cast_loss:
         forward, backward = 2 * w + 4, 2 * w + 8
     else:
-        forward, backward = w + copy + wide, w + 3 * wide
+        # Neither the upcast nor the log-softmax keeps the logits: where nothing names them they are gone.
+        forward, backward = w + copy + wide, (0.0 if run.logits_released else w) + 3 * wide
     peak = backward * elements
     if run.cross_entropy == "chunked" and run.finetune == "full":
         # Then the products: all gradients of the logits, and two gradients of the matrix, of this chunk and of those before.

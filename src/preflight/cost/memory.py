@@ -57,11 +57,17 @@ def estimate_memory(
     reason = _missing(model, run, count, optimizer)
     if reason is not None or count is None or optimizer is None:
         return _unknown(model, run, parallel, count, optimizer, capacity, reason or "the model is not known")
-    stages = [stage] if stage is not None else sorted({0, parallel.pp - 1})
+    stages = [stage] if stage is not None else fullest_stages(parallel)
     ledgers = [ledger_of(model, run, parallel, gpu, count, optimizer, index) for index in stages]
     candidates = [(ledger, moments_of(ledger, run)) for ledger in ledgers]
     ledger, moments = max(candidates, key=lambda pair: max(moment.parts.total for moment in pair[1]))
     return _assemble(model, run, parallel, gpu, capacity, count, ledger, moments)
+
+
+def fullest_stages(parallel: ParallelDims) -> list[int]:
+    """Return the stages one of which is the fullest: first and last, and the second where layers are dealt unevenly."""
+    uneven = parallel.first_layers is not None or parallel.last_layers is not None
+    return sorted({0, parallel.pp - 1} | ({min(1, parallel.pp - 1)} if uneven else set()))
 
 
 def _missing(
@@ -134,6 +140,7 @@ def _assemble(
         breakdown=breakdown,
         timeline=timeline,
         method="static",
+        host_bytes=ledger.states.host + ledger.activations.host,
         how=_how(model, run, parallel, count, ledger, worst),
     )
 

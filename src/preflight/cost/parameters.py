@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.latent import is_latent, latent_parameters
 from preflight.vocabulary.model import ModelSpec
 
 
@@ -86,6 +87,8 @@ def _norm_size(model: ModelSpec) -> float:
 
 def attention_parameters(model: ModelSpec) -> float:
     """Return H(q+2k) + qH and the biases: queries, keys, values and the output projection."""
+    if is_latent(model):
+        return latent_parameters(model)
     hidden = float(model.hidden or 0)
     queries, keys = attention_width(model)
     count = hidden * (queries + 2 * keys) + queries * hidden

@@ -57,14 +57,17 @@ def recipe_of(run: RunSpec, parallel: ParallelDims) -> Recipe:
         return Recipe(parameter=4, gradient=4, state=4, compute=2, matmul=2, residual=2)
     if parallel.framework == "deepspeed":
         return Recipe(parameter=2, gradient=2, state=4, master=4, compute=2, matmul=2, residual=2, eager_states=True)
+    fp16 = precision == "fp16" and parallel.framework == "megatron"
+    eight = precision == "fp8"
     return Recipe(
-        parameter=2,
-        gradient=4,
+        parameter=1 if eight and run.fp8_weights else 2,
+        gradient=2 if fp16 else 4,  # Megatron asks for fp32 gradients with bf16 alone
         state=4,
         master=4,
         compute=2,
         matmul=2,
         residual=2,
         persistent_gradients=True,
-        weight_cache=2.0 if precision == "fp8" else 0.0,
+        # Transformer Engine keeps every weight in 8 bits and once more transposed, from one micro-batch to the next.
+        weight_cache=0.0 if not eight else 1.0 if run.fp8_weights else 2.0,
     )

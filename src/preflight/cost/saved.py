@@ -33,6 +33,8 @@ class Activations(msgspec.Struct, frozen=True, kw_only=True):
         how: How it came about.
         tokens: Tokens (or samples) behind the loss.
         lingering: What the graph of the step before still holds during a forward pass.
+        passed: Buffers of what goes from stage to stage.
+        host: Bytes that lie in the host's memory instead.
     """
 
     saved: float
@@ -43,6 +45,8 @@ class Activations(msgspec.Struct, frozen=True, kw_only=True):
     how: str
     tokens: float
     lingering: float = 0.0
+    passed: float = 0.0
+    host: float = 0.0
 
 
 def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
@@ -66,11 +70,18 @@ def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
 def in_flight(parallel: ParallelDims, stage: float, micro_batches: float) -> float:
     """Return how many micro-batches a stage holds at once, in units of its own blocks.
 
-    1F1B: min(m, p - r). Interleaved with v chunks: (p(v-1) + 2(p-r) - 1)/v, at most m (Narayanan et al. 2021).
+    GPipe: all m. 1F1B: min(m, p - r). Interleaved with v chunks: (p(v-1) + 2(p-r) - 1)/v, at most m (Narayanan et al.
+    2021). Zero bubble (Qi et al. 2023) delays the gradients of weights: every stage holds as much as the first, p with
+    the schedule ZB-H1, 2p - 1 with ZB-H2.
     """
-    p, v = parallel.pp, parallel.vp
-    plain = smaller(1.0 * micro_batches, p - stage)
-    interleaved = smaller((p * (v - 1) + 2 * (p - stage) - 1) / v, 1.0 * micro_batches)
+    p, v, every = parallel.pp, parallel.vp, 1.0 * micro_batches
+    if parallel.schedule == "gpipe":
+        return where(p == 1, 1.0, every)
+    if parallel.schedule in ("zb1p", "zb2p"):
+        most = p if parallel.schedule == "zb1p" else 2 * p - 1
+        return where(p == 1, 1.0, smaller(every, 1.0 * most))
+    plain = smaller(every, p - stage)
+    interleaved = smaller((p * (v - 1) + 2 * (p - stage) - 1) / v, every)
     return where(p == 1, 1.0, where(v > 1, interleaved, plain))
 
 
@@ -101,8 +112,9 @@ def activations_of(
         difference = block.saved - block_bytes(model, layout, dense=True).saved
         total -= difference * tokens * smaller(model.dense_layers * share.layers, layers) * flying
     total += _ends(model, run, layout, share, tokens, batch)
+    host = 0.0
     if run.offload == "activations":
-        total = 2 * block.entry * tokens
+        host, total = total, 2 * block.entry * tokens  # two blocks' inputs on their way
     return Activations(
         saved=total,
         rebuilt=rebuilt,
@@ -112,6 +124,8 @@ def activations_of(
         how=_blocks_in_words(layers, tokens, block, flying, kind) if isinstance(total, float) else "",
         tokens=tokens,
         lingering=0.0 if run.longest_first else lingering_bytes(model, layout) * tokens * layers * alive,
+        passed=where(parallel.pp > 1, 2 * block.entry * tokens, 0.0),  # the gradient sent back, the next input received
+        host=host,
     )
 
 

@@ -67,6 +67,22 @@ def expert_tensor(parallel: ParallelDims) -> float:
     return 1.0 * (parallel.tp if parallel.etp is None else parallel.etp)
 
 
+def stage_share(model: ModelSpec, parallel: ParallelDims, first: bool, last: bool) -> float:
+    """Return the part of the blocks that a stage holds: an even one, unless first or last stage are given theirs."""
+    even = 1.0 / parallel.pp
+    if (parallel.first_layers is None and parallel.last_layers is None) or not model.layers:
+        return even
+    layers = model.layers + (model.decoder_layers or 0)
+    front = even if parallel.first_layers is None else parallel.first_layers / layers
+    back = even if parallel.last_layers is None else parallel.last_layers / layers
+    given = (parallel.first_layers is not None) + (parallel.last_layers is not None)
+    ends = (front if parallel.first_layers is not None else 0.0) + (back if parallel.last_layers is not None else 0.0)
+    others = (1 - ends) / larger(parallel.pp - given, 1)
+    front = others if parallel.first_layers is None else front
+    back = others if parallel.last_layers is None else back
+    return where(parallel.pp == 1, 1.0, where(first, front, where(last, back, others)))
+
+
 def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: ParallelDims, stage: float) -> Share:
     """Return the parameters of one tensor-parallel rank of a pipeline stage.
 
@@ -74,7 +90,7 @@ def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: Pa
     (and a second copy of a tied embedding); experts lie on ``ep`` ranks (Megatron-LM, Narayanan et al. 2021).
     """
     first, last = stage == 0, stage == parallel.pp - 1
-    tensor, fraction = 1.0 * parallel.tp, 1.0 / parallel.pp
+    tensor, fraction = 1.0 * parallel.tp, stage_share(model, parallel, first, last)
     experts = count.block_experts * count.block_count * fraction / expert_tensor(parallel)
     # Dense layers of a MoE model and the blocks of a decoder have about as much that is not divided as a block.
     number = count.block_count + count.other_blocks / larger(count.block - count.block_experts, 1.0)

@@ -31,6 +31,7 @@ class States(msgspec.Struct, frozen=True, kw_only=True):
         buffers: Buckets of gradient reduction that stay.
         gathered_forward: Weights gathered around a forward pass. gathered_backward: The same around a backward pass,
             with the input of the reduce-scatter.
+        host: Bytes that lie in the host's memory instead.
     """
 
     parameters: float
@@ -42,6 +43,7 @@ class States(msgspec.Struct, frozen=True, kw_only=True):
     buffers: float
     gathered_forward: float
     gathered_backward: float
+    host: float = 0.0
 
 
 def sharding_ranks(parallel: ParallelDims) -> float:
@@ -109,10 +111,14 @@ def states_of(
         weights += recipe.parameter * share.parameters
     if stage >= 3:
         weights *= over
+    host = 0.0
     if run.offload in ("optimizer", "parameters"):
+        # The host updates: it holds the states and takes every gradient (Ren et al. 2021; FSDP's CPU offload).
+        host = optimizer_bytes + gradients
         optimizer_bytes = temporaries = 0.0
     if run.offload == "parameters":
-        weights = 0.0
+        host, weights = host + weights, 0.0
+        gradients = recipe.gradient * share.block * (over if stage >= 3 else 1.0)  # one block's, on their way
     forward, backward = _gathered(run, parallel, share, recipe)
     at_start = optimizer_bytes if optimizer.at_construction or recipe.eager_states else 0.0
     if recipe.master and not (optimizer.at_construction or recipe.eager_states) and run.offload == "none":
@@ -127,6 +133,7 @@ def states_of(
         buffers=_buffers(run, parallel, share, recipe),
         gathered_forward=forward,
         gathered_backward=backward,
+        host=host,
     )
 
 
@@ -158,5 +165,8 @@ def _gathered(run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe
             whole = where(sharded, width * share.parameters, 0.0)
             return whole, whole + where(sharded, reduce, 0.0)
         return 0.0, 0.0
+    if not parallel.reshard:
+        whole = where(sharded, width * share.parameters, 0.0)
+        return whole, whole + where(sharded, reduce, 0.0)
     forward = where(sharded, width * (share.root + share.block), 0.0)
     return forward, where(sharded, width * 2 * share.block + reduce, 0.0)

@@ -9,7 +9,7 @@ import msgspec
 from preflight.cost.fragmentation import reserved_share
 from preflight.cost.ledger import Ledger, ledger_of, step_moments
 from preflight.cost.machine import Coefficients, machine_of
-from preflight.cost.numeric import larger
+from preflight.cost.numeric import larger, smaller
 from preflight.cost.optimizers import optimizer_state
 from preflight.cost.parameters import count_parameters, is_transformer
 from preflight.cost.step import step_of
@@ -54,6 +54,9 @@ def evaluate(
     first = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, 0)
     last = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, parallel.pp - 1)
     allocated = larger(peak_of(first), peak_of(last))
+    if parallel.first_layers is not None or parallel.last_layers is not None:
+        second = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, smaller(1, parallel.pp - 1))
+        allocated = larger(allocated, peak_of(second))
     held = allocated * (1 + reserved_share(run).mid)
     device = held + context_bytes(cluster.gpu, parallel).mid
     machine = machine_of(cluster, run, coefficients)

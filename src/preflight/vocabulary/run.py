@@ -12,6 +12,7 @@ Precision = Literal[
 Attention = Literal["flash", "efficient", "math", "cudnn", "eager"]
 Recompute = Literal["none", "full", "selective", "op"]
 Stack = Literal["eager", "compile", "megatron", "transformers"]
+Schedule = Literal["1f1b", "gpipe", "zb1p", "zb2p"]
 CrossEntropy = Literal["eager", "fused", "chunked", "parallel"]
 
 
@@ -24,6 +25,9 @@ class ParallelDims(msgspec.Struct, frozen=True, kw_only=True):
         zero_stage: What is sharded over ``dp_shard``: 0 nothing, 1 optimizer states, 2 also gradients, 3 also parameters.
         cp: Context parallel. tp: Tensor parallel. pp: Pipeline parallel. vp: Virtual stages per rank. ep: Expert parallel.
         etp: Tensor-parallel degree of the experts, when it is not ``tp``.
+        schedule: Order of forward and backward passes of a pipeline; interleaved where ``vp`` is above 1.
+        reshard: Whether gathered weights are given back after each forward pass (FSDP, stage 3).
+        first_layers: Blocks of the first stage, last_layers: of the last one, where they have not their even share.
         framework: Who shards: ``ddp``, ``fsdp1``, ``fsdp2``, ``deepspeed``, ``megatron``; None for a single GPU.
     """
 
@@ -37,6 +41,10 @@ class ParallelDims(msgspec.Struct, frozen=True, kw_only=True):
     ep: int = 1
     etp: int | None = None
     sequence_parallel: bool = False
+    schedule: Schedule = "1f1b"
+    reshard: bool = True
+    first_layers: int | None = None
+    last_layers: int | None = None
     framework: str | None = None
 
     @property
@@ -68,6 +76,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         logits_released: Whether nothing of the loop names the logits while the backward pass runs.
         fused_backward: Whether each gradient is consumed as soon as it exists (optimizer step inside the backward pass).
         deterministic: Whether torch's deterministic algorithms are asked for, which need 32 MiB workspaces.
+        fp8_weights: Whether the weights themselves are 8 bits wide (``fp8``), beside the optimizer's fp32 copy.
         expert_imbalance: Tokens of the fullest rank's experts over the mean (MoE); 1 is perfect balance.
         expert_capacity: Tokens that an expert takes over the mean, beyond which they are dropped; None drops none.
         expert_grouping: Whether the products of several experts run as one group (MoE, Megatron).
@@ -113,6 +122,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     fused_backward: bool = False
     cross_entropy_chunks: int = 8
     deterministic: bool = False
+    fp8_weights: bool = False
     expert_imbalance: float = 1.0
     expert_capacity: float | None = None
     expert_padding: bool = False

@@ -153,7 +153,7 @@ def _rule_out(
 
 def dims_of(family: Family, degrees: Any) -> tuple[ParallelDims, int]:
     """Return one layout's degrees as whole numbers, and its micro-batch."""
-    named = {name: int(value) for name, value in zip(DEGREES, degrees, strict=True)}
+    named: dict[str, Any] = {name: int(value) for name, value in zip(DEGREES, degrees, strict=True)}
     micro = named.pop("micro_batch")
     parallel = ParallelDims(
         zero_stage=family.zero_stage, sequence_parallel=family.sequence_parallel, framework=family.framework, **named
