@@ -14,10 +14,10 @@ from preflight.cost.parameters import count_parameters, is_transformer
 from preflight.cost.saved import in_flight
 from preflight.cost.step import step_of, tokens_of
 from preflight.cost.workspace import context_bytes
+from preflight.plan.calibration.conformal import around, regime_of
 from preflight.plan.measured import measured_step
 from preflight.plan.request import Request
 from preflight.vocabulary.plan import Candidate, StageMemory, StepEstimate
-from preflight.vocabulary.quantity import Interval
 from preflight.vocabulary.run import ParallelDims, RunSpec
 from preflight.vocabulary.step import StepBreakdown
 
@@ -26,8 +26,6 @@ _WORDS = {
     "bubble": "pipeline stages that wait", "optimizer": "the optimizer's step", "data": "the loader",
     "host": "launching kernels from the host",
 }  # fmt: skip
-# Before calibration: the middle 90 % of public rows lie within a third of the formula.
-_LOW, _HIGH = 0.75, 1.35
 
 
 def candidate(
@@ -71,9 +69,9 @@ def _step(
     request: Request, parallel: ParallelDims, run: RunSpec, coefficients: Coefficients | None
 ) -> StepEstimate | None:
     """Return the time of a step, or None where the architecture's arithmetic is not known."""
-    model, cluster = request.model, request.cluster
+    model, cluster, known = request.model, request.cluster, request.calibration
     count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
-    machine = machine_of(cluster, run, coefficients)
+    machine = machine_of(cluster, run, coefficients or request.coefficients)
     if machine is None or count is None or optimizer is None or not (is_transformer(model) or request.measured):
         return None
     first = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, 0)
@@ -89,14 +87,18 @@ def _step(
     flops = flops_per_sample(model, run.sequence_length, run.image_size, target_length=run.target_length)
     rate = flops.model * samples / seconds / parallel.world_size if flops else None
     tokens = tokens_of(model, run) if model.vocab else None
+    nodes = -(-parallel.world_size // cluster.gpus_per_node)
+    standing = known.standing(model, run, parallel, cluster) if known else None
+    regime = regime_of(nodes, spent.host / seconds, standing)
     return StepEstimate(
-        seconds=Interval(seconds * _LOW, seconds, seconds * _HIGH),
+        seconds=around(seconds, regime, known.own if known and standing == "inside" else None),
         tokens_per_second_per_gpu=samples * tokens / seconds / parallel.world_size if tokens else None,
         samples_per_second=samples / seconds,
         model_tflops_per_gpu=rate / 1e12 if rate else None,
         mfu=rate / machine.peak if rate else None,
         breakdown=spent,
         bottleneck=bottleneck(spent),
+        regime=regime,
     )
 
 

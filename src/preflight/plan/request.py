@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.machine import Coefficients
+from preflight.plan.calibration.record import Calibration
 from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -66,6 +68,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         max_batch_size: Whether to look for the largest batch that fits.
         basic: Whether memory alone is asked for.
         measured: What a dry run saw, where there was one.
+        calibration: Coefficients that measured steps gave, where there are some.
     """
 
     model: ModelSpec
@@ -84,3 +87,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     max_batch_size: bool = False
     basic: bool = False
     measured: Measured | None = None
+    calibration: Calibration | None = None
+
+    @property
+    def coefficients(self) -> Coefficients | None:
+        """What is to be calculated with: those of the calibration, or None for the catalog's."""
+        return self.calibration.coefficients if self.calibration is not None else None

@@ -49,7 +49,7 @@ def _curve(request: Request, coefficients: Coefficients | None, weak: bool) -> l
         if spread is None:
             continue
         parallel, run, cluster = spread
-        found = evaluate(request.model, run, parallel, cluster, coefficients)
+        found = evaluate(request.model, run, parallel, cluster, coefficients or request.coefficients)
         if found.step is None:
             return []
         seconds = found.step.total

@@ -40,6 +40,7 @@ class StepEstimate(msgspec.Struct, frozen=True, kw_only=True):
         mfu: The same over the peak of the GPU in the type that the run computes in.
         breakdown: Where the seconds go.
         bottleneck: What holds the step back most, in words.
+        regime: What the interval rests on: the catalog alone, a calibration, or an extrapolation beyond one.
     """
 
     seconds: Interval
@@ -49,6 +50,7 @@ class StepEstimate(msgspec.Struct, frozen=True, kw_only=True):
     mfu: float | None = None
     breakdown: StepBreakdown | None = None
     bottleneck: str | None = None
+    regime: str | None = None
     reason: str | None = None
 
 

@@ -97,3 +97,40 @@ class MemoryValidation(msgspec.Struct, frozen=True, kw_only=True):
             good, bad = (counts.yes, counts.no) if counts.observed == "fitted" else (counts.no, counts.yes)
             right, wrong = right + good, wrong + bad
         return right / (right + wrong) if right + wrong else None
+
+
+class SplitErrors(msgspec.Struct, frozen=True, kw_only=True):
+    """Errors of predicted steps over the rows of one source, under one way of keeping rows out of the fit.
+
+    Attributes:
+        split: ``catalog alone``, ``five folds``, ``model left out``, ``six rows of the cluster``.
+    """
+
+    split: str
+    errors: SourceErrors
+
+
+class SweepRegret(msgspec.Struct, frozen=True, kw_only=True):
+    """How much slower than the truly fastest layout of a published sweep the chosen one is.
+
+    Attributes:
+        sweeps: Sweeps of at least three layouts of the same model, batch and number of GPUs.
+        median: Median over sweeps of measured time of the chosen over the fastest, less one. mean, worst: Likewise.
+    """
+
+    source: str
+    split: str
+    sweeps: int
+    median: float
+    mean: float
+    worst: float
+
+
+class TimeValidation(msgspec.Struct, frozen=True, kw_only=True):
+    """Predicted steps against every published row that can be expressed."""
+
+    total_rows: int
+    expressed_rows: int
+    errors: tuple[SplitErrors, ...]
+    regrets: tuple[SweepRegret, ...]
+    refused: tuple[Refused, ...]

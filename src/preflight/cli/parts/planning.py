@@ -29,6 +29,8 @@ def settings_options(command: F) -> F:
                      help="Run the script, guarded, on a virtual GPU: constants of a network that is not known."),
         click.option("--config", metavar="FILE", cls=Grouped, group="Model",
                      help="Settings in YAML; what the command line says wins."),
+        click.option("--calibration", metavar="FILE", cls=Grouped, group="Model",
+                     help="What 'preflight plan calibrate' made of measured steps."),
     ]  # fmt: skip
     for group, keys in GROUPS.items():
         options += [_option(key, group) for key in keys if key.options]
@@ -74,8 +76,26 @@ def asked(
     settings = settings_of(words, given, project)
     settings = above.over(settings) if above is not None else settings
     if given.get("script"):
-        return _with_script(settings, given["script"], arguments, catalog, dry_run=bool(given.get("dry_run")))
-    return request_from(settings, catalog, {name: given[name] for name in ("config",) if given.get(name)})
+        request = _with_script(settings, given["script"], arguments, catalog, dry_run=bool(given.get("dry_run")))
+    else:
+        request = request_from(settings, catalog, {name: given[name] for name in ("config",) if given.get(name)})
+    return _calibrated(request, given.get("calibration"))
+
+
+def _calibrated(request: Request, path: str | None) -> Request:
+    """Return the request with the coefficients of a calibration file, if one is named."""
+    if path is None:
+        return request
+    import msgspec
+
+    from preflight.plan.calibration.record import load
+
+    found = load(path)
+    where = f"{path}, fitted on {found.rows} measured steps"
+    notes = (*request.notes, f"time: coefficients of {where}")
+    if request.cluster.gpu.name not in found.gpus:
+        notes = (*notes, f"{path} was fitted on {', '.join(found.gpus)}: on another GPU it is an extrapolation")
+    return msgspec.structs.replace(request, calibration=found, notes=notes)
 
 
 def _with_script(

@@ -23,7 +23,7 @@ def drivers(request: Request, coefficients: Coefficients | None = None) -> tuple
     what is done one after the other add up to one.
     """
     model, run, parallel = request.model, request.run, layout_of(request)
-    machine = machine_of(request.cluster, run, coefficients)
+    machine = machine_of(request.cluster, run, coefficients or request.coefficients)
     count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
     if machine is None or count is None or optimizer is None or not is_transformer(model):
         return ()

@@ -16,6 +16,7 @@ from preflight.errors import UsageError
 from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
+from preflight.vocabulary.step import StepBreakdown
 
 _RUN = ("micro_batch", "global_batch", "gradient_accumulation")
 _DIMS = ("dp_replicate", "dp_shard", "cp", "tp", "pp", "vp", "ep")
@@ -51,7 +52,11 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     last: Ledger
 
     def seconds(self, coefficients: Coefficients) -> Any:
-        """Return the predicted seconds of every sample.
+        """Return the predicted seconds of every sample."""
+        return self.step(coefficients).total
+
+    def step(self, coefficients: Coefficients) -> StepBreakdown:
+        """Return the predicted seconds of every sample by cause.
 
         Raises:
             UsageError: The GPU's peak in the type of the run is not known.
@@ -59,7 +64,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
         machine = machine_of(self.cluster, self.run, coefficients)
         if machine is None:
             raise UsageError(f"the peak of {self.cluster.gpu.title} in the type of the run is not known")
-        return step_of(self.model, self.run, self.parallel, machine, self.first, self.last).total
+        return step_of(self.model, self.run, self.parallel, machine, self.first, self.last)
 
 
 def blocks_of(samples: tuple[Sample, ...]) -> list[Block]:
@@ -87,6 +92,10 @@ def _block(samples: tuple[Sample, ...], rows: list[int]) -> Block:
     degrees: dict[str, Any] = {
         name: np.array([float(getattr(sample.parallel, name)) for sample in chosen]) for name in _DIMS
     }
+    if len(rows) == 1:
+        # Numbers are ten times as quick as columns of one row.
+        batches = {name: column.item() for name, column in batches.items()}
+        degrees = {name: column.item() for name, column in degrees.items()}
     run = msgspec.structs.replace(head.run, **batches)
     parallel = msgspec.structs.replace(head.parallel, **degrees)
     count = count_parameters(head.model)
@@ -106,6 +115,15 @@ def _block(samples: tuple[Sample, ...], rows: list[int]) -> Block:
         first=ends[0],
         last=ends[1],
     )
+
+
+def waiting(blocks: list[Block], coefficients: Coefficients, count: int) -> Any:
+    """Return the share of every predicted step in which the GPU waits for the host."""
+    shares = np.zeros(count)
+    for block in blocks:
+        step = block.step(coefficients)
+        shares[block.rows] = step.host / step.total
+    return shares
 
 
 def predicted(blocks: list[Block], coefficients: Coefficients, count: int) -> Any:

@@ -168,7 +168,7 @@ def _evaluated(
     parallel = block.parallel(variant.family)
     batch = batch_of(request.run, parallel, block.micro_batch)
     run = variant.run(request.run, block.micro_batch, batch)
-    known = evaluate(request.model, run, parallel, request.cluster, coefficients)
+    known = evaluate(request.model, run, parallel, request.cluster, coefficients or request.coefficients)
     seconds = known.step.total if known.step is not None else known.device
     return seconds / batch, known.device, needed_capacity(request, run, parallel, known)
 

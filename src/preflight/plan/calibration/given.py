@@ -1,0 +1,100 @@
+"""Files that a person calibrates on: logs, rows in JSON, readings of the micro-benchmark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from preflight.cost.machine import Coefficients
+from preflight.errors import UsageError
+from preflight.plan.calibration.logs import read_log
+from preflight.plan.calibration.readings import SCHEMA, Readings, coefficients_from, read_readings
+from preflight.plan.calibration.record import Calibration
+from preflight.plan.calibration.sample import Sample
+from preflight.plan.request import Request
+from preflight.vocabulary.hardware import Gpu
+
+Asked = Callable[[dict[str, Any], str], Request]
+_SPEEDS = ("seconds", "steps", "samples", "tokens", "tokens_per_gpu")
+
+
+def gathered(
+    files: tuple[str, ...], asked: Asked, start: Coefficients | None
+) -> tuple[tuple[Sample, ...], Coefficients | None]:
+    """Return the measured steps of all files, and what a micro-benchmark among them says beforehand.
+
+    Args:
+        files: Their paths.
+        asked: Makes a settled request of what a row says, above the options.
+        start: Coefficients that are known before, of an earlier calibration.
+
+    Raises:
+        UsageError: A file is not there, says nothing of speed, or a row is wrong.
+    """
+    samples: list[Sample] = []
+    for path in files:
+        data = _read(path)
+        readings = _readings(data, path)
+        if readings is not None:
+            start = coefficients_from(readings)[1]
+        elif path.endswith(".json"):
+            samples += _rows(data, path, asked)
+        else:
+            samples.append(_sample(asked({}, path), read_log(data.decode("utf-8", "replace"), path), path))
+    return tuple(samples), start
+
+
+def of_readings(files: tuple[str, ...], start: Coefficients | None) -> Calibration:
+    """Return the calibration of a micro-benchmark alone: no step was seen, and its error is that of the catalog."""
+    gpus: list[Gpu] = []
+    for path in files:
+        readings = _readings(_read(path), path)
+        if readings is not None:
+            gpus.append(coefficients_from(readings)[0])
+    return Calibration(
+        coefficients=start or Coefficients(), gpus=tuple(sorted({gpu.name for gpu in gpus})), rows=0, fitted_on=files
+    )
+
+
+def _read(path: str) -> bytes:
+    if not os.path.isfile(path):
+        raise UsageError(f"no file {path}", "a log, rows in a .json file, or readings of the micro-benchmark")
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def _readings(data: bytes, path: str) -> Readings | None:
+    return read_readings(data, path) if SCHEMA.rpartition("/")[0].encode() in data[:200] else None
+
+
+def _rows(data: bytes, path: str, asked: Asked) -> list[Sample]:
+    from preflight.plan.calibration.logs import Reading
+
+    try:
+        rows = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path} is not JSON: {error}") from None
+    samples = []
+    for index, row in enumerate(rows if isinstance(rows, list) else [rows]):
+        where = f"{path}: row {index}"
+        speeds = [name for name in _SPEEDS if isinstance(row, dict) and isinstance(row.get(name), int | float)]
+        if len(speeds) != 1 or not row[speeds[0]] > 0:
+            raise UsageError(f"{where} needs one of {', '.join(_SPEEDS)}", "a positive number of seconds or per second")
+        reading = Reading(speeds[0], float(row[speeds[0]]), 1)
+        rest = {key: value for key, value in row.items() if key != speeds[0]}
+        samples.append(_sample(asked(rest, where), reading, where))
+    return samples
+
+
+def _sample(request: Request, reading: Any, name: str) -> Sample:
+    assert request.parallel is not None
+    run = request.run
+    seconds = reading.seconds(
+        float(run.global_batch or 1), float(run.sequence_length or 0), request.parallel.world_size
+    )
+    return Sample(
+        model=request.model, run=run, parallel=request.parallel, cluster=request.cluster, seconds=seconds, name=name
+    )
