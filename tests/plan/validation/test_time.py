@@ -37,15 +37,27 @@ def test_rows_are_expressed_or_refused_with_a_reason(alone: TimeValidation) -> N
     assert all(entry.reason for entry in alone.refused)
 
 
+def _figures(line: str) -> list[float]:
+    return [float(cell.strip(" %")) for cell in line.split("|")[3:-1]]
+
+
 def test_the_page_is_current(alone: TimeValidation) -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    for line in errors_table(alone).splitlines():
-        assert line in page, f"run benchmarks/plan/accuracy.py: {line}"
+    """Every row of the page is that of today, within half a point of a per cent."""
+    told = {
+        line.split("|")[2]: line
+        for line in PAGE.read_text(encoding="utf-8").splitlines()
+        if "| catalog alone" in line[:16] and line.count("|") == 8
+    }
+    for line in errors_table(alone).splitlines()[2:]:
+        source = line.split("|")[2]
+        assert _figures(told[source]) == pytest.approx(_figures(line), abs=0.5), (
+            f"run benchmarks/plan/accuracy.py: {line}"
+        )
 
 
 def test_the_shipped_intervals_are_those_of_the_shipped_rows() -> None:
     measured = measured_steps()
     found = regimes_of(measured, splits_of(measured, calibrated=False))
     for name in (CATALOG_NODE, CATALOG_NODES, CATALOG_HOST):
-        assert found[name].low == pytest.approx(regimes()[name].low, abs=2e-3), "run benchmarks/plan/accuracy.py"
-        assert found[name].high == pytest.approx(regimes()[name].high, abs=2e-3)
+        assert found[name].low == pytest.approx(regimes()[name].low, abs=1e-2), "run benchmarks/plan/accuracy.py"
+        assert found[name].high == pytest.approx(regimes()[name].high, abs=1e-2)
