@@ -124,12 +124,41 @@ def with_micro_batch(run_batch: int, dims: ParallelDims, given: int | None) -> i
     return 1 if dims.pp > 1 else share
 
 
+def _accumulated(run: RunSpec, batch: int, ranks: int) -> int | None:
+    """Return the micro-batch that was said, or that follows from the number of forward passes of a step.
+
+    Raises:
+        UsageError: The passes do not make the batch.
+    """
+    passes = run.gradient_accumulation
+    if passes <= 1 or batch % ranks:
+        return run.micro_batch
+    if run.micro_batch is None and batch % (ranks * passes) == 0:
+        return batch // (ranks * passes)
+    micro = run.micro_batch or 1
+    if batch != micro * passes * ranks:
+        right = micro * passes * ranks
+        raise UsageError(
+            f"{passes} forward passes of {micro} samples on {ranks} data-parallel ranks are {right} samples, not {batch}",
+            f"a batch of {right}, or leave one of the three out",
+        )
+    return micro
+
+
+def _why_micro(micro: int, dims: ParallelDims) -> str:
+    samples = f"{micro} sample{'s' if micro > 1 else ''} in a forward pass of a GPU"
+    return f"{samples}, as usual in pipelines" if dims.pp > 1 else f"{samples}: its whole share of the batch"
+
+
 def settled(request: Request) -> Request:
     """Return the request with its layout and micro-batch decided as asked for."""
     dims = layout(request)
     run = request.run
-    batch = run.global_batch or (run.micro_batch or 1) * run.gradient_accumulation * dims.dp_replicate * dims.dp_shard
-    micro = with_micro_batch(batch, dims, run.micro_batch)
+    ranks = dims.dp_replicate * dims.dp_shard
+    batch = run.global_batch or (run.micro_batch or 1) * run.gradient_accumulation * ranks
+    micro = with_micro_batch(batch, dims, _accumulated(run, batch, ranks))
+    told = () if run.micro_batch or run.gradient_accumulation > 1 else (_why_micro(micro, dims),)
+    request = msgspec.structs.replace(request, assumptions=(*request.assumptions, *told))
     run = msgspec.structs.replace(run, micro_batch=micro, global_batch=batch)
     check_divides(request, dims, run)
     # What Megatron-like layouts are run with; a stack that was named stays.

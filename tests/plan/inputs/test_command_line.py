@@ -116,6 +116,22 @@ def test_help_shows_its_groups_at_eighty_columns(capsys: pytest.CaptureFixture[s
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize(
+    ("line", "micro", "batch"),
+    [
+        ("7 64 --gpus 4 --accumulate 4", 4, 64),
+        ("7 --gpus 4 --accumulate 4 --micro-batch 2", 2, 32),
+        ("7 64 --gpus 4 --accumulate 8 --micro-batch 2", 2, 64),
+        ("7 64 --gpus 4", 16, 64),
+        ("7 64 --gpus 4 --pp 4", 1, 64),
+    ],
+)
+def test_the_passes_of_a_step(capsys: pytest.CaptureFixture[str], line: str, micro: int, batch: int) -> None:
+    found = report(capsys, *line.split())["plan"]
+    assert (found["chosen"]["run"]["micro_batch"], found["chosen"]["run"]["global_batch"]) == (micro, batch)
+    assert any("in a forward pass of a GPU" in said for said in found["assumptions"]) == ("--acc" not in line)
+
+
 def test_memory_alone_says_nothing_of_time(capsys: pytest.CaptureFixture[str]) -> None:
     found = report(capsys, "7", "8", "--basic")
     assert "step" not in found
@@ -164,6 +180,8 @@ def test_memory_alone_says_nothing_of_time(capsys: pytest.CaptureFixture[str]) -
         ("7 8 --ep 2 --gpus 2", "expert_parallel is 2, but the model has no experts", "leave it out"),
         ("7 8 --tokens 1e9 --train-steps 5", "tokens (--tokens) and steps are both given", "say one"),
         ("--model gpt2 8 --sequence-length 4096", "has a table of 1024 positions", "at most 1024"),
+        ("7 64 --gpus 4 --accumulate 4 --micro-batch 2", "4 forward passes of 2 samples on 4 data-parallel ranks are 32 samples, not 64", "a batch of 32"),
+        ("cnn 0.03 8 --recompute full:2", "but the model has no blocks that are known", "full"),
         ("7 8 --zero-stage 4", "--zero-stage is '4', which is too large", "at most 3"),
         ("7 8 --micro-bacth 2", "no such option: --micro-bacth", "did you mean --micro-batch?"),
         ("--config nothere.yaml", "nothere.yaml is not there", None),

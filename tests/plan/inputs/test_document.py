@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from preflight.errors import InputError, PreflightError, UsageError
 from preflight.plan.inputs.document import read_settings, settings_in
+from preflight.plan.inputs.form import KEYS, sections
 from preflight.plan.inputs.requests import request_from
 from preflight.plan.request import Request
 from preflight.plan.spread import settled
@@ -148,6 +152,53 @@ def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not there") as caught:
         read_settings(str(tmp_path / "plan.yml"))
     assert "plan.yaml" in (caught.value.hint or "")
+
+
+WORDS = st.sampled_from(
+    [
+        *KEYS,
+        *(key.name for key in KEYS.values()),
+        *sections(),
+        "lora",
+        "rank",
+        "fsdp",
+        "auto",
+        "full:3",
+        "h100",
+        "7",
+        "-1",
+        "",
+    ]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 10**18) | st.floats() | st.text(max_size=8) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5) | WORDS, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(sections()),
+        st.dictionaries(st.sampled_from([key.name for key in KEYS.values()]), VALUES, max_size=4),
+        max_size=4,
+    )
+)
+def test_whatever_a_file_says_is_planned_or_refused_in_words(content: dict[str, object]) -> None:
+    import yaml
+
+    base = {"model": {"size_billions": 7, "batch_size": 8}}
+    merged = {name: {**base.get(name, {}), **dict(content.get(name, {}))} for name in {*base, *content}}  # type: ignore[call-overload]
+    with contextlib.suppress(PreflightError):  # any other exception is a mistake of ours
+        assert settled(request(yaml.safe_dump(merged))).parallel is not None
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet="model:size_billions 7{}[]&*!|>-#'\"\n\t%@`,?", max_size=60))
+def test_whatever_is_no_yaml_is_refused_in_words(text: str) -> None:
+    with contextlib.suppress(PreflightError):
+        request(text)
 
 
 def test_alias_loops_do_not_hang() -> None:

@@ -102,8 +102,8 @@ def _recompute(settings: Settings, model: ModelSpec, assumptions: list[str]) -> 
     if model.layers is None or layers > model.layers:
         raise settings.error(
             "run.recompute",
-            f"{layers} blocks are to be recomputed, but the model has {model.layers}",
-            f"at most {model.layers}",
+            f"{layers} blocks are to be recomputed, but the model has {model.layers or 'no blocks that are known'}",
+            f"at most {model.layers}" if model.layers else "full recomputes all of it",
         )
     if layers == model.layers:
         return {"recompute": "full"}
