@@ -121,7 +121,8 @@ def layer_time(
     if model.experts:
         inner, chosen = float(model.expert_ffn or width), float(model.experts_per_token or 1)
         local = larger(model.experts / experts_over, 1.0)
-        rows = tokens * chosen / local * experts_over
+        # Every rank sends its tokens away and gets as many from the others: the experts on it share those.
+        rows = tokens * chosen / local
         grouped = [(rows, gate * inner / tensor, hidden), (rows, hidden, inner / tensor)]
         shared = inner * model.shared_experts
     else:
@@ -130,14 +131,14 @@ def layer_time(
         products += [(tokens, gate * shared / tensor, hidden), (tokens, hidden, shared / tensor)]
     forward = backward = 0.0
     w = recipe.matmul
-    for rows, columns, inner_size in products:
-        forward = forward + matmul_seconds(machine, rows, columns, inner_size, w)
-        backward = backward + matmul_seconds(machine, rows, inner_size, columns, w)
-        backward = backward + matmul_seconds(machine, inner_size, columns, rows, w)
-    for rows, columns, inner_size in grouped:
-        forward = forward + local * matmul_seconds(machine, rows, columns, inner_size, w)
-        backward = backward + local * matmul_seconds(machine, rows, inner_size, columns, w)
-        backward = backward + local * matmul_seconds(machine, inner_size, columns, rows, w)
+    trained = run.finetune == "full"
+    for count, group in ((1.0, products), (local, grouped)):
+        for rows, columns, inner_size in group:
+            unpacked = _unpacking(run, machine, columns * inner_size)
+            forward = forward + count * (matmul_seconds(machine, rows, columns, inner_size, w) + unpacked)
+            backward = backward + count * (matmul_seconds(machine, rows, inner_size, columns, w) + unpacked)
+            if trained:
+                backward = backward + count * matmul_seconds(machine, inner_size, columns, rows, w)
     ahead, behind, kernels = attention_time(model, run, recipe, machine, tokens, keys, tensor)
     moved = traffic_of(model, run, recipe)
     wide = float(model.experts_per_token or 1) * float(model.expert_ffn or 0) if model.experts else width
@@ -161,6 +162,11 @@ def layer_time(
         operators=operators,
         operators_behind=_BEHIND * operators,
     )
+
+
+def _unpacking(run: RunSpec, machine: Machine, weights: float) -> float:
+    """Return the seconds of writing out a 4-bit matrix before it is multiplied with: half a byte read, two written."""
+    return traffic_seconds(machine, 2.5 * weights, 1.0) if run.finetune == "qlora" else 0.0
 
 
 def operators_of(run: RunSpec, moved: Traffic, framework: str | None) -> float:

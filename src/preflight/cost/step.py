@@ -67,7 +67,7 @@ def step_of(
     exposed = where(single, both.exposed, where(ahead, front.exposed, end.exposed)) * m
     host = where(single, both.host, where(ahead, front.host, end.host)) * m
     sync = synchronise(run, parallel, machine, first, last, body, groups)
-    update = update_time(run, machine, first, last)
+    update = update_time(run, parallel, machine, first, last)
     nodes = larger(parallel.world_size / machine.gpus_per_node, 1.0)
     slow = 1 + machine.coefficients.straggler * logarithm2(nodes)
     return StepBreakdown(

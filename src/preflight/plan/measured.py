@@ -37,7 +37,7 @@ def measured_step(
     return StepBreakdown(
         compute=kernels * pieces * slow,
         exposed_communication=(sync + sharded) * slow,
-        optimizer=update_time(run, machine, ledger, ledger),
+        optimizer=update_time(run, parallel, machine, ledger, ledger),
         host=idle * pieces + machine.coefficients.step,
     )
 

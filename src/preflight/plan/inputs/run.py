@@ -24,6 +24,9 @@ _DIRECT = (
 )  # fmt: skip
 _WHOLE_BLOCKS = ("tensor_parallel", "pipeline_parallel", "hybrid")
 
+# The rank that adapters have where nothing is said: that of the examples of PEFT and LitGPT lies between 8 and 64.
+_RANK = 16
+
 
 class Chosen(msgspec.Struct, frozen=True):
     """A run, with what was taken for granted."""
@@ -53,7 +56,7 @@ def run_of(settings: Settings, model: ModelSpec, wish: Wish, single: bool, searc
     fields["optimizer"] = _optimizer(settings, assumptions)
     told: list[str] = [] if searched else assumptions
     fields["stack"] = _stack(settings, model, wish, told)
-    fields |= _recompute(settings, model, told) | _lora(settings)
+    fields |= _recompute(settings, model, told) | _lora(settings, assumptions)
     fields["global_batch"] = _batch(settings, assumptions, single)
     fields |= _lengths(settings, model, assumptions)
     if model.heads and "run.attention" not in settings:
@@ -110,9 +113,18 @@ def _recompute(settings: Settings, model: ModelSpec, assumptions: list[str]) -> 
     return {"recompute": "full", "recompute_layers": layers} if layers else {"recompute": "none"}
 
 
-def _lora(settings: Settings) -> dict[str, Any]:
-    if "run.lora" not in settings:
-        return {}
+def _lora(settings: Settings, assumptions: list[str]) -> dict[str, Any]:
+    """Return what is said of adapters; their rank where nothing is."""
+    adapted = settings.get("run.finetune", "full") in ("lora", "qlora")
+    fields = _told_of_adapters(settings) if "run.lora" in settings else {}
+    if adapted and "lora_rank" not in fields:
+        targets = ", ".join(fields.get("lora_targets", RunSpec().lora_targets))
+        assumptions.append(f"adapters of rank {_RANK} on {targets} (run.lora in a YAML file says otherwise)")
+        fields["lora_rank"] = _RANK
+    return fields
+
+
+def _told_of_adapters(settings: Settings) -> dict[str, Any]:
     table: dict[str, Said] = settings.get("run.lora")
     known = ("rank", "targets", "dropout", "double_quantization")
     fields: dict[str, Any] = {}
