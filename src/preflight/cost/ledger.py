@@ -143,7 +143,8 @@ def step_moments(ledger: Ledger, step: int) -> list[Moment]:
         ledger,
         step,
         "forward",
-        activations=larger(kept, acts.inference) + (acts.lingering if step > 0 else 0.0),
+        # A block's own tensors are gone by the time the logits are there.
+        activations=larger(kept, acts.inference - loss.forward) + (acts.lingering if step > 0 else 0.0),
         logits_and_loss=loss.forward,
         gradients=before,
         communication_buffers=states.gathered_forward,

@@ -77,10 +77,9 @@ def _loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: 
     if run.cross_entropy == "chunked":
         pieces = max(run.cross_entropy_chunks, 1)
         if run.stack == "compile":
-            # A compiled chunk recomputes its softmax. Every chunk's loss runs backward before the first chunk's product:
-            # where nothing names the logits they go as their gradients come, else both are whole.
-            both = w + w / pieces if run.logits_released else 2 * w
-            forward, backward = w + 2 * wide / pieces, both + 2 * wide / pieces
+            # A compiled chunk takes its softmax in registers. Every chunk's loss runs backward before the first chunk's
+            # product: where nothing names the logits they go as their gradients come, else both are whole.
+            forward, backward = w, w + w / pieces if run.logits_released else 2 * w
         else:
             forward, backward = w + wide + copy / pieces, w + wide + w + 2 * wide / pieces
     elif cast_loss:

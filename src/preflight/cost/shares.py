@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from preflight.cost.numeric import larger, smaller, where
-from preflight.cost.parameters import ParameterCount, attention_width, feed_forward
+from preflight.cost.parameters import ParameterCount, attention_width, feed_forward, head_kind
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
@@ -20,6 +20,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
         embedding: Tables among them.
         head: The output matrix of its own among them.
         matrices: What matrix multiplications read.
+        blocks: Parameters of blocks among them.
         layers: Fraction of the blocks that this rank holds.
         first: Whether the rank has the input side. last: Whether it has the output and the loss.
         index: The pipeline stage.
@@ -33,6 +34,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
     embedding: float
     head: float
     matrices: float
+    blocks: float
     layers: float
     first: bool
     last: bool
@@ -98,7 +100,7 @@ def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: Pa
     plain = (count.block - count.block_experts) * count.block_count + count.other_blocks
     local_blocks = (plain * fraction - whole) / tensor + whole + experts / parallel.ep
     holds = first
-    if not count.head:
+    if not count.head or head_kind(model) == "mlm":
         holds = first | last  # the tied output matrix is a copy of the embedding on another rank
     tables = count.embedding - count.positions
     embedding = where(holds, tables / tensor, 0.0) + where(first, count.positions, 0.0)
@@ -120,6 +122,7 @@ def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: Pa
         embedding=embedding,
         head=head,
         matrices=local_blocks + (head if count.head else where(last, tables / tensor, 0.0) if count.exact else 0.0),
+        blocks=local_blocks,
         layers=fraction,
         first=first,
         last=last,

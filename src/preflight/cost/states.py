@@ -58,8 +58,9 @@ def sharding_ranks(parallel: ParallelDims) -> float:
 def weight_bytes(model: ModelSpec, run: RunSpec, share: Share, recipe: Recipe) -> float:
     """Return the bytes of the weights before sharding; frozen ones may be quantised (QLoRA, Dettmers et al. 2023)."""
     if run.finetune != "qlora":
-        extra = recipe.weight_cache * share.matrices
-        return recipe.parameter * share.parameters + extra
+        # What is kept in 8 bits, or cast to them, are the blocks; embedding and output stay in 16.
+        others = (recipe.compute if run.fp8_weights else recipe.parameter) * (share.parameters - share.blocks)
+        return (recipe.parameter + recipe.weight_cache) * share.blocks + others
     packed = NF4_DOUBLE_BYTES if run.double_quantization else NF4_BYTES
     quantized = share.parameters - share.trainable - share.embedding
     if not run.quantized_head:

@@ -20,6 +20,7 @@ COMMUNICATOR_SOURCE = "300 to 1450 MiB (published: nccl issue 964, stas00's engi
 _THREADS = 2
 # Transformer Engine multiplies the matrices of several experts on four streams, each with a workspace.
 _GROUPED_STREAMS = 4
+_OVERLAP_STREAMS = 3
 # What torch's deterministic algorithms ask for: CUBLAS_WORKSPACE_CONFIG=:4096:8, eight buffers of 4096 KiB.
 _DETERMINISTIC = 8 * 4096 * 1024.0
 
@@ -41,7 +42,9 @@ def workspaces(gpu: Gpu | None, run: RunSpec, experts: int = 0) -> float:
     total = _THREADS * (_DETERMINISTIC if run.deterministic else cublas_workspace(gpu))
     if run.stack == "megatron":
         own = 32.0 * MIB if _hopper(gpu) else 4.0 * MIB
-        total += own * (1 + (_GROUPED_STREAMS if experts and run.expert_grouping else 0))
+        # With user buffers, which hide tensor-parallel communication, each of three streams has one, beside the first.
+        overlapped = _OVERLAP_STREAMS if run.tensor_overlap else 0
+        total += own * (1 + overlapped + (_GROUPED_STREAMS if experts and run.expert_grouping else 0))
     return total
 
 

@@ -77,6 +77,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         fused_backward: Whether each gradient is consumed as soon as it exists (optimizer step inside the backward pass).
         deterministic: Whether torch's deterministic algorithms are asked for, which need 32 MiB workspaces.
         fp8_weights: Whether the weights themselves are 8 bits wide (``fp8``), beside the optimizer's fp32 copy.
+        tensor_overlap: Whether tensor-parallel communication runs in Transformer Engine's user buffers beside products.
         expert_imbalance: Tokens of the fullest rank's experts over the mean (MoE); 1 is perfect balance.
         expert_capacity: Tokens that an expert takes over the mean, beyond which they are dropped; None drops none.
         expert_grouping: Whether the products of several experts run as one group (MoE, Megatron).
@@ -123,6 +124,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     cross_entropy_chunks: int = 8
     deterministic: bool = False
     fp8_weights: bool = False
+    tensor_overlap: bool = False
     expert_imbalance: float = 1.0
     expert_capacity: float | None = None
     expert_padding: bool = False
