@@ -22,6 +22,7 @@ from preflight.dryrun.virtual.engine import (
     autocast,
     cuda,
     indexing,
+    kernels,
     lazy,
     recurrent,
     refusals,
@@ -79,6 +80,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     attention.install(tuple(job["card"]["capability"]))
     recurrent.install()
     lazy.install()
+    kernels.install(gpu)
     statistics.install()
     refusals.install()
     workspaces.install(tuple(job["card"]["capability"]))

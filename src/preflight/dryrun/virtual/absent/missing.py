@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from preflight.dryrun.virtual.absent import batches, checkpoints, data, packages, pretrained
-from preflight.dryrun.virtual.engine import spread
+from preflight.dryrun.virtual.absent import batches, checkpoints, data, packages, pretrained, triton
+from preflight.dryrun.virtual.engine import kernels, spread
 from preflight.dryrun.virtual.guard import programs
 
 ASSUMED: dict[str, None] = {}
@@ -31,6 +31,7 @@ def install(job: dict[str, Any], progress: Any, rounds: Any, overlay: Any) -> No
         given = rounds.given = batches.Given(job["batch"], progress.owns, assume)
         given.rounds = rounds
         batches.install(given)
+    triton.install()
     packages.install(progress.owns, assume, job["root"], given is not None)
     programs.install(progress.owns, assume)
     data.install(progress.owns, assume, overlay, job["arguments"], given)
@@ -42,4 +43,8 @@ def install(job: dict[str, Any], progress: Any, rounds: Any, overlay: Any) -> No
 def lines(rounds: Any) -> list[str]:
     """Return the list for the report."""
     unused = rounds.given is not None and not rounds.given.used
-    return [*ASSUMED, *(["--batch was not used: no data set or loader was missing"] if unused else [])]
+    return [
+        *ASSUMED,
+        *kernels.lines(),
+        *(["--batch was not used: no data set or loader was missing"] if unused else []),
+    ]

@@ -36,6 +36,8 @@ DATA = frozenset(
     "datasets webdataset ffcv torchdata tensorflow_datasets streaming petastorm lmdb h5py deeplake decord av nvidia".split()
 )
 """Top-level packages that give data, which the person may describe instead."""
+KERNELS = "triton"
+"""What comes with PyTorch for a GPU: who imports it only where it is there gets it, too, save PyTorch itself."""
 _TORCH_BOARD = "torch.utils.tensorboard"
 
 
@@ -70,6 +72,9 @@ class Finder(importlib.abc.MetaPathFinder):
                     self.assume(f"package {top} is not installed: the project's own folder {folder} has it")
                     sys.path.append(folder)
                     return next((s for f in sys.meta_path if f is not self and (s := f.find_spec(fullname, None))), own)
+        if fullname == KERNELS and _importer_is_not_torch():
+            self.assume(f"package {top} is not installed: its kernels are met as on a machine that has it, and not run")
+            return _standin(top)
         if fullname == top and self._wanted(top in self.inert):
             place = _standin(top)
             if place is not None:
@@ -120,6 +125,16 @@ class Finder(importlib.abc.MetaPathFinder):
                     lines.update(n.lineno for part in node.body for n in ast.walk(part) if hasattr(n, "lineno"))
             self._excused[filename] = lines
         return self._excused[filename]
+
+
+def _importer_is_not_torch() -> bool:
+    """Whether other code than PyTorch's imports something, rather than asks whether it is there."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and ("importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__):
+        if frame.f_code.co_filename.endswith("util.py"):
+            return False
+        frame = frame.f_back
+    return frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] != "torch"
 
 
 def _tree(filename: str) -> ast.Module:
@@ -231,7 +246,8 @@ def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: st
     def find_spec(name: str, package: str | None = None) -> importlib.machinery.ModuleSpec | None:
         """Say of a package with a stand-in that it is not installed: who asks can do without."""
         found = plain(name, package)
-        if found is None and _asked_for(name):
+        own = name == KERNELS and owns(sys._getframe(1).f_code.co_filename)
+        if found is None and (own or _asked_for(name)):
             return _standin(name)
         if found is None or isinstance(found.loader, InertLoader) or (found.origin or "").startswith(STANDINS):
             return None

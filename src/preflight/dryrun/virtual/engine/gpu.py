@@ -166,7 +166,10 @@ class VirtualGpu(TorchDispatchMode):
 
     def _changed(self, args: Any) -> None:
         """Tell of parameters that a script changes by hand."""
-        first = args[0][0] if isinstance(args[0], (list, tuple)) and args[0] else args[0]
+        self.changed(args[0][0] if isinstance(args[0], (list, tuple)) and args[0] else args[0])
+
+    def changed(self, first: Any) -> None:
+        """A tensor has been written to after a backward pass: where it is a parameter, that may be a step."""
         if isinstance(first, Fake) and private.has_storage(first):
             holding = self.ledger.live.get(first.untyped_storage()._cdata)
             if holding is not None and holding.category == PARAMETER:

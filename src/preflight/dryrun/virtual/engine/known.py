@@ -114,6 +114,11 @@ class Known:
             if isinstance(tensor, Fake):
                 self._hosts.pop(tensor.untyped_storage()._cdata, None)
 
+    def forget(self, tensor: Any) -> None:
+        """Drop the numbers of a tensor that something unknown writes to."""
+        if private.has_storage(tensor):
+            self._hosts.pop(tensor.untyped_storage()._cdata, None)
+
     def gathered(self, tensor: Any, source: Any, factor: int) -> None:
         """What other ranks send is taken to be what this one has."""
         real = self.get(source) if isinstance(source, Fake) else source
