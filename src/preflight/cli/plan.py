@@ -9,10 +9,19 @@ import click
 from preflight.cli.parts.grouped import GroupedCommand, WithDefault
 from preflight.cli.parts.options import SCRIPT_ARGUMENTS, ScriptCommand, output
 from preflight.cli.parts.planning import settings_options
+from preflight.errors import UsageError
 
 
 class _Planned(ScriptCommand, GroupedCommand):
     """A plan, whose script has arguments of its own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Say of a negative number what it is, before it is taken for an option that does not exist."""
+        own = args[: args.index("--")] if "--" in args else args
+        for word in own:
+            if word[:1] == "-" and word[1:2].isdigit():
+                raise UsageError(f"{word} is negative", "sizes, batches and lengths are above 0")
+        return super().parse_args(ctx, args)
 
 
 @click.command("plan", cls=_Planned)
