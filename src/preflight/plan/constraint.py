@@ -54,11 +54,13 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
         sentence: What must hold, in one sentence.
         kind: ``impossible``: no framework runs it, and a plan that asks for it is an error. ``unwise``: it would run, but
             nobody would want it, or its time is not known well; only a search leaves it out.
+        looks_at: ``degrees`` and batches alone, or also at how the ``run`` recomputes and computes.
     """
 
     name: str
     sentence: str
     kind: Literal["impossible", "unwise"] = "impossible"
+    looks_at: Literal["degrees", "run"] = "degrees"
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):

@@ -69,17 +69,18 @@ def search(request: Request, coefficients: Coefficients | None = None, keep: int
         start = len(variants)
         variants += choices
         for block, mask in _admitted(request, family, len(choices), ruled):
-            elements = int(mask.sum())
             for index, variant in enumerate(choices):
+                kept = _kept(request, variant, block, mask, ruled)
+                elements = int(kept.sum())
                 seconds, device, needed = _evaluated(request, variant, block, coefficients)
                 searched += elements
-                fits = mask & (needed <= capacity)
+                fits = kept & (needed <= capacity)
                 count = int(fits.sum())
                 fitting += count
                 if count:
                     pool.add(start + index, seconds, device, fits, block)
                 if count < elements:
-                    least = _closer(least, variant, block, mask & ~fits, needed)
+                    least = _closer(least, variant, block, kept & ~fits, needed)
     return Found(
         pool=pool.settled(), variants=tuple(variants), ruled=ruled, searched=searched, fitting=fitting,
         least=least, seconds=time.process_time() - begun,
@@ -112,11 +113,29 @@ def _mask(request: Request, family: Family, block: Block, variants: int, ruled: 
     mask: Any = numpy.ones(block.shape, dtype=bool)
     left = mask.size
     for loaded in load_constraints():
+        if loaded.constraint.looks_at != "degrees":
+            continue
         held = mask & loaded.holds(layout)
         count = int(held.sum())
         if count < left:
-            _rule_out(request, family, loaded, block, mask & ~held, (left - count) * variants, ruled)
+            _rule_out(layout, family, loaded, block, mask & ~held, (left - count) * variants, ruled)
         mask, left = held, count
+    return mask
+
+
+def _kept(request: Request, variant: Variant, block: Block, mask: Any, ruled: dict[str, Ruled]) -> Any:
+    """Return which elements may be run like this variant."""
+    layout = layout_of(request, variant.family, block)
+    layout = msgspec.structs.replace(
+        layout, run=variant.run(layout.run, layout.run.micro_batch, layout.run.global_batch)
+    )
+    for loaded in load_constraints():
+        if loaded.constraint.looks_at == "run":
+            held = mask & loaded.holds(layout)
+            count = int(mask.sum()) - int(held.sum())
+            if count:
+                _rule_out(layout, variant.family, loaded, block, mask & ~held, count, ruled)
+            mask = held
     return mask
 
 
@@ -137,7 +156,7 @@ def batch_of(run: RunSpec, parallel: ParallelDims, micro_batch: Any) -> Any:
 
 
 def _rule_out(
-    request: Request, family: Family, loaded: Any, block: Block, lost: Any, count: int, ruled: dict[str, Ruled]
+    layout: Layout, family: Family, loaded: Any, block: Block, lost: Any, count: int, ruled: dict[str, Ruled]
 ) -> None:
     """Count layouts under the constraint that ruled them out; the first one stands for all."""
     name = loaded.constraint.name
@@ -146,8 +165,12 @@ def _rule_out(
         return
     row, column = numpy.argwhere(lost)[0]
     parallel, micro = dims_of(family, block.table([row], [column])[0])
-    run = msgspec.structs.replace(request.run, micro_batch=micro, global_batch=batch_of(request.run, parallel, micro))
-    one = Layout(model=request.model, run=run, parallel=parallel, cluster=request.cluster)
+    batch = layout.run.global_batch
+    whole = (
+        batch if batch is None or isinstance(batch, int) else int(numpy.broadcast_to(batch, block.shape)[row, column])
+    )
+    run = msgspec.structs.replace(layout.run, micro_batch=micro, global_batch=whole)
+    one = msgspec.structs.replace(layout, run=run, parallel=parallel)
     ruled[name] = Ruled(count=count, parallel=parallel, reason=loaded.reason(one))
 
 

@@ -46,13 +46,14 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     family: Family
     stack: Any
     recompute: Any
+    recompute_layers: int | None
     offload: Any
     cross_entropy: Any
 
     def run(self, run: RunSpec, micro_batch: Any, global_batch: Any) -> RunSpec:
         """Return the run of this variant with these batches."""
         return msgspec.structs.replace(
-            run, stack=self.stack, recompute=self.recompute, offload=self.offload, cross_entropy=self.cross_entropy,
+            run, stack=self.stack, recompute=self.recompute, recompute_layers=self.recompute_layers, offload=self.offload, cross_entropy=self.cross_entropy,
             micro_batch=micro_batch, global_batch=global_batch,
         )  # fmt: skip
 
@@ -165,18 +166,35 @@ def variants_of(request: Request, family: Family) -> list[Variant]:
         "stack",
         *({"megatron": ("megatron",), "deepspeed": ("eager",)}.get(family.framework or "", ("eager", "compile"))),
     )
-    written_out = run.attention in ("eager", "math")
     found = []
     for stack in stacks:
-        kinds = ("none", "full") + (("selective",) if written_out else ()) + (("op",) if stack != "megatron" else ())
         losses = ("eager", "fused", "parallel") if stack == "megatron" else ("eager", "fused", "chunked")
-        for recompute in options("recompute", *kinds):
+        for recompute, layers in _recomputations(request, stack):
             for loss in options("cross_entropy", *(losses if request.model.vocab else ("eager",))):
                 found += [
-                    Variant(family=family, stack=stack, recompute=recompute, cross_entropy=loss, offload=offload)
+                    Variant(
+                        family=family, stack=stack, recompute=recompute, recompute_layers=layers, cross_entropy=loss,
+                        offload=offload,
+                    )
                     for offload in options("offload", "none")
-                ]
+                ]  # fmt: skip
     return found
+
+
+def _recomputations(request: Request, stack: str) -> list[tuple[str, int | None]]:
+    """Return kinds of recomputation, full recomputation also of a quarter, half and three quarters of the blocks.
+
+    Only a softmax that is written out leaves something for selective recomputation; Megatron-LM has none by operator.
+    """
+    run, layers = request.run, request.model.layers or 0
+    if "recompute" in request.fixed:
+        return [(run.recompute, run.recompute_layers)]
+    parts = [layers * quarters // 4 for quarters in (1, 2, 3)]
+    found: list[tuple[str, int | None]] = [("none", None), ("full", None)]
+    found += [("full", part) for part in sorted(set(parts)) if 0 < part < layers]
+    if run.attention in ("eager", "math"):
+        found.append(("selective", None))
+    return [*found, ("op", None)] if stack != "megatron" else found
 
 
 def blocks_of(request: Request, family: Family) -> Iterator[Block]:
