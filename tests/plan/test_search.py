@@ -83,23 +83,21 @@ def test_numbers_are_those_of_a_direct_plan(seed: int, gpus: int, framework: str
 
 
 def test_a_brute_force_over_single_layouts_finds_no_better() -> None:
-    request = _request(4, 8)
+    request = _request(4, 8, framework="fsdp2")
     found = search(request, keep=10**6)
     best, count = float("inf"), 0
-    for family in families_of(request):
-        for block in blocks_of(request, family):
+    for variant in found.variants:
+        for block in blocks_of(request, variant.family, variant.partial):
             high, wide = block.shape
             for row, column in itertools.product(range(high), range(wide)):
-                degrees = block.table([row], [column])[0]
-                for variant in [v for v in found.variants if v.family == family]:
-                    parallel, run = settings_of(request, variant, degrees)
-                    layout = Layout(model=request.model, run=run, parallel=parallel, cluster=request.cluster)
-                    if violated(layout, ("impossible", "unwise")):
-                        continue
-                    count += 1
-                    known = evaluate(request.model, run, parallel, request.cluster)
-                    assert known.step is not None
-                    best = min(best, known.step.total)
+                parallel, run = settings_of(request, variant, block.table([row], [column])[0])
+                layout = Layout(model=request.model, run=run, parallel=parallel, cluster=request.cluster)
+                if violated(layout, ("impossible", "unwise")):
+                    continue
+                count += 1
+                known = evaluate(request.model, run, parallel, request.cluster)
+                assert known.step is not None
+                best = min(best, known.step.total)
     assert count == found.searched
     assert found.pool.table[0, 0] * 8 == pytest.approx(best, rel=1e-9)
 
@@ -153,17 +151,17 @@ def test_no_shown_layout_is_beaten_by_another_and_all_fit() -> None:
 def test_every_layout_is_either_evaluated_or_ruled_out() -> None:
     request = _request()
     found = search(request)
-    variants = {family: sum(v.family == family for v in found.variants) for family in families_of(request)}
     all_ = sum(
-        variants[family] * high * wide
+        sum(v.family == family and v.partial == partial for v in found.variants) * high * wide
         for family in families_of(request)
-        for high, wide in (block.shape for block in blocks_of(request, family))
+        for partial in (False, True)
+        for high, wide in (block.shape for block in blocks_of(request, family, partial))
     )
     assert found.searched + sum(ruled.count for ruled in found.ruled.values()) == all_
 
 
 def test_nothing_fits_says_what_comes_closest() -> None:
-    huge = msgspec.structs.replace(_MODEL, layers=96, hidden=12288, heads=96, ffn=32768)
+    huge = msgspec.structs.replace(_MODEL, layers=96, hidden=24576, heads=192, ffn=65536)
     report = plan_report(_request(4, model=huge))
     assert report.verdict == "NO-GO"
     assert any("comes closest" in note for note in report.notes)

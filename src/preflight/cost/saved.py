@@ -164,7 +164,7 @@ def recomputed_share(model: ModelSpec, run: RunSpec) -> float:
     """Return the share of the blocks that full recomputation covers; every stage has its share of them."""
     if run.recompute_layers is None or not model.layers:
         return 1.0
-    return min(run.recompute_layers / model.layers, 1.0)
+    return smaller(run.recompute_layers / model.layers, 1.0)
 
 
 def _recomputed(
@@ -175,7 +175,7 @@ def _recomputed(
     if run.recompute == "full":
         part = recomputed_share(model, run)
         kept = part * block.entry * tokens + (1 - part) * full
-        of = "" if part == 1 else f" of {run.recompute_layers} of {model.layers} blocks"
+        of = f" of {run.recompute_layers} of {model.layers} blocks" if isinstance(part, float) and part < 1 else ""
         return kept * layers, full, f", block inputs only (full recomputation{of})"
     if run.recompute == "selective":
         return block.saved * tokens * layers, block.square * keys * tokens, ", attention matrix recomputed"

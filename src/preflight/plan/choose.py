@@ -55,8 +55,9 @@ def finalists(request: Request, found: Found, table: Any, most: int) -> tuple[Ca
 
 def settings_of(request: Request, variant: Variant, degrees: Any) -> tuple[ParallelDims, RunSpec]:
     """Return one layout's degrees and run as a plan takes them."""
-    parallel, micro = dims_of(variant.family, degrees)
-    return parallel, variant.run(request.run, micro, batch_of(request.run, parallel, micro))
+    parallel, micro, layers = dims_of(variant.family, degrees)
+    part = layers if layers != request.model.layers else None
+    return parallel, variant.run(request.run, micro, batch_of(request.run, parallel, micro), part)
 
 
 def with_cost(request: Request, one: Candidate) -> Candidate:
@@ -100,7 +101,7 @@ def rejections(request: Request, found: Found) -> tuple[Rejected, ...]:
     short = found.searched - found.fitting
     if short and found.least is not None:
         variant, degrees, needed = found.least
-        parallel, _ = dims_of(variant.family, degrees)
+        parallel, *_ = dims_of(variant.family, degrees)
         capacity = request.cluster.gpu.memory_bytes
         reason = f"memory is not likely to fit in {format_bytes(capacity)}; this one comes closest with {format_bytes(needed)}"
         rejected.append(Rejected(parallel=parallel, reason=reason, count=short))

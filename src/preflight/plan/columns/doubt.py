@@ -43,7 +43,7 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
 
 def doubt_of(request: Request, candidates: tuple[Candidate, ...], given: Coefficients | None = None) -> Doubt | None:
     """Return how sure the order of candidates is, or None where there is one alone or times are not known."""
-    draws = _draws(given or Coefficients())
+    draws = _draws(given or request.coefficients or Coefficients())
     coefficients = Coefficients(**draws)
     rows = [_seconds(request, one, coefficients) for one in candidates]
     if len(rows) < 2 or any(row is None for row in rows):

@@ -68,33 +68,38 @@ def search(request: Request, coefficients: Coefficients | None = None, keep: int
         choices = variants_of(request, family)
         start = len(variants)
         variants += choices
-        for block, mask in _admitted(request, family, len(choices), ruled):
-            for index, variant in enumerate(choices):
-                kept = _kept(request, variant, block, mask, ruled)
-                elements = int(kept.sum())
-                seconds, device, needed = _evaluated(request, variant, block, coefficients)
-                searched += elements
-                fits = kept & (needed <= capacity)
-                count = int(fits.sum())
-                fitting += count
-                if count:
-                    pool.add(start + index, seconds, device, fits, block)
-                if count < elements:
-                    least = _closer(least, variant, block, kept & ~fits, needed)
+        for partial in (False, True):
+            group = [start + index for index, variant in enumerate(choices) if variant.partial == partial]
+            for block, mask in _admitted(request, family, partial, len(group), ruled) if group else ():
+                for index in group:
+                    variant = variants[index]
+                    kept = _kept(request, variant, block, mask, ruled)
+                    elements = int(kept.sum())
+                    seconds, device, needed = _evaluated(request, variant, block, coefficients)
+                    searched += elements
+                    fits = kept & (needed <= capacity)
+                    count = int(fits.sum())
+                    fitting += count
+                    if count:
+                        pool.add(index, seconds, device, fits, block)
+                    if count < elements:
+                        least = _closer(least, variant, block, kept & ~fits, needed)
     return Found(
         pool=pool.settled(), variants=tuple(variants), ruled=ruled, searched=searched, fitting=fitting,
         least=least, seconds=time.process_time() - begun,
     )  # fmt: skip
 
 
-def _admitted(request: Request, family: Family, variants: int, ruled: dict[str, Ruled]) -> Iterator[tuple[Block, Any]]:
+def _admitted(
+    request: Request, family: Family, partial: bool, variants: int, ruled: dict[str, Ruled]
+) -> Iterator[tuple[Block, Any]]:
     """Return what constraints leave: dense rectangles, and lists of what is left of the others.
 
     A rectangle costs less for every element, but it is worked out whole and a call costs as much as two thousand elements.
     """
     scattered: list[Any] = []
-    for block in blocks_of(request, family):
-        mask = _mask(request, family, block, variants, ruled)
+    for block in blocks_of(request, family, partial):
+        mask = _mask(request, family, partial, block, variants, ruled)
         rows, columns = mask.any(axis=1), mask.any(axis=0)
         if not rows.any():
             continue
@@ -107,9 +112,9 @@ def _admitted(request: Request, family: Family, variants: int, ruled: dict[str, 
         yield part, numpy.ones(part.shape, dtype=bool)
 
 
-def _mask(request: Request, family: Family, block: Block, variants: int, ruled: dict[str, Ruled]) -> Any:
+def _mask(request: Request, family: Family, partial: bool, block: Block, variants: int, ruled: dict[str, Ruled]) -> Any:
     """Return which elements of a rectangle may be, counting the others by the first constraint that rules them out."""
-    layout = layout_of(request, family, block)
+    layout = layout_of(request, family, partial, block)
     mask: Any = numpy.ones(block.shape, dtype=bool)
     left = mask.size
     for loaded in load_constraints():
@@ -125,10 +130,9 @@ def _mask(request: Request, family: Family, block: Block, variants: int, ruled: 
 
 def _kept(request: Request, variant: Variant, block: Block, mask: Any, ruled: dict[str, Ruled]) -> Any:
     """Return which elements may be run like this variant."""
-    layout = layout_of(request, variant.family, block)
-    layout = msgspec.structs.replace(
-        layout, run=variant.run(layout.run, layout.run.micro_batch, layout.run.global_batch)
-    )
+    layout = layout_of(request, variant.family, variant.partial, block)
+    run = variant.run(layout.run, layout.run.micro_batch, layout.run.global_batch, block.recompute_layers)
+    layout = msgspec.structs.replace(layout, run=run)
     for loaded in load_constraints():
         if loaded.constraint.looks_at == "run":
             held = mask & loaded.holds(layout)
@@ -139,12 +143,13 @@ def _kept(request: Request, variant: Variant, block: Block, mask: Any, ruled: di
     return mask
 
 
-def layout_of(request: Request, family: Family, block: Block) -> Layout:
+def layout_of(request: Request, family: Family, partial: bool, block: Block) -> Layout:
     """Return a rectangle as constraints see it."""
     parallel = block.parallel(family)
     run = msgspec.structs.replace(
-        request.run, micro_batch=block.micro_batch, global_batch=batch_of(request.run, parallel, block.micro_batch)
-    )
+        request.run, micro_batch=block.micro_batch, global_batch=batch_of(request.run, parallel, block.micro_batch),
+        recompute="full" if partial else "none", recompute_layers=block.recompute_layers if partial else None,
+    )  # fmt: skip
     return Layout(model=request.model, run=run, parallel=parallel, cluster=request.cluster)
 
 
@@ -164,24 +169,29 @@ def _rule_out(
         ruled[name].count += count
         return
     row, column = numpy.argwhere(lost)[0]
-    parallel, micro = dims_of(family, block.table([row], [column])[0])
+    parallel, micro, layers = dims_of(family, block.table([row], [column])[0])
     batch = layout.run.global_batch
     whole = (
         batch if batch is None or isinstance(batch, int) else int(numpy.broadcast_to(batch, block.shape)[row, column])
     )
-    run = msgspec.structs.replace(layout.run, micro_batch=micro, global_batch=whole)
+    run = msgspec.structs.replace(
+        layout.run,
+        micro_batch=micro,
+        global_batch=whole,
+        recompute_layers=layers if layout.run.recompute == "full" else None,
+    )
     one = msgspec.structs.replace(layout, run=run, parallel=parallel)
     ruled[name] = Ruled(count=count, parallel=parallel, reason=loaded.reason(one))
 
 
-def dims_of(family: Family, degrees: Any) -> tuple[ParallelDims, int]:
-    """Return one layout's degrees as whole numbers, and its micro-batch."""
+def dims_of(family: Family, degrees: Any) -> tuple[ParallelDims, int, int]:
+    """Return one layout's degrees as whole numbers, its micro-batch, and the blocks that it recomputes."""
     named: dict[str, Any] = {name: int(value) for name, value in zip(DEGREES, degrees, strict=True)}
-    micro = named.pop("micro_batch")
+    micro, layers = named.pop("micro_batch"), named.pop("recompute_layers")
     parallel = ParallelDims(
         zero_stage=family.zero_stage, sequence_parallel=family.sequence_parallel, framework=family.framework, **named
     )
-    return parallel, micro
+    return parallel, micro, layers
 
 
 def _evaluated(
@@ -190,7 +200,7 @@ def _evaluated(
     """Return seconds for a sample, bytes on the device, and the capacity that makes them fit with enough probability."""
     parallel = block.parallel(variant.family)
     batch = batch_of(request.run, parallel, block.micro_batch)
-    run = variant.run(request.run, block.micro_batch, batch)
+    run = variant.run(request.run, block.micro_batch, batch, block.recompute_layers)
     known = evaluate(request.model, run, parallel, request.cluster, coefficients or request.coefficients)
     seconds = known.step.total if known.step is not None else known.device
     return seconds / batch, known.device, needed_capacity(request, run, parallel, known)

@@ -46,15 +46,19 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     family: Family
     stack: Any
     recompute: Any
-    recompute_layers: int | None
     offload: Any
     cross_entropy: Any
 
-    def run(self, run: RunSpec, micro_batch: Any, global_batch: Any) -> RunSpec:
-        """Return the run of this variant with these batches."""
+    @property
+    def partial(self) -> bool:
+        """Whether it has a number of blocks that are recomputed."""
+        return bool(self.recompute == "full")
+
+    def run(self, run: RunSpec, micro_batch: Any, global_batch: Any, layers: Any) -> RunSpec:
+        """Return the run of this variant with these batches and recomputed blocks."""
         return msgspec.structs.replace(
-            run, stack=self.stack, recompute=self.recompute, recompute_layers=self.recompute_layers, offload=self.offload, cross_entropy=self.cross_entropy,
-            micro_batch=micro_batch, global_batch=global_batch,
+            run, stack=self.stack, recompute=self.recompute, recompute_layers=layers if self.partial else None,
+            offload=self.offload, cross_entropy=self.cross_entropy, micro_batch=micro_batch, global_batch=global_batch,
         )  # fmt: skip
 
 
@@ -73,6 +77,7 @@ class Block(msgspec.Struct, frozen=True):
     vp: Any
     dp_replicate: Any
     dp_shard: Any
+    recompute_layers: Any
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,12 +101,13 @@ class Block(msgspec.Struct, frozen=True):
         return Block(
             tp=self.tp[rows], cp=self.cp[rows], ep=self.ep[rows], micro_batch=self.micro_batch[rows], pp=self.pp[:, columns],
             vp=self.vp[:, columns], dp_replicate=self.dp_replicate[:, columns], dp_shard=self.dp_shard[:, columns],
+            recompute_layers=self.recompute_layers[:, columns],
         )  # fmt: skip
 
     def table(self, rows: Any, columns: Any) -> Any:
         """Return degrees of single elements, one row each, in the order of ``DEGREES``."""
         across = (self.tp, self.cp, self.ep, self.micro_batch)
-        along = (self.pp, self.vp, self.dp_replicate, self.dp_shard)
+        along = (self.pp, self.vp, self.dp_replicate, self.dp_shard, self.recompute_layers)
         if self.listed:
             return numpy.concatenate([part[rows] for part in (*across, *along)], axis=1)
         return numpy.stack([*(part[rows, 0] for part in across), *(part[0, columns] for part in along)], axis=1)
@@ -168,37 +174,57 @@ def variants_of(request: Request, family: Family) -> list[Variant]:
     )
     found = []
     for stack in stacks:
-        losses = ("eager", "fused", "parallel") if stack == "megatron" else ("eager", "fused", "chunked")
-        for recompute, layers in _recomputations(request, stack):
+        losses: tuple[str, ...] = (
+            ("eager", "fused", "parallel") if stack == "megatron" else ("eager", "fused", "chunked")
+        )
+        if "tp" in _AXES.get(family.framework or "", ()) and stack != "megatron":
+            losses = (*losses, "parallel")
+        for recompute in options("recompute", *_recomputations(request, stack)):
             for loss in options("cross_entropy", *(losses if request.model.vocab else ("eager",))):
                 found += [
-                    Variant(
-                        family=family, stack=stack, recompute=recompute, recompute_layers=layers, cross_entropy=loss,
-                        offload=offload,
-                    )
-                    for offload in options("offload", "none")
-                ]  # fmt: skip
+                    Variant(family=family, stack=stack, recompute=recompute, cross_entropy=loss, offload=offload)
+                    for offload in options("offload", *_offloads(request, family))
+                ]
     return found
 
 
-def _recomputations(request: Request, stack: str) -> list[tuple[str, int | None]]:
-    """Return kinds of recomputation, full recomputation also of a quarter, half and three quarters of the blocks.
+def _offloads(request: Request, family: Family) -> tuple[str, ...]:
+    """Return what may lie on the host: optimizer states where the framework has a place for them, weights with ZeRO 3.
+
+    FSDP2's policy takes weights, gradients and states together.
+    """
+    if request.run.finetune != "full":
+        return ("none",)
+    weights = ("parameters",) if family.zero_stage == 3 else ()
+    if family.framework in ("deepspeed", "megatron"):
+        return ("none", "optimizer", *weights)
+    return ("none", *weights)
+
+
+def _recomputations(request: Request, stack: str) -> tuple[str, ...]:
+    """Return kinds of recomputation.
 
     Only a softmax that is written out leaves something for selective recomputation; Megatron-LM has none by operator.
     """
-    run, layers = request.run, request.model.layers or 0
+    kinds = ("none", "full") if stack == "megatron" else ("none", "full", "op")
+    return (*kinds, "selective") if request.run.attention in ("eager", "math") else kinds
+
+
+def _recomputed_layers(request: Request, partial: bool) -> list[int]:
+    """Return of how many blocks full recomputation is tried: as given, else every eighth of them."""
+    layers = request.model.layers or 8
+    if not partial:
+        return [layers]
     if "recompute" in request.fixed:
-        return [(run.recompute, run.recompute_layers)]
-    parts = [layers * quarters // 4 for quarters in (1, 2, 3)]
-    found: list[tuple[str, int | None]] = [("none", None), ("full", None)]
-    found += [("full", part) for part in sorted(set(parts)) if 0 < part < layers]
-    if run.attention in ("eager", "math"):
-        found.append(("selective", None))
-    return [*found, ("op", None)] if stack != "megatron" else found
+        return [request.run.recompute_layers or layers]
+    return sorted({max(layers * eighths // 8, 1) for eighths in range(1, 9)})
 
 
-def blocks_of(request: Request, family: Family) -> Iterator[Block]:
-    """Return every combination of degrees whose product is the number of GPUs, as rectangles."""
+def blocks_of(request: Request, family: Family, partial: bool) -> Iterator[Block]:
+    """Return every combination of degrees whose product is the number of GPUs, as rectangles.
+
+    With ``partial`` for full recomputation, which may cover some of the blocks.
+    """
     wish, gpus = request.wish, request.cluster.num_gpus
     axes = _AXES.get(family.framework or "", frozenset())
 
@@ -210,7 +236,7 @@ def blocks_of(request: Request, family: Family) -> Iterator[Block]:
     tensor, context = degrees("tp", wish.tensor_parallel), degrees("cp", wish.context_parallel)
     experts = request.model.experts or 1
     expert = [ep for ep in degrees("ep", wish.expert_parallel, experts) if wish.expert_parallel or gpus % ep == 0]
-    micro = _micro_batches(request)
+    micro, layers = _micro_batches(request), _recomputed_layers(request, partial)
     for product in divisors(gpus):
         rows = [
             (tp, cp, ep, size)
@@ -219,7 +245,7 @@ def blocks_of(request: Request, family: Family) -> Iterator[Block]:
             for ep in expert
             for size in micro
         ]  # fmt: skip
-        columns = _columns(request, family, degrees, gpus // product)
+        columns = [(*one, count) for one in _columns(request, family, degrees, gpus // product) for count in layers]
         if rows and columns:
             yield from _chunks(rows, columns)
 

@@ -13,7 +13,6 @@ from preflight.plan.constraint import Constraint, Example, Layout
 CONSTRAINT = Constraint(
     name="recomputed-layers-not-divisible",
     sentence="pipeline_parallel divides the blocks that are recomputed",
-    looks_at="run",
 )
 
 GOOD = (
@@ -33,7 +32,7 @@ def holds(layout: Layout) -> Any:
     layers = layout.run.recompute_layers
     if layers is None or layout.run.recompute != "full":
         return layout.parallel.pp >= 1
-    return layers % layout.parallel.pp == 0
+    return (layers % layout.parallel.pp == 0) | (layers == layout.model.layers)
 
 
 def reason(layout: Layout) -> str:
