@@ -81,6 +81,29 @@ def test_a_script_that_is_not_distributed_is_assumed_data_parallel(
     assert any("does not spread itself over GPUs" in said for said in found["assumptions"])
 
 
+def test_a_model_may_be_named_beside_the_script(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT.replace('"gpt2"', "open('name.txt').read()"))
+    assert main(["plan", "--script", str(path)]) == 2
+    assert "name the model with --model" in capsys.readouterr().err
+    found = report(capsys, "--script", str(path), "--model", "llama-3-8b", "--gpus", "8", "--strategy", "fsdp")
+    assert found["inputs"]["model"] == "llama-3-8b"
+    assert found["plan"]["chosen"]["run"]["optimizer"] == "sgd"
+
+
+def test_layers_that_reading_does_not_know_are_for_a_dry_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "recurrent.py"
+    path.write_text(RECURRENT)
+    assert main(["plan", "--script", str(path)]) == 3
+    assert "--dry-run runs the script on a virtual GPU" in " ".join(capsys.readouterr().out.split())
+    path.write_text(
+        "import jax\nimport optax\n\n@jax.jit\ndef step(p, x):\n    return jax.grad(lambda q: (q * x).sum())(p)\n"
+    )
+    assert main(["plan", "--script", str(path)]) == 2
+
+
 def test_scripts_that_cannot_be_planned_say_why(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     nothing = tmp_path / "none.py"
     nothing.write_text("print(1)\n")

@@ -109,14 +109,13 @@ def _with_script(
     from preflight.plan.inputs.requests import request_from
 
     gpu = settings.get("hardware.gpu_type", "h100") if dry_run else None
-    told = told_by(script, arguments, settings.get("cluster.num_gpus"), catalog, gpu)
+    named = any(path in settings for path in SOURCES)
+    told = told_by(script, arguments, settings.get("cluster.num_gpus"), catalog, gpu, named)
     below = told.settings
     if any(path in settings for path in ("model.batch_size", "run.global_batch")):
         below = below.without(("run.gradient_accumulation",))
     if any(path in settings for path in ("run.tokens", "run.steps")):
         below = below.without(("run.steps",))
-    if any(path in settings for path in SOURCES):
-        below = below.without(("run.trainable_parameters",))
     request = request_from(settings.over(below), catalog, {"script": script}, told.model)
     return msgspec.structs.replace(
         request,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from preflight.cost.saved import missing_inputs
 from preflight.errors import InputError, UsageError
 from preflight.plan.inputs.model import Chosen
 from preflight.plan.inputs.settings import Said, Settings
@@ -52,14 +53,19 @@ class Scripted(msgspec.Struct, frozen=True):
     """What a script says: settings with their lines, its model, and what it does not say."""
 
     settings: Settings
-    model: Chosen
+    model: Chosen | None = None
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     measured: Measured | None = None
 
 
 def told_by(
-    path: str, arguments: tuple[str, ...] | None, gpus: int | None, catalog: tuple[str, ...], run_for: str | None = None
+    path: str,
+    arguments: tuple[str, ...] | None,
+    gpus: int | None,
+    catalog: tuple[str, ...],
+    run_for: str | None = None,
+    named: bool = False,
 ) -> Scripted:
     """Read a script as settings of a plan; it is run only where a GPU to run it for is named.
 
@@ -69,6 +75,7 @@ def told_by(
         gpus: How many GPUs are planned for, which the script sees as its world.
         catalog: Folders of the user's own catalog.
         run_for: The GPU that a dry run simulates; None leaves it out.
+        named: Whether the model is named beside the script, so that the script need not tell it.
 
     Raises:
         InputError: The script cannot be read, or no training with a known model was recognised in it.
@@ -82,27 +89,51 @@ def told_by(
     facts = gather(reading, launch, gpus)
     model = model_spec(reading, facts)
     facts |= longest(reading, facts, model)
-    if facts["framework"].value is None:
-        raise InputError(f"{path}: no training was recognised", "preflight check says what it sees in the script")
+    _refuse_others(path, facts)
     seen = None
     if run_for is not None:
         from preflight.cli.parts.dry_runs import seen_of
 
         seen = seen_of(path, arguments, run_for, catalog)
         facts, model = {**facts, **seen.facts}, seen.model_for(model)
-    if model is None or model.parameters is None:
-        reason = facts["model.parameters"].reason or "the size of the model is not known"
-        raise InputError(f"{path}: {reason}", "name the model: --model llama-3-8b")
+    if named:
+        model, seen = None, None
+    elif model is None or model.parameters is None:
+        raise _not_known(path, facts)
     run, dims = run_spec(reading, facts, model), parallel_dims(reading, facts)
     said = _run(run, facts, path, model) | _spread(dims, facts, path)
-    billions = model.parameters / 1e9
     if seen is not None and seen.micro_batch is not None:
         said.setdefault("run.micro_batch", Said(seen.micro_batch, path))
-    title = f"{os.path.basename(path)} ({model.name or model.family}, {billions:.3g}B)"
     missing = _missing(said, facts, path, gpus)
+    if model is None:
+        return Scripted(Settings(said), None, missing)
+    title = f"{os.path.basename(path)} ({model.name or model.family}, {(model.parameters or 0) / 1e9:.3g}B)"
     if seen is None:
-        return Scripted(Settings(said), Chosen(model, title), missing)
+        return Scripted(Settings(said), Chosen(model, title), missing, _would_tell(model, run))
     return Scripted(Settings(said), Chosen(model, title), missing, seen.notes, seen.measured)
+
+
+def _refuse_others(path: str, facts: dict[str, Fact]) -> None:
+    """Refuse a script that trains nothing, or with another framework."""
+    framework = facts["framework"].value
+    if framework in ("tensorflow", "jax", "mxnet", "paddle"):
+        raise InputError(f"{path} trains with {framework}: only PyTorch is planned")
+    if framework is None:
+        raise InputError(f"{path}: no training was recognised", "preflight check says what it sees in the script")
+
+
+def _not_known(path: str, facts: dict[str, Fact]) -> InputError:
+    reason = facts["model.parameters"].reason or "the size of the model is not known"
+    hint = "name the model with --model, give the script its own arguments after --, or add --dry-run"
+    return InputError(f"{path}: {reason}", hint)
+
+
+def _would_tell(model: ModelSpec, run: RunSpec) -> tuple[str, ...]:
+    """Return the advice to run the script, where its layers are what is not known."""
+    unknown = missing_inputs(model, msgspec.structs.replace(run, micro_batch=run.micro_batch or 1))
+    if unknown is None or not unknown.startswith("what the layers keep"):
+        return ()
+    return (f"{unknown} from reading alone: --dry-run runs the script on a virtual GPU, and tells",)
 
 
 def _read(
@@ -120,7 +151,7 @@ def _read(
     return reading
 
 
-def _run(run: RunSpec, facts: dict[str, Fact], path: str, model: ModelSpec) -> dict[str, Said]:
+def _run(run: RunSpec, facts: dict[str, Fact], path: str, model: ModelSpec | None) -> dict[str, Said]:
     """Return what is known of the run; a default of the formulas is no fact and is left out."""
     found: dict[str, Said] = {}
     for field, key, fact_key in _FIELDS:
@@ -128,9 +159,9 @@ def _run(run: RunSpec, facts: dict[str, Fact], path: str, model: ModelSpec) -> d
         fact = facts.get(fact_key) if fact_key else None
         if value is None or (fact_key and fact is not None and not fact.known):
             continue
-        if (field == "sequence_length" and not model.vocab) or value == (
-            model.parameters if "trainable" in field else None
-        ):
+        if field == "sequence_length" and model is not None and not model.vocab:
+            continue
+        if field == "trainable_parameters" and (model is None or value == model.parameters):
             continue
         found[key] = Said(value, _where(fact, path))
     if run.finetune in ("lora", "qlora"):

@@ -140,7 +140,11 @@ _SPREAD = (
     _text("distribution.framework", choices=FRAMEWORKS),
 )  # fmt: skip
 _ANALYSIS = (
-    _flag("analysis.enable_bottlenecks", "--bottlenecks", help="What holds the run back, and what to change."),
+    _flag(
+        "analysis.enable_bottlenecks",
+        "--bottlenecks",
+        help="What holds the run back, and what to change (always said).",
+    ),
     _flag("analysis.max_batch_size", "--max-batch-size", help="The largest batch that fits."),
     _flag("analysis.search", "--search", help="Look through all ways to spread the run."),
     _flag("analysis.basic_mode", "--basic", help="Memory only."),
