@@ -26,6 +26,11 @@ def _layout(example: Example) -> Layout:
         "heads": 32,
         "ffn": 11008,
         "vocab": 32000,
+        "gated": True,
+        "activation": "silu",
+        "norm": "rmsnorm",
+        "bias": False,
+        "tied_embeddings": False,
         **example.model,
     }
     run: dict[str, Any] = {"global_batch": 64, "micro_batch": 1, "sequence_length": 4096, **example.run}
