@@ -69,7 +69,8 @@ def ledger_of(
         loss=loss,
         casts=recipe.cast * share.matrices,
         workspace=workspaces(gpu, run, model.experts),
-        accumulated=(micro_batches > 1) & (parallel.pp == 1),
+        # In a pipeline as many micro-batches are in flight again once the first ones have left their gradients.
+        accumulated=micro_batches > parallel.pp,
         micro_batches=micro_batches,
     )
 
@@ -107,7 +108,7 @@ def step_moments(ledger: Ledger, step: int) -> list[Moment]:
     of three ends: the loss's gradient, the last block's, the first block's.
     """
     states, acts, loss = ledger.states, ledger.activations, ledger.loss
-    before = where(ledger.accumulated, states.gradients, 0.0)
+    before = where(ledger.accumulated, states.gradients_summed, 0.0)
     kept = acts.saved + ledger.casts
     head = ledger.recipe.gradient * ledger.share.head
     ends = [
@@ -126,7 +127,7 @@ def step_moments(ledger: Ledger, step: int) -> list[Moment]:
             "backward",
             activations=kept + acts.rebuilt + acts.working,
             logits_and_loss=loss.held,
-            gradients=larger(before, smaller(head, states.gradients)),
+            gradients=larger(before, smaller(head, states.gradients_summed)),
             communication_buffers=states.gathered_backward,
         ),
         _moment(
@@ -135,7 +136,7 @@ def step_moments(ledger: Ledger, step: int) -> list[Moment]:
             "backward",
             activations=acts.rebuilt + acts.working,
             logits_and_loss=loss.held,
-            gradients=states.gradients,
+            gradients=states.gradients_summed,
             communication_buffers=states.gathered_backward,
         ),
     ]

@@ -24,6 +24,8 @@ class States(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         parameters: Weights that stay (shards, fp32 copies are in ``optimizer``), with an EMA copy.
         gradients: All gradients once the backward pass is over.
+        gradients_summed: What gradients take while micro-batches add up, before they are reduced: as ``gradients``, but
+            whole under FSDP in a pipeline, which reduces them behind the last micro-batch (torch's pipeline stages).
         gradients_persist: Whether they lie there from the start.
         optimizer: States and fp32 copies once they exist.
         optimizer_at_start: The part of them that exists before the first step.
@@ -36,6 +38,7 @@ class States(msgspec.Struct, frozen=True, kw_only=True):
 
     parameters: float
     gradients: float
+    gradients_summed: float
     gradients_persist: bool
     optimizer: float
     optimizer_at_start: float
@@ -120,6 +123,9 @@ def states_of(
     if run.offload == "parameters":
         host, weights = host + weights, 0.0
         gradients = recipe.gradient * share.block * (over if stage >= 3 else 1.0)  # one block's, on their way
+    summed = gradients
+    if stage >= 2 and parallel.framework in ("fsdp1", "fsdp2") and not run.fused_backward:
+        summed = where(parallel.pp > 1, recipe.gradient * share.trainable, gradients)
     forward, backward = _gathered(run, parallel, share, recipe)
     at_start = optimizer_bytes if optimizer.at_construction or recipe.eager_states else 0.0
     if recipe.master and not (optimizer.at_construction or recipe.eager_states) and run.offload == "none":
@@ -127,6 +133,7 @@ def states_of(
     return States(
         parameters=weights,
         gradients=gradients,
+        gradients_summed=summed,
         gradients_persist=recipe.persistent_gradients or run.gradients_stay,
         optimizer=optimizer_bytes,
         optimizer_at_start=at_start,

@@ -73,3 +73,13 @@ def _parallel(row: Row, other: str) -> ParallelDims:
         etp=int(apart[1]) if apart and ep > 1 else None, vp=int(row["vp"] or 1),
         sequence_parallel='"sequence-parallel": true' in other, framework="megatron",
     )  # fmt: skip
+
+
+def timed(row: Row, found: Expressed) -> Expressed:
+    """Return what its time is taken of: tests of tiny models, of which those of plain decoders are compared."""
+    family = found.model.family
+    if family in ("transformer_encoder", "encoder_decoder") or found.parallel.zero_stage == 3:
+        raise CannotExpress("compared for its memory alone")
+    if found.run.precision == "fp8":
+        raise CannotExpress("compared for its memory alone")
+    return found

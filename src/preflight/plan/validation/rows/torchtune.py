@@ -49,3 +49,10 @@ def _run(row: Row) -> RunSpec:
         logits_released=chunked,  # its recipes delete them before the backward pass; unchunked ones are upcast by the model
         foreach=False,  # its configurations for these models say fused: True
     )  # fmt: skip
+
+
+def timed(row: Row, found: Expressed) -> Expressed:
+    """Return what its time is taken of: full fine-tuning on one GPU."""
+    if found.run.finetune != "full" or found.parallel.dp_shard > 1:
+        raise CannotExpress("compared for its memory alone")
+    return found
