@@ -146,7 +146,7 @@ def test_memory_alone_says_nothing_of_time(capsys: pytest.CaptureFixture[str]) -
         ("transformer", "transformer of which size?", "preflight plan transformer 7.0 32"),
         ("7 32 5", "3 numbers", "preflight plan transformer 7.0 32"),
         ("7 eight", "'eight' is not a number", "a size in billions"),
-        ("-7 32", "no such option: -7", None),
+        ("-7 32", "-7 is negative", None),
         ("7 32 -- --lr 3", "arguments of a script, and no script", "--script train.py"),
         ("--script nothere.py", "nothere.py", None),
         ("0 32", "SIZE_BILLIONS is '0', which is too small", "more than 0"),
