@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from preflight.catalog.hardware import load_link, resolve_gpu
 from preflight.plan.inputs.sizes import decoder_of
 from preflight.plan.request import Request
-from preflight.plan.settings import Emitter, emitters
+from preflight.plan.settings import Emitter, emitters, settings_of
 from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.plan import Candidate
@@ -82,3 +82,14 @@ def test_what_a_framework_cannot_run_has_no_settings() -> None:
     assert by_name["deepspeed"].settings(request, candidate) is None
     assert by_name["accelerate"].settings(request, candidate) is None
     assert by_name["megatron"].settings(request, candidate) is not None
+
+
+def test_a_schedule_that_other_forms_do_not_say_is_left_to_our_own() -> None:
+    cluster = Cluster(gpu=resolve_gpu("H100"), num_gpus=8, intra=load_link("nvlink_4"))
+    parallel = ParallelDims(pp=8, schedule="gpipe", framework="megatron")
+    run = RunSpec(micro_batch=1, global_batch=8, sequence_length=2048, precision="bf16", optimizer="adamw")
+    request = Request(model=decoder_of(7.0), run=run, cluster=cluster, parallel=parallel)
+    candidate = Candidate(parallel=parallel, run=run, memory=MemoryEstimate())
+    assert list(settings_of(request, candidate)) == ["preflight"]
+    plain = msgspec.structs.replace(candidate, parallel=msgspec.structs.replace(parallel, schedule="1f1b"))
+    assert "megatron" in settings_of(request, plain)

@@ -8,7 +8,7 @@ from preflight.cost.machine import Coefficients
 from preflight.plan.calibration.record import Calibration
 from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.model import ModelSpec
-from preflight.vocabulary.run import ParallelDims, RunSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec, Schedule
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +19,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
             ``zero3``, ``hsdp`` or ``auto``; None when nothing was said.
         shard_size: Ranks of one sharding group (HSDP).
         framework: Who spreads it: ``ddp``, ``fsdp2``, ``deepspeed``, ``megatron``.
+        schedule, reshard, first_layers, last_layers: As of ``ParallelDims``; its own defaults where they were not said.
+        expert_tensor_parallel: Tensor-parallel degree of the experts.
     """
 
     strategy: str | None = None
@@ -32,6 +34,11 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     zero_stage: int | None = None
     shard_size: int | None = None
     framework: str | None = None
+    schedule: Schedule | None = None
+    reshard: bool | None = None
+    first_layers: int | None = None
+    last_layers: int | None = None
+    expert_tensor_parallel: int | None = None
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,6 +68,8 @@ def _degrees(wish: Wish, gpus: int) -> ParallelDims:
     return ParallelDims(
         dp_replicate=replicate, dp_shard=shard, zero_stage=stage if shard > 1 else 0, tp=tp, pp=pp, cp=cp, ep=ep,
         vp=wish.virtual_pipeline or 1, sequence_parallel=sequence and tp > 1, framework=wish.framework or framework,
+        etp=wish.expert_tensor_parallel, schedule=wish.schedule or "1f1b", reshard=wish.reshard is not False,
+        first_layers=wish.first_layers, last_layers=wish.last_layers,
     )  # fmt: skip
 
 

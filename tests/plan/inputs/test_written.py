@@ -11,7 +11,7 @@ from preflight.plan.inputs.document import settings_in
 from preflight.plan.inputs.requests import request_from
 from preflight.plan.inputs.settings import Settings, said
 from preflight.plan.inputs.written import to_yaml
-from preflight.plan.request import Request
+from preflight.plan.request import Request, Wish
 from preflight.plan.spread import settled
 
 SIZED = st.sampled_from(
@@ -76,6 +76,12 @@ def requests(draw: st.DrawFn) -> Request:
         "distribution.pipeline_parallel": st.sampled_from([1, 2]),
         "distribution.zero_stage": st.integers(0, 3),
         "distribution.sequence_parallel": st.booleans(),
+        "distribution.schedule": st.sampled_from(["1f1b", "gpipe", "zb1p"]),
+        "distribution.reshard": st.booleans(),
+        "run.fp8_weights": st.booleans(),
+        "run.expert_imbalance": st.floats(1, 3),
+        "run.expert_grouping": st.booleans(),
+        "run.gradients_stay": st.booleans(),
     }
     for path in draw(st.lists(st.sampled_from(sorted(choices)), unique=True)):
         told[path] = draw(choices[path])
@@ -100,6 +106,19 @@ def test_what_is_written_is_read_back_as_the_same_request(request: Request) -> N
         return
     twice = settled(request_from(settings_in(to_yaml(decided))))
     assert (twice.parallel, twice.run) == (decided.parallel, decided.run)
+
+
+def test_every_field_of_run_and_layout_can_be_said() -> None:
+    from preflight.plan.inputs.form import KEYS
+    from preflight.vocabulary.run import RunSpec
+
+    unsaid = {name for name in RunSpec.__struct_fields__ if f"run.{name}" not in KEYS and f"model.{name}" not in KEYS}
+    inside = {"recompute_layers", "lora_rank", "lora_targets", "lora_dropout"}  # full:12, and the table of adapters
+    inside |= {"double_quantization", "quantized_head", "quantized_inputs", "unpacked_copies"}
+    # What is only ever read from a script: lengths and memory that change from step to step.
+    inside |= {"length_schedule", "evaluation_without_no_grad", "kept_bytes_per_step"}
+    assert unsaid == inside
+    assert {f"distribution.{name}" for name in Wish.__struct_fields__} <= set(KEYS)
 
 
 def test_what_the_form_cannot_say_is_refused() -> None:

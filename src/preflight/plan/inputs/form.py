@@ -6,7 +6,7 @@ from typing import get_args
 
 import msgspec
 
-from preflight.vocabulary.run import Attention, CrossEntropy, Precision, Stack
+from preflight.vocabulary.run import Attention, CrossEntropy, Precision, Schedule, Stack
 
 TYPES = (
     "transformer", "transformer_decoder", "transformer_encoder", "encoder_decoder", "moe", "vision_transformer", "cnn",
@@ -14,6 +14,12 @@ TYPES = (
 )  # fmt: skip
 FRAMEWORKS = ("ddp", "fsdp1", "fsdp2", "deepspeed", "megatron")
 ADAPTED = ("q", "k", "v", "o", "mlp", "head")
+# Fields of a run that are true or false, which few need to say.
+FLAGS = (
+    "foreach", "clipping", "ema", "logits_upcast", "fused_backward", "gradient_as_bucket_view", "variable_length",
+    "longest_first", "gradients_stay", "logits_released", "deterministic", "fp8_weights", "tensor_overlap", "expert_padding",
+    "expert_grouping",
+)  # fmt: skip
 _LARGEST = 1e15
 
 
@@ -103,9 +109,9 @@ _RUN = (
     _count("run.steps", "--train-steps", help="Optimizer steps to train, instead of tokens."),
     _count("run.trainable_parameters", least=0, most=_LARGEST),
     _count("run.evaluation_micro_batch"),
-    *(_flag(f"run.{name}") for name in (
-        "foreach", "clipping", "ema", "logits_upcast", "fused_backward", "gradient_as_bucket_view", "variable_length",
-    )),
+    _amount("run.expert_imbalance"),
+    _amount("run.expert_capacity"),
+    *(_flag(f"run.{name}") for name in FLAGS),
 )  # fmt: skip
 _CLUSTER = (
     _count("cluster.num_gpus", "--gpus", help="How many GPUs (default 1).", most=1e6),
@@ -138,6 +144,13 @@ _SPREAD = (
     _count("distribution.zero_stage", "--zero-stage", help="What is sharded over data-parallel ranks: 0 to 3.", least=0, most=3),
     _count("distribution.shard_size", "--shard-size", help="Ranks of one sharding group (hsdp).", most=1e6),
     _text("distribution.framework", choices=FRAMEWORKS),
+    _text("distribution.schedule", "--schedule", shown="NAME", choices=get_args(Schedule),
+          help="Of the pipeline: 1f1b (default), gpipe, zb1p, zb2p."),
+    _flag("distribution.reshard"),
+    _count("distribution.first_layers"),
+    _count("distribution.last_layers"),
+    _count("distribution.expert_tensor_parallel", "--expert-tensor-parallel", "--etp",
+           help="Tensor-parallel ranks of the experts.", most=1e6),
 )  # fmt: skip
 _ANALYSIS = (
     _flag(

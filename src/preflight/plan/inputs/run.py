@@ -8,7 +8,7 @@ import msgspec
 
 from preflight.cost.optimizers import known_optimizers, optimizer_state
 from preflight.errors import UsageError, nearest
-from preflight.plan.inputs.form import ADAPTED
+from preflight.plan.inputs.form import ADAPTED, FLAGS
 from preflight.plan.inputs.settings import Said, Settings, as_number, recomputed
 from preflight.plan.request import Wish
 from preflight.plan.spread import strategy_named
@@ -19,9 +19,10 @@ DEFAULT_LENGTH = 2048
 ENCODER_LENGTH = 512
 _DIRECT = (
     "micro_batch", "gradient_accumulation", "precision", "optimizer_momentum", "attention", "cross_entropy",
-    "cross_entropy_chunks", "finetune", "offload", "trainable_parameters", "evaluation_micro_batch", "foreach", "clipping",
-    "ema", "logits_upcast", "fused_backward", "gradient_as_bucket_view", "variable_length",
+    "cross_entropy_chunks", "finetune", "offload", "trainable_parameters", "evaluation_micro_batch", "expert_imbalance",
+    "expert_capacity", *FLAGS,
 )  # fmt: skip
+_ADAPTER_FLAGS = ("double_quantization", "quantized_head", "quantized_inputs")
 _WHOLE_BLOCKS = ("tensor_parallel", "pipeline_parallel", "hybrid")
 
 # The rank that adapters have where nothing is said: that of the examples of PEFT and LitGPT lies between 8 and 64.
@@ -126,7 +127,7 @@ def _lora(settings: Settings, assumptions: list[str]) -> dict[str, Any]:
 
 def _told_of_adapters(settings: Settings) -> dict[str, Any]:
     table: dict[str, Said] = settings.get("run.lora")
-    known = ("rank", "targets", "dropout", "double_quantization")
+    known = ("rank", "targets", "dropout", "unpacked_copies", *_ADAPTER_FLAGS)
     fields: dict[str, Any] = {}
     for name, said in table.items():
         if name not in known:
@@ -152,10 +153,14 @@ def _adapter(name: str, said: Said) -> dict[str, Any]:
         if number is None or not 0 <= number < 1:
             raise UsageError(f"{said.where}: a dropout of {said.value}", "at least 0 and less than 1")
         return {"lora_dropout": number}
-    if name == "double_quantization":
+    if name in _ADAPTER_FLAGS:
         if not isinstance(said.value, bool):
-            raise UsageError(f"{said.where}: double_quantization is true or false")
-        return {"double_quantization": said.value}
+            raise UsageError(f"{said.where}: {name} is true or false")
+        return {name: said.value}
+    if name == "unpacked_copies":
+        if number not in (1, 2):
+            raise UsageError(f"{said.where}: {said.value} unpacked copies", "1 or 2")
+        return {"unpacked_copies": int(number)}
     targets = said.value if isinstance(said.value, list) else [said.value]
     for target in targets:
         if target not in ADAPTED:

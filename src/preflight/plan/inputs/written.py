@@ -16,11 +16,9 @@ from preflight.vocabulary.run import RunSpec
 _GATED = {"silu": "swiglu", "gelu": "geglu", "relu": "reglu"}
 _MODEL_KEYS = {"sequence_length": "sequence_length", "image_size": "image_size", "target_length": "target_length"}
 _LORA = {
-    "lora_rank": "rank",
-    "lora_targets": "targets",
-    "lora_dropout": "dropout",
-    "double_quantization": "double_quantization",
-}
+    "lora_rank": "rank", "lora_targets": "targets", "lora_dropout": "dropout", "double_quantization": "double_quantization",
+    "quantized_head": "quantized_head", "quantized_inputs": "quantized_inputs", "unpacked_copies": "unpacked_copies",
+}  # fmt: skip
 # Said elsewhere, or not part of what a plan is asked.
 _ELSEWHERE = {"recompute", "recompute_layers", "global_batch", "steps", *_MODEL_KEYS, *_LORA}
 # What reading fills in with the usual where it is not said: said as null where the architecture has none.
@@ -142,6 +140,11 @@ def _distribution(request: Request) -> dict[str, Any]:
         "zero_stage": dims.zero_stage,
         "shard_size": dims.dp_shard if dims.dp_shard > 1 and dims.dp_replicate > 1 else None,
         "framework": dims.framework,
+        "expert_tensor_parallel": dims.etp,
+        "first_layers": dims.first_layers,
+        "last_layers": dims.last_layers,
+        "schedule": dims.schedule if dims.pp > 1 or dims.schedule != "1f1b" else None,
+        "reshard": None if dims.reshard else False,
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -45,7 +45,11 @@ def emitters() -> tuple[Emitter, ...]:
 
 def settings_of(request: Request, candidate: Candidate) -> dict[str, str]:
     """Return the settings of a layout by framework; those that cannot run it are left out."""
-    written = {emitter.name: emitter.settings(request, candidate) for emitter in emitters()}
+    dims = candidate.parallel
+    usual = msgspec.structs.replace(dims, schedule="1f1b", reshard=True, first_layers=None, last_layers=None, etp=None)
+    # Forms of others are written for usual pipelines and sharding; a file that leaves the rest out would run something else.
+    able = [emitter for emitter in emitters() if dims == usual or emitter.name == "preflight"]
+    written = {emitter.name: emitter.settings(request, candidate) for emitter in able}
     return {name: text for name, text in written.items() if text is not None}
 
 

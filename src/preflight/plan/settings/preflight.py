@@ -42,5 +42,10 @@ def read(text: str) -> dict[str, dict[str, Any]]:
         "ep": wish.expert_parallel,
         "sequence_parallel": wish.sequence_parallel,
         "framework": wish.framework,
+        "etp": wish.expert_tensor_parallel,
+        "schedule": wish.schedule or "1f1b",
+        "reshard": wish.reshard is not False,
+        "first_layers": wish.first_layers,
+        "last_layers": wish.last_layers,
     }
     return {"parallel": parallel, "run": {name: getattr(run, name) for name in run.__struct_fields__}}
