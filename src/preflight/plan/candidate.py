@@ -85,7 +85,9 @@ def _step(
         return None
     seconds, samples = spent.total, run.global_batch or 0
     flops = flops_per_sample(model, run.sequence_length, run.image_size, target_length=run.target_length)
-    rate = flops.model * samples / seconds / parallel.world_size if flops else None
+    # What is frozen has no gradient of weights: one product behind for one ahead, where training has two.
+    work = (flops.model if run.finetune == "full" else 2 * flops.forward) if flops else 0.0
+    rate = work * samples / seconds / parallel.world_size if flops else None
     tokens = tokens_of(model, run) if model.vocab else None
     nodes = -(-parallel.world_size // cluster.gpus_per_node)
     standing = known.standing(model, run, parallel, cluster) if known else None

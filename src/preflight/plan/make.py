@@ -72,5 +72,16 @@ def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
     return Report(
         schema=SCHEMA, command="plan", tool=Tool("preflight", VERSION), verdict=_VERDICTS[chosen.memory.fits],
         inputs=dict(ready.inputs), memory=chosen.memory, step=step, plan=plan,
-        recommendations=advice.recommendations, notes=ready.notes,
+        recommendations=advice.recommendations, notes=(*ready.notes, *_not_known(ready, chosen)),
     )  # fmt: skip
+
+
+def _not_known(ready: Request, chosen: Candidate) -> tuple[str, ...]:
+    """Return why a plan has no time, where it has none."""
+    if chosen.step is not None or ready.basic:
+        return ()
+    what = ready.model.name or ready.model.family.replace("_", " ")
+    return (
+        f"the time of a step is not known: no formula counts the operations of {what}; "
+        "--script train.py --dry-run measures them on a virtual GPU",
+    )
