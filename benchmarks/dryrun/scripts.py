@@ -134,9 +134,13 @@ def _quoted(value: Any) -> str:
 
 
 def _without(value: Any, folder: str) -> Any:
-    """Return a value without the folder that the trees lie in, and without folders of a script's author."""
+    """Return a value without the folders that trees and packages lie in, and without folders of a script's author."""
     if isinstance(value, list):
         return [_without(item, folder) for item in value]
+    if isinstance(value, str):
+        value = re.sub(r"/[^\s'\"()]*/site-packages/", "", value)
+        for place in filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+            value = value.replace(f"{place}/", "")
     return (
         re.sub(r"/(?:home|root|Users)/[^\s'\",]*", "(a folder)", value.replace(f"{folder}/", ""))
         if isinstance(value, str)

@@ -284,7 +284,7 @@ def _raised(profile: Profile, script: Script, found: list[Finding]) -> list[Find
                 Evidence("called from", trace, source="measured"),
                 Evidence("optimizer steps before", profile.steps, source="measured"),
             ),
-            fix=Fix(title="look at the statement that raises", instruction=last.text.strip() or None),
+            fix=Fix(title=profile.hint or "look at the statement that raises", instruction=last.text.strip() or None),
         )
     ]
 

@@ -382,6 +382,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         status: With which status the script left. stuck: ``file:line`` of a script that did not end when it was told to.
         closed: What the kernel kept the script from: ``network``, ``files``.
         error: Class of the exception. message: Its text. frames: Its frames in the person's own code.
+        hint: What is known to help against it: what to install, which release removed a name.
     """
 
     outcome: Outcome
@@ -436,3 +437,4 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
     frames: tuple[Frame, ...] = ()
     deepest: tuple[str, ...] = ()
+    hint: str | None = None

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from preflight.dryrun.virtual import changes, compiling, loaders, loops, phases, private, private_guard, saving, summary
-from preflight.dryrun.virtual.absent import inputs, missing
+from preflight.dryrun.virtual.absent import blame, inputs, missing, removed
 from preflight.dryrun.virtual.distributed import data_parallel, ranks
 from preflight.dryrun.virtual.engine import (
     attention,
@@ -137,8 +137,14 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         except BaseException as raised:
             # What a hook raises may have been lost on its way through C++.
             below = private_guard.raised_below() if isinstance(raised, SystemError) else None
-            failures.note(below or raised, gpu.seen)
-            outcome = {"outcome": "failed", **_failure(below or raised, progress)}
+            cause = blame.blamed(below or raised)
+            blame.settle(cause)
+            failures.note(cause, gpu.seen)
+            outcome = {"outcome": "failed", **_failure(cause, progress)}
+    untrained = blame.never_called() if outcome["outcome"] in ("ended", "exited") and not progress.step else None
+    if untrained is not None:
+        blame.settle(None)
+        outcome = {"outcome": "failed", **_failure(ModuleNotFoundError(untrained), progress)}
     if job.get("snapshot"):
         history.write(job["snapshot"], events, gpu.ledger)
     dog.finish()
@@ -232,4 +238,6 @@ def _failure(error: BaseException, progress: Progress) -> dict[str, Any]:
             f"Expected all tensors to be on the same device, but found at least two devices, {' and '.join(devices)}!"
         )
         name, where = "RuntimeError", []
-    return {"error": name, "message": message, "frames": frames, "deepest": where}
+    folder = os.path.dirname(str(frames[-1]["file"])) if frames else ""
+    hint = removed.hint(name, message, folder)
+    return {"error": name, "message": message, "frames": frames, "deepest": where, "hint": hint}

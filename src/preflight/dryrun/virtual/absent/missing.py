@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from preflight.dryrun.virtual.absent import batches, checkpoints, data, packages, pretrained, triton
+from preflight.dryrun.virtual.absent import batches, blame, checkpoints, data, packages, pretrained, triton
 from preflight.dryrun.virtual.engine import kernels, spread
 from preflight.dryrun.virtual.guard import programs
 
@@ -45,6 +45,7 @@ def lines(rounds: Any) -> list[str]:
     unused = rounds.given is not None and not rounds.given.used
     return [
         *ASSUMED,
+        *blame.caught(),
         *kernels.lines(),
         *(["--batch was not used: no data set or loader was missing"] if unused else []),
     ]

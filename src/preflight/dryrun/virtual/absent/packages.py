@@ -1,8 +1,9 @@
 """Packages that are not installed where the dry run is made.
 
 Those that do not touch the GPU's memory (loggers, plots, clouds) become recorders that take everything and do nothing.
-Those that do have a stand-in with the same arithmetic, one module each in ``standins``. Every other one that is missing
-stays missing, and so does one whose absence the script itself provides for (an import in ``try`` with a handler).
+Those that do have a stand-in with the same arithmetic, one module each in ``standins``. Every other one does nothing until
+a value of it is needed (``inert``). What reads settings stays missing, as does what is part of an older Python, and a
+package whose absence the script itself provides for (an import in ``try`` with a handler).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from types import FrameType, ModuleType
 
+from preflight.dryrun.virtual.absent import imports, inert, removed, uses, wanting
 from preflight.dryrun.virtual.absent.recorders import Inert, InertLoader
 
 STANDINS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "standins")
@@ -38,6 +40,17 @@ DATA = frozenset(
 """Top-level packages that give data, which the person may describe instead."""
 KERNELS = "triton"
 """What comes with PyTorch for a GPU: who imports it only where it is there gets it, too, save PyTorch itself."""
+MATTER = frozenset(
+    # What reads the command line and files of settings
+    "tyro argbind fire absl simple_parsing hydra omegaconf gin sacred jsonargparse configargparse configobj tap docopt plac "
+    "click typer cleo ml_collections typed_argparse pydantic pydantic_settings attr attrs dataclasses_json marshmallow dacite "
+    "dotenv yaml toml tomli json5 confuse dynaconf pyrallis draccus clu "
+    # Arrays and tensors of other kinds
+    "numpy scipy pandas jax jaxlib flax optax haiku cupy paddle mxnet oneflow jittor keras chainer torch "
+    # What classes and functions are made of
+    "future six past typing_extensions decorator zope".split()
+)
+"""Top-level packages on whose values everything hangs, or that make classes and functions: without them nothing is known."""
 _TORCH_BOARD = "torch.utils.tensorboard"
 
 
@@ -55,104 +68,63 @@ class Finder(importlib.abc.MetaPathFinder):
         self, owns: Callable[[str], bool], assume: Callable[[str], None], root: str, inert: frozenset[str] = INERT
     ) -> None:
         self.owns, self.assume, self.root, self.inert = owns, assume, root, inert
-        self._excused: dict[str, set[int]] = {}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the specification of a stand-in, or None."""
-        top = fullname.partition(".")[0]
         parent = sys.modules.get(fullname.rpartition(".")[0])
         if isinstance(parent, Inert):
             return importlib.machinery.ModuleSpec(fullname, InertLoader(), is_package=True)
-        if fullname == top and self._wanted(True):
-            for folder in (self.root, os.path.join(self.root, "src")):
-                own = importlib.machinery.PathFinder.find_spec(fullname, [folder])
-                if own is not None and own.origin is not None:
-                    self.assume(f"package {top} is not installed: the project's own folder {folder} has it")
-                    sys.path.append(folder)
-                    return next((s for f in sys.meta_path if f is not self and (s := f.find_spec(fullname, None))), own)
-        if fullname == KERNELS and _importer_is_not_torch():
-            self.assume(f"package {top} is not installed: its kernels are met as on a machine that has it, and not run")
-            return _standin(top)
-        if fullname == top and self._wanted(top in self.inert):
-            place = _standin(top)
-            if place is not None:
-                self.assume(
-                    f"package {top} is not installed: a stand-in with the same shapes and arithmetic took its place"
-                )
-                return place
-            if top in self.inert:
-                self.assume(f"package {top} is not installed: its calls did nothing")
-                return importlib.machinery.ModuleSpec(fullname, InertLoader(), is_package=True)
+        if isinstance(parent, inert.Package):
+            return importlib.machinery.ModuleSpec(fullname, inert.Loader(), is_package=True)
+        asker = None if "." in fullname else imports.importing(sys._getframe(1), __file__)
+        if asker is None:
+            return None
+        file = asker.f_code.co_filename
+        own = self.owns(file) and asker.f_lineno not in imports.may_fail(file)
+        # A library is given a stand-in only where it cannot be imported without.
+        needs = own or (not self.owns(file) and asker.f_lineno in imports.must_work(file))
+        beside = self._beside(fullname) if own else None
+        if beside is None and fullname == KERNELS and _module(asker) != "torch":
+            self.assume(f"package {KERNELS} is not installed: its kernels are met as on a machine that has it, and not run")
+            return _standin(KERNELS)
+        return beside or (needs and self._instead(fullname, own, asker)) or None
+
+    def _beside(self, name: str) -> importlib.machinery.ModuleSpec | None:
+        """Return a package of the project itself, which the person would have installed."""
+        for folder in (self.root, os.path.join(self.root, "src")):
+            found = importlib.machinery.PathFinder.find_spec(name, [folder])
+            if found is not None and found.origin is not None:
+                self.assume(f"package {name} is not installed: the project's own folder {folder} has it")
+                sys.path.append(folder)
+                return next((s for f in sys.meta_path if f is not self and (s := f.find_spec(name, None))), found)
         return None
 
-    def _wanted(self, own_only: bool) -> bool:
-        """Whether the import that is under way needs the package: no query, no import that may fail."""
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None and ("importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__):
-            if frame.f_code.co_filename.endswith("util.py"):
-                return False
-            frame = frame.f_back
-        if frame is None:
-            return False
-        name = frame.f_code.co_filename
-        if self.owns(name):
-            return frame.f_lineno not in self._may_fail(name)
-        # A library is given one only where it cannot be imported without.
-        return not own_only and frame.f_lineno in self._must_work(name)
-
-    def _must_work(self, filename: str) -> set[int]:
-        """Return the lines of a file's imports that nothing guards."""
-        lines: set[int] = set()
-        inner: list[ast.AST] = [_tree(filename)]
-        while inner:
-            node = inner.pop()
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                lines.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-            elif isinstance(node, ast.Try) and any(_handles(handler) for handler in node.handlers):
-                inner += [*node.orelse, *node.finalbody]
-            elif not isinstance(node, ast.expr):
-                inner += ast.iter_child_nodes(node)
-        return lines
-
-    def _may_fail(self, filename: str) -> set[int]:
-        """Return the lines of a file at which a missing package is provided for."""
-        if filename not in self._excused:
-            lines: set[int] = set()
-            for node in ast.walk(_tree(filename)):
-                if isinstance(node, ast.Try) and any(_handles(handler) for handler in node.handlers):
-                    lines.update(n.lineno for part in node.body for n in ast.walk(part) if hasattr(n, "lineno"))
-            self._excused[filename] = lines
-        return self._excused[filename]
+    def _instead(self, name: str, own: bool, asker: FrameType) -> importlib.machinery.ModuleSpec | None:
+        """Return what takes a package's place."""
+        place = _standin(name)
+        if place is not None and (own or name not in self.inert):
+            self.assume(
+                f"package {name} is not installed: a stand-in with the same shapes and arithmetic took its place"
+            )
+            return place
+        if own and name in self.inert:
+            self.assume(f"package {name} is not installed: its calls did nothing")
+            return importlib.machinery.ModuleSpec(name, InertLoader(), is_package=True)
+        folder = os.path.dirname(asker.f_code.co_filename)
+        settled = name in MATTER or removed.gone(name, folder) or imports.takes_all(asker)
+        if not own or settled or imports.provided_for(asker):
+            return None
+        self.assume(
+            f"package {name} is not installed: what it returns is not used by the training as far as this run went"
+        )
+        return importlib.machinery.ModuleSpec(name, inert.Loader(), is_package=True)
 
 
-def _importer_is_not_torch() -> bool:
-    """Whether other code than PyTorch's imports something, rather than asks whether it is there."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and ("importlib" in frame.f_code.co_filename or frame.f_code.co_filename == __file__):
-        if frame.f_code.co_filename.endswith("util.py"):
-            return False
-        frame = frame.f_back
-    return frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] != "torch"
-
-
-def _tree(filename: str) -> ast.Module:
-    """Return the syntax of a file; an empty one where it cannot be read."""
-    try:
-        with open(filename, "rb") as file:
-            return ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
-        return ast.Module([], [])
-
-
-def _handles(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    names = {n.id for n in ast.walk(handler.type) if isinstance(n, ast.Name)}
-    return bool(
-        names & {"ImportError", "ModuleNotFoundError", "PackageNotFoundError", "Exception", "BaseException"}
-    ) and not any(isinstance(n, ast.Raise) for part in handler.body for n in ast.walk(part))
+def _module(frame: FrameType) -> str:
+    """Return the top-level package that a frame's code belongs to."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _standin(top: str) -> importlib.machinery.ModuleSpec | None:
@@ -186,7 +158,7 @@ def _asked_for(name: str) -> bool:
     """Whether the script itself imports a package that has a stand-in, with nothing to fall back on."""
     if "." in name or _standin(name) is None:
         return False
-    inner: list[ast.AST] = [_tree(getattr(sys.modules.get("__main__"), "__file__", None) or "")]
+    inner: list[ast.AST] = [uses.tree(getattr(sys.modules.get("__main__"), "__file__", None) or "")]
     while inner:
         node = inner.pop()
         named = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -200,11 +172,11 @@ def _asked_for(name: str) -> bool:
 
 def _insists(frame: FrameType) -> bool:
     """Whether a line that asks for a package's version makes no provision for its absence."""
-    guarded = (node for node in ast.walk(_tree(frame.f_code.co_filename)) if isinstance(node, ast.Try))
+    guarded = (node for node in ast.walk(uses.tree(frame.f_code.co_filename)) if isinstance(node, ast.Try))
     return not any(
         part.lineno <= frame.f_lineno <= (part.end_lineno or part.lineno)
         for node in guarded
-        if any(_handles(handler) for handler in node.handlers)
+        if any(imports.handles(handler) for handler in node.handlers)
         for part in node.body
     )
 
@@ -240,6 +212,7 @@ def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: st
         root: The project's folder.
         described: Whether the person said what a batch holds, so that packages that give data can be done without.
     """
+    wanting.STATE.owns = owns
     sys.meta_path.insert(0, _Board(assume))
     plain = importlib.util.find_spec
 
@@ -249,7 +222,11 @@ def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: st
         own = name == KERNELS and owns(sys._getframe(1).f_code.co_filename)
         if found is None and (own or _asked_for(name)):
             return _standin(name)
-        if found is None or isinstance(found.loader, InertLoader) or (found.origin or "").startswith(STANDINS):
+        if (
+            found is None
+            or isinstance(found.loader, (InertLoader, inert.Loader))
+            or (found.origin or "").startswith(STANDINS)
+        ):
             return None
         return found
 
