@@ -87,7 +87,9 @@ class Finder(importlib.abc.MetaPathFinder):
         needs = own or (not self.owns(file) and asker.f_lineno in imports.must_work(file))
         beside = self._beside(fullname) if own else None
         if beside is None and fullname == KERNELS and _module(asker) != "torch":
-            self.assume(f"package {KERNELS} is not installed: its kernels are met as on a machine that has it, and not run")
+            self.assume(
+                f"package {KERNELS} is not installed: its kernels are met as on a machine that has it, and not run"
+            )
             return _standin(KERNELS)
         return beside or (needs and self._instead(fullname, own, asker)) or None
 
@@ -104,12 +106,12 @@ class Finder(importlib.abc.MetaPathFinder):
     def _instead(self, name: str, own: bool, asker: FrameType) -> importlib.machinery.ModuleSpec | None:
         """Return what takes a package's place."""
         place = _standin(name)
-        if place is not None and (own or name not in self.inert):
+        if place is not None:
             self.assume(
                 f"package {name} is not installed: a stand-in with the same shapes and arithmetic took its place"
             )
             return place
-        if own and name in self.inert:
+        if name in self.inert and (own or not imports.provided_for(asker)):
             self.assume(f"package {name} is not installed: its calls did nothing")
             return importlib.machinery.ModuleSpec(name, InertLoader(), is_package=True)
         folder = os.path.dirname(asker.f_code.co_filename)

@@ -95,6 +95,15 @@ class Recorder:
         return str(self._said)
 
 
+class _Kind(type):
+    """Gives a class every name: constants and constructors."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return Recorder(f"{cls.__name__}.{name}")
+
+
 class Inert(ModuleType):
     """A module that has every name: one with a capital is a class, any other a recorder."""
 
@@ -107,7 +116,7 @@ class Inert(ModuleType):
             return "0.0.0"
         if name.startswith("__"):
             raise AttributeError(name)
-        made: Any = type(name, (Recorder,), {}) if name[:1].isupper() else Recorder(f"{self.__name__}.{name}")
+        made: Any = _Kind(name, (Recorder,), {}) if name[:1].isupper() else Recorder(f"{self.__name__}.{name}")
         setattr(self, name, made)
         return made
 

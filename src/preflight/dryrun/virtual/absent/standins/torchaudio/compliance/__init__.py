@@ -1,0 +1,5 @@
+"""Features as Kaldi makes them."""
+
+from . import kaldi
+
+__all__ = ["kaldi"]

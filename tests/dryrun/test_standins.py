@@ -1,0 +1,121 @@
+"""Stand-ins for packages that are not installed keep what scripts rely on."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PLACE = "preflight.dryrun.virtual.absent.standins."
+
+
+def _standin(name: str) -> Any:
+    return importlib.import_module(PLACE + name)
+
+
+def test_dictionaries_with_attributes() -> None:
+    easy = _standin("easydict").EasyDict({"a": {"b": 1}}, c=[{"d": 2}])
+    easy.e = {"f": 3}
+    assert (easy.a.b, easy["c"][0].d, easy.e.f, easy["e"]["f"]) == (1, 2, 3, 3)
+    munch = _standin("munch")
+    made = munch.munchify({"a": [{"b": 1}]})
+    assert made.a[0].b == 1
+    assert type(made.toDict()) is dict
+    tree = _standin("addict").Dict({"a": {"b": 1}})
+    tree.x.y.z = 4
+    assert tree.to_dict() == {"a": {"b": 1}, "x": {"y": {"z": 4}}}
+    assert not tree.missing
+
+
+def test_settings_keep_their_types_and_their_keys(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    node = _standin("yacs.config").CfgNode
+    settings = node()
+    settings.MODEL = node({"DEPTH": 50, "SIZES": (1, 2)})
+    settings.LR = 0.1
+    (tmp_path / "a.yaml").write_text("MODEL:\n  DEPTH: 101\n")
+    settings.merge_from_file(str(tmp_path / "a.yaml"))
+    settings.merge_from_list(["LR", "1", "MODEL.SIZES", "[3, 4]"])
+    assert (settings.MODEL.DEPTH, settings.LR, settings.MODEL.SIZES) == (101, 1.0, (3, 4))
+    with pytest.raises(KeyError):
+        settings.merge_from_list(["MODEL.WIDTH", "1"])
+    settings.freeze()
+    with pytest.raises(AttributeError):
+        settings.LR = 2
+    assert settings.clone().MODEL.DEPTH == 101
+
+
+def test_files_of_lines_and_of_pictures(tmp_path: Path) -> None:
+    lines = _standin("jsonlines")
+    with lines.open(tmp_path / "a.jsonl", "w") as out:
+        out.write_all([{"a": 1}, [2]])
+    with lines.open(tmp_path / "a.jsonl") as rows:
+        assert list(rows) == [{"a": 1}, [2]]
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (7, 5)).save(tmp_path / "a.png")
+    assert _standin("imagesize").get(tmp_path / "a.png") == (7, 5)
+    store = _standin("lmdb")
+    with store.open(str(tmp_path / "new")).begin(write=True) as keys:
+        keys.put(b"k", b"v")
+    assert store.open(str(tmp_path / "new"), readonly=True).begin().get(b"k") == b"v"
+    with pytest.raises(FileNotFoundError):
+        store.open(str(tmp_path / "none"), readonly=True)
+
+
+@pytest.mark.torch
+def test_einops_moves_reduces_and_repeats_as_its_formulas_say() -> None:
+    torch = pytest.importorskip("torch")
+    einops = _standin("einops")
+    x = torch.arange(2 * 6 * 4.0).reshape(2, 6, 4)
+    assert torch.equal(einops.rearrange(x, "b (c p) w -> b c (w p)", p=2), x.reshape(2, 3, 2, 4).mT.reshape(2, 3, 8))
+    assert torch.equal(einops.reduce(x, "b ... w -> b w", "mean"), x.mean(1))
+    assert torch.equal(einops.reduce(x, "b (h 2) w -> b h w", "max"), x.reshape(2, 3, 2, 4).amax(2))
+    assert torch.equal(einops.repeat(x, "b c w -> (r b) c 1 w", r=3), x.repeat(3, 1, 1).unsqueeze(2))
+    assert torch.equal(einops.einsum(x, x, "bat c w, bat c2 w -> bat c c2"), x @ x.mT)
+    with pytest.raises(einops.EinopsError):
+        einops.rearrange(x, "b c w -> b c")
+    with pytest.raises(einops.EinopsError):
+        einops.rearrange(x, "b (c p) w -> b c p w", p=5)
+
+
+@pytest.mark.torch
+def test_sounds_have_the_sizes_that_torchaudio_gives(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    audio = _standin("torchaudio")
+    sound = torch.randn(1, 16000)
+    made = audio.transforms.MelSpectrogram(16000, n_fft=1024, hop_length=256, n_mels=64)(sound)
+    assert made.shape == (1, 64, 63)
+    assert audio.transforms.MFCC(16000, n_mfcc=13)(sound).shape == (1, 13, 81)
+    assert audio.transforms.TimeMasking(20)(made).shape == made.shape
+    assert audio.transforms.FrequencyMasking(20)(made).shape == made.shape
+    assert audio.compliance.kaldi.fbank(sound, num_mel_bins=80).shape == (98, 80)
+    # A slow wave stays what it is at half the rate.
+    wave = torch.sin(torch.arange(16000) / 16000 * 200 * 2 * torch.pi)[None]
+    half = audio.transforms.Resample(16000, 8000)(wave)
+    assert half.shape == (1, 8000)
+    assert torch.allclose(half[:, 100:-100], wave[:, ::2][:, 100:-100], atol=0.02)
+    audio.save(str(tmp_path / "a.wav"), wave, 16000)
+    again, rate = audio.load(str(tmp_path / "a.wav"))
+    assert rate == 16000
+    assert torch.allclose(again, wave, atol=1e-3)
+    first = audio.datasets.LIBRISPEECH("data", "train-clean-100")[0]
+    assert (first[0].shape[0], first[1], type(first[2])) == (1, 16000, str)
+    assert len(audio.datasets.SPEECHCOMMANDS("data", subset="testing")) == 11005
+
+
+@pytest.mark.torch
+def test_texts_become_numbers() -> None:
+    pytest.importorskip("torch")
+    text = _standin("torchtext")
+    split = text.data.get_tokenizer("basic_english")
+    words = text.vocab.build_vocab_from_iterator([split("The cat. The dog!")], specials=["<unk>"])
+    words.set_default_index(words["<unk>"])
+    assert words(split("the bird")) == [1, 0]
+    assert len(words) == 6
+    label, line = next(iter(text.datasets.AG_NEWS(split="train")))
+    assert label in (1, 2, 3, 4)
+    assert len(split(line)) > 10
+    rows = text.data.to_map_style_dataset(text.datasets.Multi30k(split="valid"))
+    assert len(rows[3]) == 2
