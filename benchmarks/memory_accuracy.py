@@ -1,6 +1,7 @@
 """How far the memory formulas are from published measurements.
 
-Usage: python benchmarks/memory_accuracy.py [FOLDER] [-v] [SOURCE]
+Usage: python benchmarks/memory_accuracy.py [FOLDER] [-v] [SOURCE] [--page]
+--page writes the tables of docs/concepts/accuracy-of-memory.md.
 FOLDER holds memory.csv and fits_oom.csv of one's own (default: the shipped ones); -v prints every row, or those of
 the source that is named.
 
@@ -15,8 +16,19 @@ import sys
 from pathlib import Path
 
 from preflight.plan.validation.memory import validate_memory
+from preflight.plan.validation.table import memory_table
 from preflight.vocabulary.quantity import GIB
 from preflight.vocabulary.validation import MemoryValidation, Residual
+
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "concepts" / "accuracy-of-memory.md"
+MARK = "<!-- what follows is written by benchmarks/memory_accuracy.py --page -->"
+
+
+def write_page(found: MemoryValidation) -> None:
+    """Put the tables behind the mark of the page."""
+    head = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+    PAGE.write_text(f"{head}{MARK}\n\n{memory_table(found)}\n", encoding="utf-8")
 
 
 def line_of(row: Residual) -> str:
@@ -51,7 +63,7 @@ def show(found: MemoryValidation) -> None:
 
 def main(words: list[str]) -> None:
     """Print the comparison."""
-    verbose, rest = "-v" in words, [word for word in words if word != "-v"]
+    verbose, rest = "-v" in words, [word for word in words if not word.startswith("-")]
     folder = next((word for word in rest if Path(word).is_dir()), None)
     found = validate_memory(folder)
     named = [word for word in rest if word != folder]
@@ -60,6 +72,8 @@ def main(words: list[str]) -> None:
             if not named or row.source in named:
                 print(line_of(row))
     show(found)
+    if "--page" in words:
+        write_page(found)
 
 
 if __name__ == "__main__":
