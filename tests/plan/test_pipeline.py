@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from preflight.plan.candidate import candidate
+from preflight.plan.evaluate import evaluate
 from preflight.plan.pipeline.orders import SCHEDULES, order_of
 from preflight.plan.pipeline.simulate import simulate
+from preflight.plan.request import Request
 
 
 @pytest.mark.parametrize("stages", [1, 2, 4, 8])
@@ -83,3 +87,16 @@ def test_no_stage_does_two_things_and_nothing_starts_before_its_input(
             assert span.start >= ends[span.stage - 1, "F", span.micro, span.chunk] + hop - 1e-9
         if span.kind == "B":
             assert span.start >= ends[span.stage, "F", span.micro, span.chunk] - 1e-9
+
+
+def test_the_step_has_the_bubble_of_its_schedule(asked: Callable[..., Request]) -> None:
+    """The chosen layout's bubble is that of the simulated pipeline, of which a search takes the closed form."""
+    request = asked("30", "64", gpus=4, strategy="pipeline_parallel")
+    assert request.parallel is not None
+    exact = candidate(request, request.parallel, request.run).step
+    quick = evaluate(request.model, request.run, request.parallel, request.cluster).step
+    assert exact is not None
+    assert exact.breakdown is not None
+    assert quick is not None
+    assert exact.breakdown.bubble == pytest.approx(quick.bubble, rel=0.25)
+    assert exact.breakdown.total == pytest.approx(quick.total, rel=0.02)

@@ -53,6 +53,15 @@ class StageTime(msgspec.Struct, frozen=True, kw_only=True):
             operators=self.operators + more.operators,
         )
 
+    def scaled(self, factor: float) -> StageTime:
+        """Return a stage with so many times the blocks."""
+        return StageTime(
+            forward=self.forward * factor,
+            backward=self.backward * factor,
+            exposed=self.exposed * factor,
+            operators=self.operators * factor,
+        )
+
     def waited(self, machine: Machine) -> StageTime:
         """Return the stage with the time that its GPU waits for the host."""
         asked = self.operators * machine.operator

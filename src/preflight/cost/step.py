@@ -11,11 +11,16 @@ from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
 from preflight.cost.numeric import larger, logarithm2, where
 from preflight.cost.offload import offload_time
+from preflight.cost.shares import stage_share
 from preflight.cost.stage_time import StageTime, block_time, body_time, embedding_time, head_time, tokens_of
 from preflight.cost.update_time import synchronise, update_time
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
 from preflight.vocabulary.step import StepBreakdown
+
+# What is left of the waiting of 1F1B: with gradients of inputs (B) and of weights (W) apart, ZB-H1 waits for
+# (p - 1)(F + B - W), a third where all three are alike, and ZB-H2 not at all (Qi et al. 2023, table 1).
+_WAITING = {"1f1b": 1.0, "gpipe": 1.0, "zb1p": 1 / 3, "zb2p": 0.0}
 
 __all__ = ["groups_of", "hop_seconds", "stage_times", "step_of", "tokens_of"]
 
@@ -63,7 +68,7 @@ def step_of(
     # One micro-batch passes through every stage; the others follow behind the slowest one.
     through = where(single, both.total, front.total + end.total + (p - 2) * body.total)
     hops = _hops(model, run, parallel, machine, first)
-    bubble = (through - slowest) / v
+    bubble = _WAITING[parallel.schedule] * (through - slowest) / v
     ahead = front.total > end.total
     exposed = where(single, both.exposed, where(ahead, front.exposed, end.exposed)) * m
     host = where(single, both.host, where(ahead, front.host, end.host)) * m
@@ -86,11 +91,17 @@ def stage_times(
 ) -> tuple[StageTime, StageTime, StageTime, StageTime]:
     """Return one micro-batch on the first stage, on one in the middle, on the last, and on a single one."""
     layer = block_time(model, run, parallel, machine, ledger)
-    body = body_time(model, run, parallel, machine, ledger, layer, groups_of(parallel))
+    even = body_time(model, run, parallel, machine, ledger, layer, groups_of(parallel))
+    front, body, back = even, even, even
+    if parallel.first_layers is not None or parallel.last_layers is not None:
+        front, body, back = (
+            even.scaled(stage_share(model, parallel, first, last) * parallel.pp)
+            for first, last in ((True, False), (False, False), (False, True))
+        )
     head = head_time(model, run, parallel, machine, ledger)
-    front = body + embedding_time(model, run, machine, ledger)
+    front = front + embedding_time(model, run, machine, ledger)
     return (
-        front.waited(machine), body.waited(machine), (body + head).waited(machine), (front + head).waited(machine),
+        front.waited(machine), body.waited(machine), (back + head).waited(machine), (front + head).waited(machine),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from preflight.cost.step import step_of, tokens_of
 from preflight.cost.workspace import context_bytes
 from preflight.plan.calibration.conformal import around, regime_of
 from preflight.plan.measured import measured_step
+from preflight.plan.pipeline.exact import with_exact_bubble
 from preflight.plan.request import Request
 from preflight.vocabulary.plan import Candidate, StageMemory, StepEstimate
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -79,6 +80,7 @@ def _step(
     spent: StepBreakdown | None
     if is_transformer(model):
         spent = step_of(model, run, parallel, machine, first, last)
+        spent = with_exact_bubble(model, run, parallel, machine, first, spent)
     else:
         spent = measured_step(request.measured, run, parallel, machine, first) if request.measured else None
     if spent is None:

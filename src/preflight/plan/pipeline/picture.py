@@ -9,6 +9,7 @@ from preflight.cost.parameters import count_parameters, is_transformer
 from preflight.cost.stage_time import StageTime
 from preflight.cost.step import hop_seconds, stage_times
 from preflight.plan.changes import layout_of
+from preflight.plan.pipeline.exact import schedule_of
 from preflight.plan.pipeline.orders import Schedule
 from preflight.plan.pipeline.simulate import Timeline, simulate
 from preflight.plan.request import Request
@@ -30,7 +31,9 @@ def pipeline_of(request: Request, coefficients: Coefficients | None = None) -> P
     stages = [front, *([body] * (parallel.pp - 2)), end]
     hop = hop_seconds(model, run, parallel, machine, ledger)
     micro = int(micro_batches_of(run, parallel))
-    schedule: Schedule = "interleaved" if parallel.vp > 1 and micro % parallel.pp == 0 else "1f1b"
+    schedule = schedule_of(parallel, micro)
+    if schedule is None:
+        return None
     whole = _run(stages, micro, schedule, parallel.vp, hop)
     shown = micro
     while 2 * shown * parallel.pp * parallel.vp > _MOST_SPANS and shown > 2 * parallel.pp:
