@@ -20,7 +20,6 @@ from preflight.plan.validation.table import memory_table
 from preflight.vocabulary.quantity import GIB
 from preflight.vocabulary.validation import MemoryValidation, Residual
 
-
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "concepts" / "accuracy-of-memory.md"
 MARK = "<!-- what follows is written by benchmarks/memory_accuracy.py --page -->"
 

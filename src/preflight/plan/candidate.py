@@ -56,7 +56,7 @@ def _stages(request: Request, parallel: ParallelDims, run: RunSpec) -> tuple[Sta
         stages.append(
             StageMemory(
                 stage=index,
-                layers=(model.layers or 0) / parallel.pp,
+                layers=(model.layers or 0) * float(ledger.share.layers),
                 in_flight=in_flight(parallel, index, ledger.micro_batches),
                 allocated_bytes=worst.total,
                 device_bytes=worst.total * (1 + extra) + context,
