@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.cost.machine import Machine
-from preflight.cost.numeric import ceiling, larger
+from preflight.cost.numeric import ceiling, larger, root
 
 # Tiles of a product (rows, columns) and the share of the rate that each reaches: a smaller tile loads more bytes for
 # every FLOP ("Matrix Multiplication Background User's Guide", NVIDIA DU-09799-001).
@@ -11,7 +11,7 @@ _TILES = ((256.0, 128.0, 1.0), (128.0, 128.0, 0.93), (64.0, 64.0, 0.65))
 # A product of few inner steps spends them filling its pipeline: a K loop of 64 reaches about half the rate.
 _FILL = 96.0
 # What a last wave that is not full costs: less than its share, since its tiles run at a higher clock and split sums.
-_QUANT = 0.7
+_QUANT = 0.75
 
 
 def matmul_seconds(machine: Machine, rows: float, columns: float, inner: float, element: float = 2.0) -> float:
@@ -28,11 +28,13 @@ def matmul_seconds(machine: Machine, rows: float, columns: float, inner: float, 
         element: Bytes of an element.
     """
     work = 2.0 * rows * columns * (inner + _FILL) / machine.matmul
-    share = 0.0
+    best: float = 0.0
     for high, wide, reached in _TILES:
-        waves = ceiling(rows / high) * ceiling(columns / wide) / machine.sms
-        filled = (rows * columns) / (high * wide * machine.sms) / larger(ceiling(waves), 1.0)
-        share = larger(share, reached * filled**_QUANT)
+        waves = ceiling(ceiling(rows / high) * ceiling(columns / wide) / machine.sms)
+        best = larger(best, reached ** (1 / _QUANT) / (high * wide) / larger(waves, 1.0))
+    # The power of the best is the best of the powers, and two roots are quicker than a power of 3/4.
+    half = root(best * (rows * columns / machine.sms))
+    share = half * root(half)
     moved = element * (rows * inner + inner * columns + rows * columns) / machine.bandwidth
     return larger(work / larger(share, 1e-3), moved) + machine.coefficients.kernel
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from preflight.cost.collectives import Group, all_reduce, exchange, gather
+from preflight.cost.flops import flops_per_sample
 from preflight.cost.kernels import matmul_seconds, traffic_seconds
 from preflight.cost.layer_time import LayerTime, layer_time
 from preflight.cost.ledger import Ledger
@@ -76,6 +77,21 @@ def tokens_of(model: ModelSpec, run: RunSpec) -> float:
     return float(run.sequence_length or 0)
 
 
+def depth_of(model: ModelSpec, run: RunSpec) -> float:
+    """Return how many blocks of the encoder's kind a model is worth.
+
+    A decoder behind an encoder has cross attention and another length: its blocks count by their FLOP.
+    """
+    layers = float(model.layers or 0)
+    if model.family != "encoder_decoder":
+        return layers
+    plain = msgspec.structs.replace(model, head="none")
+    block = msgspec.structs.replace(plain, family="transformer_encoder", layers=1, decoder_layers=None)
+    whole = flops_per_sample(plain, run.sequence_length, target_length=run.target_length)
+    one = flops_per_sample(block, run.sequence_length)
+    return whole.forward / one.forward if whole is not None and one is not None else layers
+
+
 def block_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> LayerTime:
     """Return the seconds of one block on one rank."""
     length = tokens_of(model, run)
@@ -97,7 +113,7 @@ def body_time(
     groups: dict[str, Group],
 ) -> StageTime:
     """Return the blocks of one stage: kernels, collectives between them, launches."""
-    layers = float(model.layers or 0) / parallel.pp
+    layers = depth_of(model, run) / parallel.pp
     share = recomputed_share(model, run)
     again = {"none": 0.0, "selective": 0.0, "full": share * layer.forward, "op": 0.5 * layer.forward}[run.recompute]
     if run.recompute == "selective":
@@ -176,7 +192,8 @@ def head_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: M
     """
     hidden, vocab = float(model.hidden or 0), float(model.vocab or model.classes or 0)
     samples = run.micro_batch * 1.0  # type: ignore[operator]
-    tokens = samples * tokens_of(model, run) / parallel.cp if model.vocab else samples
+    length = float(run.target_length or 0) if model.family == "encoder_decoder" else 0.0
+    tokens = samples * (length or tokens_of(model, run)) / parallel.cp if model.vocab else samples
     columns = vocab / where(parallel.tp > 0, parallel.tp, 1) if _split_head(run, parallel) else vocab
     w, factor = ledger.recipe.matmul, machine.coefficients.head
     product = matmul_seconds(machine, tokens, columns, hidden, w) if vocab else 0.0

@@ -22,7 +22,7 @@ _MOST_SPANS = 1_500
 def pipeline_of(request: Request, coefficients: Coefficients | None = None) -> Pipeline | None:
     """Return the simulated pipeline of a settled request, or None where there is one stage or no known arithmetic."""
     model, run, parallel = request.model, request.run, layout_of(request)
-    machine = machine_of(request.cluster, run, coefficients)
+    machine = machine_of(request.cluster, run, coefficients or request.coefficients)
     count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
     if parallel.pp == 1 or machine is None or count is None or optimizer is None or not is_transformer(model):
         return None

@@ -97,6 +97,8 @@ def seconds_of(row: Row, found: Expressed) -> float:
     whole, length = found.run.global_batch or 0, found.run.sequence_length or 0
     if row["step_time_s"]:
         return float(row["step_time_s"])
+    if "not stated whether per GPU" in row["throughput_note"] and int(row["num_gpus"]) > 1:
+        raise CannotExpress("tokens per second of one GPU or of all is not stated")
     if row["tokens_per_s_per_gpu"] and length:
         return whole * length / (float(row["tokens_per_s_per_gpu"]) * int(row["num_gpus"]))
     if row["samples_per_s_total"]:

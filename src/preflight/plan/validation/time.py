@@ -30,6 +30,8 @@ from preflight.vocabulary.validation import Refused, Residual, SplitErrors, Swee
 ALONE, FOLDS, MODELS, FEW = "catalog alone", "five folds", "model left out", "six rows of the cluster"
 OTHER = "fitted on the other table"
 _FEW_ROWS, _DRAWS, _WIDEST = 6, 3, 1.5
+# Rows from which a source has as much say as any other.
+_FULL_SAY = 10
 # Sources whose tables are sweeps of one cluster, large enough for folds.
 _FITTED = ("vtrain-a100-singlenode", "vtrain-a100-multinode")
 
@@ -161,7 +163,7 @@ def regrets_of(measured: Measured, split: Split) -> list[SweepRegret]:
         sample = measured.samples[row]
         run, cluster = sample.run, sample.cluster
         key = (
-            measured.sources[row], sample.model.layers, sample.model.hidden, cluster.gpu.name,
+            measured.sources[row], msgspec.json.encode(sample.model), cluster.gpu.name,
             sample.parallel.world_size, run.sequence_length, run.global_batch,
         )  # fmt: skip
         sweeps.setdefault(key, []).append((sample.seconds / float(np.exp(left)), sample.seconds))
@@ -211,13 +213,19 @@ def _regime(rows: list[tuple[float, str]]) -> Regime:
     )  # fmt: skip
 
 
+def _weight(rows: int) -> float:
+    """Return how much a source counts: all the same, but for those of a handful of rows."""
+    return min(rows / _FULL_SAY, 1.0)
+
+
 def _held(rows: list[tuple[float, str]], others: dict[str, tuple[float, float]], wider: float) -> float:
     """Return the mean over sources of the share of rows within the widened interval of all other sources."""
-    shares = []
+    held = whole = 0.0
     for source, (low, high) in others.items():
         own = [value for value, name in rows if name == source]
-        shares.append(statistics.fmean(wider * min(low, 0.0) <= value <= wider * max(high, 0.0) for value in own))
-    return statistics.fmean(shares)
+        inside = statistics.fmean(wider * min(low, 0.0) <= value <= wider * max(high, 0.0) for value in own)
+        held, whole = held + _weight(len(own)) * inside, whole + _weight(len(own))
+    return held / whole
 
 
 def _ends(rows: list[tuple[float, str]]) -> tuple[float, float]:
@@ -227,7 +235,7 @@ def _ends(rows: list[tuple[float, str]]) -> tuple[float, float]:
     values = [value for value, _ in rows]
     if len(counts) == 1:
         return middle(values)
-    return middle(values, [1 / counts[source] for _, source in rows])
+    return middle(values, [_weight(counts[source]) / counts[source] for _, source in rows])
 
 
 __all__ = ["MACRO", "merged", "regimes_of", "splits_of", "validate_time"]
