@@ -5,12 +5,8 @@ python benchmarks/plan/speed.py [LAYOUTS]
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-
-for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"
 
 import msgspec
 import numpy as np
