@@ -153,3 +153,17 @@ def test_a_run_whose_training_was_handed_to_a_package_names_it(tmp_path: Path) -
     seen = dry_run(Job(script=str(script), root=str(tmp_path), gpu=gpu, capacity_bytes=80 << 30, seconds=100))
     assert (seen.outcome, seen.error, seen.hint) == ("failed", "ModuleNotFoundError", "pip install zyx_absent")
     assert "zyx_absent.spawn() was handed main" in (seen.message or "")
+
+
+@pytest.mark.torch
+def test_an_error_that_a_launcher_prints_before_it_leaves_is_the_finding(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys\ndef main():\n    import torch._six\ntry:\n    main()\nexcept Exception as error:\n"
+        "    print(error)\n    sys.exit(1)\n"
+    )
+    gpu = resolve_gpu("a100-80gb")
+    seen = dry_run(Job(script=str(script), root=str(tmp_path), gpu=gpu, capacity_bytes=80 << 30, seconds=100))
+    assert (seen.outcome, seen.error, seen.frames[-1].line) == ("failed", "ModuleNotFoundError", 3)
+    assert "PyTorch 2.0 removed torch._six" in (seen.hint or "")

@@ -127,7 +127,8 @@ class Progress:
         known = self._owned.get(filename)
         if known is None:
             path = os.path.realpath(filename)
-            inside = path.startswith(self.root) and not path.startswith(_OURS)
+            # Python's own modules in "<frozen abc>" are no files, also where a name would lie in the working folder.
+            inside = not filename.startswith("<frozen") and path.startswith(self.root) and not path.startswith(_OURS)
             known = self._owned[filename] = inside and f"{os.sep}site-packages{os.sep}" not in path
         return known
 

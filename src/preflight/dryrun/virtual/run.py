@@ -133,7 +133,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         except Stop:
             outcome = {"outcome": dog.reason or ("time is up" if late else "stopped")}
         except SystemExit as error:
-            outcome = {"outcome": "exited", "status": str(error.code)}
+            outcome = _left(error, progress)
         except BaseException as raised:
             # What a hook raises may have been lost on its way through C++.
             below = private_guard.raised_below() if isinstance(raised, SystemError) else None
@@ -216,6 +216,16 @@ def _execute(script: str) -> None:
     with open(script, "rb") as file:
         code = compiling.compiled(file.read(), script)
     exec(code, module.__dict__)
+
+
+def _left(error: SystemExit, progress: Progress) -> dict[str, Any]:
+    """Return how a script left: with the error of its own code, where a launcher such as Hydra printed it and left."""
+    cause = blame.blamed(error.__context__) if isinstance(error.__context__, Exception) else None
+    if cause is not None and error.code not in (None, 0) and not progress.step:
+        seen = _failure(cause, progress)
+        if seen["frames"]:
+            return {"outcome": "failed", **seen}
+    return {"outcome": "exited", "status": str(error.code)}
 
 
 def _failure(error: BaseException, progress: Progress) -> dict[str, Any]:

@@ -95,6 +95,8 @@ class NotInstalled:
     def __class__(self) -> Any:
         """Its class; who asks in order to decide something is told that it is not installed."""
         frame = sys._getframe(1)
+        while frame.f_code.co_filename.startswith("<frozen") and frame.f_back is not None:
+            frame = frame.f_back
         if STATE.owns(frame.f_code.co_filename):
             needed(self._path, self._born, "for isinstance()")
         kept = asked_by_torch(frame)

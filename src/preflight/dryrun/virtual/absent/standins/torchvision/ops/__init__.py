@@ -20,6 +20,17 @@ def box_iou(one: Any, other: Any) -> Any:
     return shared / (box_area(one)[:, None] + box_area(other) - shared)
 
 
+def batched_nms(boxes: Any, scores: Any, idxs: Any, iou_threshold: float) -> Any:
+    """Return the boxes by score: none of them taken to cover another one of its class."""
+    return scores.argsort(descending=True)
+
+
+def clip_boxes_to_image(boxes: Any, size: tuple[int, int]) -> Any:
+    """Return boxes (N, 4) that end at the edges of a picture."""
+    across, down = boxes[..., 0::2].clamp(0, size[1]), boxes[..., 1::2].clamp(0, size[0])
+    return torch.stack((across, down), dim=boxes.dim()).reshape(boxes.shape)
+
+
 def nms(boxes: Any, scores: Any, iou_threshold: float) -> Any:
     """Return the boxes by score: none of them taken to cover another."""
     return scores.argsort(descending=True)
