@@ -9,7 +9,7 @@ from preflight.vocabulary.run import RunSpec
 
 # Share of the peak that the largest products reach, for GPUs without a published maximum: A100 271 of 312, H100 795 of
 # 989, B200 1745 of 2250 (stas00's MAMF table); RTX 40 as A100.
-_REACHED = {
+REACHED = {
     "volta": 0.85,
     "turing": 0.80,
     "ampere": 0.87,
@@ -22,7 +22,7 @@ _REACHED = {
 # FlashAttention-2 reaches 0.55 to 0.73 on an A100 (arXiv 2307.08691) and 0.35 to 0.40 on an H100; FlashAttention-3 and
 # cuDNN 0.5 to 0.75 there (arXiv 2407.08608); FlashAttention-1 and the memory-efficient kernel that CUTLASS gives PyTorch
 # about half of FlashAttention-2 (0.25 to 0.35 of the peak of an A100, arXiv 2307.08691 figures 4 and 5).
-_ATTENTION = {
+ATTENTION = {
     "flash": {"ampere": 0.60, "ada": 0.60, "hopper": 0.37, "blackwell": 0.37, "cdna3": 0.30},
     "cudnn": {"ampere": 0.60, "ada": 0.60, "hopper": 0.55, "blackwell": 0.55},
     "efficient": {"ampere": 0.30, "ada": 0.30, "hopper": 0.18, "volta": 0.25, "turing": 0.25},
@@ -134,7 +134,7 @@ def attention_share(run: RunSpec, architecture: str) -> float:
     Megatron takes Transformer Engine's attention, which is cuDNN's or FlashAttention-3 on Hopper and later.
     """
     kind = "cudnn" if run.stack == "megatron" and run.attention == "flash" else run.attention
-    table = _ATTENTION.get(kind, _ATTENTION["flash"])
+    table = ATTENTION.get(kind, ATTENTION["flash"])
     return table.get(architecture, 0.3)
 
 
@@ -149,7 +149,7 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
     achievable = gpu.achievable_flops.get(dtype)
     if achievable is None:
         known = gpu.achievable_flops.get("bf16")
-        share = known / peaks["bf16"] if known and peaks.get("bf16") else _REACHED.get(gpu.architecture, 0.75)
+        share = known / peaks["bf16"] if known and peaks.get("bf16") else REACHED.get(gpu.architecture, 0.75)
         achievable = peak * share
     low = peaks.get("bf16") or peaks.get("fp16") or peak
     attention_peak = low if dtype == "fp8" else peak

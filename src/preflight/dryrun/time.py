@@ -6,7 +6,7 @@ What the rates are, and where they were read:
   generation reach for which both are known (A100 0.87, H100 0.80, B200 0.78); tiles and waves as in NVIDIA's "Matrix Multiplication
   Background User's Guide" (DU-09799-001): a product is cut into tiles, and the last wave over the multiprocessors costs
   as much as a full one; a smaller tile loads more bytes for each FLOP, by which its rate falls;
-- attention: FlashAttention-2 reaches 0.5 to 0.73 of the peak on A100 (arXiv 2307.08691) and 0.35 on H100 (arXiv 2407.08608);
+- attention: FlashAttention-2 reaches 0.5 to 0.73 of the peak on A100 (arXiv 2307.08691) and 0.35 to 0.40 on H100 (arXiv 2407.08608);
 - all others: bytes over the memory bandwidth, of which STREAM-like kernels reach 0.9 on NVIDIA's GPUs;
 - host: 5 to 25 us of work before a kernel runs (jiahuanglin.xyz "From PyTorch op to kernel launch"); a launch alone is
   4 to 5 us, and a kernel that does nothing keeps the GPU busy for about 2 us;
@@ -18,13 +18,12 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.machine import ATTENTION, REACHED
 from preflight.vocabulary.hardware import Gpu, Link
 from preflight.vocabulary.profile import Kind, Work
 from preflight.vocabulary.quantity import Interval
 
 _TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64))
-_ATTENTION = {"hopper": 0.35, "ampere": 0.6}
-_REACHED = {"ampere": 0.87, "ada": 0.87, "blackwell": 0.78}
 _STEP_PHASES = ("init", "forward", "recompute", "backward", "optimizer")
 
 
@@ -166,7 +165,7 @@ def seconds_of(kind: Kind, gpu: Gpu, rates: Rates) -> float:
     if kind.flop:
         rate = min(achievable(gpu, kind.dtype) * rates.products, peak(gpu, kind.dtype))
         if "attention" in kind.operator:
-            share = _ATTENTION.get(gpu.architecture, 0.4)
+            share = ATTENTION["flash"].get(gpu.architecture, 0.4)
             rate = peak(gpu, kind.dtype) * share * rates.products
             rate *= 0.8 if "backward" in kind.operator else 1.0
         if kind.product is not None:
@@ -189,7 +188,7 @@ def achievable(gpu: Gpu, dtype: str) -> float:
     same = gpu.peak_flops.get("fp16") == gpu.peak_flops.get("bf16")
     if key in gpu.achievable_flops and (dtype != "float16" or same):
         return gpu.achievable_flops[key]
-    return _REACHED.get(gpu.architecture, 0.8) * peak(gpu, dtype)
+    return REACHED.get(gpu.architecture, 0.8) * peak(gpu, dtype)
 
 
 def tile_share(product: tuple[int, int, int, int], sms: int) -> float:
