@@ -62,6 +62,16 @@ def group_of(value: Any) -> Any:
         return None
 
 
+def named_group(name: Any) -> Any:
+    """Return the process group of a name, as functional collectives call it, or None."""
+    from torch.distributed import distributed_c10d
+
+    try:
+        return distributed_c10d._resolve_process_group(name)
+    except (RuntimeError, TypeError, AttributeError, LookupError, ValueError):
+        return None
+
+
 def watch_sharding(enter: Callable[[int], None]) -> None:
     """Tell when DTensor works out shapes on whole tensors that nobody has: 1 as it begins, -1 as it ends."""
     try:

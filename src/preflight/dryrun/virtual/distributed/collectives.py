@@ -80,6 +80,27 @@ def run(gpu: VirtualGpu, name: str, func: Any, args: Any) -> Any:
     return work if returns == 1 else (args[0], work)
 
 
+FUNCTIONAL = frozenset(("_c10d_functional", "_c10d_functional_autograd"))
+"""Namespaces of collectives that give new tensors, as tensor parallelism uses them."""
+_PLAIN = {
+    "all_reduce": "allreduce_",
+    "all_gather_into_tensor": "_allgather_base_",
+    "reduce_scatter_tensor": "_reduce_scatter_base_",
+    "all_to_all_single": "alltoall_base_",
+    "broadcast": "broadcast_",
+}
+"""Functional collectives by their first words, and what they are called otherwise."""
+
+
+def functional(gpu: VirtualGpu, name: str, args: Any, result: Any) -> None:
+    """Note a functional collective that has given its result, which has no numbers of other ranks."""
+    plain = next((known for word, known in _PLAIN.items() if name.startswith(word)), None)
+    group = next((g for g in (private_groups.named_group(a) for a in args[::-1] if isinstance(a, str)) if g), None)
+    if plain is not None and group is not None:
+        size = max(_bytes(_tensors(args[0])), _bytes(_tensors(result)))
+        gpu.communicated(plain, size, int(group.size()), group)
+
+
 def _tensors(tree: Any) -> list[Any]:
     return [leaf for leaf in private.leaves((tree,), {}) if isinstance(leaf, torch.Tensor)]
 

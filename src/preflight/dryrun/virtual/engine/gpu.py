@@ -138,7 +138,10 @@ class VirtualGpu(TorchDispatchMode):
             self.known.follow(name, func, args, kwargs, fakes, result)
         else:
             self.known.take(result, real, fakes)
-        self.work.see(name, func, args, kwargs, result)
+        if func.namespace in collectives.FUNCTIONAL:
+            collectives.functional(self, name, args, result)
+        else:
+            self.work.see(name, func, args, kwargs, result)
         if self.progress.pending and name.endswith("_"):
             self._changed(args)
         self.watched.ran(name, args, kwargs, result)
