@@ -18,6 +18,10 @@ REACHED = "__preflight_reached__"
 EDITS: dict[tuple[str, int, int], tuple[int, int, Callable[[], None]]] = {}
 """Numbers that a change replaces: file, line and column (from 1) to what stands there, what shall, and who is told."""
 FILES: list[str] = []
+SAMPLERS = ("transformers.generation.", "diffusers.pipelines.")
+"""Modules of libraries that sample token by token or step by step, as a script's own loops may do."""
+UNMARKED: set[str] = set()
+"""Those of the files whose blocks do not say that they were reached."""
 LINES = 1_000_000
 """A block is known by one number: its file's place in ``FILES`` times this, and its first line."""
 
@@ -28,8 +32,8 @@ class _Watched(ast.NodeTransformer):
     ``for x in xs`` becomes ``for x in HOOK(xs, line)``; a block of statements begins with ``REACHED(number)``.
     """
 
-    def __init__(self, file: int) -> None:
-        self.file = file
+    def __init__(self, file: int, marks: bool = True) -> None:
+        self.file, self.marks = file, marks
         self.path = os.path.realpath(FILES[file])
 
     def visit_Constant(self, node: ast.Constant) -> ast.Constant:
@@ -71,7 +75,7 @@ class _Watched(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.Interactive)):
+        if not self.marks or isinstance(node, (ast.Module, ast.ClassDef, ast.Interactive)):
             return node
         for name in ("body", "orelse", "finalbody"):
             block = getattr(node, name, None)
@@ -110,15 +114,17 @@ def _told(argument: ast.expr, line: int) -> ast.expr:
     return ast.fix_missing_locations(ast.copy_location(ast.Call(sized, [argument, ast.Constant(line)], []), argument))
 
 
-def compiled(source: bytes, filename: str) -> CodeType:
-    """Compile a module with its loops and blocks watched."""
+def compiled(source: bytes, filename: str, marks: bool = True) -> CodeType:
+    """Compile a module with its loops watched, and its blocks where they are to say that they were reached."""
     FILES.append(filename)
-    tree = _Watched(len(FILES) - 1).visit(ast.parse(source, filename))
+    if not marks:
+        UNMARKED.add(filename)
+    tree = _Watched(len(FILES) - 1, marks).visit(ast.parse(source, filename))
     return compile(tree, filename, "exec", dont_inherit=True)
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds the person's own modules as usual, and has them compiled here."""
+    """Finds the person's own modules, and libraries' samplers, as usual, and has them compiled here."""
 
     def __init__(self, owns: Any) -> None:
         self.owns = owns
@@ -130,13 +136,17 @@ class Finder(importlib.abc.MetaPathFinder):
         spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
         if spec is None or not isinstance(spec.loader, importlib.machinery.SourceFileLoader):
             return None
-        if spec.origin is None or not self.owns(spec.origin):
+        samples = fullname.startswith(SAMPLERS)
+        if spec.origin is None or not (samples or self.owns(spec.origin)):
             return None
         spec.loader = _Loader(fullname, spec.origin)
+        spec.loader.marks = not samples
         return spec
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
+    marks = True
+
     def get_code(self, fullname: str) -> CodeType:
         """Return the module's code; it is never read from or written to a cache."""
-        return compiled(self.get_data(self.path), self.path)
+        return compiled(self.get_data(self.path), self.path, self.marks)

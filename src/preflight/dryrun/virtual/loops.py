@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
-from preflight.dryrun.virtual.compiling import FILES, LINES
+from preflight.dryrun.virtual.compiling import FILES, LINES, UNMARKED
 from preflight.dryrun.virtual.engine.gpu import VirtualGpu
 from preflight.dryrun.virtual.judging import Judge
 
@@ -102,7 +102,7 @@ class Rounds:
 
     def reached(self) -> dict[str, list[int]]:
         """Return the first lines of the blocks that ran, by file; a block is what is indented alike below a statement."""
-        found: dict[str, list[int]] = {name: [] for name in FILES}
+        found: dict[str, list[int]] = {name: [] for name in FILES if name not in UNMARKED}
         for number in sorted(self.blocks):
             found[FILES[number // LINES]].append(number % LINES)
         return found

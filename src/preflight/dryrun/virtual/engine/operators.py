@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from preflight.dryrun.virtual import private
-from preflight.dryrun.virtual.engine import asserts, convolutions, values
+from preflight.dryrun.virtual.engine import asserts, convolutions, sparse, values
 
 if TYPE_CHECKING:
     from preflight.dryrun.virtual.engine.gpu import VirtualGpu
@@ -255,6 +255,9 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "index": _index,
     "index_put_": _index,
     "equal": _equal,
+    "clone": sparse.clone,
+    "_coalesce": sparse.coalesce,
+    "sparse_mask": sparse.mask,
     "_nested_tensor_from_mask_left_aligned": _no_nesting,
     "convolution": convolutions.forward,
     "convolution_backward": convolutions.backward,
