@@ -22,7 +22,7 @@ from preflight.vocabulary.run import ParallelDims, RunSpec
 # P(fit) of 0.8 lies 0.84 standard deviations above the middle, and the high end of an interval 1.645.
 _NEEDED = 0.8416 / 1.645
 # A rectangle is worked out as such when it has so many elements, and so many of them may be.
-_LARGE, _DENSE = 2000, 0.5
+_LARGE, _DENSE = 2000, 0.7
 
 
 class Ruled(msgspec.Struct):
