@@ -20,7 +20,7 @@ from preflight.vocabulary.run import ParallelDims
 
 DRAWS = 256
 _SEED = 20260
-_SURE = 0.05
+_SURE, _CHANCE = 0.05, 0.02
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,8 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
         chances: Of each, to be the quickest.
         regrets: Of each, by how much it is slower than the quickest, on average over the draws, as a share.
         safest: The one with the least regret.
-        rivals: Those that are quicker than the safest in at least one draw of twenty, the strongest first.
+        rivals: Those that are quicker than the safest in at least one draw of twenty, and the quickest of all in some, the
+            strongest first.
         shares: Of the doubt between the safest and its strongest rival, the part that each coefficient explains.
     """
 
@@ -54,7 +55,8 @@ def doubt_of(request: Request, candidates: tuple[Candidate, ...], given: Coeffic
     regrets = tuple(float(value) for value in numpy.expm1(times - times.min(axis=0)).mean(axis=1))
     safest = min(range(len(rows)), key=lambda index: (round(regrets[index], 4), index))
     quicker = (times < times[safest]).mean(axis=1) >= _SURE
-    rivals = sorted((int(index) for index in quicker.nonzero()[0]), key=lambda index: (-chances[index], index))
+    able = [int(index) for index in quicker.nonzero()[0] if chances[int(index)] >= _CHANCE]
+    rivals = sorted(able, key=lambda index: (-chances[index], index))
     shares = _explained(times[rivals[0]] - times[safest], draws) if rivals else {}
     return Doubt(chances=chances, regrets=regrets, safest=safest, rivals=tuple(rivals), shares=shares)
 
