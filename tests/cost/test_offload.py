@@ -34,14 +34,15 @@ def test_states_on_the_host_save_memory_and_take_time(stage: int) -> None:
     assert slow > quick
 
 
-def test_weights_on_the_host_take_longer_with_every_micro_batch() -> None:
-    away = msgspec.structs.replace(_RUN, offload="parameters")
-    few = msgspec.structs.replace(away, micro_batch=4)
+def test_weights_on_the_host_are_fetched_for_every_micro_batch() -> None:
+    many = msgspec.structs.replace(_RUN, offload="parameters", sequence_length=64)
+    few = msgspec.structs.replace(many, micro_batch=4)
+    # Samples this short leave too little work to fetch beside: four times the micro-batches fetch four times as much.
     added = [
-        _evaluated(one, 8, 3)[1] - _evaluated(msgspec.structs.replace(one, offload="none"), 8, 3)[1]
-        for one in (away, few)
+        _evaluated(one, 8, 3)[1] - _evaluated(msgspec.structs.replace(one, offload="optimizer"), 8, 3)[1]
+        for one in (many, few)
     ]
-    assert added[0] >= added[1] > 0
+    assert added[0] > added[1] >= 0
 
 
 def test_the_host_is_shared_by_the_gpus_of_a_node() -> None:

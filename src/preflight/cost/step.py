@@ -10,7 +10,7 @@ from preflight.cost.collectives import Group, transfer
 from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
 from preflight.cost.numeric import larger, logarithm2, where
-from preflight.cost.offload import offload_time
+from preflight.cost.offload import fetch_time
 from preflight.cost.shares import stage_share
 from preflight.cost.stage_time import StageTime, block_time, body_time, embedding_time, head_time, tokens_of
 from preflight.cost.update_time import synchronise, update_time
@@ -74,12 +74,12 @@ def step_of(
     host = where(single, both.host, where(ahead, front.host, end.host)) * m
     sync = synchronise(run, parallel, machine, first, last, body, groups)
     update = update_time(run, parallel, machine, first, last)
-    update = update + offload_time(run, parallel, machine, first, last, m * (body.forward + body.backward))
+    fetched = fetch_time(run, parallel, machine, first, last, m * (body.forward + body.backward))
     nodes = larger(parallel.world_size / machine.gpus_per_node, 1.0)
     slow = 1 + machine.coefficients.straggler * logarithm2(nodes)
     return StepBreakdown(
         compute=(m * slowest - exposed - host) * slow,
-        exposed_communication=(exposed + hops + sync) * slow,
+        exposed_communication=(exposed + hops + sync + fetched) * slow,
         bubble=bubble * slow,
         optimizer=update,
         host=host * slow + machine.coefficients.step,
