@@ -174,14 +174,14 @@ def evaluation_moment(ledger: Ledger, run: RunSpec, step: int) -> Moment | None:
     if not run.evaluation_micro_batch or not run.micro_batch:
         return None
     ratio = run.evaluation_micro_batch / run.micro_batch
-    acts = ledger.activations
-    kept = acts.saved if run.evaluation_without_no_grad else acts.inference
+    acts, loss = ledger.activations, ledger.loss
+    kept = acts.saved if run.evaluation_without_no_grad else acts.inference - acts.unpacked
     return _moment(
         ledger,
         step,
         "eval",
-        activations=kept * ratio + ledger.casts,
-        logits_and_loss=ledger.loss.forward * ratio,
+        activations=kept * ratio + ledger.casts + acts.unpacked,
+        logits_and_loss=(loss.forward - loss.unpacked) * ratio + loss.unpacked,
         gradients=ledger.states.gradients,
         communication_buffers=ledger.states.gathered_forward,
     )

@@ -19,17 +19,23 @@ class LossBytes(msgspec.Struct, frozen=True, kw_only=True):
         backward: At the peak of the loss's backward pass.
         held: What stays while the blocks run backward, because a variable of the loop still names the logits.
         how: The arithmetic.
+        unpacked: The part of ``forward`` and ``backward`` that does not grow with the batch: a matrix out of 4 bits.
     """
 
     forward: float = 0.0
     backward: float = 0.0
     held: float = 0.0
     how: str = ""
+    unpacked: float = 0.0
 
     def scaled(self, factor: float) -> LossBytes:
         """Return every moment times ``factor``."""
         return LossBytes(
-            forward=self.forward * factor, backward=self.backward * factor, held=self.held * factor, how=self.how
+            forward=self.forward * factor,
+            backward=self.backward * factor,
+            held=self.held * factor,
+            how=self.how,
+            unpacked=self.unpacked * factor,
         )
 
 
@@ -39,7 +45,13 @@ def loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: R
     if run.finetune != "qlora" or not run.quantized_head or not model.vocab:
         return loss
     unpacked = 2.0 * run.unpacked_copies * float(model.vocab) * float(model.hidden or 0)
-    return LossBytes(forward=loss.forward + unpacked, backward=loss.backward + unpacked, held=loss.held, how=loss.how)
+    return LossBytes(
+        forward=loss.forward + unpacked,
+        backward=loss.backward + unpacked,
+        held=loss.held,
+        how=loss.how,
+        unpacked=unpacked,
+    )
 
 
 def _loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: Recipe, tokens: float) -> LossBytes:

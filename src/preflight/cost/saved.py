@@ -35,6 +35,7 @@ class Activations(msgspec.Struct, frozen=True, kw_only=True):
         lingering: What the graph of the step before still holds during a forward pass.
         passed: Buffers of what goes from stage to stage.
         host: Bytes that lie in the host's memory instead.
+        unpacked: The part of ``working`` and ``inference`` that does not grow with the batch: a matrix out of 4 bits.
     """
 
     saved: float
@@ -47,6 +48,7 @@ class Activations(msgspec.Struct, frozen=True, kw_only=True):
     lingering: float = 0.0
     passed: float = 0.0
     host: float = 0.0
+    unpacked: float = 0.0
 
 
 def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
@@ -126,6 +128,7 @@ def activations_of(
         lingering=0.0 if run.longest_first else lingering_bytes(model, layout) * tokens * layers * alive,
         passed=where(parallel.pp > 1, 2 * block.entry * tokens, 0.0),  # the gradient sent back, the next input received
         host=host,
+        unpacked=block.unpacked,
     )
 
 
