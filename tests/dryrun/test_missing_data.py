@@ -263,6 +263,12 @@ def test_what_has_no_form_stays_missing(tmp_path: Path, monkeypatch: pytest.Monk
             pass
         else:
             raise AssertionError("nothing says what it would hold")
+        try:
+            open("site/tool-1.0.dist-info/top_level.txt")
+        except FileNotFoundError:
+            pass
+        else:
+            raise AssertionError("installed packages say for themselves what they hold")
         with open("frames.json") as file:
             frames = json.load(file)["frames"]
         """,

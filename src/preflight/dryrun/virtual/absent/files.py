@@ -277,6 +277,8 @@ class Imagined:
         ending = os.path.splitext(path)[1].lower()
         if ending not in clues.KNOWN or os.path.lexists(path) or os.path.abspath(path) in self.overlay.gone:
             return False
+        if os.path.dirname(path).endswith((".dist-info", ".egg-info")):
+            return False  # what an installed package says of itself; some of it may be left out
         if self.described and ending not in formats.TEXTS + formats.TABLES:
             return False
         readable = ending in _BY_LIBRARIES or (ending == ".json" and contents.by_coco())
