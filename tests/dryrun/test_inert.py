@@ -14,7 +14,7 @@ import pytest
 from preflight.catalog.hardware import resolve_gpu
 from preflight.dryrun.launch import Job, dry_run
 from preflight.dryrun.virtual.absent import blame, removed, wanting
-from preflight.dryrun.virtual.absent.inert import NotInstalled, Package
+from preflight.dryrun.virtual.absent.inert import NotInstalled, Package, compiled
 from preflight.dryrun.virtual.absent.packages import Finder
 
 FANCY = Package("fancy")
@@ -87,6 +87,14 @@ def test_a_model_and_its_parameters_are_not_handed_to_what_does_nothing() -> Non
         with pytest.raises(ModuleNotFoundError):
             use()
     FANCY.WarmupScheduler(torch.optim.SGD(model.parameters(), lr=1.0))
+
+
+def test_code_that_a_script_compiles_is_inert_too() -> None:
+    torch = pytest.importorskip("torch")
+    fused = compiled("fused", sources=["fused.cu"])
+    assert fused.forward is not None
+    with pytest.raises(RuntimeError, match=r"fused is C.. or CUDA code that the script compiles"):
+        fused.forward(torch.ones(1))
 
 
 def test_an_error_of_c_code_is_the_package_s() -> None:

@@ -47,6 +47,23 @@ def test_settings_keep_their_types_and_their_keys(tmp_path: Path) -> None:
     assert settings.clone().MODEL.DEPTH == 101
 
 
+def test_settings_begin_from_other_files(tmp_path: Path) -> None:
+    pytest.importorskip("yaml")
+    node = _standin("fvcore.common.config").CfgNode
+    (tmp_path / "base.yaml").write_text("A: {B: 2, C: 3}\n")
+    (tmp_path / "own.yaml").write_text("_BASE_: base.yaml\nA: {C: 4}\n")
+    settings = node({"A": {"B": 0, "C": 0}})
+    settings.merge_from_file(str(tmp_path / "own.yaml"))
+    assert (settings.A.B, settings.A.C) == (2, 4)
+    registry = _standin("fvcore.common.registry").Registry("things")
+
+    @registry.register()
+    def thing() -> int:
+        return 3
+
+    assert registry.get("thing")() == 3
+
+
 def test_files_of_lines_and_of_pictures(tmp_path: Path) -> None:
     lines = _standin("jsonlines")
     with lines.open(tmp_path / "a.jsonl", "w") as out:

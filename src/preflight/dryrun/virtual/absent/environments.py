@@ -212,14 +212,16 @@ def fill(package: str, space: dict[str, Any], values: int) -> None:
             "TransformObservation TransformReward FlattenObservation Monitor RescaleAction".split()
         },
     }
+    for name, wrapper in list(parts["wrappers"].items()):
+        parts["wrappers." + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()] = {name: wrapper}
     for name in ("box", "discrete", "space"):
         parts[f"spaces.{name}"] = {name.capitalize(): parts["spaces"][name.capitalize()]}
     for name, content in parts.items():
         module = ModuleType(f"{package}.{name}")
         module.__dict__.update(content, __path__=[])
         sys.modules[module.__name__] = module
-        _, _, last = name.rpartition(".")
-        (space if last == name else space["spaces"].__dict__)[last] = module
+        above, _, last = name.rpartition(".")
+        (space[above].__dict__ if above else space)[last] = module
     space.update(
         Env=Env, Wrapper=Wrapper, ObservationWrapper=Wrapper, RewardWrapper=Wrapper, ActionWrapper=Wrapper,
         Space=Box, make=lambda name, *_, **__: make(name, values), __version__="0.21.0" if values == 4 else "1.0.0",

@@ -255,6 +255,13 @@ def inside(values: Any, depth: int = 0) -> NotInstalled | None:
     return None
 
 
+def compiled(name: str, *_: Any, **__: Any) -> NotInstalled:
+    """Stand for an extension that a script compiles as it starts: inert, as a package that is not installed."""
+    STATE.compiled.add(name)
+    STATE.assume(f"{name} was not compiled: what it returns is not used by the training as far as this run went")
+    return NotInstalled(name, line(), True)
+
+
 class Package(ModuleType):
     """A module that has every name."""
 

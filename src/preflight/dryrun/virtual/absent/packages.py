@@ -16,8 +16,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from types import FrameType, ModuleType
+from typing import Any
 
-from preflight.dryrun.virtual.absent import imports, inert, removed, uses, wanting
+from preflight.dryrun.virtual.absent import after, imports, inert, removed, uses, wanting
 from preflight.dryrun.virtual.absent.recorders import Inert, InertLoader
 
 STANDINS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "standins")
@@ -29,7 +30,7 @@ INERT = frozenset(
     "progress texttable plotly bokeh imageio imageio_ffmpeg moviepy skvideo "
     # Measures of samples and texts, and what watches the machine
     "openai anthropic lpips pytorch_fid cleanfid torch_fidelity pycocotools rouge_score sacrebleu bleu nltk thop ptflops torchsummary "
-    "torchinfo fvcore torchstat pynvml py3nvml GPUtil nvidia_smi nvsmi line_profiler memory_profiler psutil codecarbon "
+    "torchinfo torchstat pynvml py3nvml GPUtil nvidia_smi nvsmi line_profiler memory_profiler psutil codecarbon "
     # Clouds, queues, version control
     "google.cloud s3fs gcsfs azure wget gdown submitit ray git gitpython slack_sdk telegram sentry_sdk requests_toolbelt".split()
 )
@@ -205,6 +206,10 @@ def _versions() -> None:
     metadata.version = version
 
 
+def _compile_nothing(module: Any) -> None:
+    module.load = module.load_inline = inert.compiled
+
+
 def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: str, described: bool = False) -> None:
     """Have missing packages met with stand-ins.
 
@@ -214,7 +219,8 @@ def install(owns: Callable[[str], bool], assume: Callable[[str], None], root: st
         root: The project's folder.
         described: Whether the person said what a batch holds, so that packages that give data can be done without.
     """
-    wanting.STATE.owns = owns
+    wanting.STATE.owns, wanting.STATE.assume = owns, assume
+    after.imported("torch.utils.cpp_extension", _compile_nothing)
     sys.meta_path.insert(0, _Board(assume))
     plain = importlib.util.find_spec
 

@@ -24,8 +24,10 @@ class State:
 
     def __init__(self) -> None:
         self.owns: Callable[[str], bool] = lambda name: False
+        self.assume: Callable[[str], None] = lambda line: None
         self.handed: dict[str, str] = {}
         self.needed: dict[str, str] = {}
+        self.compiled: set[str] = set()
 
 
 STATE = State()
@@ -43,6 +45,11 @@ def needed(path: str, born: str, use: str) -> NoReturn:
     frame = imports.owned(STATE.owns)
     at = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else ""
     made = f" of {born}" if born and born != at else ""
+    if top in STATE.compiled:
+        raise RuntimeError(
+            f"{top} is C++ or CUDA code that the script compiles, which a dry run does not: {path} is needed"
+            f"{f' at {at}' if at else ''} {use}"
+        )
     message = f"No module named '{top}': {path}{made} is needed{f' at {at}' if at else ''} {use}"
     STATE.needed.setdefault(top, message)
     raise ModuleNotFoundError(message, name=top)
