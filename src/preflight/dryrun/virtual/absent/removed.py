@@ -77,7 +77,7 @@ _HINTS = (
     (r"'DataFrame' object has no attribute 'append'|'Series' object has no attribute 'append'",
      "pandas 2 removed append; pandas.concat took its place"),
     (r"assignment destination is read-only",
-     "pandas 3 gives arrays that cannot be written; write by way of loc, or copy the values"),
+     "the array cannot be written, as those that pandas 3 gives; write by way of loc, or copy it"),
     (r"'DataFrame' object has no attribute 'ix'", "pandas 1 removed ix; loc and iloc took its place"),
     (r"mutable default .* is not allowed: use default_factory",
      "Python 3.11 refuses defaults without a hash in a dataclass; field(default_factory=...) takes them"),
