@@ -77,7 +77,9 @@ def test_numbers_are_those_of_a_direct_plan(seed: int, gpus: int, framework: str
     one = candidate(request, layout.parallel, layout.run)
     assert one.step is not None
     assert one.memory.device_bytes is not None
-    assert seconds * 24 == pytest.approx(one.step.seconds.mid, rel=1e-9)
+    # A single layout has the bubble of its simulated schedule, a search the closed form of it.
+    exact = 1e-9 if layout.parallel.pp == 1 else 0.03
+    assert seconds * 24 == pytest.approx(one.step.seconds.mid, rel=exact)
     # A plan of one layout adds at least half a segment for the allocator.
     assert device == pytest.approx(one.memory.device_bytes.mid, rel=0.01)
 
