@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.parameters import is_transformer
 from preflight.errors import UsageError
 from preflight.plan.candidate import candidate
 from preflight.plan.choose import LEAST, SHOWN, Chosen, chosen_of, closest_of, with_cost
@@ -13,9 +14,11 @@ from preflight.plan.experiment import experiment_of
 from preflight.plan.make import report_of
 from preflight.plan.request import Request
 from preflight.plan.spread import settled
-from preflight.vocabulary.plan import Candidate, Plan
+from preflight.vocabulary.plan import Candidate, Plan, Point
 from preflight.vocabulary.quantity import format_bytes
 from preflight.vocabulary.report import Report
+
+_CLOUD = 300
 
 
 def searched_report(request: Request) -> Report:
@@ -29,12 +32,24 @@ def searched_report(request: Request) -> Report:
         raise _impossible(request, found)
     chosen = chosen_of(request, found)
     plan = Plan(
-        pareto=chosen.pareto, rejected=chosen.rejected, searched=found.searched, seconds=round(found.seconds, 3)
-    )
+        pareto=chosen.pareto, rejected=chosen.rejected, searched=found.searched, seconds=round(found.seconds, 3),
+        cloud=_cloud(request, found),
+    )  # fmt: skip
     if not chosen.best:
         return _nothing_fits(request, found, plan)
     plan, best = _compared(request, chosen, plan)
     return report_of(_ready(request, best), best, plan)
+
+
+def _cloud(request: Request, found: Found) -> tuple[Point, ...]:
+    """Return a sample of what the search kept, evenly over the order of time; empty where no time is known."""
+    table = found.pool.table
+    if not is_transformer(request.model) or not len(table):
+        return ()
+    rows = table[table[:, 0].argsort()]
+    every = max(len(rows) // _CLOUD, 1)
+    batch = float(request.run.global_batch or 1)
+    return tuple(Point(float(row[0]) * batch, float(row[1])) for row in rows[::every])
 
 
 def _ready(request: Request, one: Candidate) -> Request:

@@ -89,6 +89,13 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     chance: float | None = None
 
 
+class Point(msgspec.Struct, frozen=True):
+    """A layout as a point: seconds of a step, and bytes on the fullest device."""
+
+    step_seconds: float
+    device_bytes: float
+
+
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
     """A layout that was ruled out, and why; ``count`` of them for the same reason."""
 
@@ -270,6 +277,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         candidates: Those worth looking at, the quickest first.
         pareto: Those that no other beats in time, headroom, money and energy together.
         rejected: Layouts that were ruled out, by reason.
+        cloud: A sample of the quick ones that fit, evenly over their times, for a picture.
         searched: How many were evaluated. seconds: How long that took.
         assumptions: What was not said and is taken for granted.
         goodput: How much of the time trains, with failures and checkpoints.
@@ -289,6 +297,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     candidates: tuple[Candidate, ...] = ()
     pareto: tuple[Candidate, ...] = ()
     rejected: tuple[Rejected, ...] = ()
+    cloud: tuple[Point, ...] = ()
     searched: int = 0
     seconds: float | None = None
     cost: Cost | None = None

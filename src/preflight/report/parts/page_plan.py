@@ -149,10 +149,19 @@ def _scatter(plan: Plan) -> dict[str, Any] | None:
         return None
     front = {_key(one) for one in plan.pareto}
     best = _key(plan.chosen) if plan.chosen else None
-    times = [one.step.seconds.mid for one in known if one.step]
+    times = [one.step.seconds.mid for one in known if one.step] + [point.step_seconds for point in plan.cloud]
     sizes = [one.memory.device_bytes.mid for one in known if one.memory.device_bytes]
+    sizes += [point.device_bytes for point in plan.cloud]
     across, up = _Axis(times), _Axis(sizes)
-    points = []
+    points = [
+        {
+            "x": across.at(point.step_seconds),
+            "y": 100 - up.at(point.device_bytes),
+            "kind": "other",
+            "title": f"{format_seconds(point.step_seconds)}, {format_bytes(point.device_bytes)}",
+        }
+        for point in plan.cloud
+    ]
     for one in known[:_POINTS]:
         if one.step is None or one.memory.device_bytes is None:
             continue
