@@ -51,7 +51,7 @@ def flops_per_sample(
     causal: bool = True,
     recompute: Recompute = "none",
 ) -> Flops | None:
-    """Return the FLOP of one sample of a transformer, or None when the architecture or the length is not known.
+    """Return the FLOP of one sample of a transformer, or of a network whose operations were counted; else None.
 
     Forward per token and layer: 2 (H(q+2k) + qH + 3HF) + 4 s q, half of the last for causal attention counted
     exactly; the output matrix 2HV; backward twice the forward (Narayanan et al. 2021, Chowdhery et al. 2022).
@@ -65,7 +65,7 @@ def flops_per_sample(
         recompute: What is computed again.
     """
     if not is_transformer(model):
-        return None
+        return _counted(model, image_size)
     if model.family == "vision_transformer":
         length = vision_tokens(model, image_size or model.image_size)
     else:
@@ -88,6 +88,14 @@ def flops_per_sample(
     forward = matrices + attention + head
     again = {"none": 0.0, "full": matrices + attention, "selective": attention, "op": (matrices + attention) / 2}
     return Flops(forward=forward, backward=2 * forward, recomputed=again[recompute], attention=attention)
+
+
+def _counted(model: ModelSpec, image_size: int | None) -> Flops | None:
+    """Return operations that were counted once, scaled with the area of the image; None where none were."""
+    if not model.forward_flops:
+        return None
+    scale = (image_size / model.image_size) ** 2 if image_size and model.image_size else 1.0
+    return Flops(forward=model.forward_flops * scale, backward=2 * model.forward_flops * scale)
 
 
 def _block_matrices(model: ModelSpec) -> float:

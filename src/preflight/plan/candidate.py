@@ -15,6 +15,7 @@ from preflight.cost.saved import in_flight
 from preflight.cost.step import step_of, tokens_of
 from preflight.cost.workspace import context_bytes
 from preflight.plan.calibration.conformal import around, regime_of
+from preflight.plan.counted import counted
 from preflight.plan.measured import measured_step
 from preflight.plan.pipeline.exact import with_exact_bubble
 from preflight.plan.request import Request
@@ -73,7 +74,7 @@ def _step(
     model, cluster, known = request.model, request.cluster, request.calibration
     count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
     machine = machine_of(cluster, run, coefficients or request.coefficients)
-    if machine is None or count is None or optimizer is None or not (is_transformer(model) or request.measured):
+    if machine is None or count is None or optimizer is None:
         return None
     first = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, 0)
     last = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, parallel.pp - 1)
@@ -82,7 +83,8 @@ def _step(
         spent = step_of(model, run, parallel, machine, first, last)
         spent = with_exact_bubble(model, run, parallel, machine, first, spent)
     else:
-        spent = measured_step(request.measured, run, parallel, machine, first) if request.measured else None
+        seen = request.measured or counted(model, run, first.recipe, machine, cluster.gpu.name)
+        spent = measured_step(seen, run, parallel, machine, first) if seen else None
     if spent is None:
         return None
     seconds, samples = spent.total, run.global_batch or 0

@@ -42,6 +42,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         image_size: Side of the input image in pixels that the figures are for.
         patch_size: Side of a patch in pixels (vision transformers, DiT).
         tokens_per_image: Sequence length of a vision transformer at ``image_size``, class tokens included.
+        forward_flops: FLOP of one forward pass of one sample at ``image_size``, where they were counted (CNN).
         activation_elements: Elements that autograd saves for one sample at ``image_size`` (CNN, U-Net), outputs counted once.
         largest_layer_parameters: Parameters of the largest block, for sharded gathering.
         head: What the output is: ``lm`` (a row of the vocabulary per token), ``mlm`` (the same behind a transform),
@@ -100,6 +101,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     classes: int | None = None
     dropout: float | None = None
     activation_elements: float | None = None
+    forward_flops: float | None = None
     largest_layer_parameters: int | None = None
     head: Literal["lm", "mlm", "classification", "none"] | None = None
     qkv_bias: bool | None = None

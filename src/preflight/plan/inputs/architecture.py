@@ -17,7 +17,7 @@ _HEADS = ("lm", "mlm", "classification", "none")
 _FLAGS = (
     "gated", "bias", "tied_embeddings", "learned_positions", "qkv_bias", "qk_norm", "fused_qkv", "shared_layers",
 )  # fmt: skip
-_FRACTIONS = ("dropout", "activation_elements")
+_FRACTIONS = ("dropout", "activation_elements", "forward_flops")
 _MAY_BE_ZERO = ("experts", "experts_per_token", "shared_experts", "dense_layers", "decoder_layers")
 _PLAIN = ModelSpec(family="other")
 _TRANSFORMERS = ("transformer_decoder", "transformer_encoder", "encoder_decoder", "moe", "vision_transformer")

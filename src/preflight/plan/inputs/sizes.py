@@ -174,4 +174,6 @@ def _resized(shape: ModelSpec, wanted: float, own: float) -> ModelSpec:
         changes["largest_layer_parameters"] = round(shape.largest_layer_parameters * ratio)
     if shape.activation_elements:
         changes["activation_elements"] = shape.activation_elements * math.sqrt(ratio)
+    if shape.forward_flops:
+        changes["forward_flops"] = shape.forward_flops * ratio
     return msgspec.structs.replace(shape, **changes)
