@@ -116,3 +116,14 @@ def test_more_gpus_fail_more_often(asked: Asked) -> None:
         assert found is not None
         shares.append(found.share)
     assert shares == sorted(shares, reverse=True)
+
+
+def test_what_saves_much_memory_at_the_same_time_is_recommended(asked: Asked) -> None:
+    request = asked("1", "64", gpus=8, strategy="data_parallel", sequence_length=1024)
+    before = chosen(request)
+    assert before.memory.fits == "yes"
+    said = [
+        item for item in advise(request, before).recommendations if "ZeRO 1" in item.change or "FSDP" in item.change
+    ]
+    assert said
+    assert "(fits)" in said[0].effect

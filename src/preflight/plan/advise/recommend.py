@@ -9,6 +9,8 @@ from preflight.vocabulary.report import Recommendation
 
 _FASTER = 0.03
 _SMALLER = 0.05
+# What saves so much memory at the same time is worth having too: for a longer sequence, a larger batch, a sure fit.
+_SAME, _MUCH = 0.005, 0.15
 _MOST = 6
 _ORDER = {"critical": 0, "high": 1, "medium": 2, "low": 3}
 
@@ -17,7 +19,7 @@ def recommendations(before: Candidate, trials: list[Tried]) -> tuple[Recommendat
     """Return the single changes worth making, the most urgent first.
 
     Where the layout does not fit: those that make it fit (critical), quickest first; else those that save most. Where it
-    fits: those that make it quicker and still fit.
+    fits: those that make it quicker and still fit, and those that save much memory at the same time.
     """
     found = _towards_fitting(before, trials) if before.memory.fits != "yes" else _quicker(before, trials)
     found.sort(key=lambda entry: (_ORDER[entry[0].priority], entry[1]))
@@ -48,7 +50,15 @@ def _quicker(before: Candidate, trials: list[Tried]) -> list[tuple[Recommendatio
             sure = trial.after.step.seconds.high < before.step.seconds.mid or ratio < 0.9
             entry = _worded("medium" if sure and trial.change.exact else "low", before, trial)
             found.append((entry, ratio))
+        elif trial.change.exact and ratio < 1 + _SAME and _saved(before, trial) > _MUCH:
+            found.append((_worded("low", before, trial), ratio))
     return found
+
+
+def _saved(before: Candidate, trial: Tried) -> float:
+    """Return the share of the memory that a change saves."""
+    now, then = before.memory.device_bytes, trial.after.memory.device_bytes
+    return 1 - then.mid / now.mid if now is not None and then is not None else 0.0
 
 
 def _worded(priority: str, before: Candidate, trial: Tried) -> Recommendation:
