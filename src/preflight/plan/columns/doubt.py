@@ -21,6 +21,8 @@ from preflight.vocabulary.run import ParallelDims
 DRAWS = 256
 _SEED = 20260
 _SURE, _CHANCE = 0.05, 0.02
+# Differences of a fifth of a per cent are none: the formulas know no step so well.
+_ALIKE = 0.002
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +31,7 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         chances: Of each, to be the quickest.
         regrets: Of each, by how much it is slower than the quickest, on average over the draws, as a share.
-        safest: The one with the least regret.
+        safest: The one with the least regret; of those that are alike in it, the one that needs least memory.
         rivals: Those that are quicker than the safest in at least one draw of twenty, and the quickest of all in some, the
             strongest first.
         shares: Of the doubt between the safest and its strongest rival, the part that each coefficient explains.
@@ -53,12 +55,17 @@ def doubt_of(request: Request, candidates: tuple[Candidate, ...], given: Coeffic
     quickest = times.argmin(axis=0)
     chances = tuple(float((quickest == index).mean()) for index in range(len(rows)))
     regrets = tuple(float(value) for value in numpy.expm1(times - times.min(axis=0)).mean(axis=1))
-    safest = min(range(len(rows)), key=lambda index: (round(regrets[index], 4), index))
+    alike = [index for index in range(len(rows)) if regrets[index] <= min(regrets) + _ALIKE]
+    safest = min(alike, key=lambda index: (_bytes(candidates[index]), index))
     quicker = (times < times[safest]).mean(axis=1) >= _SURE
     able = [int(index) for index in quicker.nonzero()[0] if chances[int(index)] >= _CHANCE]
     rivals = sorted(able, key=lambda index: (-chances[index], index))
     shares = _explained(times[rivals[0]] - times[safest], draws) if rivals else {}
     return Doubt(chances=chances, regrets=regrets, safest=safest, rivals=tuple(rivals), shares=shares)
+
+
+def _bytes(one: Candidate) -> float:
+    return one.memory.device_bytes.mid if one.memory.device_bytes is not None else float("inf")
 
 
 def _draws(base: Coefficients) -> dict[str, Any]:
