@@ -6,8 +6,8 @@ import msgspec
 
 from preflight.cost.logits import LossBytes, loss_bytes
 from preflight.cost.numeric import floor, larger, smaller, where
-from preflight.cost.optimizers import OptimizerState
-from preflight.cost.parameters import ParameterCount
+from preflight.cost.optimizers import OptimizerState, optimizer_state
+from preflight.cost.parameters import ParameterCount, count_parameters
 from preflight.cost.recipe import Recipe, recipe_of
 from preflight.cost.saved import Activations, activations_of
 from preflight.cost.shares import Share, share_of
@@ -73,6 +73,16 @@ def ledger_of(
         accumulated=micro_batches > parallel.pp,
         micro_batches=micro_batches,
     )
+
+
+def ledger_if_known(
+    model: ModelSpec, run: RunSpec, parallel: ParallelDims, gpu: Gpu | None, stage: float
+) -> Ledger | None:
+    """Gather the bytes of the rank of a pipeline stage; None where the parameters or the optimizer's states are not known."""
+    count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
+    if count is None or optimizer is None:
+        return None
+    return ledger_of(model, run, parallel, gpu, count, optimizer, stage)
 
 
 def micro_batches_of(run: RunSpec, parallel: ParallelDims) -> float:

@@ -22,7 +22,7 @@ from preflight.vocabulary.step import StepBreakdown
 # (p - 1)(F + B - W), a third where all three are alike, and ZB-H2 not at all (Qi et al. 2023, table 1).
 _WAITING = {"1f1b": 1.0, "gpipe": 1.0, "zb1p": 1 / 3, "zb2p": 0.0}
 
-__all__ = ["groups_of", "hop_seconds", "stage_times", "step_of", "tokens_of"]
+__all__ = ["groups_of", "hop_seconds", "stage_times", "step_of", "straggling", "tokens_of"]
 
 
 def groups_of(parallel: ParallelDims) -> dict[str, Group]:
@@ -75,8 +75,7 @@ def step_of(
     sync = synchronise(run, parallel, machine, first, last, body, groups)
     update = update_time(run, parallel, machine, first, last)
     fetched = fetch_time(run, parallel, machine, first, last, m * (body.forward + body.backward))
-    nodes = larger(parallel.world_size / machine.gpus_per_node, 1.0)
-    slow = 1 + machine.coefficients.straggler * logarithm2(nodes)
+    slow = straggling(parallel, machine)
     return StepBreakdown(
         compute=(m * slowest - exposed - host) * slow,
         exposed_communication=(exposed + hops + sync + fetched) * slow,
@@ -84,6 +83,12 @@ def step_of(
         optimizer=update,
         host=host * slow + machine.coefficients.step,
     )
+
+
+def straggling(parallel: ParallelDims, machine: Machine) -> float:
+    """Return the factor by which a step grows because the slowest of many nodes is waited for."""
+    nodes = larger(parallel.world_size / machine.gpus_per_node, 1.0)
+    return 1 + machine.coefficients.straggler * logarithm2(nodes)
 
 
 def stage_times(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from preflight.cost.ledger import ledger_of, micro_batches_of
+from preflight.cost.ledger import ledger_if_known, micro_batches_of
 from preflight.cost.machine import Coefficients, compute_dtype, machine_of
-from preflight.cost.optimizers import optimizer_state
-from preflight.cost.parameters import attention_width, count_parameters, is_transformer
+from preflight.cost.parameters import attention_width, is_transformer
 from preflight.cost.stage_time import tokens_of
 from preflight.cost.step import groups_of
 from preflight.plan.changes import layout_of
@@ -65,10 +64,9 @@ def moved_per_step(request: Request) -> dict[str, float]:
     every pass where they are sharded. Pipeline: the stream once each way.
     """
     model, run, parallel = request.model, request.run, layout_of(request)
-    count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
-    if count is None or optimizer is None or not is_transformer(model):
+    ledger = ledger_if_known(model, run, parallel, request.cluster.gpu, 0)
+    if ledger is None or not is_transformer(model):
         return {}
-    ledger = ledger_of(model, run, parallel, request.cluster.gpu, count, optimizer, 0)
     pieces = micro_batches_of(run, parallel)
     layers, hidden = float(model.layers or 0) / parallel.pp, float(model.hidden or 0)
     width, passes = ledger.recipe.matmul, 3.0 if run.recompute == "full" else 2.0

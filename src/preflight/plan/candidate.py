@@ -6,11 +6,10 @@ import msgspec
 
 from preflight.cost.flops import flops_per_sample
 from preflight.cost.fragmentation import reserved_share
-from preflight.cost.ledger import ledger_of, training_moments
+from preflight.cost.ledger import ledger_if_known, training_moments
 from preflight.cost.machine import Coefficients, machine_of
 from preflight.cost.memory import estimate_memory
-from preflight.cost.optimizers import optimizer_state
-from preflight.cost.parameters import count_parameters, is_transformer
+from preflight.cost.parameters import is_transformer
 from preflight.cost.saved import in_flight
 from preflight.cost.step import step_of, tokens_of
 from preflight.cost.workspace import context_bytes
@@ -46,13 +45,12 @@ def candidate(
 def _stages(request: Request, parallel: ParallelDims, run: RunSpec) -> tuple[StageMemory, ...]:
     """Return the memory of every pipeline stage."""
     gpu, model = request.cluster.gpu, request.model
-    count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
-    if count is None or optimizer is None:
-        return ()
     context, extra = context_bytes(gpu, parallel).mid, reserved_share(run).mid
     stages = []
     for index in range(parallel.pp):
-        ledger = ledger_of(model, run, parallel, gpu, count, optimizer, index)
+        ledger = ledger_if_known(model, run, parallel, gpu, index)
+        if ledger is None:
+            return ()
         worst = max(training_moments(ledger, 1), key=lambda moment: moment.parts.total).parts
         stages.append(
             StageMemory(
@@ -72,12 +70,10 @@ def _step(
 ) -> StepEstimate | None:
     """Return the time of a step, or None where the architecture's arithmetic is not known."""
     model, cluster, known = request.model, request.cluster, request.calibration
-    count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
     machine = machine_of(cluster, run, coefficients or request.coefficients)
-    if machine is None or count is None or optimizer is None:
+    first, last = (ledger_if_known(model, run, parallel, cluster.gpu, stage) for stage in (0, parallel.pp - 1))
+    if machine is None or first is None or last is None:
         return None
-    first = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, 0)
-    last = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, parallel.pp - 1)
     spent: StepBreakdown | None
     if is_transformer(model):
         spent = step_of(model, run, parallel, machine, first, last)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from preflight.cost.collectives import gather
 from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
-from preflight.cost.numeric import larger, logarithm2, smaller, where
+from preflight.cost.numeric import larger, smaller, where
 from preflight.cost.stage_time import StageTime
-from preflight.cost.step import groups_of
+from preflight.cost.step import groups_of, straggling
 from preflight.cost.update_time import synchronise, update_time
 from preflight.plan.request import Measured
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -32,8 +32,7 @@ def measured_step(
     body = StageTime(forward=kernels * (1 - _BACKWARD), backward=kernels * _BACKWARD, exposed=0.0, operators=0.0)
     sync = synchronise(run, parallel, machine, ledger, ledger, body, groups)
     sharded = _gathered(parallel, machine, ledger, kernels) * pieces
-    nodes = larger(parallel.world_size / machine.gpus_per_node, 1.0)
-    slow = 1 + machine.coefficients.straggler * logarithm2(nodes)
+    slow = straggling(parallel, machine)
     return StepBreakdown(
         compute=kernels * pieces * slow,
         exposed_communication=(sync + sharded) * slow,

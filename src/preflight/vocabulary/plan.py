@@ -89,6 +89,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     chance: float | None = None
 
 
+def same_layout(one: Candidate) -> tuple[ParallelDims, RunSpec]:
+    """Return what tells a candidate from others: its layout and run, without what was worked out for it."""
+    return (one.parallel, one.run)
+
+
 class Point(msgspec.Struct, frozen=True):
     """A layout as a point: seconds of a step, and bytes on the fullest device."""
 

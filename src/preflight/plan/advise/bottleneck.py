@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.cost.ledger import ledger_of
+from preflight.cost.ledger import ledger_if_known
 from preflight.cost.machine import Coefficients, Machine, machine_of
-from preflight.cost.optimizers import optimizer_state
-from preflight.cost.parameters import count_parameters, is_transformer
+from preflight.cost.parameters import is_transformer
 from preflight.cost.step import step_of
 from preflight.plan.changes import layout_of
 from preflight.plan.request import Request
@@ -24,12 +23,10 @@ def drivers(request: Request, coefficients: Coefficients | None = None) -> tuple
     """
     model, run, parallel = request.model, request.run, layout_of(request)
     machine = machine_of(request.cluster, run, coefficients or request.coefficients)
-    count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
-    if machine is None or count is None or optimizer is None or not is_transformer(model):
-        return ()
     gpu = request.cluster.gpu
-    first = ledger_of(model, run, parallel, gpu, count, optimizer, 0)
-    last = ledger_of(model, run, parallel, gpu, count, optimizer, parallel.pp - 1)
+    first, last = (ledger_if_known(model, run, parallel, gpu, stage) for stage in (0, parallel.pp - 1))
+    if machine is None or first is None or last is None or not is_transformer(model):
+        return ()
 
     def seconds(machine: Machine) -> float:
         return step_of(model, run, parallel, machine, first, last).total

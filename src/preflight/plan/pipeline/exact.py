@@ -6,10 +6,10 @@ import msgspec
 
 from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
-from preflight.cost.numeric import larger, logarithm2
-from preflight.cost.step import stage_times
+from preflight.cost.stage_time import StageTime
+from preflight.cost.step import stage_times, straggling
 from preflight.plan.pipeline.orders import Schedule
-from preflight.plan.pipeline.simulate import simulate
+from preflight.plan.pipeline.simulate import Timeline, simulate
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
 from preflight.vocabulary.step import StepBreakdown
@@ -37,19 +37,27 @@ def with_exact_bubble(
     schedule = schedule_of(parallel, int(first.micro_batches))
     if parallel.pp == 1 or schedule is None:
         return spent
-    front, body, end, _ = stage_times(model, run, parallel, machine, first)
-    stages = [front, *([body] * (parallel.pp - 2)), end]
+    stages = stages_of(model, run, parallel, machine, first)
     micro, chunks = int(first.micro_batches), parallel.vp
     chunks = chunks if schedule == "interleaved" else 1
     rounds = min(micro, 3 * parallel.pp)
     if 2 * rounds * parallel.pp * chunks > _MOST_WORK:
         return spent
+    waiting = played(stages, rounds, schedule, chunks).seconds - rounds * max(stage.total for stage in stages)
+    return msgspec.structs.replace(spent, bubble=max(waiting, 0.0) * straggling(parallel, machine))
+
+
+def stages_of(
+    model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, first: Ledger
+) -> list[StageTime]:
+    """Return one micro-batch on every stage of a pipeline."""
+    front, body, end, _ = stage_times(model, run, parallel, machine, first)
+    return [front, *([body] * (parallel.pp - 2)), end]
+
+
+def played(stages: list[StageTime], micro_batches: int, schedule: Schedule, chunks: int, hop: float = 0.0) -> Timeline:
+    """Simulate stages; what the collectives and the host take is spread over both passes."""
     shares = [(stage.total, stage.forward / (stage.forward + stage.backward)) for stage in stages]
-    line = simulate(
-        [total * share for total, share in shares], [total * (1 - share) for total, share in shares], rounds, schedule,
-        chunks,
-    )  # fmt: skip
-    waiting = line.seconds - rounds * max(total for total, _ in shares)
-    nodes = larger(parallel.world_size / machine.gpus_per_node, 1.0)
-    slow = 1 + machine.coefficients.straggler * logarithm2(nodes)
-    return msgspec.structs.replace(spent, bubble=max(waiting, 0.0) * slow)
+    ahead = [total * share for total, share in shares]
+    behind = [total * (1 - share) for total, share in shares]
+    return simulate(ahead, behind, micro_batches, schedule, chunks, hop)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from preflight.cost.ledger import ledger_of, micro_batches_of
+from preflight.cost.ledger import ledger_if_known, micro_batches_of
 from preflight.cost.machine import Coefficients, machine_of
-from preflight.cost.optimizers import optimizer_state
-from preflight.cost.parameters import count_parameters, is_transformer
+from preflight.cost.parameters import is_transformer
 from preflight.cost.stage_time import StageTime
-from preflight.cost.step import hop_seconds, stage_times
+from preflight.cost.step import hop_seconds
 from preflight.plan.changes import layout_of
-from preflight.plan.pipeline.exact import schedule_of
+from preflight.plan.pipeline.exact import played, schedule_of, stages_of
 from preflight.plan.pipeline.orders import Schedule
-from preflight.plan.pipeline.simulate import Timeline, simulate
+from preflight.plan.pipeline.simulate import Timeline
 from preflight.plan.request import Request
 from preflight.vocabulary.plan import Pipeline, PipelineSpan
 
@@ -23,12 +22,10 @@ def pipeline_of(request: Request, coefficients: Coefficients | None = None) -> P
     """Return the simulated pipeline of a settled request, or None where there is one stage or no known arithmetic."""
     model, run, parallel = request.model, request.run, layout_of(request)
     machine = machine_of(request.cluster, run, coefficients or request.coefficients)
-    count, optimizer = count_parameters(model), optimizer_state(run.optimizer or "", run.optimizer_momentum)
-    if parallel.pp == 1 or machine is None or count is None or optimizer is None or not is_transformer(model):
+    ledger = ledger_if_known(model, run, parallel, request.cluster.gpu, 0)
+    if parallel.pp == 1 or machine is None or ledger is None or not is_transformer(model):
         return None
-    ledger = ledger_of(model, run, parallel, request.cluster.gpu, count, optimizer, 0)
-    front, body, end, _ = stage_times(model, run, parallel, machine, ledger)
-    stages = [front, *([body] * (parallel.pp - 2)), end]
+    stages = stages_of(model, run, parallel, machine, ledger)
     hop = hop_seconds(model, run, parallel, machine, ledger)
     micro = int(micro_batches_of(run, parallel))
     schedule = schedule_of(parallel, micro)
@@ -55,12 +52,7 @@ def pipeline_of(request: Request, coefficients: Coefficients | None = None) -> P
 
 
 def _run(stages: list[StageTime], micro: int, schedule: Schedule, chunks: int, hop: float) -> Timeline | None:
-    """Simulate, unless there is too much of it; what the collectives and the host take is spread over both passes."""
+    """Simulate, unless there is too much of it."""
     if 2 * micro * len(stages) * chunks > _MOST_WORK:
         return None
-    ahead, behind = [], []
-    for stage in stages:
-        factor = stage.total / (stage.forward + stage.backward)
-        ahead.append(stage.forward * factor)
-        behind.append(stage.backward * factor)
-    return simulate(ahead, behind, micro, schedule, chunks, hop)
+    return played(stages, micro, schedule, chunks, hop)

@@ -25,7 +25,7 @@ from preflight.report.parts.plan_rows import (
     short_layout,
     stage_rows,
 )
-from preflight.vocabulary.plan import Candidate, Plan
+from preflight.vocabulary.plan import Candidate, Plan, same_layout
 from preflight.vocabulary.quantity import format_bytes, format_seconds
 
 _POINTS = 400
@@ -147,8 +147,8 @@ def _scatter(plan: Plan) -> dict[str, Any] | None:
     known = [one for one in (*plan.candidates, *plan.pareto) if one.step is not None and one.memory.device_bytes]
     if plan.searched <= 1 or len(known) < 2:
         return None
-    front = {_key(one) for one in plan.pareto}
-    best = _key(plan.chosen) if plan.chosen else None
+    front = {same_layout(one) for one in plan.pareto}
+    best = same_layout(plan.chosen) if plan.chosen else None
     times = [one.step.seconds.mid for one in known if one.step] + [point.step_seconds for point in plan.cloud]
     sizes = [one.memory.device_bytes.mid for one in known if one.memory.device_bytes]
     sizes += [point.device_bytes for point in plan.cloud]
@@ -165,7 +165,7 @@ def _scatter(plan: Plan) -> dict[str, Any] | None:
     for one in known[:_POINTS]:
         if one.step is None or one.memory.device_bytes is None:
             continue
-        key = _key(one)
+        key = same_layout(one)
         points.append(
             {
                 "x": across.at(one.step.seconds.mid),
@@ -219,10 +219,6 @@ def _scaling(plan: Plan) -> dict[str, Any] | None:
         "across": [{"at": across.at(count), "name": f"{count:,}"} for count in gpus],
         "up": [{"at": round(100 - share / top, 2), "name": f"{share} %"} for share in (25, 50, 75, 100)],
     }
-
-
-def _key(one: Candidate) -> tuple[object, ...]:
-    return (one.parallel, one.run)
 
 
 class _Axis:

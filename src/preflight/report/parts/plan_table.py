@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.vocabulary.plan import Candidate
+from preflight.vocabulary.plan import Candidate, same_layout
 from preflight.vocabulary.report import Report
 
 Cell = str | int | float | None
@@ -24,16 +24,12 @@ def plan_rows(report: Report) -> list[list[Cell]]:
     plan = report.plan
     if plan is None:
         return []
-    chosen = _key(plan.chosen) if plan.chosen is not None else None
-    shown = [one for one in plan.candidates if _key(one) != chosen]
+    chosen = same_layout(plan.chosen) if plan.chosen is not None else None
+    shown = [one for one in plan.candidates if same_layout(one) != chosen]
     if plan.chosen is not None:
         shown.insert(0, plan.chosen)
-    front = {_key(one) for one in plan.pareto}
-    return [_row(one, _key(one) == chosen, _key(one) in front) for one in shown]
-
-
-def _key(one: Candidate) -> tuple[object, ...]:
-    return (one.parallel, one.run)
+    front = {same_layout(one) for one in plan.pareto}
+    return [_row(one, same_layout(one) == chosen, same_layout(one) in front) for one in shown]
 
 
 def compared_cells(report: Report) -> list[list[Cell]]:
