@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from preflight.catalog.architectures import resolve_model
 from preflight.catalog.hardware import resolve_gpu
 from preflight.cost.activations import BlockBytes, block_bytes, layout_of, selective_bytes
+from preflight.cost.fragmentation import reserved_share
 from preflight.cost.ledger import Ledger, ledger_of, step_moments
 from preflight.cost.logits import loss_bytes
 from preflight.cost.memory import estimate_memory
@@ -19,7 +20,7 @@ from preflight.cost.optimizers import optimizer_state
 from preflight.cost.parameters import count_parameters
 from preflight.cost.recipe import recipe_of
 from preflight.cost.saved import in_flight
-from preflight.cost.workspace import workspaces
+from preflight.cost.workspace import cublas_workspace, workspaces
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
@@ -261,3 +262,46 @@ def test_unbalanced_experts_and_gathered_weights_cost_memory(run: RunSpec, paral
     dropping = msgspec.structs.replace(worse, expert_capacity=1.0)
     assert peak(MIXTRAL, dropping, parallel) <= peak(MIXTRAL, worse, parallel)
     assert peak(MIXTRAL, run, parallel) <= peak(MIXTRAL, run, msgspec.structs.replace(parallel, reshard=False))
+
+
+def test_a_workspace_of_blackwell_is_that_of_its_version() -> None:
+    gb200, h100 = resolve_gpu("GB200"), resolve_gpu("H100")
+    assert cublas_workspace(gb200) == cublas_workspace(h100, (2, 10)) == 32 * MIB
+    assert cublas_workspace(gb200, (2, 12)) == 32 * MIB
+    assert cublas_workspace(gb200, (2, 11)) == 8.125 * MIB
+    old = msgspec.structs.replace(MEGATRON, torch=(2, 11))
+    assert workspaces(gb200, MEGATRON) - workspaces(gb200, old) == 2 * (32 - 8.125) * MIB
+
+
+def test_experts_without_a_capacity_leave_more_holes() -> None:
+    capped = msgspec.structs.replace(RUN, expert_capacity=1.25)
+    assert reserved_share(RUN, 8).mid > reserved_share(RUN).mid == reserved_share(capped, 8).mid
+
+
+def test_megatron_without_its_kernel_keeps_the_softmax_in_fp32() -> None:
+    run = msgspec.structs.replace(MEGATRON, attention="eager")
+    plain = msgspec.structs.replace(run, attention="math")
+    parallel, layers, heads = ParallelDims(framework="megatron"), L2.layers or 0, L2.heads or 0
+    more = ledger(L2, plain, parallel).activations.saved - ledger(L2, run, parallel).activations.saved
+    assert more == 4.0 * layers * heads * 4096**2
+
+
+def test_a_pooler_is_on_every_tensor_parallel_rank() -> None:
+    bert = msgspec.structs.replace(
+        resolve_model("bert-large-uncased"), head="mlm", parameters=None, base_parameters=None
+    )
+    pooled = msgspec.structs.replace(bert, pooler=True)
+    run = msgspec.structs.replace(MEGATRON, sequence_length=512)
+    for tp in (1, 2, 8):
+        split = ParallelDims(tp=tp, framework="megatron")
+        more = ledger(pooled, run, split).share.parameters - ledger(bert, run, split).share.parameters
+        assert more == pytest.approx(1024 * 1024 + 1024 + 2 * 1025)
+
+
+def test_torchao_unpacks_the_largest_parameter_for_its_step() -> None:
+    quantised = {
+        name: ledger(L3, msgspec.structs.replace(RUN, precision="pure-bf16", optimizer=name), ParallelDims()).states
+        for name in ("torchao.optim.AdamW8bit", "bnb.optim.AdamW8bit")
+    }
+    assert quantised["bnb.optim.AdamW8bit"].temporaries == 0
+    assert quantised["torchao.optim.AdamW8bit"].temporaries == 12 * 128256 * 4096

@@ -122,7 +122,7 @@ def layout_of(model: ModelSpec, run: RunSpec, recipe: Recipe, parallel: Parallel
         adapters=frozenset(run.lora_targets) if run.finetune in ("lora", "qlora") else frozenset(),
         quadratic=quadratic,
         expanded=quadratic or run.attention == "efficient",
-        upcast_softmax=recipe.cast > 0 or _softmax_in_fp32(model),
+        upcast_softmax=_upcast_softmax(model, run, recipe),
         quantized=run.finetune == "qlora" and run.quantized_inputs,
         unpacked=2.0 * run.unpacked_copies if run.finetune == "qlora" else 0.0,
         style=style,
@@ -139,6 +139,13 @@ def expert_load(run: RunSpec) -> float:
     if run.expert_capacity is not None:
         return run.expert_capacity if run.expert_padding else min(run.expert_capacity, run.expert_imbalance)
     return run.expert_imbalance
+
+
+def _upcast_softmax(model: ModelSpec, run: RunSpec, recipe: Recipe) -> bool:
+    """Return whether a low-precision softmax is taken in fp32: Megatron's fused kernel keeps only what it was given."""
+    if run.stack == "megatron":
+        return run.attention == "math"
+    return recipe.cast > 0 or _softmax_in_fp32(model)
 
 
 def _softmax_in_fp32(model: ModelSpec) -> bool:
@@ -220,8 +227,6 @@ def _softmax_bytes(layout: Layout) -> float:
     """Return bytes per head, query and key: the softmax, its low-precision copy, and dropout's mask and output."""
     w = layout.matmul
     bytes_ = w if w >= 4 or not layout.upcast_softmax else 4.0 + w
-    if layout.style == "megatron":
-        bytes_ = w
     if layout.dropout:
         bytes_ += layout.mask + w - (w if bytes_ > w else 0.0)
     return bytes_

@@ -10,21 +10,23 @@ from preflight.vocabulary.run import RunSpec
 
 # Reserved over allocated at the peak: 1.03 to 1.09 measured on Megatron and NGC runs, up to 1.20 for eager torchtitan.
 # A log-normal share with median 6 % and 5 to 95 % at 2 to 20 %. Lengths that vary, and attention matrices that are
-# written out (the largest blocks of a step, freed and asked for again in other sizes), leave more holes.
+# written out (the largest blocks of a step, freed and asked for again in other sizes), leave more holes. So do experts
+# that take as many tokens as come: their tensors have another size in every layer and step.
 _MEDIAN, _SIGMA = 0.06, 0.70
 _MEDIAN_UNEVEN = 0.12
 
 
-def reserved_share(run: RunSpec) -> Interval:
-    """Return the share of the allocated bytes that is held on top."""
-    uneven = run.variable_length or run.attention in ("eager", "math")
+def reserved_share(run: RunSpec, experts: int = 0) -> Interval:
+    """Return the share of the allocated bytes that is held on top; ``experts`` of the model, 0 where there are none."""
+    dropless = experts > 0 and run.expert_capacity is None
+    uneven = run.variable_length or dropless or run.attention in ("eager", "math")
     median = _MEDIAN_UNEVEN if uneven else _MEDIAN
     return Interval(median * math.exp(-1.645 * _SIGMA), median, median * math.exp(1.645 * _SIGMA))
 
 
-def reserved_extra(run: RunSpec, allocated: float) -> Interval:
+def reserved_extra(run: RunSpec, allocated: float, experts: int = 0) -> Interval:
     """Return the bytes held on top of ``allocated``; at least half a segment of 20 MiB is open."""
-    share = reserved_share(run)
+    share = reserved_share(run, experts)
     segment = 20.0 * MIB
     return Interval(
         allocated * share.low,

@@ -122,11 +122,11 @@ def _assemble(
 ) -> MemoryEstimate:
     worst = max(moments, key=lambda moment: moment.parts.total)
     allocated = _allocated_interval(run, worst.parts, ledger, count)
-    reserved = _reserved_interval(run, allocated)
+    reserved = _sum_interval(allocated, reserved_extra(run, allocated.mid, model.experts))
     context = context_bytes(gpu, parallel)
     device = _sum_interval(reserved, context)
     breakdown = msgspec.structs.replace(worst.parts, fragmentation=reserved.mid - allocated.mid, context=context.mid)
-    timeline = _timeline(run, moments)
+    timeline = _timeline(run, moments, model.experts)
     oom = _first_oom(run, timeline, context.mid, capacity, worst.parts)
     p_fit = None if capacity is None else round(probability_below(device, float(capacity)), 4)
     return MemoryEstimate(
@@ -160,12 +160,6 @@ def _allocated_interval(run: RunSpec, parts: MemoryBreakdown, ledger: Ledger, co
     return Interval(max(mid - spread, 0.0), mid, mid + spread)
 
 
-def _reserved_interval(run: RunSpec, allocated: Interval) -> Interval:
-    """Return what the allocator holds: spreads of the two sources added in squares."""
-    extra = reserved_extra(run, allocated.mid)
-    return _sum_interval(allocated, extra)
-
-
 def _sum_interval(first: Interval, second: Interval) -> Interval:
     """Return the sum of two independent quantities."""
     mid = first.mid + second.mid
@@ -174,12 +168,12 @@ def _sum_interval(first: Interval, second: Interval) -> Interval:
     return Interval(max(mid - low, 0.0), mid, mid + high)
 
 
-def _timeline(run: RunSpec, moments: list[Moment]) -> tuple[TimelinePoint, ...]:
+def _timeline(run: RunSpec, moments: list[Moment], experts: int) -> tuple[TimelinePoint, ...]:
     """Return allocated and reserved bytes of every phase; what is reserved is not given back."""
     points, held = [], 0.0
     for moment in moments:
         allocated = moment.parts.total
-        held = max(held, allocated + reserved_extra(run, allocated).mid)
+        held = max(held, allocated + reserved_extra(run, allocated, experts).mid)
         points.append(
             TimelinePoint(step=moment.step, phase=moment.phase, allocated_bytes=allocated, reserved_bytes=held)
         )

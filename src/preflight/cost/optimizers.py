@@ -14,6 +14,7 @@ class OptimizerState(msgspec.Struct, frozen=True, kw_only=True):
         factored: Whether a matrix keeps one row and one column instead of itself.
         at_construction: Whether the states exist before the first step.
         temporaries: Tensors of the size of the parameters that a multi-tensor step allocates.
+        unpacked: Bytes per element of the largest parameter that its own step takes for a moment.
         paged: Whether the states lie in managed memory, which torch's allocator does not count.
     """
 
@@ -22,6 +23,7 @@ class OptimizerState(msgspec.Struct, frozen=True, kw_only=True):
     factored: bool = False
     at_construction: bool = False
     temporaries: float = 0.0
+    unpacked: float = 0.0
     paged: bool = False
 
 
@@ -31,6 +33,9 @@ _EIGHT_BIT = 2 * (1 + 4 / 256)
 _FOUR_BIT = 2 * (0.5 + 4 / 128)
 _TWO = OptimizerState(full=2, temporaries=1)
 _ONE = OptimizerState(full=1)
+
+# torchao steps one parameter after the other, with the weight and both moments unpacked to fp32 (torchao/optim/adam.py).
+_UNPACKED = 3 * 4.0
 
 # torch.optim: the tensors that each class puts into ``self.state``; others: their published implementations.
 _STATES = {
@@ -96,11 +101,13 @@ def optimizer_state(name: str, momentum: float | None = None) -> OptimizerState 
         name: Name of the class or of the Trainer's option.
         momentum: Momentum of SGD or RMSprop; one more state where it is not zero.
     """
-    key = name.lower()
+    key = name.lower().rpartition(".")[2]
     for word in _WORDS:
         key = key.replace(word, "")
     key = {"adamwbnb8bit": "adamw8bit", "adam8": "adam8bit", "adamw8": "adamw8bit", "adamwbnb": "adamw"}.get(key, key)
     state = _STATES.get(key)
     if state is not None and key in ("sgd", "rmsprop") and momentum:
         return msgspec.structs.replace(state, full=state.full + 1)
+    if state is not None and state.bytes and not state.paged and "torchao" in name.lower():
+        return msgspec.structs.replace(state, unpacked=_UNPACKED)
     return state

@@ -14,6 +14,7 @@ class ParameterCount(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         embedding: Token, type and position tables, patch projection.
         head: Output matrix of its own (0 when tied) with what stands before it.
+        head_whole: The part of ``head`` that tensor parallelism does not divide: the transform of ``mlm``, a pooler.
         block: One block of the main stack (of the encoder, for encoder-decoder models; with its experts for MoE).
         block_count: Number of such blocks.
         other_blocks: The remaining blocks together: a decoder, the dense layers of a MoE model.
@@ -27,6 +28,7 @@ class ParameterCount(msgspec.Struct, frozen=True, kw_only=True):
 
     embedding: float = 0.0
     head: float = 0.0
+    head_whole: float = 0.0
     block: float = 0.0
     block_count: int = 1
     other_blocks: float = 0.0
@@ -163,9 +165,10 @@ def _encoder(model: ModelSpec) -> ParameterCount | None:
         return None
     block = attention_parameters(model) + feed_forward_parameters(model, feed_forward(model)) + _norms(model, 2)
     transform = hidden * hidden + hidden
-    head = transform  # pooler
+    head, whole = transform, 0.0  # pooler
     if head_kind(model) == "mlm":
-        head = transform + _norm_size(model) + vocab
+        whole = transform + _norm_size(model) + (transform + 2 * (hidden + 1) if model.pooler else 0.0)
+        head = whole + vocab
     elif head_kind(model) == "classification" and model.classes:
         head = transform + model.classes * (hidden + 1)
     positions = (model.max_positions + 2) * hidden
@@ -173,6 +176,7 @@ def _encoder(model: ModelSpec) -> ParameterCount | None:
     return ParameterCount(
         embedding=vocab * hidden + positions,
         head=head,
+        head_whole=whole,
         block=block,
         block_count=blocks,
         block_whole=_whole(model, _norms(model, 2)),
@@ -262,7 +266,9 @@ def count_parameters(model: ModelSpec) -> ParameterCount | None:
         block = largest or total / blocks
         return ParameterCount(block=block, block_count=1, other_blocks=total - block, exact=False)
     if model.tied_embeddings is None and abs(count.total - count.head - total) < abs(count.total - total):
-        count = msgspec.structs.replace(count, head=0.0)  # the total tells that the output matrix is the embedding
+        count = msgspec.structs.replace(
+            count, head=0.0, head_whole=0.0
+        )  # the total tells that the output matrix is the embedding
     difference = total - count.total
     if abs(difference) <= 0.02 * total and count.embedding + difference >= 0:
         # A position table more or fewer, a norm, a pooler: small things outside the blocks.
@@ -277,6 +283,7 @@ def _scaled(count: ParameterCount, total: float) -> ParameterCount:
         count,
         embedding=count.embedding * factor,
         head=count.head * factor,
+        head_whole=count.head_whole * factor,
         block=count.block * factor,
         other_blocks=count.other_blocks * factor,
         block_experts=count.block_experts * factor,

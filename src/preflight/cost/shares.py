@@ -104,7 +104,7 @@ def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: Pa
         holds = first | last  # the tied output matrix is a copy of the embedding on another rank
     tables = count.embedding - count.positions
     embedding = where(holds, tables / tensor, 0.0) + where(first, count.positions, 0.0)
-    head = where(last, count.head / tensor, 0.0)
+    head = where(last, (count.head - count.head_whole) / tensor + count.head_whole, 0.0)
     norm = where(last, count.norm, 0.0)
     parameters = local_blocks + embedding + head + norm
     trainable = parameters

@@ -6,6 +6,7 @@ import msgspec
 
 from preflight.cost.numeric import larger, smaller, where
 from preflight.cost.optimizers import OptimizerState
+from preflight.cost.parameters import feed_forward
 from preflight.cost.recipe import Recipe
 from preflight.cost.shares import Share, expert_tensor
 from preflight.vocabulary.model import ModelSpec
@@ -109,6 +110,8 @@ def states_of(
     if run.fused_backward:
         gradients = recipe.gradient * larger(share.block, share.embedding)
         temporaries = 0.0
+    if optimizer.unpacked:
+        temporaries += optimizer.unpacked * _largest_matrix(model, parallel, share) * (over if stage >= 1 else 1.0)
     elif stage >= 2:
         gradients *= over
     if run.ema:
@@ -143,6 +146,12 @@ def states_of(
         gathered_backward=backward,
         host=host,
     )
+
+
+def _largest_matrix(model: ModelSpec, parallel: ParallelDims, share: Share) -> float:
+    """Return the elements of the largest parameter of a rank: the table of tokens, or a feed-forward matrix."""
+    inner = float(model.hidden or 0) * feed_forward(model) / parallel.tp
+    return larger(share.embedding, share.head, inner)
 
 
 def _buffers(run: RunSpec, parallel: ParallelDims, share: Share, recipe: Recipe) -> float:

@@ -25,12 +25,23 @@ _OVERLAP_STREAMS = 3
 _DETERMINISTIC = 8 * 4096 * 1024.0
 
 
-def cublas_workspace(gpu: Gpu | None) -> float:
+# From this version on torch gives Blackwell what it has long given Hopper (pytorch/pytorch pull request 175344).
+_BLACKWELL_SINCE = (2, 12)
+
+
+def cublas_workspace(gpu: Gpu | None, torch: tuple[int, int] | None = None) -> float:
     """Return one workspace of cuBLAS, which torch's own allocator counts.
 
-    32 MiB on Hopper and later, 8.125 MiB before (CUBLAS_WORKSPACE_CONFIG defaults in torch's CUDA context code).
+    32 MiB on Hopper, 8.125 MiB before (CUBLAS_WORKSPACE_CONFIG defaults in torch's CUDA context code); Blackwell has had
+    32 MiB since torch 2.12 only.
+
+    Args:
+        gpu: The device.
+        torch: Version of PyTorch; the newest when None.
     """
-    return 32.0 * MIB if _hopper(gpu) else 8.125 * MIB
+    capability = gpu.compute_capability if gpu else None
+    late = capability is not None and capability >= (10, 0) and torch is not None and torch < _BLACKWELL_SINCE
+    return 32.0 * MIB if _hopper(gpu) and not late else 8.125 * MIB
 
 
 def workspaces(gpu: Gpu | None, run: RunSpec, experts: int = 0) -> float:
@@ -39,7 +50,7 @@ def workspaces(gpu: Gpu | None, run: RunSpec, experts: int = 0) -> float:
     Transformer Engine has one of its own, 32 MiB on Hopper and later and 4 MiB before, and four more for the products
     of grouped experts (``get_cublas_workspace_size_bytes`` in its PyTorch extension).
     """
-    total = _THREADS * (_DETERMINISTIC if run.deterministic else cublas_workspace(gpu))
+    total = _THREADS * (_DETERMINISTIC if run.deterministic else cublas_workspace(gpu, run.torch))
     if run.stack == "megatron":
         own = 32.0 * MIB if _hopper(gpu) else 4.0 * MIB
         # With user buffers, which hide tensor-parallel communication, each of three streams has one, beside the first.

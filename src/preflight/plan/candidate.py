@@ -45,7 +45,7 @@ def candidate(
 def _stages(request: Request, parallel: ParallelDims, run: RunSpec) -> tuple[StageMemory, ...]:
     """Return the memory of every pipeline stage."""
     gpu, model = request.cluster.gpu, request.model
-    context, extra = context_bytes(gpu, parallel).mid, reserved_share(run).mid
+    context, extra = context_bytes(gpu, parallel).mid, reserved_share(run, model.experts).mid
     stages = []
     for index in range(parallel.pp):
         ledger = ledger_if_known(model, run, parallel, gpu, index)

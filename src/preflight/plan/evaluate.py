@@ -57,7 +57,7 @@ def evaluate(
     if parallel.first_layers is not None or parallel.last_layers is not None:
         second = ledger_of(model, run, parallel, cluster.gpu, count, optimizer, smaller(1, parallel.pp - 1))
         allocated = larger(allocated, peak_of(second))
-    held = allocated * (1 + reserved_share(run).mid)
+    held = allocated * (1 + reserved_share(run, model.experts).mid)
     device = held + context_bytes(cluster.gpu, parallel).mid
     machine = machine_of(cluster, run, coefficients)
     step = step_of(model, run, parallel, machine, first, last) if machine and is_transformer(model) else None

@@ -47,6 +47,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         largest_layer_parameters: Parameters of the largest block, for sharded gathering.
         head: What the output is: ``lm`` (a row of the vocabulary per token), ``mlm`` (the same behind a transform),
             ``classification``, or ``none``; by family when None (decoders ``lm``, vision ``classification``).
+        pooler: Whether a pooler and a choice of two classes stand beside the ``mlm`` output (BERT's next-sentence task).
         qkv_bias: Whether queries, keys and values alone have a bias (Qwen2); as ``bias`` when None.
         qk_norm: Whether queries and keys are normalised per head (Qwen3).
         fused_qkv: Whether one matrix yields queries, keys and values (GPT-2), so that its input is cast once.
@@ -104,6 +105,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     forward_flops: float | None = None
     largest_layer_parameters: int | None = None
     head: Literal["lm", "mlm", "classification", "none"] | None = None
+    pooler: bool = False
     qkv_bias: bool | None = None
     qk_norm: bool = False
     fused_qkv: bool = False

@@ -211,7 +211,7 @@ def needed_capacity(request: Request, run: RunSpec, parallel: ParallelDims, know
 
     The finalists are held against the whole interval.
     """
-    context, share = context_bytes(request.cluster.gpu, parallel), reserved_share(run)
+    context, share = context_bytes(request.cluster.gpu, parallel), reserved_share(run, request.model.experts)
     above = numpy.hypot(known.allocated * (share.high - share.mid), context.high - context.mid)
     return known.device * (1 + above / known.device) ** _NEEDED
 

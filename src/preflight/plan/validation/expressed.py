@@ -58,6 +58,15 @@ def architecture(row: Row) -> dict[str, Any]:
     return found
 
 
+def torch_of(row: Row) -> tuple[int, int] | None:
+    """Return the version of PyTorch that a row names (``torch 2.11``), or None."""
+    words = row.get("software", "").split()
+    if words[:1] != ["torch"]:
+        return None
+    major, _, minor = words[1].partition(".")
+    return int(major), int(minor)
+
+
 def gpu_of(row: Row) -> Gpu | None:
     """Return the catalog's GPU of a row, or None when it has none."""
     try:

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from preflight.catalog.measured import Row
-from preflight.plan.validation.expressed import CannotExpress, Expressed, architecture, number
+from preflight.plan.validation.expressed import CannotExpress, Expressed, architecture, number, torch_of
 from preflight.vocabulary.model import ModelFamily, ModelSpec
-from preflight.vocabulary.run import ParallelDims, RunSpec
+from preflight.vocabulary.run import Attention, ParallelDims, RunSpec
 
 # The tokens of GPT-2's, of BERT's and of the cased BERT's vocabulary with T5's hundred extra ones.
 _TOKENS = {"gpt": 50257, "moe": 50257, "bert": 30522, "t5": 28996 + 100}
@@ -43,24 +43,31 @@ def _model(row: Row, arch: dict[str, Any]) -> ModelSpec:
         learned_positions=arch.get("pos") != "rope", max_positions=arch["max_pos"],
         bias=not arch.get("disable_bias_linear", False), dropout=dropout, fused_qkv=True,
         tied_embeddings=not arch.get("untie_embeddings_and_output_weights", False),
-        decoder_layers=arch.get("decoder_layers"), head="mlm" if family == "bert" else None,
+        decoder_layers=arch.get("decoder_layers"), head="mlm" if family == "bert" else None, pooler=family == "bert",
         experts=arch.get("experts", 0), experts_per_token=arch.get("topk", 0),
         expert_ffn=arch.get("moe_ffn") or width if arch.get("experts") else None,
     )  # fmt: skip
 
 
 def _run(row: Row, arch: dict[str, Any], other: str) -> RunSpec:
-    unfused = row["attention_impl"] in ("unfused", "local", "local/default")
     return RunSpec(
         micro_batch=number(row, "micro_batch"), global_batch=number(row, "global_batch"),
         sequence_length=number(row, "seq_len"), target_length=arch.get("decoder_seq"),
         precision="fp8" if "fp8" in row["precision"] else "fp16" if row["precision"] == "fp16" else "bf16",
         fp8_weights='"fp8-param-gather": true' in other, tensor_overlap='"tp-comm-overlap": true' in other,
-        optimizer="adam", stack="megatron", foreach=False, attention="eager" if unfused else "flash",
+        optimizer="adam", stack="megatron", foreach=False, attention=_attention(row, other), torch=torch_of(row),
         cross_entropy="eager" if "cross-entropy-loss-fusion" in other else "parallel",
         recompute="full" if row["recompute"].startswith("full") else "none",
         expert_grouping='"moe-grouped-gemm": true' in other, deterministic='"deterministic-mode": true' in other,
     )  # fmt: skip
+
+
+def _attention(row: Row, other: str) -> Attention:
+    if row["attention_impl"] not in ("unfused", "local", "local/default"):
+        return "flash"
+    # Scaling by layers asks for a softmax in fp32, which torch takes where Megatron's own kernel is switched off.
+    plain = '"no-masked-softmax-fusion": true' in other and '"apply-query-key-layer-scaling": true' in other
+    return "math" if plain else "eager"
 
 
 def _parallel(row: Row, other: str) -> ParallelDims:

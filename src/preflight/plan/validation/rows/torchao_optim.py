@@ -22,7 +22,7 @@ def express(row: Row) -> Expressed:
         ffn=arch["ffn"], patch_size=arch["patch"], image_size=arch["img"], classes=45, norm="layernorm",
         activation="gelu", fused_qkv=True,
     )  # fmt: skip
-    names = {"fused": "adamw", "8-bit": "adamw8bit", "FP8": "adamwfp8", "4-bit": "adamw4bit"}
+    names = {"fused": "adamw", "8-bit": "torchao.AdamW8bit", "FP8": "torchao.AdamWFp8", "4-bit": "torchao.AdamW4bit"}
     optimizer = next((value for key, value in names.items() if key in row["optimizer"]), None)
     if optimizer is None:
         raise CannotExpress("optimizer without a known state size")

@@ -38,7 +38,7 @@ def _run(row: Row) -> RunSpec:
     offload = row["offload"].lower()
     return RunSpec(
         micro_batch=number(row, "micro_batch"), sequence_length=number(row, "seq_len"), precision="pure-bf16",
-        optimizer="adamw8bit" if "8bit" in row["optimizer"] else "adamw",
+        optimizer="torchao.AdamW8bit" if "8bit" in row["optimizer"] else "adamw",
         recompute="full" if shipped or row["recompute"] == "full" else "none",
         stack="compile" if row["compile"] == "torch.compile" else "eager",
         cross_entropy="chunked" if chunked else "eager", finetune=finetune,
