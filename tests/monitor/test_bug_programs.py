@@ -52,7 +52,7 @@ def options_of(tree: ast.Module) -> set[str]:
 
 
 def test_there_are_programs() -> None:
-    assert len(PROGRAMS) >= 15
+    assert len(PROGRAMS) >= 35
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
@@ -62,7 +62,8 @@ def test_a_program_says_what_is_wrong_with_it(path: Path) -> None:
     assert ast.get_docstring(tree)
     header = header_of(text)
     assert {"source", "first effect", "names", "family"} <= header.keys()
-    assert header.keys() <= {"source", "first effect", "names", "family", "launch"}
+    assert header.keys() <= {"source", "first effect", "names", "family", "launch", "detectable"}
+    assert re.match(r"(yes|no)\b.+", header.get("detectable", "yes it is"))
     assert re.match(r"https://\S+\.\S+", header["source"])
     assert re.fullmatch(r"step \d+", header["first effect"])
     assert all(name.strip() for name in header["names"].split(","))
