@@ -14,6 +14,7 @@ _OPTIONS = {
     "gpus": "cluster__num_gpus",
     "strategy": "distribution__strategy",
     "sequence_length": "model__sequence_length",
+    "attention": "run__attention",
 }
 
 

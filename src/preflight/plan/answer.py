@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from preflight.cost.parameters import is_transformer
@@ -21,15 +23,21 @@ from preflight.vocabulary.report import Report
 _CLOUD = 300
 
 
-def searched_report(request: Request) -> Report:
+def searched_report(request: Request, say: Callable[[str], None] | None = None) -> Report:
     """Return the plan of the best layout there is.
+
+    Args:
+        request: What is to be spread.
+        say: Is told now and then how far the work is.
 
     Raises:
         UsageError: Nothing that was asked for can be spread over these GPUs, fitting or not.
     """
-    found = search(request)
+    found = search(request, say=say)
     if not found.searched:
         raise _impossible(request, found)
+    if say is not None:
+        say(f"{found.searched:,} layouts evaluated; the finalists are timed again")
     chosen = chosen_of(request, found)
     plan = Plan(
         pareto=chosen.pareto, rejected=chosen.rejected, searched=found.searched, seconds=round(found.seconds, 3),

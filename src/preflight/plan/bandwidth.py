@@ -15,7 +15,7 @@ from preflight.vocabulary.plan import Rate
 def rates_of(request: Request, coefficients: Coefficients | None = None) -> tuple[Rate, ...]:
     """Return rates of arithmetic, memory and links of a settled request; empty where the GPU's peak is not known."""
     cluster = request.cluster
-    machine = machine_of(cluster, request.run, coefficients)
+    machine = machine_of(cluster, request.run, coefficients or request.coefficients)
     if machine is None:
         return ()
     gpu, moved = cluster.gpu, moved_per_step(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -18,10 +18,14 @@ from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
 from preflight.vocabulary.version import VERSION
 
 
-def compared_report(requests: Sequence[Request]) -> Report:
+def compared_report(requests: Sequence[Request], say: Callable[[str], None] | None = None) -> Report:
     """Return what one request needs on each of several clusters.
 
     The verdict is GO where the run fits on one of them, and NO-GO where it fits on none.
+
+    Args:
+        requests: The run on each of them.
+        say: Is told now and then how far the work is.
 
     Raises:
         UsageError: There is no layout on any of them; the first reason.
@@ -29,7 +33,7 @@ def compared_report(requests: Sequence[Request]) -> Report:
     rows, errors = [], []
     for request in requests:
         try:
-            rows.append(_one(request))
+            rows.append(_one(request, _telling(request, say)))
         except UsageError as error:
             errors.append(error)
             rows.append(Compared(cluster=_named(request), gpus=request.cluster.num_gpus, reason=_sentence(error)))
@@ -51,8 +55,13 @@ def compared_report(requests: Sequence[Request]) -> Report:
     )  # fmt: skip
 
 
-def _one(request: Request) -> Compared:
-    ready, chosen = _chosen(request)
+def _telling(request: Request, say: Callable[[str], None] | None) -> Callable[[str], None] | None:
+    """Return who is told what is done for one of the clusters."""
+    return None if say is None else lambda text: say(f"{_named(request)}: {text}")
+
+
+def _one(request: Request, say: Callable[[str], None] | None) -> Compared:
+    ready, chosen = _chosen(request, say)
     duration = duration_of(ready, chosen) if not ready.basic else None
     return Compared(
         cluster=_named(request),
@@ -63,10 +72,10 @@ def _one(request: Request) -> Compared:
     )
 
 
-def _chosen(request: Request) -> tuple[Request, Candidate]:
+def _chosen(request: Request, say: Callable[[str], None] | None) -> tuple[Request, Candidate]:
     """Return the layout that was asked for, or the best one where a search was."""
     if request.search:
-        plan = plan_report(request).plan
+        plan = plan_report(request, say).plan
         if plan is None or plan.chosen is None:
             raise UsageError("no layout fits")
         best = plan.chosen

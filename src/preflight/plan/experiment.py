@@ -48,7 +48,7 @@ def experiment_of(cluster: Cluster, first: Candidate, rival: Candidate, chance: 
     A measurement of the hardware is enough when it explains most of the doubt; else both layouts have to be run.
     """
     names = f"{in_short(first)} and {in_short(rival)}"
-    said = f"{names} lie within what is not known (the second is the quickest in {chance:.0%} of the draws)"
+    said = f"{names} lie within what is not known (the second is the quickest in {chance * 100:.0f} % of the draws)"
     both = (
         cluster.num_gpus
         * sum(_START + _STEPS * (one.step.seconds.mid if one.step else 0.0) for one in (first, rival))
@@ -59,7 +59,7 @@ def experiment_of(cluster: Cluster, first: Candidate, rival: Candidate, chance: 
         gpus = min(max(small.nodes * cluster.gpus_per_node, 1), cluster.num_gpus)
         if share >= 0.6 and gpus * _MINUTES < both:
             how = small.how.format(gpus=gpus)
-            return f"{said}; {small.words} is {min(share, 1.0):.0%} of the doubt: {how}, {gpus * _MINUTES:.0f} GPU-minutes, would tell"
+            return f"{said}; {small.words} is {min(share, 1.0) * 100:.0f} % of the doubt: {how}, {gpus * _MINUTES:.0f} GPU-minutes, would tell"
     return (
         f"{said}; {_STEPS} steps of each on {cluster.num_gpus} GPUs, {both:,.0f} GPU-minutes with start-up, would tell"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -26,8 +27,12 @@ from preflight.vocabulary.version import VERSION
 _VERDICTS: dict[str, Verdict] = {"yes": "GO", "no": "NO-GO", "unknown": "UNKNOWN"}
 
 
-def plan_report(request: Request) -> Report:
+def plan_report(request: Request, say: Callable[[str], None] | None = None) -> Report:
     """Return the plan of a request as a report.
+
+    Args:
+        request: What is to be planned.
+        say: Is told now and then how far a search is.
 
     Raises:
         UsageError: The layout that was asked for is impossible.
@@ -35,7 +40,7 @@ def plan_report(request: Request) -> Report:
     if request.search:
         from preflight.plan.answer import searched_report
 
-        return searched_report(request)
+        return searched_report(request, say)
     ready = settled(request)
     assert ready.parallel is not None
     chosen = candidate(ready, ready.parallel, ready.run)
@@ -66,6 +71,7 @@ def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
         settings=settings_of(ready, chosen),
         sensitivities=advice.sensitivities,
         drivers=advice.drivers,
+        bottlenecks=advice.bottlenecks,
         assumptions=ready.assumptions,
     )
     step: dict[str, Any] | None = msgspec.to_builtins(chosen.step) if chosen.step else None

@@ -32,7 +32,11 @@ def scaling_of(request: Request, coefficients: Coefficients | None = None) -> Sc
     strong, weak = _compared(same), _compared(grown)
     here = next((point for point in strong if point.gpus == gpus), here)
     first = strong[0]
-    basis = f"the throughput per GPU of {first.gpus} GPUs with the same batch" if first.gpus != gpus else None
+    basis = (
+        f"the throughput per GPU of {first.gpus} GPU{'s' if first.gpus > 1 else ''} with the same batch"
+        if first.gpus != gpus
+        else None
+    )
     return Scaling(
         efficiency=here.efficiency if basis and here in strong else None, communication_share=here.communication_share, basis=basis,
         strong=strong, weak=weak,

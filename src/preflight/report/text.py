@@ -7,11 +7,12 @@ from preflight.report.parts.finding_text import findings_section
 from preflight.report.parts.memory_text import memory_section
 from preflight.report.parts.options import Options
 from preflight.report.parts.paint import VERDICT_STYLES, Canvas
-from preflight.report.parts.plan_text import closing_sections, layout_section, plan_sections
+from preflight.report.parts.plan_text import attention_line, closing_sections, layout_section, plan_sections
 from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows, summary_rows
 from preflight.report.parts.sentences import (
     advice,
     counts,
+    if_it_fitted,
     number,
     of_severity,
     quick_line,
@@ -81,9 +82,11 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
     if report.memory is not None:
         memory_section(canvas, report.memory, verbose=options.verbose)
         _holders(canvas, report, verbose=options.verbose)
+    if report.plan is not None:
+        attention_line(canvas, report.plan)
     _step(canvas, report)
     if report.plan is not None:
-        plan_sections(canvas, report.plan, verbose=options.verbose)
+        plan_sections(canvas, report.plan, verbose=options.verbose, remark=if_it_fitted(report))
     if report.efficiency is not None:
         _efficiency(canvas, report.efficiency, verbose=options.verbose)
     _recommendations(canvas, report)
@@ -109,7 +112,7 @@ def _holders(canvas: Canvas, report: Report, *, verbose: bool) -> None:
 def _step(canvas: Canvas, report: Report) -> None:
     rows = step_rows(report)
     if rows:
-        canvas.heading("STEP")
+        canvas.heading("STEP", if_it_fitted(report))
         width = max(len(name) for name, _ in rows)
         for name, value in rows:
             canvas.write(value, indent=2, first=f"{name:<{width}}  ")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from preflight.vocabulary.memory import Fits, MemoryBreakdown, MemoryEstimate
@@ -256,6 +258,24 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
     share: float
 
 
+class Bottleneck(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that holds a run back, in words and numbers.
+
+    Attributes:
+        of: ``time``, a part of the step; ``rate``, what the step depends on; ``memory``, a part of the fullest GPU.
+        name: What it is: ``exposed communication``, ``matrix products``, ``activations``.
+        share: Of the step or of the memory; of a rate, its elasticity.
+        text: How much it is, or what a better rate would do.
+        change: The change that makes most of it go away, with what that does; None where none was found.
+    """
+
+    of: Literal["time", "rate", "memory"]
+    name: str
+    share: float
+    text: str
+    change: str | None = None
+
+
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """The same request on one of several clusters.
 
@@ -293,6 +313,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         settings: Files or command lines that run the chosen layout, by framework.
         sensitivities: What single changes of the chosen layout would do.
         drivers: What its step depends on, the strongest first.
+        bottlenecks: What holds it back, where that was asked for: parts of the step, rates, parts of the memory.
         experiment: The cheapest run that would tell candidates apart whose intervals overlap.
         regret: By how much the chosen layout is slower than the quickest, on average over what is not known, as a share.
         compared: The same request on several clusters, as they were named.
@@ -318,5 +339,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     regret: float | None = None
     sensitivities: tuple[Sensitivity, ...] = ()
     drivers: tuple[Driver, ...] = ()
+    bottlenecks: tuple[Bottleneck, ...] = ()
     compared: tuple[Compared, ...] = ()
     assumptions: tuple[str, ...] = ()

@@ -10,10 +10,11 @@ from typing import Any
 from preflight.cli.parts.writing import Writing
 
 AFTER_SECONDS = 1.0
+EVERY_SECONDS = 0.1
 
 
 @contextmanager
-def _line(writing: Writing) -> Iterator[Callable[[str], None] | None]:
+def following(writing: Writing) -> Iterator[Callable[[str], None] | None]:
     """Give a function that shows a text in the place of the one before, or None where nobody would see it."""
     if writing.quiet or sys.stderr is None or not sys.stderr.isatty():
         yield None
@@ -21,12 +22,13 @@ def _line(writing: Writing) -> Iterator[Callable[[str], None] | None]:
     from shutil import get_terminal_size
     from time import monotonic
 
-    began = monotonic()
+    due = monotonic() + AFTER_SECONDS
     shown = 0
 
     def show(text: str) -> None:
-        nonlocal shown
-        if monotonic() - began >= AFTER_SECONDS:
+        nonlocal shown, due
+        if monotonic() >= due:
+            due = monotonic() + EVERY_SECONDS
             text = text[: max(get_terminal_size().columns - 1, 20)]
             sys.stderr.write("\r" + text.ljust(shown))
             sys.stderr.flush()
@@ -43,14 +45,14 @@ def _line(writing: Writing) -> Iterator[Callable[[str], None] | None]:
 @contextmanager
 def progress(what: str, writing: Writing) -> Iterator[Callable[[int, int], None] | None]:
     """Give a function that is told how much is done, or None where nobody would see it."""
-    with _line(writing) as show:
+    with following(writing) as show:
         yield None if show is None else lambda done, of: show(f"{done} of {of} {what}")
 
 
 @contextmanager
 def dry_runs(writing: Writing) -> Iterator[None]:
     """Show how far the dry runs are that are made inside."""
-    with _line(writing) as show:
+    with following(writing) as show:
         if show is None:
             yield
             return

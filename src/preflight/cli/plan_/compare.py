@@ -32,6 +32,7 @@ def command(words: tuple[str, ...], **given: Any) -> int:
     What follows them, and the options, are those of a plan; --gpus is for clusters that say no number.
     """
     from preflight.check.source_lines import SourceLines
+    from preflight.cli.parts.progress import following
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing
     from preflight.plan.compare import compared_report
 
@@ -43,7 +44,9 @@ def command(words: tuple[str, ...], **given: Any) -> int:
         raise UsageError("--gpu, and the GPUs to compare", f"name them all before the model: {_EXAMPLE}")
     if len(named) < 2:
         raise UsageError("a comparison needs at least two clusters", _EXAMPLE)
-    report = compared_report([_request(cluster, rest, given) for cluster in named])
+    requests = [_request(cluster, rest, given) for cluster in named]
+    with following(look) as say:
+        report = compared_report(requests, say)
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]
 

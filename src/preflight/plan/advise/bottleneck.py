@@ -12,7 +12,7 @@ from preflight.plan.changes import layout_of
 from preflight.plan.request import Request
 from preflight.vocabulary.plan import Driver
 
-_BETTER = 1.1
+BETTER = 1.1
 
 
 def drivers(request: Request, coefficients: Coefficients | None = None) -> tuple[Driver, ...]:
@@ -35,7 +35,7 @@ def drivers(request: Request, coefficients: Coefficients | None = None) -> tuple
     found = []
     for name, better in _variants(machine).items():
         # d ln T / d ln rate from a finite difference: (T' / T - 1) / (1 / 1.1 - 1).
-        share = (seconds(better) / now - 1) / (1 / _BETTER - 1)
+        share = (seconds(better) / now - 1) / (1 / BETTER - 1)
         if share > 0.005:
             found.append(Driver(name=name, share=share))
     return tuple(sorted(found, key=lambda driver: -driver.share))
@@ -52,16 +52,16 @@ def _variants(machine: Machine) -> dict[str, Machine]:
         return msgspec.structs.replace(machine, coefficients=msgspec.structs.replace(given, **fields))
 
     return {
-        "matrix products": rate(matmul=machine.matmul * _BETTER),
-        "attention": rate(attention=machine.attention * _BETTER),
-        "memory bandwidth": rate(bandwidth=machine.bandwidth * _BETTER),
-        "the link inside a node": rate(fabric=machine.fabric * _BETTER),
-        "the network between nodes": rate(network=machine.network * _BETTER),
+        "matrix products": rate(matmul=machine.matmul * BETTER),
+        "attention": rate(attention=machine.attention * BETTER),
+        "memory bandwidth": rate(bandwidth=machine.bandwidth * BETTER),
+        "the link inside a node": rate(fabric=machine.fabric * BETTER),
+        "the network between nodes": rate(network=machine.network * BETTER),
         "latency of collectives": coefficient(
-            fabric_latency=given.fabric_latency / _BETTER, network_latency=given.network_latency / _BETTER
+            fabric_latency=given.fabric_latency / BETTER, network_latency=given.network_latency / BETTER
         ),
         "launching kernels": coefficient(
-            host=given.host / _BETTER, kernel=given.kernel / _BETTER, step=given.step / _BETTER
+            host=given.host / BETTER, kernel=given.kernel / BETTER, step=given.step / BETTER
         ),
     }
 
@@ -76,7 +76,7 @@ def in_words(found: tuple[Driver, ...], bubble: float) -> str | None:
     if not found:
         return None
     top = found[0]
-    said = f"{top.name}: 10 % better would shorten the step by {top.share * (1 - 1 / _BETTER):.1%}".replace("%", " %")
+    said = f"{top.name}: 10 % better would shorten the step by {top.share * (1 - 1 / BETTER):.1%}".replace("%", " %")
     said = said.replace("  ", " ")
     if bubble >= 0.1:
         said += f"; pipeline stages wait for {bubble:.0%} of it".replace("%", " %")

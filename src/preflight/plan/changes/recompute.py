@@ -15,12 +15,17 @@ _WORDS: dict[Recompute, str] = {
 
 
 def options(request: Request) -> list[Change]:
-    """Return the kinds that differ from the present one; the attention matrix only where there is one."""
+    """Return the kinds that differ from the present one.
+
+    The attention matrix only where there is one; by operator only where the layers are not those of Megatron-LM.
+    """
     run, found = request.run, []
     if not request.model.layers:
         return []
     for kind, words in _WORDS.items():
         if kind == run.recompute or (kind == "selective" and run.attention not in ("eager", "math")):
+            continue
+        if kind == "op" and run.stack == "megatron":
             continue
         changed = msgspec.structs.replace(run, recompute=kind)
         found.append(Change(key="recompute", title=words, run=changed, parallel=layout_of(request)))

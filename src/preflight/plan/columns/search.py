@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -55,8 +55,20 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def search(request: Request, coefficients: Coefficients | None = None, keep: int = 4000) -> Found:
-    """Evaluate every layout of the request's space."""
+def search(
+    request: Request,
+    coefficients: Coefficients | None = None,
+    keep: int = 4000,
+    say: Callable[[str], None] | None = None,
+) -> Found:
+    """Evaluate every layout of the request's space.
+
+    Args:
+        request: What is to be spread.
+        coefficients: What to calculate with, instead of the request's own.
+        keep: So many of the quickest layouts are kept.
+        say: Is told now and then how far the search is.
+    """
     begun = time.process_time()
     capacity = float(request.cluster.gpu.memory_bytes)
     pool = Pool(keep, len(DEGREES))
@@ -64,13 +76,18 @@ def search(request: Request, coefficients: Coefficients | None = None, keep: int
     variants: list[Variant] = []
     searched = fitting = 0
     least: tuple[Variant, Any, float] | None = None
-    for family in families_of(request):
+    families = families_of(request)
+    for number, family in enumerate(families):
         choices = variants_of(request, family)
         start = len(variants)
         variants += choices
         for partial in (False, True):
             group = [start + index for index, variant in enumerate(choices) if variant.partial == partial]
             for block, mask in _admitted(request, family, partial, len(group), ruled) if group else ():
+                if say is not None:
+                    say(
+                        f"{searched:,} layouts evaluated; {_who(family)}, {number + 1} of {len(families)} ways to shard"
+                    )
                 for index in group:
                     variant = variants[index]
                     kept = _kept(request, variant, block, mask, ruled)
@@ -88,6 +105,11 @@ def search(request: Request, coefficients: Coefficients | None = None, keep: int
         pool=pool.settled(), variants=tuple(variants), ruled=ruled, searched=searched, fitting=fitting,
         least=least, seconds=time.process_time() - begun,
     )  # fmt: skip
+
+
+def _who(family: Family) -> str:
+    """Return who shards what, in short: ``megatron ZeRO 1``."""
+    return f"{family.framework or 'one GPU'}" + (f" ZeRO {family.zero_stage}" if family.zero_stage else "")
 
 
 def _admitted(

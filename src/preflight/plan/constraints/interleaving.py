@@ -38,7 +38,9 @@ def reason(layout: Layout) -> str:
     vp, pp = int(layout.parallel.vp), int(layout.parallel.pp)
     if pp == 1:
         return f"virtual_pipeline is {vp}, but there is one pipeline stage"
-    return f"{layout.micro_batches:g} micro-batches are no multiple of the {pp} stages that virtual_pipeline {vp} interleaves"
+    count = layout.micro_batches
+    said = "1 micro-batch is" if count == 1 else f"{count:g} micro-batches are"
+    return f"{said} no multiple of the {pp} stages that virtual_pipeline {vp} interleaves"
 
 
 def hint(layout: Layout) -> str | None:

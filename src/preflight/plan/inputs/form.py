@@ -156,7 +156,7 @@ _ANALYSIS = (
     _flag(
         "analysis.enable_bottlenecks",
         "--bottlenecks",
-        help="What holds the run back, and what to change (always said).",
+        help="What holds the run back: parts of step and memory, rates, single changes.",
     ),
     _flag("analysis.max_batch_size", "--max-batch-size", help="The largest batch that fits."),
     _flag("analysis.search", "--search", help="Look through all ways to spread the run."),

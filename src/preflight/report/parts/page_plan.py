@@ -11,12 +11,16 @@ from preflight.report.parts.page_memory import bar
 from preflight.report.parts.plan_rows import (
     CANDIDATE_TITLES,
     COMPARED_TITLES,
+    EFFECT_TITLES,
     SCALING_TITLES,
     STAGE_TITLES,
+    attention_words,
+    bottleneck_groups,
     candidate_rows,
+    change_words,
     compared_reasons,
     compared_rows,
-    driver_rows,
+    effect_rows,
     layout_words,
     rate_rows,
     run_rows,
@@ -57,9 +61,8 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "rates": rate_rows(plan),
         "goodput": one_line(plan.goodput.basis) if plan.goodput else "",
         "spent": _spent(chosen) if chosen else None,
-        "drivers": [
-            {"name": name, "percent": f"{share * 100:.0f}", "bar": bar(share, 1.0)} for name, share in driver_rows(plan)
-        ],
+        "bottlenecks": _bottlenecks(plan),
+        "attention": attention_words(plan.attention) if plan.attention else "",
         "stage_titles": STAGE_TITLES,
         "stages": _stages(chosen) if chosen and len(chosen.stages) > 1 else [],
         "candidate_titles": CANDIDATE_TITLES,
@@ -70,14 +73,36 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "experiment": one_line(plan.experiment or ""),
         "rejected": [(f"{item.count:,}", one_line(item.reason)) for item in plan.rejected],
         "effects": [
-            {"text": one_line(effect.text), "fits": effect.fits, "side": one_line(effect.side_effect or "")}
-            for effect in plan.sensitivities
+            {"cells": row, "fits": effect.fits, "side": one_line(effect.side_effect or "")}
+            for row, effect in zip(effect_rows(plan.sensitivities), plan.sensitivities, strict=True)
+            if plan.bottlenecks
         ],
+        "effect_titles": EFFECT_TITLES,
         "settings": [
             (name, "\n".join(clean(line) for line in text.split("\n"))) for name, text in plan.settings.items()
         ],
         "assumptions": [one_line(said) for said in plan.assumptions],
     }
+
+
+def _bottlenecks(plan: Plan) -> list[dict[str, Any]]:
+    """Return what holds the run back, group by group."""
+    return [
+        {
+            "title": title,
+            "rows": [
+                {
+                    "name": one.name,
+                    "percent": f"{one.share * 100:.0f}",
+                    "bar": bar(one.share, 1.0),
+                    "text": one_line(one.text),
+                    "change": change_words(one),
+                }
+                for one in found
+            ],
+        }
+        for title, found in bottleneck_groups(plan)
+    ]
 
 
 def _spent(chosen: Candidate) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from preflight.report.parts.sections import fact_rows, holder_rows, input_line, 
 from preflight.report.parts.sentences import (
     SEVERITY_WORDS,
     evidence_line,
+    if_it_fitted,
     number,
     of_severity,
     place,
@@ -40,6 +41,7 @@ def view(report: Report, options: Options) -> dict[str, Any]:
         "memory": memory_view(report.memory) if report.memory is not None else None,
         "holders": holder_rows(report),
         "step": step_rows(report),
+        "remark": if_it_fitted(report),
         "efficiency": _efficiency(report),
         "groups": _groups(report, options),
         "recommendations": [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from preflight.report.parts.clean import display_width
 from preflight.report.parts.options import Options
 
@@ -9,6 +11,11 @@ _STYLES = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "1;33", "green": "1
 VERDICT_STYLES = {"GO": "green", "NO-GO": "red", "UNKNOWN": "yellow"}
 SEVERITY_STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
+# A number and its unit stay on one line.
+_UNIT = re.compile(
+    r"(?<=\d) (?=(?:%|[KMGT]iB|[MGT]?B(?:/s)?|[GT]FLOP/s|µs|ms|s|min|hours|days|years|GPUs?|kWh)(?![A-Za-z]))"
+)
+_GLUE = "\u00a0"
 
 
 class Canvas:
@@ -91,7 +98,8 @@ def wrap(text: str, first_width: int, width: int) -> list[str]:
     lines: list[str] = []
     current = ""
     room = first_width
-    for word in text.split(" "):
+    for piece in _UNIT.sub(_GLUE, text).split(" "):
+        word = piece.replace(_GLUE, " ")
         candidate = f"{current} {word}" if current else word
         if display_width(candidate) <= room:
             current = candidate

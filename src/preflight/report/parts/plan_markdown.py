@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from preflight.report.parts.clean import one_line
 from preflight.report.parts.plan_rows import (
     CANDIDATE_TITLES,
     COMPARED_TITLES,
     STAGE_TITLES,
+    bottleneck_groups,
     candidate_rows,
+    change_words,
     compared_reasons,
     compared_rows,
-    driver_rows,
     layout_words,
     run_rows,
     run_words,
@@ -38,9 +40,15 @@ def plan_lines(plan: Plan, level: str, escape: Callable[[str], str], table: Tabl
         lines += [escape(run_words(plan.chosen.run)) + ".", ""]
         if len(plan.chosen.stages) > 1:
             lines += [f"{level}# Pipeline stages", "", *table(STAGE_TITLES, cells(stage_rows(plan.chosen)))]
-    if plan.drivers:
-        shares = [(name, f"{share * 100:.0f} %") for name, share in driver_rows(plan)]
-        lines += [f"{level}# The step depends on", "", *table(("what", "share"), cells(shares))]
+    for title, found in bottleneck_groups(plan):
+        told = [
+            (one.name, f"{one.share * 100:.0f} %", one_line(one.text), change_words(one)) for one in found
+        ]  # fmt: skip
+        lines += [
+            f"{level}# What holds it back: {title}",
+            "",
+            *table(("what", "share", "how much", "best change"), cells(told)),
+        ]
     rows = run_rows(plan)
     if rows:
         lines += [f"{level}# Run", "", *table(("what", "value"), cells(rows))]
@@ -49,7 +57,7 @@ def plan_lines(plan: Plan, level: str, escape: Callable[[str], str], table: Tabl
         lines += [f"{level}# Candidates ({plan.searched:,} evaluated)", "", *table(CANDIDATE_TITLES, cells(shown))]
     if plan.experiment:
         lines += [f"To tell them apart: {escape(plan.experiment)}", ""]
-    if plan.sensitivities:
+    if plan.bottlenecks and plan.sensitivities:
         lines += [f"{level}# One change at a time", "", *(f"- {escape(item.text)}" for item in plan.sensitivities), ""]
     for name, text in plan.settings.items():
         lines += [f"<details><summary>Settings for {escape(name)}</summary>", "", "```", text.rstrip("\n"), "```", ""]

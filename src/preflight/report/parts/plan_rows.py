@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from preflight.report.parts.clean import one_line
-from preflight.vocabulary.plan import AttentionMemory, Candidate, Plan, ScalingPoint
-from preflight.vocabulary.quantity import Interval, format_bytes, format_count, format_seconds
+from preflight.vocabulary.plan import AttentionMemory, Bottleneck, Candidate, Plan, ScalingPoint, Sensitivity
+from preflight.vocabulary.quantity import GIB, Interval, format_bytes, format_count, format_seconds
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
 _ZERO = {1: "optimizer states sharded", 2: "optimizer states and gradients sharded", 3: "fully sharded"}
@@ -59,12 +59,22 @@ def run_words(run: RunSpec) -> str:
     return ", ".join(parts)
 
 
+_UNITS = (("years", 365.25 * 86400.0), ("days", 86400.0), ("hours", 3600.0), ("min", 60.0))
+
+
 def span(seconds: float) -> str:
-    """Return a long time in the unit that people use for it: ``18.3 days``, ``4.2 hours``, ``35 min``."""
-    for unit, size in (("days", 86400.0), ("hours", 3600.0), ("min", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.3g} {unit}" if seconds < 1000 * size else f"{seconds / size:,.0f} {unit}"
-    return format_seconds(seconds)
+    """Return a long time in the unit that people use for it: ``4.66 years``, ``18.3 days``, ``4.2 hours``, ``35 min``."""
+    unit = _unit(seconds)
+    return _in(seconds, *unit) if unit else format_seconds(seconds)
+
+
+def _unit(seconds: float) -> tuple[str, float] | None:
+    return next(((name, size) for name, size in _UNITS if seconds >= 2 * size), None)
+
+
+def _in(seconds: float, name: str, size: float) -> str:
+    number = seconds / size
+    return f"{number:,.3g} {name}" if number < 1000 else f"{number:,.0f} {name}"
 
 
 def _dollars(value: float) -> str:
@@ -72,7 +82,10 @@ def _dollars(value: float) -> str:
 
 
 def _spans(value: Interval) -> str:
-    return f"{span(value.mid)} ({span(value.low)} to {span(value.high)})"
+    """Return an interval of times in the unit of its middle."""
+    unit = _unit(value.mid)
+    low, mid, high = (_in(end, *unit) if unit else span(end) for end in (value.low, value.mid, value.high))
+    return f"{mid} ({low.partition(' ')[0] if unit else low} to {high})"
 
 
 def run_rows(plan: Plan) -> list[tuple[str, str]]:
@@ -99,8 +112,6 @@ def run_rows(plan: Plan) -> list[tuple[str, str]]:
     if plan.scaling is not None and plan.scaling.efficiency is not None:
         basis = f" of {one_line(plan.scaling.basis)}" if plan.scaling.basis else ""
         rows.append(("scaling", f"{plan.scaling.efficiency:.0%}".replace("%", " %") + basis))
-    if plan.attention is not None:
-        rows.append(("attention", _attention(plan.attention)))
     if plan.largest_batch is not None:
         limit = plan.largest_batch
         told = f"{limit.global_batch} samples a step (micro-batch {limit.micro_batch}, {limit.micro_batches} of them)"
@@ -108,7 +119,7 @@ def run_rows(plan: Plan) -> list[tuple[str, str]]:
     return rows
 
 
-def _attention(said: AttentionMemory) -> str:
+def attention_words(said: AttentionMemory) -> str:
     """Return what the matrix of scores costs: ``flash keeps 65.0 GiB per GPU; written out it would be 120 GiB``."""
     flash, written = format_bytes(said.flash_bytes), format_bytes(said.written_bytes)
     times = (
@@ -183,9 +194,37 @@ def scaling_rows(points: tuple[ScalingPoint, ...]) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def driver_rows(plan: Plan) -> list[tuple[str, float]]:
-    """Return what the step depends on, and the share of each."""
-    return [(driver.name, driver.share) for driver in plan.drivers]
+BOTTLENECK_TITLES = {
+    "time": "the time of a step", "rate": "what the step depends on", "memory": "the memory of the fullest GPU",
+}  # fmt: skip
+
+
+def bottleneck_groups(plan: Plan) -> list[tuple[str, list[Bottleneck]]]:
+    """Return what holds the run back, group by group, under the title of each."""
+    groups = ((title, [one for one in plan.bottlenecks if one.of == kind]) for kind, title in BOTTLENECK_TITLES.items())
+    return [(title, found) for title, found in groups if found]
+
+
+def change_words(one: Bottleneck) -> str:
+    """Return the change that helps most, or that there is none; nothing for a rate."""
+    if one.of == "rate":
+        return ""
+    return one_line(one.change) if one.change else "none of the changes that were tried makes it clearly smaller"
+
+
+EFFECT_TITLES = ("time", "memory", "fits", "change")
+
+
+def effect_rows(effects: tuple[Sensitivity, ...]) -> list[tuple[str, str, str, str]]:
+    """Return what single changes do, under ``EFFECT_TITLES``."""
+    rows = []
+    for effect in effects:
+        percent = None if effect.step_change is None else round(effect.step_change * 100)
+        time = "-" if percent is None else f"{percent:+d} %" if percent else "same"
+        memory = f"{effect.device_bytes_change / GIB:+.1f} GiB"
+        fits = {"yes": "yes", "no": "no", "unknown": "perhaps"}[effect.fits]
+        rows.append((time, memory, fits, one_line(effect.change)))
+    return rows
 
 
 COMPARED_TITLES = ("on", "layout", "fits", "memory", "step", "tokens/s", "duration", "money", "kWh")

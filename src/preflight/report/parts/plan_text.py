@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from preflight.report.parts.bottleneck_text import bottleneck_section
 from preflight.report.parts.clean import clean, display_width, one_line
 from preflight.report.parts.paint import Canvas
 from preflight.report.parts.plan_rows import (
     CANDIDATE_TITLES,
     COMPARED_TITLES,
+    EFFECT_TITLES,
     SCALING_TITLES,
     STAGE_TITLES,
+    attention_words,
     candidate_rows,
     compared_reasons,
     compared_rows,
-    driver_rows,
+    effect_rows,
     layout_words,
     rate_rows,
     run_rows,
@@ -39,8 +42,14 @@ def layout_section(canvas: Canvas, plan: Plan) -> None:
     canvas.write(run_words(plan.chosen.run), indent=2)
 
 
-def plan_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
-    """Add stages, what holds the step back, the run, candidates and the effects of changes."""
+def attention_line(canvas: Canvas, plan: Plan) -> None:
+    """Add what the matrix of scores takes, or would take."""
+    if plan.attention is not None:
+        canvas.write(attention_words(plan.attention), indent=2, first="attention  ", hang=4)
+
+
+def plan_sections(canvas: Canvas, plan: Plan, *, verbose: bool, remark: str = "") -> None:
+    """Add stages, the run, candidates; and what holds the run back and what changes do, where that was asked for."""
     if plan.chosen is not None and len(plan.chosen.stages) > 1:
         canvas.heading("PIPELINE STAGES")
         rows = stage_rows(plan.chosen)
@@ -48,10 +57,10 @@ def plan_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
         _table(canvas, STAGE_TITLES, kept)
         if len(kept) < len(rows):
             canvas.write(f"{len(rows) - len(kept)} stages between them with --verbose", indent=2)
-    _drivers(canvas, plan)
+    bottleneck_section(canvas, plan)
     rows_of_run = run_rows(plan)
     if rows_of_run:
-        canvas.heading("RUN")
+        canvas.heading("RUN", remark)
         width = max(len(name) for name, _ in rows_of_run)
         for name, value in rows_of_run:
             canvas.write(value, indent=2, first=f"{name:<{width}}  ")
@@ -63,7 +72,8 @@ def plan_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
             if len(points) > 1:
                 canvas.heading("SCALING", name)
                 _table(canvas, SCALING_TITLES, scaling_rows(points))
-    _effects(canvas, plan, verbose=verbose)
+    if plan.bottlenecks or verbose:
+        _effects(canvas, plan, verbose=verbose)
 
 
 def closing_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
@@ -79,16 +89,6 @@ def closing_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
         canvas.heading("ASSUMED")
         for said in plan.assumptions:
             canvas.write(one_line(said), indent=2, first="- ")
-
-
-def _drivers(canvas: Canvas, plan: Plan) -> None:
-    rows = driver_rows(plan)
-    if not rows:
-        return
-    canvas.heading("THE STEP DEPENDS ON")
-    width, room = max(len(name) for name, _ in rows), min(canvas.width - 44, 40)
-    for name, share in rows:
-        canvas.lines.append(f"  {name:<{width}}  {share * 100:>3.0f} %  {canvas.bar(share, room)}".rstrip())
 
 
 def _rates(canvas: Canvas, plan: Plan) -> None:
@@ -123,9 +123,13 @@ def _effects(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
         return
     shown = effects if verbose else effects[:_EFFECTS]
     canvas.heading("ONE CHANGE AT A TIME")
-    for effect in shown:
-        fits = {"yes": "", "no": " (does not fit)", "unknown": " (may not fit)"}[effect.fits]
-        canvas.write(one_line(effect.text) + fits, indent=2, hang=4)
+    rows = effect_rows(shown)
+    widths = [max(display_width(row[at]) for row in (EFFECT_TITLES, *rows)) for at in range(3)]
+    for number, row in enumerate((EFFECT_TITLES, *rows)):
+        lead = "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=False))
+        canvas.write(
+            row[3], indent=2, first=f"{lead}  ", style=(dim := "dim" if number == 0 else None), first_style=dim
+        )
     if len(shown) < len(effects):
         canvas.write(f"{len(effects) - len(shown)} more with --verbose", indent=2)
 

@@ -88,12 +88,18 @@ def _of_plan(report: Report) -> str | None:
     if memory is None or memory.device_bytes is None:
         return f"memory is not known: {one_line(memory.reason or '')}" if memory is not None else None
     limit = f" of {format_bytes(memory.capacity_bytes)}" if memory.capacity_bytes is not None else ""
-    said = [f"{FITS_WORDS[memory.fits]}: {format_bytes(memory.device_bytes.mid)}{limit} per GPU"]
-    if step.get("seconds"):
-        said.append(f"{format_seconds(step['seconds']['mid'])} a step")
-    if step.get("mfu"):
-        said.append(f"{step['mfu'] * 100:.0f} % MFU")
-    return ", ".join(said)
+    said = f"{FITS_WORDS[memory.fits]}: {format_bytes(memory.device_bytes.mid)}{limit} per GPU"
+    speed = [f"{format_seconds(step['seconds']['mid'])} a step"] if step.get("seconds") else []
+    speed += [f"{step['mfu'] * 100:.0f} % MFU"] if step.get("mfu") else []
+    if speed and memory.fits == "no":
+        return f"{said}; if it did: {', '.join(speed)}"
+    return ", ".join([said, *speed])
+
+
+def if_it_fitted(report: Report) -> str:
+    """Return the remark behind times of a plan whose memory does not fit; empty where it does."""
+    known = report.plan is not None and report.memory is not None
+    return "if it fitted in memory" if known and report.memory and report.memory.fits == "no" else ""
 
 
 def verdict_line(report: Report) -> str:
