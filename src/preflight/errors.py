@@ -25,6 +25,10 @@ class InputError(PreflightError):
     """The input cannot be read: missing, not Python, broken, too large."""
 
 
+class TraceError(InputError):
+    """A trace cannot be read: none there, damaged, of a newer format, or still being written."""
+
+
 class UsageError(PreflightError):
     """An option or a value of an option is wrong."""
 

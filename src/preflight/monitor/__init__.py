@@ -1,0 +1,1 @@
+"""Record a training run, learn what always holds in it, and say where it stops to hold."""

@@ -1,0 +1,322 @@
+"""Writes the rows of a process to its trace file, beside the program and never in its way.
+
+``put`` appends to a queue in memory; a daemon thread turns what waits into blocks and writes them.
+Nothing here raises into the program: where rows cannot be kept they are dropped, counted, and the count is written.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import contextlib
+import os
+import sys
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from .columns import HEAVY, ITERATION, TABLES
+from .encode import block, payload
+from .segment import Segment
+
+Row = tuple[Any, ...]
+
+INTERVAL = 0.25
+"""Seconds after which what waits is written."""
+MANY = 4096
+"""Rows that are written without waiting, and at most so many in one block."""
+LIMIT = 200_000
+"""Rows, and entries of the long lists in them, that may wait: some 100 MB."""
+
+
+class Writer:
+    """Writes rows to one file.
+
+    Attributes:
+        path: The file; another than the one asked for where that one was there already.
+        error: Why nothing could be written the last time; None where it could.
+        dropped: Rows dropped so far.
+        spent_ns: CPU time of the thread that writes.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], interval: float = INTERVAL, limit: int = LIMIT) -> None:
+        """Open the file and start the thread; where that fails, ``error`` says so and rows are counted as dropped."""
+        self._rows: deque[tuple[str, Row]] = deque()
+        self._heavy = 0
+        self._limit = limit
+        self._interval = interval
+        self._waiting: bytes | None = None
+        self._lost: dict[tuple[int, str], int] = {}
+        self._told: dict[str, int] = {}
+        self._last_i = -1
+        self._last_q = 0
+        self._closed = False
+        self._pid = os.getpid()
+        self._writing = _thread.allocate_lock()
+        self._wake = _thread.allocate_lock()
+        self._wake.acquire()
+        self._awake = False
+        self.spent_ns = 0
+        self._segment = Segment(os.fspath(path))
+        self.path = self._segment.path
+        self._gone = _thread.allocate_lock()
+        self._running = False
+        self._start()
+        _OPEN.add(self)
+        self._at_exit()
+
+    def put(self, kind: str, row: Row) -> None:
+        """Keep a row to be written; from any thread, never waiting."""
+        rows = self._rows
+        if len(rows) >= MANY and self._crowded(kind):
+            return
+        if kind in HEAVY:
+            self._weigh(kind, row)
+        rows.append((kind, row))
+
+    @property
+    def error(self) -> str | None:
+        """Why nothing could be written the last time."""
+        return self._segment.error
+
+    @property
+    def dropped(self) -> int:
+        """Rows dropped so far."""
+        return sum(count for _, count in list(self._lost.items()))
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes in the file."""
+        return self._segment.size
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Write what waits, now and in this thread; say whether all of it is in the file."""
+        if self._closed or not self._writing.acquire(timeout=timeout):
+            return False
+        try:
+            return self._drain()
+        finally:
+            self._writing.release()
+
+    def close(self, end: Row | None = None, timeout: float = 5.0) -> bool:
+        """Write what waits and close the file; once, later calls do nothing.
+
+        Args:
+            end: The row of kind ``end``; what was dropped is filled in.
+            timeout: Seconds to wait for a disk that is busy with an earlier block.
+
+        Returns:
+            Whether everything that was kept is in the file.
+        """
+        if self._closed or os.getpid() != self._pid:
+            return self._closed
+        complete = False
+        if self._writing.acquire(timeout=timeout):
+            try:
+                if not self._closed:
+                    complete = self._finish(end)
+            finally:
+                self._writing.release()
+        self._closed = True
+        self._wake_up()
+        _OPEN.discard(self)
+        with contextlib.suppress(Exception):
+            atexit.unregister(self._leave)
+        return complete
+
+    def _finish(self, end: Row | None) -> bool:
+        complete = self._drain()
+        if end is not None:
+            at = list(TABLES["end"]).index("dropped")
+            self._rows.append(("end", (*end[:at], self.dropped, *end[at + 1 :])))
+            complete = self._drain() and complete
+        self._closed = True
+        self._segment.close()
+        return complete
+
+    def _at_exit(self) -> None:
+        """Close at the end of the interpreter, and at that of a multiprocessing child, which skips atexit."""
+        self._leave = _Leave(self)
+        with contextlib.suppress(Exception):
+            atexit.register(self._leave)
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            with contextlib.suppress(Exception):
+                util.Finalize(None, self._leave, exitpriority=-100)
+
+    def _weigh(self, kind: str, row: Row) -> None:
+        with contextlib.suppress(Exception):
+            self._heavy += len(row[HEAVY[kind]])
+
+    def _crowded(self, kind: str) -> bool:
+        """Wake the thread; say whether the row has to be dropped, and count it."""
+        if self._closed:
+            return True
+        if not self._awake:
+            self._wake_up()
+        if not self._running:
+            self.flush(timeout=0)
+        if len(self._rows) + self._heavy < self._limit:
+            return False
+        self._count(kind)
+        return True
+
+    def _count(self, kind: str) -> None:
+        """Count a row that is dropped; each thread has a number of its own, so that no two add at the same time."""
+        key = (_thread.get_ident(), kind)
+        self._lost[key] = self._lost.get(key, 0) + 1
+
+    def _wake_up(self) -> None:
+        self._awake = True
+        with contextlib.suppress(RuntimeError):
+            self._wake.release()
+
+    def _start(self) -> None:
+        """Start the thread: a plain one, which the program does not meet when it counts or traces its own."""
+        self._stop = False
+        self._gone.acquire(blocking=False)
+        self._running = True
+        try:
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:
+            self._running = False
+            self._gone.release()
+
+    def _run(self) -> None:
+        before = self.spent_ns
+        while not self._over():
+            self._wake.acquire(timeout=self._interval)
+            self._awake = False
+            if self._over():
+                break
+            with contextlib.suppress(Exception), self._writing:
+                if not self._closed:
+                    self._drain()
+            self.spent_ns = before + time.thread_time_ns()
+        self._running = False
+        self._gone.release()
+
+    def _over(self) -> bool:
+        return self._closed or self._stop
+
+    def _pause(self) -> None:
+        """End the thread for as long as the process forks: Python warns of forks beside threads."""
+        if self._running and not self._closed:
+            self._stop = True
+            self._wake_up()
+            if self._gone.acquire(timeout=1.0):
+                self._gone.release()
+
+    def _drain(self) -> bool:
+        """Write what waits; say whether nothing waits any more."""
+        if self._waiting is not None:
+            if not self._segment.append(self._waiting):
+                return False
+            self._waiting = None
+        self._say_what_was_lost()
+        for _ in range(len(self._rows) // MANY + 1):
+            if not self._rows:
+                break
+            if not self._one_block():
+                return False
+        return True
+
+    def _one_block(self) -> bool:
+        take = self._rows.popleft
+        batch = [take() for _ in range(min(len(self._rows), MANY))]
+        self._lighten(batch)
+        try:
+            data = block(payload(batch))
+        except Exception as error:
+            self._count_loss(batch, error)
+            return True
+        if self._segment.append(data):
+            return True
+        self._waiting = data
+        return False
+
+    def _lighten(self, batch: list[tuple[str, Row]]) -> None:
+        """Take the weight of the rows off, and remember the last place in the run."""
+        for kind, row in batch:
+            if kind in HEAVY:
+                with contextlib.suppress(Exception):
+                    self._heavy -= len(row[HEAVY[kind]])
+            elif kind not in TABLES:
+                self._count(kind)
+        kind, row = batch[-1]
+        with contextlib.suppress(Exception):
+            self._last_q = int(row[0])
+            if kind in ITERATION:
+                self._last_i = int(row[ITERATION[kind]])
+
+    def _count_loss(self, batch: list[tuple[str, Row]], error: Exception) -> None:
+        """Count a batch that could not be encoded."""
+        for kind, _ in batch:
+            self._count(kind)
+        reason = f"{type(error).__name__}: {error}"[:300]
+        self._rows.append(("trouble", (self._last_q, self._last_i, "writer", f"rows cannot be encoded: {reason}")))
+
+    def _say_what_was_lost(self) -> None:
+        """Add a row that says how many rows were dropped since the last one said so."""
+        if not self._lost:
+            return
+        counts: dict[str, int] = {}
+        for (_, kind), count in list(self._lost.items()):
+            counts[kind] = counts.get(kind, 0) + count
+        new = {kind: count - self._told.get(kind, 0) for kind, count in sorted(counts.items())}
+        said = ", ".join(f"{count} {kind}" for kind, count in new.items() if count)
+        if said:
+            self._told = counts
+            text = f"rows dropped, for the disk is too slow or full or nobody knows their kind: {said}"
+            self._rows.appendleft(("trouble", (self._last_q, self._last_i, "writer", text)))
+
+    def _forget(self) -> None:
+        """Leave the file to the parent: what a forked child does."""
+        self._closed = True
+        self._rows.clear()
+        self._waiting = None
+        self._running = False
+        self._writing = _thread.allocate_lock()
+        self._wake = _thread.allocate_lock()
+        self._segment.forget()
+
+
+class _Leave:
+    """Closes a writer if there still is one, without keeping it."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = weakref.ref(writer)
+
+    def __call__(self) -> None:
+        writer = self._writer()
+        if writer is not None:
+            writer.close()
+
+
+_OPEN: weakref.WeakSet[Writer] = weakref.WeakSet()
+
+
+def _each(action: Callable[[Writer], None]) -> None:
+    for writer in list(_OPEN):
+        with contextlib.suppress(Exception):
+            action(writer)
+
+
+def _in_child() -> None:
+    _each(Writer._forget)
+    _OPEN.clear()
+
+
+def _resume(writer: Writer) -> None:
+    if not writer._running and not writer._closed:
+        writer._start()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: _each(Writer._pause),
+        after_in_parent=lambda: _each(_resume),
+        after_in_child=_in_child,
+    )
