@@ -1,6 +1,6 @@
 """The best weights are kept as a reference, so they follow the training, and what is restored at the end is the last state."""
 # source: https://github.com/pytorch/tutorials/pull/188
-# first effect: step 29
+# first effect: step 30
 # names: load_state_dict, state_dict
 # family: checkpoint
 # detectable: yes the load that should bring back earlier weights changes nothing
