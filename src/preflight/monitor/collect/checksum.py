@@ -1,0 +1,272 @@
+"""One integer per tensor, over its bits, in two passes over the memory and no copy of it.
+
+The bytes of a tensor, in logical order, are 64-bit words, the last one filled up with zeros.
+A small tensor's words count one by one.
+A larger one's words are laid out in rows of a prime number of columns; each row's sum and each column's sum counts,
+and each word of what fills no row.
+Every number that counts goes through a bijection of 64 bits that depends on its position, and the results are added:
+this sum M is the strong part.
+T is the sum of the words themselves, modulo 8191.
+The number of a tensor is M mixed with the length in bytes, its upper 50 bits, followed by the 13 bits of T.
+
+What is certain: one unit in the last place (the bit pattern of one element, or of one component, goes up or down by
+one, the sign of a zero flips, or zero steps to the smallest number of the other sign) always changes T.
+The sum of the words changes by d * 2^k, or by that and 2^64 where it wraps.
+2 has the order 13 modulo 8191, so d * 2^k is none of zero and +-2^64 = +-2^12 modulo 8191 unless k plus the place of
+d's only bit is 12 modulo 13: that is bit 12, 25, 38 or 51, and no element of a whole number of bytes begins or ends
+there.
+(Where zero steps over to the other sign d has two bits, whose distance is no multiple of 13.)
+
+What is all but certain: any other change.
+A changed element changes its row's sum and its column's; of two elements swapped, both rows' sums change, or, in one
+row, both columns' (elements of one word change the word).
+Sums that changed go unseen only where the changes of their images cancel in all 50 bits.
+Changes that keep every row's and every column's sum are needed to escape: at least four words, in the corners of a
+rectangle whose sides are no multiple of a power of two.
+That is why the number of columns is prime: with 512 of them, exchanging rows of a matrix of one-hot rows kept all sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+SMALL = 1024
+"""Words of a tensor up to which each counts by itself: two sums cost as much as mixing about a thousand words."""
+
+WIDTHS = ((1 << 17, 269), (1 << 23, 1033), (1 << 62, 4093))
+"""Columns for tensors of fewer than so many words: near the root, so that little is left to mix."""
+
+STEP = 1 << 16
+"""Words summed at a time on a CPU: the second pass then reads them from its cache."""
+
+COPY = 1 << 20
+"""Words of a tensor that is not contiguous that are copied at a time."""
+
+_MASK = (1 << 64) - 1
+_HALF = 1 << 63
+_LOW = (1 << 32) - 1
+_PLANS = 16
+"""Layouts remembered; a program has a few, one per list of tensors that it is asked for."""
+
+
+class _Plan:
+    """What depends on the sizes of the tensors alone: where each one's numbers stand, and their positions' keys."""
+
+    __slots__ = ("counted", "ends", "keys", "sizes")
+
+    keys: Any
+    """An odd random-looking number for each number that counts."""
+    ends: Any
+    """Where segments end, and where the ones before them do.
+
+    For each tensor its words and its rows in the running sum of these; and its words, rows and columns in the running
+    sum of the images, which follows the other; both the same where it has none.
+    """
+    counted: int
+    """How many numbers are words or rows: the columns' come after."""
+    sizes: list[int]
+    """Bytes."""
+
+
+_plans: dict[Any, _Plan] = {}
+_zeros: dict[Any, Any] = {}
+
+
+def checksums(torch: Any, tensors: Sequence[Any]) -> tuple[Any, Callable[[list[int]], list[int]]]:
+    """Start to compute the number of each tensor.
+
+    Args:
+        torch: The torch that is loaded.
+        tensors: Plain strided tensors of one device.
+
+    Returns:
+        A small vector on the device, and what makes the numbers from its values.
+    """
+    flats: dict[Any, list[Any]] = {}
+    rows: list[Any] = []
+    columns: list[Any] = []
+    sizes = []
+    usual = _usual(torch)
+    for tensor in tensors:
+        kind = tensor.dtype
+        if kind not in usual:
+            tensor = _as_integers(torch, tensor)
+            kind = tensor.dtype
+        size = tensor.numel() * tensor.itemsize
+        sizes.append((kind, size))
+        if size > SMALL * 8:
+            tensor = _sums(torch, tensor, size, rows, columns)
+        flat = flats.get(kind)
+        if flat is None:
+            flat = flats[kind] = []
+        flat.append(tensor)
+        if size & 7:
+            flat.append(_filling(torch, tensor, (8 - (size & 7)) // tensor.itemsize))
+    device = tensors[0].device
+    plan = _plan(torch, device, tuple(sizes), list(flats))
+    words = [_words(torch, flat) for flat in flats.values()]
+    numbers = torch.cat([_filling(torch, plan.keys, 1), *words, *rows, *columns])
+    plain, mixed = numbers[: plan.counted].cumsum(0), _mix(torch, numbers, plan.keys).cumsum(0)
+    ends, before = torch.cat([plain, mixed]).index_select(0, plan.ends.view(-1)).view(2, -1)
+    return ends.sub_(before), lambda read: _numbers(plan, read)
+
+
+def _sums(torch: Any, tensor: Any, size: int, rows: list[Any], columns: list[Any]) -> Any:
+    """Add a tensor's sums to the lists; return the elements that fill no row."""
+    each = tensor.itemsize
+    count, width, _ = _grid(size)
+    across = width * 8 // each
+    if tensor.is_contiguous() and not _misaligned(tensor):
+        step = count if tensor.device.type != "cpu" else max(1, STEP // width)
+        grid = tensor.as_strided((count, across), (across, 1)).view(torch.int64)
+        pieces: Iterator[Any] = iter(grid.split(step) if step < count else (grid,))
+        rest = tensor.as_strided((size // each - count * across,), (1,), tensor.storage_offset() + count * across)
+    else:
+        pieces = _copied(torch, tensor, count, across)
+        rest = _span(torch, tensor, count * across, size // each)
+    total = None
+    for piece in pieces:
+        rows.append(piece.sum(1))
+        column = piece.sum(0)
+        total = column if total is None else total.add_(column)
+    columns.append(total)
+    return rest
+
+
+def _grid(size: int) -> tuple[int, int, int]:
+    """Return for so many bytes the rows, the columns, and the words that are in no row."""
+    words = size >> 3
+    if size <= SMALL * 8:
+        return 0, 0, -(-size // 8)
+    width = next(width for limit, width in WIDTHS if words < limit)
+    return words // width, width, words % width + bool(size & 7)
+
+
+def _misaligned(tensor: Any) -> bool:
+    """Say whether the memory does not begin at a whole word: a view as words is refused, or, on a device, fatal."""
+    if tensor.storage_offset() * tensor.itemsize & 7:
+        return True
+    return bool(tensor.device.type != "cpu" and tensor.data_ptr() & 7)
+
+
+def _copied(torch: Any, tensor: Any, count: int, across: int) -> Iterator[Any]:
+    """Yield the rows of words of a tensor that is not contiguous, a copy of a few at a time."""
+    step = max(1, COPY * 8 // (across * tensor.itemsize))
+    for first in range(0, count, step):
+        last = min(count, first + step)
+        piece = _span(torch, tensor, first * across, last * across)
+        yield piece.view(last - first, across).view(torch.int64)
+
+
+def _span(torch: Any, tensor: Any, first: int, last: int) -> Any:
+    """Return a flat copy of a range of a tensor's elements in logical order, without copying much of the others."""
+    while tensor.dim() > 1 and tensor.shape[0] == 1:
+        tensor = tensor[0]
+    if tensor.dim() <= 1:
+        return tensor.reshape(-1)[first:last].clone(memory_format=torch.contiguous_format)
+    each = tensor.numel() // tensor.shape[0]
+    low, high = first // each, -(-last // each)
+    if (high - low) * each <= 2 * (last - first) or high - low > 4:
+        return tensor[low:high].reshape(-1)[first - low * each : last - low * each].clone()
+    inner = [
+        _span(torch, tensor[row], max(first - row * each, 0), min(last - row * each, each)) for row in range(low, high)
+    ]
+    return torch.cat(inner)
+
+
+def _filling(torch: Any, tensor: Any, size: int) -> Any:
+    """Return so many zeros of a tensor's own kind."""
+    key = (tensor.device, tensor.dtype, size)
+    zeros = _zeros.get(key)
+    if zeros is None:
+        zeros = torch.zeros(size, dtype=tensor.dtype, device=tensor.device)
+        _zeros[key] = zeros
+    return zeros
+
+
+def _usual(torch: Any) -> tuple[Any, ...]:
+    """Return the kinds of numbers that every operation used here is offered for."""
+    return torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.float64, torch.int32, torch.uint8
+
+
+def _as_integers(torch: Any, tensor: Any) -> Any:
+    """Return the same bits as integers of the elements' size, or, of 16 bytes, as two words each."""
+    each = tensor.itemsize
+    if each > 8:
+        return tensor.reshape(-1).view(torch.int64)
+    return tensor.view({1: torch.uint8, 2: torch.float16, 4: torch.int32}.get(each, torch.int64))
+
+
+def _words(torch: Any, flat: list[Any]) -> Any:
+    """Join tensors of one kind, whose bytes are whole words together, as one vector of words."""
+    joined = torch._C._nn.flatten_dense_tensors(flat)
+    if _misaligned(joined):
+        joined = joined.clone()
+    return joined.view(torch.int64)
+
+
+def _mix(torch: Any, numbers: Any, keys: Any) -> Any:
+    """Send each number through a bijection of 64 bits that its key chooses, in place.
+
+    A shift to the right repeats the sign, which would lose a bit: what it brings in is masked away.
+    """
+    numbers = numbers.bitwise_xor(keys)
+    moved = torch.bitwise_right_shift(numbers, 32).bitwise_and_(_LOW)
+    numbers.bitwise_xor_(moved).mul_(keys)
+    torch.bitwise_right_shift(numbers, 29, out=moved).bitwise_and_((1 << 35) - 1)
+    numbers.bitwise_xor_(moved).mul_(-0x40A7B892E31B1A47)
+    torch.bitwise_right_shift(numbers, 32, out=moved).bitwise_and_(_LOW)
+    return numbers.bitwise_xor_(moved)
+
+
+def _numbers(plan: _Plan, read: list[int]) -> list[int]:
+    """Make the number of each tensor from the differences of the running sums at the ends of its segments."""
+    count = len(plan.sizes)
+    columns = (read[start : start + count] for start in range(0, 5 * count, count))
+    made = []
+    for size, words, rows, *mixed in zip(plan.sizes, *columns, strict=True):
+        strong = size * 0x9E3779B97F4A7C15 + mixed[0] + mixed[1] + mixed[2] & _MASK
+        strong = (strong ^ strong >> 31) * 0xBF58476D1CE4E5B9 & _MASK
+        total = (words + rows + _HALF & _MASK) - _HALF
+        made.append((strong >> 14) << 13 | total % 8191)
+    return made
+
+
+def _plan(torch: Any, device: Any, sizes: tuple[Any, ...], kinds: list[Any]) -> _Plan:
+    """Return the plan for tensors of these kinds and sizes, remembered or made."""
+    key = (device, sizes)
+    plan = _plans.get(key)
+    if plan is None:
+        if len(_plans) >= _PLANS:
+            _plans.clear()
+        plan = _plans[key] = _planned(torch, device, sizes, kinds)
+    return plan
+
+
+def _planned(torch: Any, device: Any, sizes: tuple[Any, ...], kinds: list[Any]) -> _Plan:
+    """Lay out the segments: words by kind, then rows, then columns, each in the order of the tensors."""
+    grids = [_grid(size) for _, size in sizes]
+    by_kind = [index for kind in kinds for index, (own, _) in enumerate(sizes) if own == kind]
+    segments = [(index, 0, 0, grids[index][2]) for index in by_kind]
+    segments += [(index, 1, 8192, rows) for index, (rows, _, _) in enumerate(grids)]
+    segments += [(index, 2, 4096, columns) for index, (_, columns, _) in enumerate(grids)]
+    # Before everything stands one number that belongs to nobody, so that each segment has an end before its beginning.
+    positions, end = [torch.zeros(1, dtype=torch.int64, device=device)], 0
+    plan, count = _Plan(), len(sizes)
+    plan.counted = 1 + sum(rows + words for rows, _, words in grids)
+    ends, begins = [0] * (5 * count), [0] * (5 * count)
+    for index, which, first, length in segments:
+        if not length:
+            continue
+        positions.append(torch.arange(first, first + length, device=device))
+        if which < 2:
+            begins[which * count + index], ends[which * count + index] = end, end + length
+        place = (2 + which) * count + index
+        begins[place], ends[place] = plan.counted + end, plan.counted + end + length
+        end += length
+    keys = torch.cat(positions).mul_(-0x61C8864680B583EB)
+    plan.keys = _mix(torch, keys, 0x3243F6A8885A308D).bitwise_or_(1)
+    plan.ends = torch.tensor([ends, begins], dtype=torch.int64, device=device)
+    plan.sizes = [size for _, size in sizes]
+    return plan

@@ -1,0 +1,217 @@
+"""Digests of tensors: exact numbers over their bits, norms, and samples of batches.
+
+Everything here is computed where the tensors are, for many tensors at once, and read later without waiting for the
+device; nothing changes what the program computes, draws a random number, keeps a tensor or raises.
+The number over the bits is explained in `checksum`.
+It takes the place of `torch.hash_tensor`, which is an exclusive or: blind to swaps, and to any two equal changes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import plain
+from .checksum import checksums
+from .pending import Pending, to_host
+
+SAMPLE = 1 << 16
+"""Bytes that are looked at from each end of a tensor of a batch."""
+
+_Compute = Callable[[Any, Sequence[Any]], tuple[Any, Callable[[list[Any]], list[Any]]]]
+
+
+def fingerprints(tensors: Sequence[Any]) -> Pending | None:
+    """Start to compute an integer of 63 bits over the bits of each tensor.
+
+    Tensors whose elements have the same bits in the same logical order have the same number, however they lie in
+    memory and on whatever device they are; one unit in the last place anywhere, or two unequal elements swapped, give
+    another.
+    Of a DTensor the local shard counts, of a sparse tensor what it stores, as it stores it.
+
+    Args:
+        tensors: Tensors of any kind, on any devices; None stands for a tensor that is not there.
+
+    Returns:
+        The numbers to come, None for each tensor that cannot be read; or None where nothing may be computed now.
+    """
+    return _started(tensors, checksums, _chained, plain.parts)
+
+
+def sample_bits(tensor: Any) -> Pending | None:
+    """Start to compute the fingerprint of the first and the last 64 KiB of a tensor, or of all of a small one.
+
+    Args:
+        tensor: One tensor of a batch.
+    """
+    return samples([tensor])
+
+
+def samples(tensors: Sequence[Any]) -> Pending | None:
+    """Start to compute for each tensor of a batch the fingerprint of its first and last 64 KiB.
+
+    Args:
+        tensors: The tensors of the batch.
+    """
+    return _started(tensors, checksums, _chained, _ends)
+
+
+def norms(tensors: Sequence[Any]) -> Pending | None:
+    """Start to compute the Euclidean norm of each tensor.
+
+    It is taken in float32 where the tensor's own kind is coarser, and in the tensor's kind elsewhere.
+    A norm that is not finite is NaN; beyond 1.8e19 the squares of float32 are not finite either.
+    Of a DTensor the local shard counts.
+
+    Args:
+        tensors: Tensors of any kind, on any devices; None stands for a tensor that is not there.
+
+    Returns:
+        The norms to come, None for each tensor that cannot be read; or None where nothing may be computed now.
+    """
+    return _started(tensors, _norms, _finite, _numbers_of)
+
+
+def _started(
+    tensors: Sequence[Any],
+    compute: _Compute,
+    join: Callable[[list[Any]], Any],
+    readable: Callable[[Any, Any], Sequence[Any] | None],
+) -> Pending | None:
+    """Compute for the parts of all tensors, one device after the other, and join what each tensor's parts gave."""
+    torch = plain.loaded()
+    try:
+        if torch is None or plain.impossible(torch):
+            return None
+        with plain.Outside(torch):
+            return _grouped(torch, tensors, compute, join, readable)
+    except Exception:
+        # The program must not fail because it is watched; without a digest nothing is claimed.
+        return None
+
+
+def _grouped(
+    torch: Any,
+    tensors: Sequence[Any],
+    compute: _Compute,
+    join: Callable[[list[Any]], Any],
+    readable: Callable[[Any, Any], Sequence[Any] | None],
+) -> Pending:
+    groups: dict[Any, tuple[list[Any], list[int]]] = {}
+    for index, tensor in enumerate(tensors):
+        try:
+            parts = None if tensor is None else readable(torch, tensor)
+        except Exception:
+            parts = None
+        for part in parts or ():
+            group = groups.get(part.device)
+            if group is None:
+                group = groups[part.device] = [], []
+            group[0].append(part)
+            group[1].append(index)
+    reads, decodes = [], []
+    for members, owners in groups.values():
+        try:
+            result, decode = compute(torch, members)
+            reads.append(to_host(torch, result))
+            decodes.append((decode, owners))
+        except Exception:
+            # One device out of memory does not take the others' digests along.
+            continue
+    count = len(tensors)
+
+    def finish(read: list[list[Any]]) -> list[Any]:
+        found: list[list[Any]] = [[] for _ in range(count)]
+        for numbers, (decode, whose) in zip(read, decodes, strict=True):
+            for index, number in zip(whose, decode(numbers), strict=True):
+                found[index].append(number)
+        return [join(own) if own else None for own in found]
+
+    return Pending(reads, finish)
+
+
+def _chained(numbers: list[int]) -> int:
+    """Make one number of those of a tensor's parts; of one part it is that part's own."""
+    made = numbers[0]
+    for number in numbers[1:]:
+        made = (made * 0x2545F4914F6CDD1D + number) & ((1 << 63) - 1)
+    return made
+
+
+def _ends(torch: Any, tensor: Any) -> Sequence[Any] | None:
+    """Return the plain parts of a tensor, those that are too long as their beginning and their end."""
+    parts = plain.parts(torch, tensor)
+    if parts is None:
+        return None
+    made = []
+    for part in parts:
+        each = SAMPLE // part.itemsize
+        if part.numel() <= 2 * each:
+            made.append(part)
+        else:
+            made += [_end(part, each, last=False), _end(part, each, last=True)]
+    return made
+
+
+def _end(tensor: Any, count: int, last: bool) -> Any:
+    """Return the first or last so many elements in logical order, without copying a large tensor."""
+    while tensor.dim() > 1:
+        each = tensor.numel() // tensor.shape[0]
+        rows = min(-(-count // each), tensor.shape[0])
+        tensor = tensor.narrow(0, tensor.shape[0] - rows if last else 0, rows)
+        if rows > 1 or tensor.is_contiguous():
+            break
+        tensor = tensor[0]
+    flat = tensor.reshape(-1)
+    return flat[-count:] if last else flat[:count]
+
+
+def _numbers_of(torch: Any, tensor: Any) -> Sequence[Any] | None:
+    """Return the part of a tensor that holds its numbers: the values alone where it is sparse."""
+    if isinstance(tensor, torch.Tensor) and tensor.layout is torch.sparse_coo and not tensor.is_coalesced():
+        # Values of one place stand apart and would have to be added first, which on a device waits for it.
+        return plain.parts(torch, tensor.coalesce())[-1:] if tensor.device.type == "cpu" else None  # type: ignore[index]
+    parts = plain.parts(torch, tensor)
+    return None if parts is None else parts[-1:]
+
+
+def _norms(torch: Any, tensors: Sequence[Any]) -> tuple[Any, Callable[[list[Any]], list[Any]]]:
+    """Compute the norms, the tensors of one kind at a time."""
+    exact = torch.float32 if tensors[0].device.type == "mps" else torch.float64
+    groups: dict[Any, list[int]] = {}
+    for index, tensor in enumerate(tensors):
+        groups.setdefault(tensor.dtype, []).append(index)
+    order: list[int] = []
+    made: list[Any] = []
+    for kind, indices in groups.items():
+        own = [tensors[index] for index in indices]
+        order += indices
+        made += _norms_of_kind(torch, kind, own, exact)
+    vector = torch.stack([norm.to(exact) for norm in made])
+
+    def decode(numbers: list[Any]) -> list[Any]:
+        values = [0.0] * len(order)
+        for index, number in zip(order, numbers, strict=True):
+            values[index] = number
+        return values
+
+    return vector, decode
+
+
+def _norms_of_kind(torch: Any, kind: Any, tensors: list[Any], exact: Any) -> Sequence[Any]:
+    # A tensor without elements has the norm of one zero: not every version of the fused kernel knows that.
+    tensors = [tensor if tensor.numel() else tensor.new_zeros(1) for tensor in tensors]
+    if kind in (torch.float32, torch.float64, torch.complex64, torch.complex128):
+        return torch._foreach_norm(tensors, 2)  # type: ignore[no-any-return]
+    if kind in (torch.bfloat16, torch.float16):
+        return torch._foreach_norm(tensors, 2, torch.float32)  # type: ignore[no-any-return]
+    if kind is torch.complex32:
+        return torch._foreach_norm([tensor.to(torch.complex64) for tensor in tensors], 2)  # type: ignore[no-any-return]
+    # Integers of 32 and 64 bits do not all fit into float32.
+    wide = not kind.is_floating_point and kind.itemsize > 2
+    return torch._foreach_norm([tensor.to(exact if wide else torch.float32) for tensor in tensors], 2)  # type: ignore[no-any-return]
+
+
+def _finite(numbers: list[float]) -> float:
+    return numbers[0] if math.isfinite(numbers[0]) else math.nan

@@ -1,0 +1,85 @@
+"""Values that a device is still computing: copied to the host behind its back, read when they have arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .plain import capturing, loaded
+
+Finish = Callable[[list[list[Any]]], list[Any]]
+"""Makes the values from what was copied, one list of numbers per copy."""
+
+
+class Pending:
+    """One value per tensor asked for, at once on the CPU and later on a device.
+
+    It holds small copies of results, never a tensor of the program, and lets go of those too once they are read.
+    """
+
+    __slots__ = ("_finish", "_reads", "_values")
+
+    def __init__(self, reads: Sequence[tuple[Any, Any]], finish: Finish) -> None:
+        """Take what to read.
+
+        Args:
+            reads: Tensors on the host with the event that says when each is filled, or None where it is already.
+            finish: Makes the values from the numbers read, in the order of `reads`.
+        """
+        self._reads = list(reads)
+        self._finish: Finish | None = finish
+        self._values: list[Any] | None = None
+        if all(event is None for _, event in self._reads):
+            self._read()
+
+    def _read(self) -> None:
+        assert self._finish is not None
+        self._values = self._finish([tensor.tolist() for tensor, _ in self._reads])
+        self._reads = []
+        self._finish = None
+
+    def ready(self) -> bool:
+        """Say whether everything has arrived; never waits.
+
+        Ask on a thread that is not capturing a CUDA graph: asking an event would end the capture.
+        While the asking thread itself is capturing the answer is no.
+        """
+        if self._values is not None:
+            return True
+        if capturing(loaded()):
+            return False
+        return all(event is None or event.query() for _, event in self._reads)
+
+    def values(self, wait: bool = False) -> list[Any] | None:
+        """Return the values, or None while they are under way.
+
+        Args:
+            wait: Wait for them instead; still None while the thread captures a CUDA graph, where nothing may wait.
+        """
+        if self._values is None:
+            if wait and not capturing(loaded()):
+                for _, event in self._reads:
+                    if event is not None:
+                        event.synchronize()
+                self._read()
+            elif self.ready():
+                self._read()
+        return self._values
+
+
+def to_host(torch: Any, result: Any) -> tuple[Any, Any]:
+    """Start to copy a small result to the host; return the tensor there and the event that fills it, or None.
+
+    Args:
+        torch: The torch that is loaded.
+        result: A tensor on any device, made on its current stream.
+    """
+    if result.device.type != "cuda":
+        # Nothing to wait for on the CPU; elsewhere this reads, and therefore waits, at once.
+        return result.cpu(), None
+    with torch.cuda.device(result.device):
+        host = torch.empty(result.shape, dtype=result.dtype, device="cpu", pin_memory=True)
+        host.copy_(result, non_blocking=True)
+        event = torch.cuda.Event()
+        event.record()
+    return host, event

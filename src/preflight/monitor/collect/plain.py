@@ -1,0 +1,148 @@
+"""Which tensors can be read, and how to read them past whatever the program has switched on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+DEVICES = ("cpu", "cuda", "xpu", "mps")
+"""Where tensors have a memory of their own that integer arithmetic can be done on; on others nothing is read."""
+
+_PAST = ("Python", "PythonTLSSnapshot", "AutocastCPU", "AutocastCUDA", "AutocastXPU", "AutocastMPS", "ADInplaceOrView")
+"""Keys of the dispatcher that are passed by: modes of the program, autocast, and the bookkeeping of views."""
+
+_keys: dict[str, Any] = {}
+_exact: set[Any] = set()
+_usual: set[Any] = set()
+
+
+def loaded() -> Any:
+    """Return the torch that the program has loaded, or None."""
+    return sys.modules.get("torch")
+
+
+def impossible(torch: Any) -> bool:
+    """Say whether nothing may be computed now: while compiling, inside `torch.func`, while a graph is captured.
+
+    Args:
+        torch: The torch that is loaded.
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return True
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        return True
+    return capturing(torch)
+
+
+def capturing(torch: Any) -> bool:
+    """Say whether the current CUDA stream of this thread is being captured into a graph.
+
+    Args:
+        torch: The torch that is loaded.
+    """
+    # A torch without CUDA raises when it is asked; one whose CUDA was never started cannot be capturing.
+    return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+
+
+class Outside:
+    """A context in which the program's modes, autocast and autograd do not see what is computed."""
+
+    __slots__ = ("_guards", "_torch")
+
+    def __init__(self, torch: Any) -> None:
+        """Remember the torch to work in."""
+        self._torch = torch
+
+    def __enter__(self) -> None:
+        torch = self._torch
+        keys = _keys.get("past")
+        if keys is None:
+            keys = _keys["past"] = _past(torch)
+        # Functions' modes first: they would see that the grad mode changes.
+        self._guards = (torch._C.DisableTorchFunction(), torch.no_grad(), torch._C._ExcludeDispatchKeyGuard(keys))
+        for guard in self._guards:
+            guard.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        for guard in reversed(self._guards):
+            guard.__exit__(None, None, None)
+
+
+def _past(torch: Any) -> Any:
+    """Return the set of dispatch keys to pass by, of those that this torch has."""
+    key, make = torch._C.DispatchKey, torch._C.DispatchKeySet
+    keys = make(key.Python)
+    for name in _PAST:
+        if hasattr(key, name):
+            keys = keys | make(getattr(key, name))
+    return keys
+
+
+def parts(torch: Any, tensor: Any) -> Sequence[Any] | None:
+    """Return the plain strided tensors that hold a tensor's bits, or None where they cannot be read.
+
+    A DTensor is its local shard, a sparse tensor its indices and values as they are stored.
+    Fake and meta tensors hold nothing; quantized ones and other wrappers are left alone.
+
+    Args:
+        torch: The torch that is loaded.
+        tensor: Anything; what is no tensor has no parts.
+    """
+    kind = type(tensor)
+    if kind not in _exact:
+        if not _exact:
+            _exact.update((torch.Tensor, torch.nn.Parameter))
+            _usual.update((torch.float32, torch.bfloat16, torch.float16, torch.int64))
+            return parts(torch, tensor)
+        tensor = _unwrapped(torch, tensor)
+        if tensor is None:
+            return None
+    if tensor.device.type not in DEVICES or tensor.is_quantized:
+        return None
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        return None
+    if tensor.layout is not torch.strided:
+        return _sparse(torch, tensor)
+    if tensor.is_neg() or (tensor.is_complex() and tensor.is_conj()):
+        # The bits in memory are those of another tensor: what counts is what the program would read.
+        return (tensor.resolve_conj().resolve_neg(),)
+    return (tensor,)
+
+
+def simple(torch: Any, tensor: Any) -> bool:
+    """Say, for the tensors that nearly all are, whether one is its own only part, without looking at everything.
+
+    Args:
+        torch: The torch that is loaded.
+        tensor: Anything; its device is not looked at.
+    """
+    return type(tensor) in _exact and tensor.dtype in _usual and tensor.layout is torch.strided and not tensor.is_neg()
+
+
+def _unwrapped(torch: Any, tensor: Any) -> Any:
+    """Return the plain tensor behind a subclass, or None where it has none or refuses."""
+    if not isinstance(tensor, torch.Tensor):
+        return None
+    distributed = sys.modules.get("torch.distributed.tensor") or sys.modules.get("torch.distributed._tensor")
+    if distributed is not None and isinstance(tensor, getattr(distributed, "DTensor", ())):
+        local = getattr(tensor, "_local_tensor", None)
+        return local if type(local) in (torch.Tensor, torch.nn.Parameter) else None
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        return None
+    ours = type(tensor).__torch_dispatch__
+    if ours is not torch.Tensor.__torch_dispatch__ and ours is not torch._C._disabled_torch_dispatch_impl:
+        # What answers operators itself need not have a memory: reading it as if it had could read anything.
+        return None
+    return tensor.as_subclass(torch.Tensor)
+
+
+def _sparse(torch: Any, tensor: Any) -> Sequence[Any] | None:
+    """Return the members of a sparse tensor as they are stored, not coalesced."""
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return None
