@@ -8,8 +8,17 @@ from preflight.cost.numeric import ceiling, larger, root
 # Tiles of a product (rows, columns) and the share of the rate that each reaches: a smaller tile loads more bytes for
 # every FLOP ("Matrix Multiplication Background User's Guide", NVIDIA DU-09799-001).
 _TILES = ((256.0, 128.0, 1.0), (128.0, 128.0, 0.93), (64.0, 64.0, 0.65))
+# Without tensor cores an operation takes eight times as long and an element has twice the bytes: four times as many loads
+# hide behind it, so that half the tile's sides (64 x 64, what 256 x 256 is to tensor cores) lose nothing.
+_PLAIN_TILES = ((128.0, 128.0, 1.0), (128.0, 64.0, 1.0), (64.0, 64.0, 1.0))
 # A product of few inner steps spends them filling its pipeline: a K loop of 64 reaches about half the rate.
 _FILL = 96.0
+# Without tensor cores every step takes so much longer that the same latency is worth fewer of them.
+_PLAIN_FILL = 12.0
+# Keys that a flash kernel's start and end are worth: forward rates of FlashAttention-2 on an H100 at 512, 1k, 2k ... 16k keys
+# are 329, 390, 434, 458, 471, 477 TFLOP/s, those of FlashAttention-3 430, 517, 566, 590, 614, 621 (pytorch/benchmark pull
+# request 2391): both keys / (keys + 230) of what they approach.
+_RAMP = 230.0
 # What a last wave that is not full costs: less than its share, since its tiles run at a higher clock and split sums.
 _QUANT = 0.75
 
@@ -27,9 +36,9 @@ def matmul_seconds(machine: Machine, rows: float, columns: float, inner: float, 
         inner: The length of the sums.
         element: Bytes of an element.
     """
-    work = 2.0 * rows * columns * (inner + _FILL) / machine.matmul
+    work = 2.0 * rows * columns * (inner + (_FILL if machine.tensor_cores else _PLAIN_FILL)) / machine.matmul
     best: float = 0.0
-    for high, wide, reached in _TILES:
+    for high, wide, reached in _TILES if machine.tensor_cores else _PLAIN_TILES:
         waves = ceiling(ceiling(rows / high) * ceiling(columns / wide) / machine.sms)
         best = larger(best, reached ** (1 / _QUANT) / (high * wide) / larger(waves, 1.0))
     # The power of the best is the best of the powers, and two roots are quicker than a power of 3/4.
@@ -39,16 +48,19 @@ def matmul_seconds(machine: Machine, rows: float, columns: float, inner: float, 
     return larger(work / larger(share, 1e-3), moved) + machine.coefficients.kernel
 
 
-def flash_seconds(machine: Machine, flop: float, parallel_rows: float) -> float:
+def flash_seconds(machine: Machine, flop: float, parallel_rows: float, seen: float, wasted: float = 0.0) -> float:
     """Return the seconds of a flash attention forward pass.
 
     Args:
         machine: The rates.
         flop: Its operations, the causal half counted once.
         parallel_rows: Heads x samples x rows of queries, of which a multiprocessor takes 128 at a time.
+        seen: Keys that a query sees on average.
+        wasted: Keys beside them that are multiplied and masked.
     """
     waves = parallel_rows / 128.0 / machine.sms
-    return flop / machine.attention * (ceiling(waves) / larger(waves, 1e-6)) + machine.coefficients.kernel
+    ramp = (seen + wasted + _RAMP) / larger(seen, 1.0)
+    return flop / machine.attention * ramp * (ceiling(waves) / larger(waves, 1e-6)) + machine.coefficients.kernel
 
 
 def traffic_seconds(machine: Machine, size: float, kernels: float) -> float:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.cost.kernels import flash_seconds, matmul_seconds, traffic_seconds
+from preflight.cost.attention_time import attention_time
+from preflight.cost.kernels import matmul_seconds, traffic_seconds
 from preflight.cost.machine import Machine
-from preflight.cost.numeric import larger, smaller, where
+from preflight.cost.numeric import larger, where
 from preflight.cost.parameters import attention_width, feed_forward
 from preflight.cost.recipe import Recipe
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import RunSpec
-
-# The backward pass of flash attention takes five products where the forward pass takes two.
-_FLASH_BACKWARD = 2.5
 
 # Operators of the backward pass for each one of the forward pass: most have two gradients, but no Python around them.
 _BEHIND = 1.3
@@ -30,13 +28,17 @@ class LayerTime(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         forward: Kernels of the forward pass. backward: Kernels of the backward pass, without recomputation.
-        attention: The part of ``forward`` that selective recomputation takes again.
+        attention: The part of ``forward`` that selective recomputation takes again. piece: The part of it beside which keys
+            and values travel around a ring.
+        products: The part of ``forward`` that multiplies matrices.
         operators: What the host dispatches for the forward pass. operators_behind: The same for the backward pass.
     """
 
     forward: float
     backward: float
     attention: float
+    piece: float
+    products: float
     operators: float
     operators_behind: float
 
@@ -62,7 +64,9 @@ def traffic_of(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Traffic:
     Fused (Megatron, Transformer Engine): a norm reads and writes (2), bias, dropout and residual in one kernel (3), twice
     each; the activation reads its inputs and writes its output; rotary reads and writes queries and keys.
     Compiled: norms are fused with the residual before them. Eager: every operator on its own; an RMS norm written out is
-    six kernels, partly in fp32; autocast adds a cast (three elements of two bytes) for every input of a product.
+    six kernels, partly in fp32. Autocast casts the inputs of products (an element of four bytes read, one of two written;
+    queries, keys and values each their own unless one matrix yields them) and keeps the stream in fp32: sum and norm take 36
+    bytes an element in the place of 20. What stays in two bytes between the matrices of a feed-forward layer is not cast.
     """
     gated, rotary = 1.0 if model.gated else 0.0, 0.0 if model.learned_positions else 1.0
     dropout = 1.0 if model.dropout else 0.0
@@ -74,9 +78,10 @@ def traffic_of(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Traffic:
         return Traffic(hidden=8.0 + dropout, inner=2.0 + gated, attention=2.0 * rotary, kernels=6.0, products=5)
     rms = 1.0 if model.norm in ("rmsnorm", "rms_norm") else 0.0
     cast = 1.0 if recipe.cast else 0.0
+    inputs = (1.0 if model.fused_qkv else 3.0) + (2.0 if model.gated else 1.0)
     return Traffic(
-        hidden=10.0 + 20.0 * rms + 3 * dropout + 9 * cast,
-        inner=2.0 + 3 * gated + 3 * cast,
+        hidden=10.0 + 20.0 * rms + 5 * dropout + (8 + 3 * inputs) * cast,
+        inner=2.0 + 3 * gated,
         attention=10.0 * rotary,
         kernels=6.0 + 12 * rms + 2 * gated + 12 * rotary + 2 * dropout + 8 * cast,
         products=5.0 + 2 * gated,
@@ -139,7 +144,11 @@ def layer_time(
             backward = backward + count * (matmul_seconds(machine, rows, inner_size, columns, w) + unpacked)
             if trained:
                 backward = backward + count * matmul_seconds(machine, inner_size, columns, rows, w)
-    ahead, behind, kernels = attention_time(model, run, recipe, machine, tokens, keys, tensor)
+            if recipe.cast:
+                # Autocast turns every matrix into the low type once a micro-batch, and its gradient back.
+                turned = count * traffic_seconds(machine, (4.0 + 2.0) * columns * inner_size, 1.0)
+                forward, backward = forward + turned, backward + (turned if trained else 0.0)
+    attention = attention_time(model, run, recipe, machine, tokens, keys, tensor, around)
     moved = traffic_of(model, run, recipe)
     wide = float(model.experts_per_token or 1) * float(model.expert_ffn or 0) if model.experts else width
     size = (
@@ -152,13 +161,15 @@ def layer_time(
         )
     )
     rest = traffic_seconds(machine, size, moved.kernels)
-    operators = operators_of(run, moved, framework) + kernels + where(around > 1, _RING * around, 0.0)
+    operators = operators_of(run, moved, framework) + attention.kernels + where(around > 1, _RING * around, 0.0)
     if model.experts:
         operators = operators + _ROUTING + _EXPERT * local
     return LayerTime(
-        forward=forward + ahead + rest,
-        backward=backward + behind + 2 * rest,
-        attention=ahead,
+        forward=forward + attention.forward + rest,
+        backward=backward + attention.backward + 2 * rest,
+        attention=attention.forward,
+        piece=attention.piece,
+        products=forward,
         operators=operators,
         operators_behind=_BEHIND * operators,
     )
@@ -182,33 +193,3 @@ def operators_of(run: RunSpec, moved: Traffic, framework: str | None) -> float:
     if run.stack == "compile":
         return moved.kernels + moved.products
     return 2.0 * (moved.kernels + moved.products)
-
-
-def attention_time(
-    model: ModelSpec, run: RunSpec, recipe: Recipe, machine: Machine, tokens: float, keys: float, tensor: float
-) -> tuple[float, float, float]:
-    """Return seconds of attention forward and backward, and its kernels beyond one.
-
-    Flash: 4 s q FLOP a token, half of it where attention is causal. Written out: both products in full, and the matrix of
-    heads x queries x keys passes through memory for scores, mask, softmax, dropout and the product with the values.
-    """
-    heads = float(model.heads or 1) / tensor
-    queries, _ = attention_width(model)
-    causal = model.family in ("transformer_decoder", "moe")
-    seen = window_of(model, keys)
-    flop = 4.0 * tokens * seen * queries / tensor
-    if run.attention not in ("eager", "math"):
-        ahead = flash_seconds(machine, flop * (0.5 if causal else 1.0), tokens * heads)
-        return ahead, ahead * _FLASH_BACKWARD, 0.0
-    dim = queries / float(model.heads or 1)
-    product = matmul_seconds(machine, tokens * heads, keys, dim, recipe.matmul)
-    fused = run.stack in ("megatron", "compile")
-    passes = (4.0 if fused else 8.0) + (2.5 if model.dropout else 0.0)
-    kernels = (3.0 if fused else 6.0) + (1.0 if model.dropout else 0.0)
-    rest = traffic_seconds(machine, passes * recipe.matmul * tokens * heads * keys, kernels)
-    return 2 * product + rest, 4 * product + 1.5 * rest, kernels
-
-
-def window_of(model: ModelSpec, keys: float) -> float:
-    """Return the keys that a query of a windowed layer sees."""
-    return smaller(keys, model.sliding_window) if model.sliding_window else keys

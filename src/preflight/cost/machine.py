@@ -98,6 +98,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         network: The same between nodes, per GPU.
         gpus_per_node: GPUs of a node.
         sms: Multiprocessors, over which the tiles of a product are dealt out.
+        tensor_cores: Whether products of this type run on them.
         peak: FLOP per second that the data sheet promises, the basis of MFU.
         host_link: Bytes per second between the GPU and the host's memory.
         operator: Seconds of the host for one operator.
@@ -115,6 +116,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     network: float
     gpus_per_node: int
     sms: int
+    tensor_cores: bool
     peak: float
     host_link: float
     operator: float
@@ -169,6 +171,7 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
         network=network * given.network,
         gpus_per_node=cluster.gpus_per_node,
         sms=gpu.sms or 100,
+        tensor_cores=dtype not in ("fp32", "fp64"),
         peak=peak,
         host_link=_HOST_LINK,
         operator=given.host * _HOST.get(gpu.architecture, 1.0),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.cost.collectives import Group, all_reduce, exchange, gather
+from preflight.cost.attention_time import FLASH_BACKWARD
+from preflight.cost.collectives import Group, all_reduce, exchange, gather, transfer
 from preflight.cost.flops import flops_per_sample
 from preflight.cost.kernels import matmul_seconds, traffic_seconds
 from preflight.cost.layer_time import LayerTime, layer_time
@@ -153,16 +154,48 @@ def _inside(
     hidden, w = float(model.hidden or 0), ledger.recipe.matmul
     tokens = run.micro_batch * tokens_of(model, run) / parallel.cp  # type: ignore[operator]
     stream = tokens * hidden * w
-    exposed = passes * 2 * all_reduce(machine, groups["tp"], stream)
+    exposed = _tensor(run, parallel, machine, layer, 2 * all_reduce(machine, groups["tp"], stream), passes)
     _, keys = attention_width(model)
-    ring = passes * gather(machine, groups["cp"], 2 * w * keys / parallel.tp * tokens * parallel.cp)
-    exposed = exposed + larger(ring - layer.attention * passes, 0.0)
+    ring = _around(machine, groups["cp"], layer, 2 * w * keys / parallel.tp * tokens, passes)
+    exposed = exposed + ring
     if model.experts:
         sent = stream * float(model.experts_per_token or 1)
         exposed = exposed + passes * 2 * exchange(machine, groups["ep"], sent)
     if parallel.zero_stage >= 3:
         exposed = exposed + _sharded(passes, parallel, machine, ledger, layer, groups)
     return exposed
+
+
+def _tensor(
+    run: RunSpec, parallel: ParallelDims, machine: Machine, layer: LayerTime, seconds: float, passes: float
+) -> float:
+    """Return what tensor-parallel collectives of ``seconds`` in a pass add to a block: all of it, unless user buffers hide it.
+
+    They send the stream in as many chunks as there are ranks, each beside the product of another one: the first has nothing
+    to hide behind (Transformer Engine's ``ub_overlap``; only where the stream is divided).
+    """
+    if not (run.tensor_overlap and parallel.sequence_parallel):
+        return passes * seconds
+    chunk = seconds / parallel.tp
+    ahead = larger(seconds - layer.products, chunk) + machine.coefficients.contention * smaller(seconds, layer.products)
+    work = 2 * layer.products
+    behind = larger(seconds - work, chunk) + machine.coefficients.contention * smaller(seconds, work)
+    return (passes - 1.0) * ahead + behind
+
+
+def _around(machine: Machine, group: Group, layer: LayerTime, size: float, passes: float) -> float:
+    """Return what passing ``size`` bytes of keys and values around a ring of ranks adds to a block.
+
+    Each of its steps but the last sends them on while it computes; backward their gradients travel with them, and home at
+    the end, when nothing is left to compute (Liu et al. 2023, arXiv 2310.01889; Transformer Engine's ring).
+    """
+    reach = group.stride * group.size
+    step = transfer(machine, where(reach > machine.gpus_per_node, reach, group.stride), size)
+    slowed = machine.coefficients.contention
+    ahead = larger(step - layer.piece, 0.0) + slowed * smaller(step, layer.piece)
+    work = layer.piece * FLASH_BACKWARD
+    behind = larger(2 * step - work, 0.0) + slowed * smaller(2 * step, work)
+    return where(group.size > 1, (group.size - 1) * ((passes - 1.0) * ahead + behind) + step, 0.0)
 
 
 def _sharded(
@@ -182,6 +215,20 @@ def _sharded(
     behind = layer.backward + (passes - 2.0) * layer.forward
     back = larger(fetch + scatter - behind, 0.0) + slowed * smaller(fetch + scatter, behind)
     return where(parallel.dp_shard * parallel.cp > 1, ahead + back, 0.0)
+
+
+def sharded_ends(parallel: ParallelDims, machine: Machine, ledger: Ledger, groups: dict[str, Group]) -> StageTime:
+    """Return what fully sharded weights add at both ends of a micro-batch, where nothing else is left to compute.
+
+    The root group (embedding, output matrix) and the first block are gathered before anything runs; the gradients of both
+    are scattered when the backward pass has ended.
+    """
+    if parallel.zero_stage < 3:
+        return StageTime(forward=0.0, backward=0.0, exposed=0.0, operators=0.0)
+    weights = ledger.share.root + ledger.share.block
+    seconds = gather(machine, groups["dp_shard"], weights * ledger.recipe.compute)
+    seconds = seconds + gather(machine, groups["dp_shard"], weights * ledger.recipe.gradient)
+    return StageTime(forward=0.0, backward=0.0, exposed=seconds, operators=0.0)
 
 
 def head_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> StageTime:

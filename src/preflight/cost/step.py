@@ -12,7 +12,15 @@ from preflight.cost.machine import Machine
 from preflight.cost.numeric import larger, logarithm2, where
 from preflight.cost.offload import fetch_time
 from preflight.cost.shares import stage_share
-from preflight.cost.stage_time import StageTime, block_time, body_time, embedding_time, head_time, tokens_of
+from preflight.cost.stage_time import (
+    StageTime,
+    block_time,
+    body_time,
+    embedding_time,
+    head_time,
+    sharded_ends,
+    tokens_of,
+)
 from preflight.cost.update_time import synchronise, update_time
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -96,13 +104,16 @@ def stage_times(
 ) -> tuple[StageTime, StageTime, StageTime, StageTime]:
     """Return one micro-batch on the first stage, on one in the middle, on the last, and on a single one."""
     layer = block_time(model, run, parallel, machine, ledger)
-    even = body_time(model, run, parallel, machine, ledger, layer, groups_of(parallel))
+    groups = groups_of(parallel)
+    even = body_time(model, run, parallel, machine, ledger, layer, groups)
     front, body, back = even, even, even
     if parallel.first_layers is not None or parallel.last_layers is not None:
         front, body, back = (
             even.scaled(stage_share(model, parallel, first, last) * parallel.pp)
             for first, last in ((True, False), (False, False), (False, True))
         )
+    ends = sharded_ends(parallel, machine, ledger, groups)
+    front, body, back = front + ends, body + ends, back + ends
     head = head_time(model, run, parallel, machine, ledger)
     front = front + embedding_time(model, run, machine, ledger)
     return (

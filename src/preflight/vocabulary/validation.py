@@ -115,6 +115,8 @@ class SweepRegret(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         sweeps: Sweeps of at least three layouts of the same model, batch and number of GPUs.
+        of: ``layouts``; or ``clusters``: at least three of them for one model and length, and seconds are those of a GPU for
+            a sample.
         median: Median over sweeps of measured time of the chosen over the fastest, less one. mean, worst: Likewise.
     """
 
@@ -124,6 +126,7 @@ class SweepRegret(msgspec.Struct, frozen=True, kw_only=True):
     median: float
     mean: float
     worst: float
+    of: str = "layouts"
 
 
 class TimeValidation(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "intervals.json
 CATALOG_NODE, CATALOG_NODES = "catalog, one node", "catalog, many nodes"
 CATALOG_HOST = "catalog, waiting for the host"
 FITTED_NODE, FITTED_NODES = "calibrated, one node", "calibrated, many nodes"
+FITTED_OTHER = "calibrated on other models"
 FITTED_FEW = "calibrated on a few rows"
 FITTED_HOST = "calibrated on a few rows, waiting for the host"
 BEYOND = "extrapolated beyond what was calibrated"
@@ -94,10 +95,12 @@ def regime_of(nodes: float, waiting: float, calibration: str | None = None) -> s
     Args:
         nodes: Nodes of the run.
         waiting: Share of the step in which the GPU waits for the host.
-        calibration: None with the catalog alone; ``inside``, ``few`` or ``beyond`` for a calibration.
+        calibration: None with the catalog alone; ``inside``, ``other``, ``few`` or ``beyond`` for a calibration.
     """
     if calibration == "beyond":
         return BEYOND
+    if calibration == "other":
+        return FITTED_OTHER
     if calibration == "few":
         return FITTED_HOST if waiting >= _WAITING else FITTED_FEW
     if calibration == "inside":

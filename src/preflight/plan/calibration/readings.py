@@ -131,7 +131,7 @@ def _attention(gpu: Gpu, kernels: list[Kernel]) -> float | None:
             # 4 s^2 d FLOP a head, half of them where attention is causal.
             flop = 2.0 * kernel.samples * kernel.heads * kernel.length**2 * kernel.head_dim
             rows = float(kernel.samples * kernel.heads * kernel.length)
-            ratios.append(flash_seconds(machine, flop, rows) / kernel.seconds)
+            ratios.append(flash_seconds(machine, flop, rows, kernel.length / 2, 64.0) / kernel.seconds)
     return _median(ratios)
 
 

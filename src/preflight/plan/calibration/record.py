@@ -22,7 +22,11 @@ ENOUGH_ROWS = 20
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
-    """What a calibration has seen: the hull of its rows, one range for each quantity."""
+    """What a calibration has seen: the hull of its rows, one range for each quantity, and the models among them.
+
+    Attributes:
+        shapes: (layers, width) of every model; empty in calibrations of before.
+    """
 
     gpus: tuple[float, float]
     nodes: tuple[float, float]
@@ -30,6 +34,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     pipeline: tuple[float, float]
     hidden: tuple[float, float]
     tokens: tuple[float, float]
+    shapes: tuple[tuple[float, float], ...] = ()
 
 
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,19 +67,26 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     def standing(self, model: ModelSpec, run: RunSpec, parallel: ParallelDims, cluster: Cluster) -> str | None:
         """Return whether a run lies ``inside`` what was seen, ``beyond`` it, or was calibrated on ``few`` rows.
 
-        None where no step was seen, only rates: then the error is that of the catalog.
+        ``other`` is a model that was not among those seen, though its measures lie within theirs. None where no step was seen, only rates: then the error is that of the catalog.
         """
         if self.reach is None:
             return None
         seen = features(model, run, parallel, cluster)
         if cluster.gpu.name not in self.gpus:
             return "beyond"
-        for name in self.reach.__struct_fields__:
+        for name, value in seen.items():
             low, high = getattr(self.reach, name)
             # A factor of two beyond the rows is still their neighbourhood.
-            if not low / 2 <= seen[name] <= high * 2:
+            if not low / 2 <= value <= high * 2:
                 return "beyond"
-        return "inside" if self.rows >= ENOUGH_ROWS else "few"
+        if self.rows < ENOUGH_ROWS:
+            return "few"
+        return "inside" if not self.reach.shapes or shape_of(model) in self.reach.shapes else "other"
+
+
+def shape_of(model: ModelSpec) -> tuple[float, float]:
+    """Return layers and width of a model."""
+    return float(model.layers or 0), float(model.hidden or 0)
 
 
 def features(model: ModelSpec, run: RunSpec, parallel: ParallelDims, cluster: Cluster) -> dict[str, float]:
@@ -93,7 +105,7 @@ def reach_of(samples: tuple[Sample, ...]) -> Reach:
     """Return the hull of samples."""
     seen = [features(one.model, one.run, one.parallel, one.cluster) for one in samples]
     ranges = {name: (min(one[name] for one in seen), max(one[name] for one in seen)) for name in seen[0]}
-    return Reach(**ranges)
+    return Reach(**ranges, shapes=tuple(sorted({shape_of(one.model) for one in samples})))
 
 
 def save(calibration: Calibration, path: str) -> None:

@@ -41,10 +41,16 @@ def errors_table(found: TimeValidation) -> str:
 def regret_table(regrets: Iterable[SweepRegret]) -> str:
     """Return how much slower the chosen layouts are than the fastest ones."""
     rows = [
-        (entry.split, entry.source, str(entry.sweeps), *(_percent(x) for x in (entry.median, entry.mean, entry.worst)))
+        (
+            entry.split,
+            entry.source,
+            entry.of,
+            str(entry.sweeps),
+            *(_percent(x) for x in (entry.median, entry.mean, entry.worst)),
+        )
         for entry in regrets
     ]
-    return _table(("split", "source", "sweeps", "median regret", "mean", "worst"), rows)
+    return _table(("split", "source", "sweep of", "sweeps", "median regret", "mean", "worst"), rows)
 
 
 def rivals_table(found: TimeValidation) -> str:

@@ -22,6 +22,7 @@ from preflight.plan.calibration.conformal import (
     regimes,
 )
 from preflight.plan.calibration.fit import fit
+from preflight.plan.calibration.record import Calibration, reach_of
 from preflight.plan.calibration.sample import Sample, blocks_of, waiting
 from preflight.plan.validation.errors import MACRO, errors_by_source, macro_average
 from preflight.plan.validation.steps import Measured, measured_steps
@@ -74,8 +75,24 @@ def splits_of(measured: Measured, calibrated: bool) -> list[Split]:
         kept = (name,) * len(rows)
         splits.append(Split(name=FOLDS, rows=rows, residuals=held_out(chosen, folds_of(len(chosen))), regimes=kept))
         models = [f"{sample.model.layers} x {sample.model.hidden}" for sample in chosen]
-        splits.append(Split(name=MODELS, rows=rows, residuals=held_out(chosen, models), regimes=kept))
+        names = _without(chosen, models)
+        splits.append(Split(name=MODELS, rows=rows, residuals=held_out(chosen, models), regimes=names))
     return [*splits, *_beyond(samples, sources), *_few(samples, sources)] if calibrated else splits
+
+
+def _without(samples: tuple[Sample, ...], models: list[str]) -> tuple[str, ...]:
+    """Return the regime of every row under a calibration on the rows of all other models."""
+    known = {}
+    for model in set(models):
+        others = tuple(sample for sample, other in zip(samples, models, strict=True) if other != model)
+        gpus = tuple(sorted({sample.cluster.gpu.name for sample in others}))
+        known[model] = Calibration(
+            coefficients=Coefficients(), gpus=gpus, rows=len(others), fitted_on=(), reach=reach_of(others)
+        )
+    return tuple(
+        regime_of(_nodes(one), 0.0, known[model].standing(one.model, one.run, one.parallel, one.cluster))
+        for one, model in zip(samples, models, strict=True)
+    )
 
 
 def _beyond(samples: tuple[Sample, ...], sources: Any) -> list[Split]:
@@ -152,33 +169,45 @@ def _merged(entries: list[SplitErrors]) -> SplitErrors:
 
 
 def regrets_of(measured: Measured, split: Split) -> list[SweepRegret]:
-    """Return, by source, how much slower the layout is that would be chosen than the truly fastest of its sweep.
+    """Return, by source, how much slower what would be chosen is than the truly fastest of its sweep.
 
-    A sweep is what was measured of one model on one number of GPUs of a kind, with one batch and length.
+    A sweep of layouts is what was measured of one model on one number of GPUs of a kind, with one batch and length; one of
+    clusters is a model and a length on several kinds or numbers of GPUs, of which the one is chosen that is best used.
     """
     if split.name == FEW:
         return []
-    sweeps: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
-    for row, left in zip(split.rows, split.residuals, strict=True):
-        sample = measured.samples[row]
-        run, cluster = sample.run, sample.cluster
-        key = (
-            measured.sources[row], msgspec.json.encode(sample.model), cluster.gpu.name,
-            sample.parallel.world_size, run.sequence_length, run.global_batch,
-        )  # fmt: skip
-        sweeps.setdefault(key, []).append((sample.seconds / float(np.exp(left)), sample.seconds))
-    by_source: dict[str, list[float]] = {}
-    for key, layouts in sweeps.items():
-        if len({seconds for _, seconds in layouts}) >= 3:
-            chosen = min(layouts)[1]
-            by_source.setdefault(key[0], []).append(chosen / min(seconds for _, seconds in layouts) - 1)
+    found: dict[tuple[str, str], list[float]] = {}
+    for kind, sweeps in (("layouts", _sweeps(measured, split, False)), ("clusters", _sweeps(measured, split, True))):
+        for (source, *_), rows in sweeps.items():
+            if len({seconds for _, seconds, _ in rows}) >= 3 and (
+                kind == "layouts" or len({at for *_, at in rows}) >= 3
+            ):
+                chosen = min(rows)[1]
+                found.setdefault((source, kind), []).append(chosen / min(seconds for _, seconds, _ in rows) - 1)
     return [
         SweepRegret(
             source=source, split=split.name, sweeps=len(values), median=statistics.median(values),
-            mean=statistics.fmean(values), worst=max(values),
+            mean=statistics.fmean(values), worst=max(values), of=kind,
         )
-        for source, values in sorted(by_source.items())
+        for (source, kind), values in sorted(found.items())
     ]  # fmt: skip
+
+
+def _sweeps(measured: Measured, split: Split, clusters: bool) -> dict[tuple[Any, ...], list[tuple[float, float, str]]]:
+    """Return predicted and measured seconds, with the cluster, of rows that answer the same question."""
+    sweeps: dict[tuple[Any, ...], list[tuple[float, float, str]]] = {}
+    for row, left in zip(split.rows, split.residuals, strict=True):
+        sample = measured.samples[row]
+        run, gpus = sample.run, sample.parallel.world_size
+        cluster = f"{gpus} x {sample.cluster.gpu.name}"
+        each = gpus / float(run.global_batch or 1) if clusters else 1.0
+        key = (
+            measured.sources[row], msgspec.json.encode(sample.model), run.sequence_length,
+            *(() if clusters else (cluster, run.global_batch)),
+        )  # fmt: skip
+        seconds = sample.seconds * each
+        sweeps.setdefault(key, []).append((seconds / float(np.exp(left)), seconds, cluster))
+    return sweeps
 
 
 def regimes_of(measured: Measured, splits: list[Split]) -> dict[str, Regime]:
@@ -186,8 +215,6 @@ def regimes_of(measured: Measured, splits: list[Split]) -> dict[str, Regime]:
     found: dict[str, list[tuple[float, str]]] = {}
     for split in splits:
         for row, left, name in zip(split.rows, split.residuals, split.regimes, strict=True):
-            if split.name == MODELS:
-                continue
             found.setdefault(name, []).append((float(left), measured.sources[row]))
     result = dict(regimes()) if not any(split.name == FOLDS for split in splits) else {}
     for name, rows in found.items():

@@ -19,6 +19,7 @@ def express(row: Row) -> Expressed:
     optimizer = {"AdamW (HF)": "adamw", "Adafactor": "adafactor", "bnb Adam8bit": "adam8bit"}[row["optimizer"]]
     batch, whole = number(row, "micro_batch"), number(row, "global_batch")
     run = RunSpec(
+        clipping=True,  # the Trainer's max_grad_norm is 1
         micro_batch=batch, sequence_length=number(row, "seq_len"), gradient_accumulation=whole // batch,
         precision="autocast-fp16" if "amp" in row["precision"] else "fp32", optimizer=optimizer, attention="eager",
         recompute="full" if row["recompute"] == "full" else "none", stack="transformers",
