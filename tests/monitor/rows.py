@@ -24,6 +24,8 @@ OF_TYPE: dict[str, st.SearchStrategy[Any]] = {
     "word": st.none() | st.sampled_from(["", "train", "eval\n", "é", "\ud800"]),
     "text": st.none() | TEXT,
     "shape": st.none() | st.lists(st.integers(0, 9), max_size=3),
+    "ints": st.none() | st.lists(st.none() | INTEGERS, max_size=4) | st.lists(st.integers(0, 2**63 - 1), max_size=4),
+    "floats": st.none() | st.lists(st.none() | FLOATS, max_size=4) | st.lists(FLOATS | st.just(0), max_size=4),
     "json": JSON,
 }
 

@@ -207,6 +207,8 @@ def test_a_file_that_became_shorter_is_said_to_be(tmp_path: Path) -> None:
         *(b'{"tables":{"call":{"q":[1],"e":[]}}}', b'{"tables":{"call":{"q":3}}}'),
         b'{"tables":{"call":{"name":{"words":["a"],"at":[1]}}}}',
         b'{"tables":{"call":{"name":{"words":["a"],"at":[-1]}}}}',
+        *(b'{"tables":{"state":{"bits":{"ints":["AAA"]}}}}', b'{"tables":{"state":{"norm":{"floats":["AAAA"]}}}}'),
+        b'{"tables":{"state":{"norm":{"floats":[{"at":[3],"of":""}]}}}}',
         b'{"tables":{"call":{"name":{"all":1,"n":99999999999}}}}',
     ],
 )

@@ -8,6 +8,7 @@ The type of a column says how it is stored, not what is allowed: a value of anot
 * ``word``: a string that occurs again and again; stored once for each block.
 * ``text``: a string that does not.
 * ``shape``: a list of integers that occurs again and again.
+* ``ints``, ``floats``: a list of numbers, any of which may be None; stored as their bytes.
 * ``json``: a list or an object.
 
 Any value may be None.
@@ -28,12 +29,12 @@ _DECLARED = {
     " context:word args:json result:json error:word",
     "variable": "q:count i:int id:count name:text kind:word root:word module:word dtype:word shape:shape device:word"
     " trainable:bool numel:int optimizer:int group:int shared:int spread:json",
-    "state": "q:count t:count i:int s:int moment:word what:word level:word ids:json norm:json bits:json zeros:json"
+    "state": "q:count t:count i:int s:int moment:word what:word level:word ids:shape norm:floats bits:ints zeros:ints"
     " extra:json",
     "tensor": "q:count i:int s:int call:count object:word position:word dtype:word shape:shape device:word norm:float"
     " requires_grad:bool",
     "scalar": "q:count t:count i:int s:int name:word object:word value:float",
-    "batch": "q:count i:int s:int loader:word fetch:int epoch:int size:int indices:json bits:json shapes:json"
+    "batch": "q:count i:int s:int loader:word fetch:int epoch:int size:int indices:ints bits:ints shapes:json"
     " dtypes:json",
     "seed": "q:count t:count worker:int loader:word torch:int numpy:int python:int epoch:int",
     "group": "q:count id:int name:word ranks:json axis:word",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import enum
 import json
 import struct
@@ -91,6 +92,8 @@ def _column(values: tuple[Any, ...], declared: str) -> str:
     A list holds the values.
     ``{"all": value, "n": count}`` is the same value ``count`` times.
     ``{"words": [...], "at": [...]}`` holds the different values, and which one stands in each row.
+    ``{"ints": [...]}`` and ``{"floats": [...]}`` hold lists of numbers as their bytes in base 64, each of eight bytes,
+    the lowest first; ``{"at": [...], "of": ...}`` is one in which None stands at some places.
     ``{"sum": [...]}`` holds the first value and the differences to the value before.
     """
     types = set(map(type, values))
@@ -106,7 +109,33 @@ def _column(values: tuple[Any, ...], declared: str) -> str:
         return _words(values) or _dump_safely(values)
     if count > 4 and declared == "shape" and all(issubclass(type_, _LISTS) for type_ in types):
         return _words(tuple([value if value is None else tuple(value) for value in values])) or _dump_safely(values)
+    if declared in PACKED and types <= _LIST_OR_NONE:
+        return _packed(values, declared) or _dump_safely(values)
     return _dump_safely(values)
+
+
+def _packed(values: tuple[Any, ...], declared: str) -> str | None:
+    """Return the JSON of lists of numbers by their bytes; None where one holds another thing."""
+    letter, type_ = PACKED[declared]
+    with_holes = {type_, type(None)}
+    packed: list[Any] = []
+    for value in values:
+        if value is None:
+            packed.append(None)
+            continue
+        types = set(map(type, value))
+        holes = [at for at, item in enumerate(value) if item is None] if type(None) in types else None
+        if not types <= with_holes:
+            return None
+        try:
+            numbers = struct.pack(
+                f"<{len(value)}{letter}", *(value if holes is None else [item or 0 for item in value])
+            )
+        except struct.error:  # an integer of more than 64 bits
+            return None
+        text = binascii.b2a_base64(numbers, newline=False).decode("ascii")
+        packed.append(text if holes is None else {"at": holes, "of": text})
+    return _dump({declared: packed})
 
 
 def _words(values: tuple[Any, ...]) -> str | None:
@@ -121,6 +150,9 @@ def _words(values: tuple[Any, ...]) -> str | None:
     return f'{{"words":{_dump_safely(list(words))},"at":{_dump(list(map(index.__getitem__, values)))}}}'
 
 
+PACKED = {"ints": ("q", int), "floats": ("d", float)}
+"""How lists of numbers are packed: the letter of the struct, and the type that all of them have."""
+_LIST_OR_NONE = frozenset({list, tuple, type(None)})
 _LISTS = (list, tuple, type(None))
 _SIMPLE = frozenset({str, int, bool, type(None)})
 """Types of which equal values are written alike."""

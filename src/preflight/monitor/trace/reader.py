@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import json
 import struct
 import zlib
@@ -14,6 +15,7 @@ import msgspec
 
 from preflight.errors import TraceError
 from preflight.monitor.collect.columns import HEAD, MAGIC, TABLES
+from preflight.monitor.collect.encode import PACKED
 
 Columns = dict[str, list[Any]]
 Tables = dict[str, Columns]
@@ -150,7 +152,17 @@ class Reader:
 
 
 CUT = "the last block is cut"
-_NOT_TABLES = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError, zlib.error)
+_NOT_TABLES = (
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    zlib.error,
+    struct.error,
+)
 
 
 def is_segment(path: Path) -> bool:
@@ -247,6 +259,22 @@ def _values(column: Any, words: dict[str, str]) -> list[Any]:
         if column["at"] and min(column["at"]) < 0:
             raise ValueError("a row names no word")
         return list(map(different.__getitem__, column["at"]))
+    for declared, (letter, _) in PACKED.items():
+        if declared in column:
+            return [_unpacked(value, letter) for value in column[declared]]
     if not 0 <= column["n"] <= LARGEST >> 4:
         raise ValueError("a value is repeated too often")
     return [column["all"]] * column["n"]
+
+
+def _unpacked(value: Any, letter: str) -> list[Any] | None:
+    """Return a list of numbers from its bytes."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        data = binascii.a2b_base64(value)
+        return list(struct.unpack(f"<{len(data) // 8}{letter}", data))
+    numbers = _unpacked(value["of"], letter) or []
+    for at in value["at"]:
+        numbers[at] = None
+    return numbers
