@@ -54,7 +54,7 @@ def test_rows_of_the_declared_types_come_back_as_they_were(rows: list[Row]) -> N
             assert same(got, [row[at] for row in written]), column
 
 
-@QUICK
+@settings(QUICK, max_examples=25)
 @given(st.lists(ODD_ROWS, max_size=12))
 def test_rows_of_other_types_come_back_too(rows: list[Row]) -> None:
     tables = decode(block(payload(rows))[HEAD:])

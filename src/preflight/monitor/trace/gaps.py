@@ -1,0 +1,122 @@
+"""What is missing in a trace, and what in it is doubtful, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+
+from preflight.vocabulary.trace import TraceGap
+
+from .folder import TraceFolder
+from .process import Process
+from .reader import CUT
+
+CLOCKS_APART = 2.0
+"""Seconds by which two clocks of one machine may differ."""
+
+
+def gaps(folder: TraceFolder) -> list[TraceGap]:
+    """Return what is missing in what was read of a folder so far; read it with ``poll`` before."""
+    processes = folder.processes
+    found: list[TraceGap] = []
+    if folder.run_problem is not None:
+        found.append(TraceGap(what="no run", text=folder.run_problem))
+    found += _strange(folder)
+    found += _absent_ranks(folder)
+    for process in processes:
+        found += _of_one(folder, process)
+    found += _shorter(processes)
+    found += _twice(folder)
+    found += _clocks(processes)
+    return found
+
+
+def who(process: Process) -> str:
+    """Return what to call a process in a sentence."""
+    again = f", start {process.attempt + 1}" if process.attempt else ""
+    if process.role == "worker":
+        return f"worker {process.pid} of rank {process.rank}{again}"
+    return f"rank {process.rank}{again}"
+
+
+def _gap(what: str, text: str, process: Process, **more: int | None) -> TraceGap:
+    return TraceGap(what=what, text=text, rank=process.rank, pid=process.pid, file=process.file, **more)  # type: ignore[arg-type]
+
+
+def _strange(folder: TraceFolder) -> Iterator[TraceGap]:
+    for file, damage in folder.strange.items():
+        yield TraceGap(what="damage", text=f"{file} is no trace file", file=file, bytes=damage.end - damage.start)
+
+
+def _absent_ranks(folder: TraceFolder) -> Iterator[TraceGap]:
+    """Name the ranks that the latest processes, or the launcher, know of and that have no file."""
+    trainers = [process for process in folder.processes if process.role == "trainer"]
+    last = max((process.attempt for process in trainers), default=0)
+    worlds = [process.world for process in trainers if process.attempt == last and process.world is not None]
+    launched = folder.run.world_size if folder.run is not None else None
+    world = max([*worlds, launched or 0], default=0)
+    present = {process.rank for process in trainers}
+    for rank in range(world):
+        if rank not in present:
+            yield TraceGap(what="no rank", text=f"there is no file of rank {rank}, of {world} ranks", rank=rank)
+
+
+def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
+    name = who(process)
+    seen = f"; the last iteration that was recorded is {process.iteration}" if process.iteration >= 0 else ""
+    if not process.facts:
+        yield _gap("no begin", f"{process.file} does not say which process wrote it", process)
+    if process.end is None:
+        running = None if process.finished else folder.running(process)
+        if running:
+            yield _gap("running", f"{name} still runs{seen}", process, iteration=process.iteration)
+        else:
+            why = "it was killed" if running is False or process.finished else "it was killed, or runs elsewhere"
+            yield _gap("no end", f"{name} stopped without a word: {why}{seen}", process, iteration=process.iteration)
+    for part in process.damage:
+        lost = part.end - part.start
+        where = "the end of" if part.reason == CUT else f"bytes {part.start} to {part.end} of"
+        yield _gap("damage", f"{where} {process.file}: {part.reason}, {lost} bytes are lost", process, bytes=lost)
+    dropped = (process.end or {}).get("dropped")
+    if type(dropped) is int and dropped > 0:
+        yield _gap("dropped", f"{dropped} rows of {name} were not kept", process, rows=dropped)
+    for row in process.troubles:
+        text = f"{name}, iteration {row['i']}: {row['where']}: {row['error']}"
+        yield _gap("trouble", text, process, iteration=row["i"] if type(row["i"]) is int else None)
+    for row in process.thinned:
+        often = f"in 1 of {row['every']} iterations" if row["every"] else "no more"
+        text = f"{name} recorded {row['what']} {often} from iteration {row['i']} on: {row['reason']}"
+        yield _gap("thinned", text, process, iteration=row["i"] if type(row["i"]) is int else None)
+
+
+def _shorter(processes: list[Process]) -> Iterator[TraceGap]:
+    trainers = [process for process in processes if process.role == "trainer"]
+    for attempt in sorted({process.attempt for process in trainers}):
+        same = [process for process in trainers if process.attempt == attempt]
+        furthest = max(process.iteration for process in same)
+        for process in same:
+            if process.iteration < furthest and process.end is not None:
+                text = f"{who(process)} ended at iteration {process.iteration}, and another rank reached {furthest}"
+                yield _gap("shorter", text, process, iteration=process.iteration)
+
+
+def _twice(folder: TraceFolder) -> Iterator[TraceGap]:
+    for before, process in folder.together:
+        text = f"processes {before.pid} and {process.pid} ran at the same time, and both say that they are rank"
+        yield _gap("twice", f"{text} {process.rank}", process)
+
+
+def _clocks(processes: list[Process]) -> Iterator[TraceGap]:
+    """Name clocks that went back, and processes that read another time than the others of their machine."""
+    for process in processes:
+        for iteration in process.jumps:
+            text = f"the clock of {who(process)} went back at iteration {iteration}; times across it are not comparable"
+            yield _gap("clock", text, process, iteration=iteration)
+    for host, attempt in sorted({(str(process.host), process.attempt) for process in processes if process.facts}):
+        same = [p for p in processes if (str(p.host), p.attempt) == (host, attempt) and p.offset is not None]
+        offsets = [process.offset or 0.0 for process in same]
+        middle = median(offsets) if offsets else 0.0
+        for process, offset in zip(same, offsets, strict=True):
+            if len(same) > 1 and abs(offset - middle) > CLOCKS_APART:
+                text = f"the clock of {host} was set between the starts of its processes: {who(process)} reads"
+                yield _gap("clock", f"{text} {offset - middle:+.1f} s", process)

@@ -1,0 +1,198 @@
+"""The Parquet files of a sealed run, read by DuckDB a part at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from preflight.errors import TraceError
+
+from .process import Process
+from .reader import Block, Columns, Damage, Tables
+from .run_file import check_schema
+from .table_file import from_lists, sql_columns
+
+INDEX = "sealed.json"
+ROWS_AT_ONCE = 20_000
+MEMORY = "512MB"
+
+
+class SealedProcess(msgspec.Struct, frozen=True, kw_only=True):
+    """A process whose file was sealed: the file, its size, its damage, and its rows by kind."""
+
+    file: str
+    role: str
+    rank: int
+    pid: int
+    attempt: int
+    bytes: int
+    damage: tuple[Damage, ...] = ()
+    rows: dict[str, int] = {}
+
+
+class SealedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """A Parquet file: its name and its rows."""
+
+    file: str
+    rows: int
+
+
+class SealedIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``sealed.json`` says: the processes, in the order of their numbers, and the rows of each kind."""
+
+    schema: str
+    processes: tuple[SealedProcess, ...]
+    tables: dict[str, SealedTable]
+
+
+class Sealed:
+    """A sealed folder.
+
+    Attributes:
+        index: What ``sealed.json`` says.
+        files: The names that the segments of the processes had.
+    """
+
+    def __init__(self, folder: Path, index: SealedIndex) -> None:
+        """Open what an index describes."""
+        self.index = index
+        self.files = [process.file for process in index.processes]
+        self._folder = folder
+        self._connection: Any = None
+        self._places: dict[str, dict[int, list[tuple[int, int]]]] = {}
+        self._known: dict[str, Any] = {}
+
+    @classmethod
+    def open(cls, folder: Path) -> Sealed | None:
+        """Open the sealed part of a folder; None where nothing is sealed.
+
+        Raises:
+            TraceError: It is damaged, of a newer format, or a file is missing.
+        """
+        path = folder / INDEX
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise TraceError(f"{path} cannot be read: {error.strerror}") from error
+        try:
+            check_schema(path, msgspec.json.decode(content)["schema"])
+            index = msgspec.json.decode(content, type=SealedIndex)
+        except (msgspec.DecodeError, KeyError, TypeError) as error:
+            raise TraceError(f"{path} is damaged: {error}") from error
+        for table in index.tables.values():
+            if Path(table.file).name != table.file or not (folder / table.file).is_file():
+                raise TraceError(f"{folder / table.file} is missing, and {INDEX} names it")
+        return cls(folder, index)
+
+    def process(self, file: str) -> Process:
+        """Return a process with what is known without reading its rows."""
+        known = self.index.processes[self.files.index(file)]
+        process = Process(file)
+        process.role, process.rank, process.pid = known.role, known.rank, known.pid
+        process.attempt = known.attempt
+        process.damage = list(known.damage)
+        process.finished = True
+        for kind in ("begin", "end", "trouble", "thinned"):
+            for block in self.blocks(file, frozenset({kind})):
+                process.note(block.tables)
+        process.rows.clear()
+        process.troubles.clear()
+        process.thinned.clear()
+        return process
+
+    def blocks(self, file: str, kinds: frozenset[str] | None = None) -> Iterator[Block]:
+        """Yield the blocks of a process, as they were in its segment."""
+        process = self.files.index(file)
+        wanted = [kind for kind in self.index.tables if kinds is None or kind in kinds]
+        sizes: dict[int, int] = {}
+        for kind in wanted:
+            for block, rows in self._place(kind).get(process, ()):
+                sizes[block] = sizes.get(block, 0) + rows
+        for first, last in _parts(sizes):
+            parts = {kind: self._part(kind, process, first, last) for kind in wanted}
+            for block in sorted(number for number in sizes if first <= number <= last):
+                tables: Tables = {kind: part[block] for kind, part in parts.items() if block in part}
+                yield Block(block, -1, -1, tables)
+
+    def connect(self) -> Any:
+        """Return the connection, which takes little memory and one core."""
+        if self._connection is None:
+            self._connection = connect()
+        return self._connection
+
+    def path(self, kind: str) -> str:
+        """Return the path of the file of a kind, as a text of SQL."""
+        return quoted(str(self._folder / self.index.tables[kind].file))
+
+    def _place(self, kind: str) -> dict[int, list[tuple[int, int]]]:
+        """Return the blocks of each process that have rows of a kind, with how many."""
+        if kind not in self._places:
+            places: dict[int, list[tuple[int, int]]] = {}
+            for process, block, rows in self._ask(
+                f"SELECT process, block, count(*) FROM read_parquet({self.path(kind)}) GROUP BY ALL ORDER BY ALL"
+            ).fetchall():
+                places.setdefault(process, []).append((block, rows))
+            self._places[kind] = places
+        return self._places[kind]
+
+    def _part(self, kind: str, process: int, first: int, last: int) -> dict[int, Columns]:
+        """Return the rows of a kind in some blocks of a process, by block."""
+        inside = [(block, rows) for block, rows in self._place(kind).get(process, ()) if first <= block <= last]
+        if not inside:
+            return {}
+        names = [name for name in sql_columns(kind) if name not in ("process", "block")]
+        columns = ", ".join(f'"{name}"' for name in names)
+        found = self._ask(
+            f"SELECT {columns} FROM read_parquet({self.path(kind)})"
+            f" WHERE process = {process} AND block BETWEEN {first} AND {last}"
+        ).fetchnumpy()
+        stored = {name: array.tolist() for name, array in found.items()}
+        parts, start = {}, 0
+        for block, rows in inside:
+            part = {name: column[start : start + rows] for name, column in stored.items()}
+            parts[block] = from_lists(kind, part, self._known)
+            start += rows
+        if start != len(stored["odd"]):
+            raise TraceError(f"{self.index.tables[kind].file} changed while it was read")
+        return parts
+
+    def _ask(self, query: str) -> Any:
+        import duckdb
+
+        try:
+            return self.connect().execute(query)
+        except duckdb.Error as error:
+            raise TraceError(f"a sealed table cannot be read: {error}") from error
+
+
+def connect(database: str = ":memory:") -> Any:
+    """Return a connection that takes little memory and one core, and needs nothing from elsewhere."""
+    import duckdb
+
+    settings = {"threads": 1, "memory_limit": MEMORY, "autoinstall_known_extensions": False}
+    return duckdb.connect(database, config=settings)
+
+
+def quoted(text: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _parts(sizes: dict[int, int]) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of blocks that are read together."""
+    first: int | None = None
+    rows = last = 0
+    for block in sorted(sizes):
+        if first is not None and rows + sizes[block] > ROWS_AT_ONCE:
+            yield first, last
+            first, rows = None, 0
+        first = block if first is None else first
+        rows += sizes[block]
+        last = block
+    if first is not None:
+        yield first, last

@@ -1,0 +1,238 @@
+"""Sealing: the same rows in the same order, and the segments stay until the files hold them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from preflight.errors import TraceError
+from preflight.monitor.collect.encode import block, payload
+from preflight.monitor.collect.writer import Writer
+from preflight.monitor.trace import seal as sealing
+from preflight.monitor.trace import sealed as sealed_module
+from preflight.monitor.trace.folder import TraceFolder
+from preflight.monitor.trace.gaps import gaps
+from preflight.monitor.trace.seal import seal
+from preflight.monitor.trace.table_file import sql_columns
+
+from ..rows import ODD_ROWS, ROWS, begin, call, end
+from ..traces import content, rank, row, shown, write
+
+pytest.importorskip("duckdb")
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_sealed_run_gives_the_same_batches_and_gaps(tmp_path: Path) -> None:
+    rank(tmp_path, 1, 3, iterations=5, dropped=3)
+    rank(tmp_path, 0, 3, iterations=4)
+    trace = TraceFolder(tmp_path)
+    before = [shown(list(trace.batches())), shown(list(trace.batches(by="iteration")))]
+    only = shown(list(trace.batches(kinds=frozenset({"state"}))))
+    list(trace.poll())
+    missing = gaps(trace)
+    index = seal(tmp_path)
+    assert _names(tmp_path) == sorted([*(f"{kind}.parquet" for kind in index.tables), "sealed.json"])
+    assert {kind: table.rows for kind, table in index.tables.items()} == {
+        "begin": 2,
+        "call": 54,
+        "end": 2,
+        "scalar": 9,
+        "state": 9,
+    }
+    trace = TraceFolder(tmp_path)
+    assert [shown(list(trace.batches())), shown(list(trace.batches(by="iteration")))] == before
+    batches = trace.batches(kinds=frozenset({"state"}))
+    assert shown([batch for batch in batches if batch.tables]) == [batch for batch in only if batch[2]]
+    assert shown(list(trace.poll())) == before[0]
+    assert list(trace.poll()) == []
+    assert gaps(trace) == missing
+    assert [(p.rank, p.attempt, p.iteration) for p in trace.processes] == [(0, 0, 3), (1, 0, 4)]
+
+
+@pytest.mark.slow
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(st.lists(ROWS | ODD_ROWS, min_size=1, max_size=10), min_size=1, max_size=3))
+def test_any_rows_come_back_as_they_were(tmp_path: Path, blocks: list[list[Any]]) -> None:
+    folder = tmp_path / "trace"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    write(folder, "rank-00000.7.trace", *blocks)
+    before = shown(list(TraceFolder(folder).batches()))
+    seal(folder, broken=True)
+    assert shown(list(TraceFolder(folder).batches())) == before
+
+
+def test_kinds_and_columns_of_a_later_version_come_back(tmp_path: Path) -> None:
+    text = b'{"tables":{"new kind":{"q":[1,2],"v":[null,{"a":NaN}]},"end":{"q":[3],"later":["x"]}}}'
+    (tmp_path / "rank-00000.7.trace").write_bytes(block(payload([("begin", begin())])) + block(text))
+    before = shown(list(TraceFolder(tmp_path).batches()))
+    assert "later" in before[1][2]["end"]
+    seal(tmp_path)
+    assert shown(list(TraceFolder(tmp_path).batches())) == before
+    assert "new_kind.parquet" in _names(tmp_path)
+
+
+def test_large_runs_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rank(tmp_path, 0, 1, iterations=30)
+    before = shown(list(TraceFolder(tmp_path).batches()))
+    monkeypatch.setattr(sealing, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(sealed_module, "ROWS_AT_ONCE", 20)
+    seal(tmp_path)
+    assert shown(list(TraceFolder(tmp_path).batches())) == before
+
+
+def test_a_run_that_is_resumed_in_the_same_folder_is_sealed_again(tmp_path: Path) -> None:
+    rank(tmp_path, 0, 1, pid=10, wall=1000.0)
+    before = content(list(TraceFolder(tmp_path).batches()))
+    seal(tmp_path)
+    rank(tmp_path, 0, 1, pid=20, wall=2000.0, iterations=2)
+    mixed = TraceFolder(tmp_path)
+    rows = content(list(mixed.batches()))
+    assert {key: value for key, value in rows.items() if "10" in key[0]} == before
+    assert [(p.pid, p.attempt) for p in mixed.processes] == [(10, 0), (20, 1)]
+    index = seal(tmp_path)
+    assert content(list(TraceFolder(tmp_path).batches())) == rows
+    assert _names(tmp_path) == sorted([*(f"{kind}.2.parquet" for kind in index.tables), "sealed.json"])
+    assert seal(tmp_path) == index  # nothing is left to do
+
+
+def test_a_process_without_an_end_is_sealed_when_asked_for(tmp_path: Path) -> None:
+    path = rank(tmp_path, 0, 1, ended=False)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(TraceError, match="has no end") as raised:
+        seal(tmp_path)
+    assert raised.value.hint
+    trace = TraceFolder(tmp_path)
+    list(trace.poll())
+    trace.finish()
+    missing = gaps(trace)
+    before = shown(list(trace.batches()))
+    seal(tmp_path, broken=True)
+    trace = TraceFolder(tmp_path)
+    assert shown(list(trace.poll())) == before
+    assert gaps(trace) == missing
+    assert "rank-00000.100.trace" not in _names(tmp_path)
+
+
+def test_a_damaged_segment_is_kept_beside_what_could_be_read(tmp_path: Path) -> None:
+    path = rank(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    seal(tmp_path)
+    assert (tmp_path / "rank-00000.100.trace.damaged").read_bytes() == bytes(data)
+    trace = TraceFolder(tmp_path)
+    list(trace.poll())
+    assert [gap.what for gap in gaps(trace)] == ["no run", "damage"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
+def test_a_process_that_still_writes_is_not_sealed(tmp_path: Path) -> None:
+    import socket
+
+    trace = Writer(tmp_path / "rank-00000.7.trace", interval=3600)
+    trace.put("begin", begin(host=socket.gethostname()))
+    trace.flush()
+    with pytest.raises(TraceError, match="still being written"):
+        seal(tmp_path, broken=True)
+    trace.put("call", call(1))
+    trace.close(end(2))
+    seal(tmp_path)
+    assert sum(batch.block.rows for batch in TraceFolder(tmp_path).batches()) == 3
+
+
+@pytest.mark.parametrize("step", ["_write", "_read_back", "write_whole"])
+def test_an_interruption_leaves_the_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    path = rank(tmp_path)
+    data = path.read_bytes()
+    before = shown(list(TraceFolder(tmp_path).batches()))
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sealing if step == "write_whole" else sealing._Sealing, step, fail)
+        with pytest.raises(TraceError, match="No space left on device"):
+            seal(tmp_path)
+    assert path.read_bytes() == data
+    assert shown(list(TraceFolder(tmp_path).batches())) == before
+    seal(tmp_path)
+    assert shown(list(TraceFolder(tmp_path).batches())) == before
+
+
+def test_files_that_do_not_hold_the_rows_are_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = rank(tmp_path)
+    insert = sealing._Sealing._insert
+
+    def forgetful(self: Any, kind: str) -> None:
+        if kind == "scalar":
+            for column in self._waiting["scalar"][0].values():
+                del column[-1]
+            for mark in self._waiting["scalar"][1].values():
+                del mark[-1]
+        insert(self, kind)
+
+    monkeypatch.setattr(sealing._Sealing, "_insert", forgetful)
+    with pytest.raises(TraceError, match="does not hold the rows"):
+        seal(tmp_path)
+    assert _names(tmp_path) == [path.name]
+
+
+def test_a_crash_after_the_index_was_written_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = rank(tmp_path)
+    before = shown(list(TraceFolder(tmp_path).batches()))
+    with monkeypatch.context() as patched:
+        patched.setattr(sealing, "_clean", lambda *_: None)
+        seal(tmp_path)
+    assert path.exists()
+    assert shown(list(TraceFolder(tmp_path).batches())) == before
+    seal(tmp_path)
+    assert not path.exists()
+
+
+def test_a_missing_or_damaged_table_is_said_to_be(tmp_path: Path) -> None:
+    rank(tmp_path)
+    seal(tmp_path)
+    data = (tmp_path / "scalar.parquet").read_bytes()
+    (tmp_path / "scalar.parquet").write_bytes(data[: len(data) // 2])
+    with pytest.raises(TraceError, match="cannot be read"):
+        list(TraceFolder(tmp_path).batches())
+    (tmp_path / "scalar.parquet").unlink()
+    with pytest.raises(TraceError, match=r"scalar\.parquet is missing"):
+        TraceFolder(tmp_path)
+
+
+def test_a_folder_without_a_process_has_nothing_to_seal(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"schema": "preflight.trace/1"}')
+    with pytest.raises(TraceError, match="nothing to seal"):
+        seal(tmp_path)
+
+
+def test_an_empty_segment_is_sealed_too(tmp_path: Path) -> None:
+    (tmp_path / "rank-00000.7.trace").write_bytes(b"")
+    index = seal(tmp_path, broken=True)
+    assert index.tables == {}
+    assert [process.file for process in TraceFolder(tmp_path).processes] == ["rank-00000.7.trace"]
+
+
+def test_the_columns_can_be_asked_for_in_sql(tmp_path: Path) -> None:
+    import duckdb
+
+    rank(tmp_path)
+    write(
+        tmp_path, "rank-00001.8.trace", [("begin", begin(0, 1, 2, 8)), row("scalar", q=1, value=2.5), ("end", end(2))]
+    )
+    seal(tmp_path)
+    query = f"SELECT process, q, value FROM '{tmp_path / 'scalar.parquet'}' WHERE value > 2 AND isfinite(value)"
+    assert duckdb.sql(query).fetchall() == [(1, 1, 2.5)]
+    names = [name for name, *_ in duckdb.sql(f"DESCRIBE SELECT * FROM '{tmp_path / 'scalar.parquet'}'").fetchall()]
+    assert names == list(sql_columns("scalar"))
