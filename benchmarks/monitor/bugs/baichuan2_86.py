@@ -4,6 +4,7 @@
 # names: fc1.weight, fc2.weight, all_gather
 # launch: torchrun --nproc-per-node 2
 # family: replicas
+# detectable: yes replicated weights differ between the ranks after a step
 
 import argparse
 

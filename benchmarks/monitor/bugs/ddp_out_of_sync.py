@@ -4,6 +4,7 @@
 # names: encoder.0.weight, head.weight, DistributedDataParallel
 # launch: torchrun --nproc-per-node 2
 # family: replicas
+# detectable: yes replicated weights differ between the ranks after a step
 
 import argparse
 

@@ -4,6 +4,7 @@
 # names: norm.weight, norm.bias
 # launch: torchrun --nproc-per-node 2
 # family: clipping
+# detectable: yes replicated weights differ between the ranks after a step
 
 import argparse
 

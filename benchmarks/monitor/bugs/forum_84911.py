@@ -3,6 +3,7 @@
 # first effect: step 0
 # names: fc.weight, fc.bias
 # family: optimizer
+# detectable: yes the optimizer's parameters never receive a gradient and never change
 
 import argparse
 

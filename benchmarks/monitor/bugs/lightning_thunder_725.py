@@ -3,6 +3,7 @@
 # first effect: step 0
 # names: up, autocast
 # family: precision
+# detectable: yes a linear layer returns float32 under autocast to bfloat16
 
 import argparse
 

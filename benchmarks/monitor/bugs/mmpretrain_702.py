@@ -3,6 +3,7 @@
 # first effect: step 0
 # names: backbone.stages.0.0.weight, backbone.stages.0.0.bias
 # family: mode
+# detectable: no nothing but the name of an option says that these weights should be frozen
 
 import argparse
 

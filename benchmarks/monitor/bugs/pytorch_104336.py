@@ -7,6 +7,7 @@ The issue moves the model to another device and back; a change of type and back 
 # names: net.0.weight, net.2.weight, DistributedDataParallel
 # launch: torchrun --nproc-per-node 2
 # family: replicas
+# detectable: yes replicated weights differ between the ranks after a step
 
 import argparse
 import os

@@ -3,6 +3,7 @@
 # first effect: step 8
 # names: 0.weight, 2.weight, CompiledSGD.step
 # family: optimizer
+# detectable: yes weights with gradients no longer change in the optimizer's step
 
 import argparse
 

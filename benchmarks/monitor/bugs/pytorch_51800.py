@@ -3,6 +3,7 @@
 # first effect: step 0
 # names: critic.0, critic.2, weight_v, eval
 # family: init
+# detectable: no an evaluation before training is allowed, and only its outputs are too large
 
 import argparse
 

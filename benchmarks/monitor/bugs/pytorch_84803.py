@@ -4,6 +4,7 @@
 # names: body.0.weight, body.2.weight, all_reduce
 # launch: torchrun --nproc-per-node 2
 # family: replicas
+# detectable: yes replicated weights differ between the ranks after a step
 
 import argparse
 

@@ -4,6 +4,7 @@
 # names: rnn.weight_ih_l0, rnn.weight_hh_l0, readout.weight, all_reduce
 # launch: torchrun --nproc-per-node 2
 # family: replicas
+# detectable: yes replicated weights differ between the ranks after a step
 
 import argparse
 

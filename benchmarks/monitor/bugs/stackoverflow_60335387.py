@@ -3,6 +3,7 @@
 # first effect: step 1
 # names: zero_grad
 # family: gradients
+# detectable: yes gradients of an earlier step are still there at the next backward pass of a step that does not accumulate
 
 import argparse
 

@@ -3,6 +3,7 @@
 # first effect: step 1
 # names: worker_init_fn, seed, DataLoader
 # family: data
+# detectable: yes batches of different workers hold the same samples
 
 import argparse
 

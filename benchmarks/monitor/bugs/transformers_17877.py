@@ -3,6 +3,7 @@
 # first effect: step 0
 # names: encoder.project.weight, normal_
 # family: init
+# detectable: yes the same weights are initialised more than once before training
 
 import argparse
 

@@ -3,6 +3,7 @@
 # first effect: step 10
 # names: generate, max_new_tokens
 # family: other
+# detectable: no the length of an answer is a number of the program's own
 
 import argparse
 

@@ -3,6 +3,7 @@
 # first effect: step 10
 # names: scaled_dot_product_attention, attention
 # family: mode
+# detectable: yes attention drops with a probability above zero while its module is in evaluation
 
 import argparse
 import math
