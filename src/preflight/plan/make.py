@@ -53,6 +53,7 @@ def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
     """Return the report of a plan around the layout that was chosen."""
     duration = duration_of(ready, chosen) if not ready.basic else None
     advice = advise(ready, chosen)
+    settings, reasons = settings_of(ready, chosen)
     if chosen.step is not None and advice.bottleneck is not None:
         chosen = msgspec.structs.replace(
             chosen, step=msgspec.structs.replace(chosen.step, bottleneck=advice.bottleneck)
@@ -68,7 +69,8 @@ def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
         rates=rates_of(ready),
         pipeline=pipeline_of(ready) if chosen.step else None,
         attention=attention_of(ready),
-        settings=settings_of(ready, chosen),
+        settings=settings,
+        settings_reasons=reasons,
         sensitivities=advice.sensitivities,
         drivers=advice.drivers,
         bottlenecks=advice.bottlenecks,

@@ -311,6 +311,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         attention: Memory with and without the matrix of scores.
         largest_batch: The largest batch that fits, where it was asked for.
         settings: Files or command lines that run the chosen layout, by framework.
+        settings_reasons: Of frameworks that cannot run it, why.
         sensitivities: What single changes of the chosen layout would do.
         drivers: What its step depends on, the strongest first.
         bottlenecks: What holds it back, where that was asked for: parts of the step, rates, parts of the memory.
@@ -335,6 +336,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     attention: AttentionMemory | None = None
     largest_batch: BatchLimit | None = None
     settings: dict[str, str] = {}
+    settings_reasons: dict[str, str] = {}
     experiment: str | None = None
     regret: float | None = None
     sensitivities: tuple[Sensitivity, ...] = ()

@@ -29,6 +29,7 @@ _AXES = {
     "deepspeed": frozenset(("pp",)),
     "megatron": frozenset(("replicate", "tp", "pp", "vp", "cp", "ep")),
 }
+_TEXT = ("transformer_decoder", "moe", "transformer_encoder", "encoder_decoder")
 _ZERO = {"ddp": (0,), "fsdp2": (2, 3), "deepspeed": (1, 2, 3), "megatron": (0, 1)}
 
 
@@ -143,6 +144,8 @@ def families_of(request: Request) -> list[Family]:
     for framework in _AXES:
         if named not in (None, framework):
             continue
+        if framework == "megatron" and named is None and not _megatron_trains(request):
+            continue
         for zero in _ZERO[framework]:
             if stage not in (None, zero):
                 continue
@@ -151,6 +154,11 @@ def families_of(request: Request) -> list[Family]:
                 for on in _streams(request, framework)
             ]
     return found
+
+
+def _megatron_trains(request: Request) -> bool:
+    """Return whether Megatron-LM has a script for the model: text, and all of its parameters."""
+    return request.run.finetune == "full" and request.model.family in _TEXT
 
 
 def _streams(request: Request, framework: str) -> tuple[bool, ...]:
@@ -191,12 +199,12 @@ def variants_of(request: Request, family: Family) -> list[Variant]:
 def _offloads(request: Request, family: Family) -> tuple[str, ...]:
     """Return what may lie on the host: optimizer states where the framework has a place for them, weights with ZeRO 3.
 
-    FSDP2's policy takes weights, gradients and states together.
+    FSDP2's policy takes weights, gradients and states together; Megatron-LM offloads its distributed optimizer.
     """
     if request.run.finetune != "full":
         return ("none",)
     weights = ("parameters",) if family.zero_stage == 3 else ()
-    if family.framework in ("deepspeed", "megatron"):
+    if family.framework == "deepspeed" or (family.framework == "megatron" and family.zero_stage):
         return ("none", "optimizer", *weights)
     return ("none", *weights)
 

@@ -1,8 +1,9 @@
 """Settings that run a layout: one file for each framework, found by listing this folder.
 
-A file offers ``TITLE``, ``settings(request, candidate)``: the text, or None where the framework cannot run the layout; and
-``read(text)``: the layout and run that a text of this form stands for, as far as it says, so that what is written can be
-held against what was planned.
+A file offers ``TITLE``; ``ASIDE``, the fields of the run that its form leaves to the training code; ``write(request,
+candidate)``, the text, which raises ``CannotSay`` for what the framework does not run; and ``read(text)``, the layout and
+the run that a text of this form stands for. What is written is read again: a form that leaves out something that was
+planned is not offered, and the reason names it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from typing import Any
 import msgspec
 
 from preflight.plan.request import Request
+from preflight.plan.settings_reason import CannotSay, left_out
 from preflight.vocabulary.plan import Candidate
+
+Told = dict[str, dict[str, Any]]
 
 
 class Emitter(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,14 +28,35 @@ class Emitter(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: Its key: ``deepspeed``.
         title: What the text is: a file, a command line.
-        settings: Writes it.
+        write: Writes it.
         read: Reads back what it stands for: fields of ``ParallelDims`` and of ``RunSpec`` under ``parallel`` and ``run``.
+        aside: Fields of the run that are no part of the form.
     """
 
     name: str
     title: str
-    settings: Callable[[Request, Candidate], str | None]
-    read: Callable[[str], dict[str, dict[str, Any]]]
+    write: Callable[[Request, Candidate], str]
+    read: Callable[[str], Told]
+    aside: frozenset[str]
+
+    def settings(self, request: Request, candidate: Candidate) -> str | None:
+        """Return the text, or None where the form cannot say the plan."""
+        try:
+            return self.said(request, candidate)
+        except CannotSay:
+            return None
+
+    def said(self, request: Request, candidate: Candidate) -> str:
+        """Return the text.
+
+        Raises:
+            CannotSay: The framework does not run the layout, or its form has no place for a part of it.
+        """
+        text = self.write(request, candidate)
+        missing = left_out(self.read(text), candidate, self.aside)
+        if missing:
+            raise CannotSay(f"its form has no place for {', '.join(missing)}")
+        return text
 
 
 def emitters() -> tuple[Emitter, ...]:
@@ -39,18 +64,20 @@ def emitters() -> tuple[Emitter, ...]:
     found = []
     for module in sorted(iter_modules(__path__), key=lambda module: module.name):
         loaded = import_module(f"{__name__}.{module.name}")
-        found.append(Emitter(name=module.name, title=loaded.TITLE, settings=loaded.settings, read=loaded.read))
+        aside = frozenset(loaded.ASIDE)
+        found.append(Emitter(name=module.name, title=loaded.TITLE, write=loaded.write, read=loaded.read, aside=aside))
     return tuple(found)
 
 
-def settings_of(request: Request, candidate: Candidate) -> dict[str, str]:
-    """Return the settings of a layout by framework; those that cannot run it are left out."""
-    dims = candidate.parallel
-    usual = msgspec.structs.replace(dims, schedule="1f1b", reshard=True, first_layers=None, last_layers=None, etp=None)
-    # Forms of others are written for usual pipelines and sharding; a file that leaves the rest out would run something else.
-    able = [emitter for emitter in emitters() if dims == usual or emitter.name == "preflight"]
-    written = {emitter.name: emitter.settings(request, candidate) for emitter in able}
-    return {name: text for name, text in written.items() if text is not None}
+def settings_of(request: Request, candidate: Candidate) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the settings of a layout by framework, and of the frameworks that cannot run it, why."""
+    texts, reasons = {}, {}
+    for emitter in emitters():
+        try:
+            texts[emitter.name] = emitter.said(request, candidate)
+        except CannotSay as reason:
+            reasons[emitter.name] = str(reason)
+    return texts, reasons
 
 
 def accumulation(candidate: Candidate) -> int:

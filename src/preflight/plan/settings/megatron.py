@@ -6,28 +6,62 @@ import shlex
 from typing import Any
 
 from preflight.plan.request import Request
+from preflight.plan.settings_reason import CannotSay
 from preflight.vocabulary.plan import Candidate
 
-TITLE = "Megatron-LM: arguments of pretrain_gpt.py"
+TITLE = "Megatron-LM: pretrain_gpt.py, pretrain_bert.py or pretrain_t5.py and its arguments"
+# Its Adam is the decoupled one, whichever of the two was named.
+ASIDE = ("optimizer", "gradient_as_bucket_view")
+_SCRIPTS = {
+    "transformer_decoder": "pretrain_gpt.py", "moe": "pretrain_gpt.py", "transformer_encoder": "pretrain_bert.py",
+    "encoder_decoder": "pretrain_t5.py",
+}  # fmt: skip
 _PRECISIONS = {"bf16": ["--bf16"], "fp16": ["--fp16"], "fp32": [], "fp8": ["--bf16", "--fp8-format", "hybrid"]}
 _OPTIMIZERS = ("adam", "adamw", "sgd")
+_BACKENDS = {"flash": "flash", "cudnn": "fused", "math": "unfused"}
+# In place by itself; a fused kernel of its own, which needs one more copy; that of Transformer Engine.
+_LOSSES = {
+    "parallel": [], "eager": ["--cross-entropy-loss-fusion"],
+    "fused": ["--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl", "te"],
+}  # fmt: skip
 
 
-def settings(request: Request, candidate: Candidate) -> str | None:
-    """Return the arguments, or None for what Megatron does not run: other families, stages 2 and 3, other optimizers."""
-    model, run, parallel = request.model, candidate.run, candidate.parallel
-    if model.family not in ("transformer_decoder", "moe") or parallel.zero_stage > 1 or not model.layers:
-        return None
-    if run.precision not in _PRECISIONS or run.optimizer not in _OPTIMIZERS or run.finetune != "full":
-        return None
-    if run.recompute == "op" or run.offload != "none" or (run.recompute_layers or 0) % (parallel.pp * parallel.vp):
-        return None
-    if parallel.framework not in ("megatron", None) or (parallel.dp_replicate > 1 and parallel.dp_shard > 1):
-        return None
+def write(request: Request, candidate: Candidate) -> str:
+    """Return the arguments.
+
+    Raises:
+        CannotSay: Other families, stages 2 and 3, other optimizers and layers.
+    """
+    _check(request, candidate)
     lines = [
-        _launch(request), _shape(request), _parallel(candidate), _batch(candidate), _rest(candidate),
+        _launch(request), _shape(request), _parallel(request, candidate), _experts(candidate), _batch(candidate), _rest(candidate),
     ]  # fmt: skip
     return " \\\n  ".join(" ".join(shlex.quote(str(word)) for word in line) for line in lines if line) + "\n"
+
+
+def _check(request: Request, candidate: Candidate) -> None:
+    """Raise for what Megatron-LM does not run."""
+    model, run, parallel = request.model, candidate.run, candidate.parallel
+    if model.family not in _SCRIPTS or not model.layers:
+        raise CannotSay(f"it trains decoders, BERT and T5, not a {model.family.replace('_', ' ')}")
+    if parallel.framework not in (None, "megatron"):
+        raise CannotSay(f"the layout was planned for {parallel.framework}")
+    if run.stack != "megatron":
+        raise CannotSay("its layers are its own (stack: megatron)")
+    if parallel.zero_stage > 1:
+        raise CannotSay("its distributed optimizer shards optimizer states (ZeRO 1)")
+    if run.precision not in _PRECISIONS:
+        raise CannotSay(f"it runs {', '.join(_PRECISIONS)}, not {run.precision}")
+    if run.optimizer not in _OPTIMIZERS or run.finetune != "full":
+        raise CannotSay(f"it has {' and '.join(_OPTIMIZERS[1:])} over all parameters")
+    if run.attention not in _BACKENDS or run.cross_entropy not in _LOSSES:
+        raise CannotSay(f"it has no {run.attention} attention or no {run.cross_entropy} cross entropy")
+    if run.recompute == "op":
+        raise CannotSay("it recomputes blocks or the attention matrix, not single products")
+    if (run.recompute_layers or 0) % (parallel.pp * parallel.vp):
+        raise CannotSay("it recomputes as many blocks in every virtual stage")
+    if run.offload not in ("none", "optimizer") or (run.offload == "optimizer" and not parallel.zero_stage):
+        raise CannotSay("it offloads the states of its distributed optimizer (ZeRO 1), and nothing else")
 
 
 def _launch(request: Request) -> list[Any]:
@@ -35,13 +69,16 @@ def _launch(request: Request) -> list[Any]:
     words: list[Any] = ["torchrun", "--nproc_per_node", min(cluster.gpus_per_node, cluster.num_gpus)]
     if cluster.nodes > 1:
         words += ["--nnodes", cluster.nodes]
-    return [*words, "pretrain_gpt.py"]
+    return [*words, _SCRIPTS[request.model.family]]
 
 
 def _shape(request: Request) -> list[Any]:
     model = request.model
+    depth: list[Any] = ["--num-layers", model.layers]
+    if model.family == "encoder_decoder":
+        depth = ["--encoder-num-layers", model.layers, "--decoder-num-layers", model.decoder_layers or model.layers]
     words: list[Any] = [
-        "--num-layers", model.layers, "--hidden-size", model.hidden, "--num-attention-heads", model.heads,
+        *depth, "--hidden-size", model.hidden, "--num-attention-heads", model.heads,
         "--ffn-hidden-size", model.ffn or model.expert_ffn, "--vocab-size", model.vocab,
     ]  # fmt: skip
     if model.kv_heads and model.kv_heads != model.heads:
@@ -63,20 +100,40 @@ def _shape(request: Request) -> list[Any]:
     return words
 
 
-def _parallel(candidate: Candidate) -> list[Any]:
-    parallel = candidate.parallel
+def _parallel(request: Request, candidate: Candidate) -> list[Any]:
+    parallel, layers = candidate.parallel, request.model.layers or 0
     words: list[Any] = [
         "--tensor-model-parallel-size", parallel.tp, "--pipeline-model-parallel-size", parallel.pp,
         "--context-parallel-size", parallel.cp,
     ]  # fmt: skip
     if parallel.vp > 1:
         words += ["--num-virtual-stages-per-pipeline-rank", parallel.vp]
+    if parallel.first_layers is not None:
+        words += ["--decoder-first-pipeline-num-layers", parallel.first_layers]
+    if parallel.last_layers is not None:
+        words += ["--decoder-last-pipeline-num-layers", parallel.last_layers]
+    if layers % (parallel.pp * parallel.vp) and (layers + 2) % (parallel.pp * parallel.vp) == 0:
+        words += ["--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split"]
     if parallel.ep > 1:
         words += ["--expert-model-parallel-size", parallel.ep]
+    if parallel.etp is not None:
+        words += ["--expert-tensor-parallel-size", parallel.etp]
     if parallel.sequence_parallel:
         words += ["--sequence-parallel"]
     if parallel.zero_stage:
         words += ["--use-distributed-optimizer"]
+        if parallel.dp_replicate > 1:
+            words += ["--num-distributed-optimizer-instances", parallel.dp_replicate]
+    return words
+
+
+def _experts(candidate: Candidate) -> list[Any]:
+    run = candidate.run
+    words: list[Any] = []
+    if run.expert_capacity is not None:
+        words += ["--moe-expert-capacity-factor", run.expert_capacity]
+    if run.expert_padding:
+        words += ["--moe-pad-expert-input-to-capacity"]
     return words
 
 
@@ -99,9 +156,18 @@ def _rest(candidate: Candidate) -> list[Any]:
         words += ["--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", 1]
     elif run.recompute == "selective":
         words += ["--recompute-granularity", "selective"]
-    if run.attention == "flash":
-        words += ["--attention-backend", "flash"]
-    return words
+    words += ["--attention-backend", _BACKENDS[run.attention], *_LOSSES[run.cross_entropy]]
+    words += ["--clip-grad", 1.0 if run.clipping else 0.0]
+    if run.optimizer == "sgd":
+        words += ["--sgd-momentum", run.optimizer_momentum or 0.0]
+    if run.offload == "optimizer":
+        words += ["--optimizer-cpu-offload", "--use-precision-aware-optimizer"]
+    flags = {
+        "--fp8-param-gather": run.fp8_weights,
+        "--tp-comm-overlap": run.tensor_overlap,
+        "--deterministic-mode": run.deterministic,
+    }
+    return words + [flag for flag, on in flags.items() if on]
 
 
 def read(text: str) -> dict[str, dict[str, Any]]:
@@ -112,24 +178,43 @@ def read(text: str) -> dict[str, dict[str, Any]]:
     def number(option: str, otherwise: int = 1) -> int:
         return int(given.get(option, otherwise))
 
+    def perhaps(option: str) -> int | None:
+        return int(given[option]) if option in given else None
+
     tp, pp, cp = (number(f"--{axis}-parallel-size") for axis in ("tensor-model", "pipeline-model", "context"))
     gpus = number("--nproc_per_node") * number("--nnodes")
-    data = gpus // (tp * pp * cp)
-    stages = pp * number("--num-virtual-stages-per-pipeline-rank")
-    blocks = number("--recompute-num-layers") * stages if given.get("--recompute-method") == "block" else None
-    sharded = "--use-distributed-optimizer" in given
+    data, vp = gpus // (tp * pp * cp), number("--num-virtual-stages-per-pipeline-rank")
+    sharded, instances = "--use-distributed-optimizer" in given, number("--num-distributed-optimizer-instances")
+    return {
+        "parallel": {
+            "tp": tp, "pp": pp, "cp": cp, "vp": vp,
+            "ep": number("--expert-model-parallel-size"), "sequence_parallel": "--sequence-parallel" in given,
+            "zero_stage": int(sharded), "dp_shard": data // instances if sharded else 1, "dp_replicate": instances if sharded else data,
+            "etp": perhaps("--expert-tensor-parallel-size"), "first_layers": perhaps("--decoder-first-pipeline-num-layers"),
+            "last_layers": perhaps("--decoder-last-pipeline-num-layers"),
+        },
+        "run": {"sequence_length": number("--seq-length"), **_read_run(given, pp * vp)},
+    }  # fmt: skip
+
+
+def _read_run(given: dict[str, str], stages: int) -> dict[str, Any]:
+    """Return the run of a command line; ``stages`` are all virtual stages of the pipeline."""
+    blocks = int(given["--recompute-num-layers"]) * stages if given.get("--recompute-method") == "block" else None
     precision = (
         "fp8" if "--fp8-format" in given else "bf16" if "--bf16" in given else "fp16" if "--fp16" in given else "fp32"
     )
+    loss = [word for word in _LOSSES["fused"] if word in given]
+    capacity = given.get("--moe-expert-capacity-factor")
     return {
-        "parallel": {
-            "tp": tp, "pp": pp, "cp": cp, "vp": number("--num-virtual-stages-per-pipeline-rank"),
-            "ep": number("--expert-model-parallel-size"), "sequence_parallel": "--sequence-parallel" in given,
-            "zero_stage": int(sharded), "dp_shard": data if sharded else 1, "dp_replicate": 1 if sharded else data,
-        },
-        "run": {
-            "micro_batch": number("--micro-batch-size"), "global_batch": number("--global-batch-size"),
-            "sequence_length": number("--seq-length"), "precision": precision,
-            "recompute": given.get("--recompute-granularity", "none"), "recompute_layers": blocks,
-        },
+        "micro_batch": int(given["--micro-batch-size"]), "global_batch": int(given["--global-batch-size"]),
+        "precision": precision, "stack": "megatron",
+        "recompute": given.get("--recompute-granularity", "none"), "recompute_layers": blocks,
+        "attention": next(kind for kind, word in _BACKENDS.items() if word == given["--attention-backend"]),
+        "cross_entropy": ("parallel", "eager", "fused", "fused")[len(loss)],
+        "clipping": float(given["--clip-grad"]) > 0,
+        "optimizer_momentum": float(given.get("--sgd-momentum", 0)) or None,
+        "offload": "optimizer" if "--optimizer-cpu-offload" in given else "none",
+        "fp8_weights": "--fp8-param-gather" in given, "tensor_overlap": "--tp-comm-overlap" in given,
+        "deterministic": "--deterministic-mode" in given, "expert_padding": "--moe-pad-expert-input-to-capacity" in given,
+        "expert_capacity": float(capacity) if capacity is not None else None,
     }  # fmt: skip

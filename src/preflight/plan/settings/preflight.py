@@ -11,18 +11,24 @@ from preflight.plan.inputs.document import settings_in
 from preflight.plan.inputs.requests import request_from
 from preflight.plan.inputs.written import to_yaml
 from preflight.plan.request import Request
+from preflight.plan.settings_reason import CannotSay
 from preflight.vocabulary.plan import Candidate
 
 TITLE = "Preflight: preflight plan --config FILE"
+ASIDE: tuple[str, ...] = ()
 
 
-def settings(request: Request, candidate: Candidate) -> str | None:
-    """Return the file that plans this layout again, or None where the form cannot say the model or the run."""
+def write(request: Request, candidate: Candidate) -> str:
+    """Return the file that plans this layout again.
+
+    Raises:
+        CannotSay: The form cannot say the model or the run.
+    """
     decided = msgspec.structs.replace(request, parallel=candidate.parallel, run=candidate.run)
     try:
         return to_yaml(decided)
-    except UsageError:
-        return None
+    except UsageError as error:
+        raise CannotSay(str(error)) from None
 
 
 def read(text: str) -> dict[str, dict[str, Any]]:

@@ -81,6 +81,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "settings": [
             (name, "\n".join(clean(line) for line in text.split("\n"))) for name, text in plan.settings.items()
         ],
+        "settings_reasons": [(name, one_line(reason)) for name, reason in plan.settings_reasons.items()],
         "assumptions": [one_line(said) for said in plan.assumptions],
     }
 

@@ -62,6 +62,10 @@ def plan_lines(plan: Plan, level: str, escape: Callable[[str], str], table: Tabl
     for name, text in plan.settings.items():
         lines += [f"<details><summary>Settings for {escape(name)}</summary>", "", "```", text.rstrip("\n"), "```", ""]
         lines += ["</details>", ""]
+    if plan.settings_reasons:
+        lines += [f"- not for {escape(name)}: {escape(reason)}" for name, reason in plan.settings_reasons.items()] + [
+            ""
+        ]
     if plan.assumptions:
         lines += [f"{level}# Taken for granted", "", *(f"- {escape(said)}" for said in plan.assumptions), ""]
     return lines

@@ -85,6 +85,9 @@ def closing_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
         for name, text in plan.settings.items() if verbose else ():
             canvas.write(f"{name}:", indent=2, style="bold")
             canvas.lines += [f"    {clean(line)}".rstrip() for line in text.rstrip("\n").split("\n")]
+        # Nobody asks why there is nothing for one framework while there is something for another.
+        for name, reason in plan.settings_reasons.items() if verbose or len(plan.settings) == 1 else ():
+            canvas.write(one_line(reason), indent=2, first=f"not for {name}: ", hang=4)
     if plan.assumptions:
         canvas.heading("ASSUMED")
         for said in plan.assumptions:
