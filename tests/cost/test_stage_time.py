@@ -70,3 +70,13 @@ def test_computing_again_costs_time(recompute: str) -> None:
 def test_ranks_that_share_the_batch_are_quicker() -> None:
     spread = ParallelDims(dp_shard=8, zero_stage=3, framework="fsdp2")
     assert _seconds(DECODER, RUN, spread) < _seconds(DECODER, RUN, ParallelDims()) / 4
+
+
+def test_graphs_take_the_waiting_for_the_host_away() -> None:
+    small = msgspec.structs.replace(RUN, sequence_length=128, micro_batch=1, stack="megatron")
+    graphs = msgspec.structs.replace(small, cuda_graphs=True)
+    assert _seconds(DECODER, graphs, ParallelDims()) < 0.5 * _seconds(DECODER, small, ParallelDims())
+    large = msgspec.structs.replace(RUN, sequence_length=8192, micro_batch=8)
+    assert _seconds(DECODER, msgspec.structs.replace(large, cuda_graphs=True), ParallelDims()) == pytest.approx(
+        _seconds(DECODER, large, ParallelDims())
+    )

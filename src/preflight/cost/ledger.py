@@ -39,6 +39,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     workspace: float
     accumulated: bool
     micro_batches: float
+    captured: bool = False
 
 
 def ledger_of(
@@ -72,6 +73,7 @@ def ledger_of(
         # In a pipeline as many micro-batches are in flight again once the first ones have left their gradients.
         accumulated=micro_batches > parallel.pp,
         micro_batches=micro_batches,
+        captured=run.cuda_graphs,
     )
 
 
@@ -164,8 +166,9 @@ def step_moments(ledger: Ledger, step: int) -> list[Moment]:
         ledger,
         step,
         "optimizer",
-        activations=acts.lingering,
-        logits_and_loss=loss.held,
+        # The pool of a CUDA graph is its own from its capture on: what ran in it leaves room for nothing else.
+        activations=kept + acts.rebuilt + acts.working if ledger.captured else acts.lingering,
+        logits_and_loss=loss.backward if ledger.captured else loss.held,
         gradients=states.gradients,
         optimizer_states=states.optimizer,
         workspace=states.temporaries,
@@ -186,11 +189,12 @@ def evaluation_moment(ledger: Ledger, run: RunSpec, step: int) -> Moment | None:
     ratio = run.evaluation_micro_batch / run.micro_batch
     acts, loss = ledger.activations, ledger.loss
     kept = acts.saved if run.evaluation_without_no_grad else acts.inference - acts.unpacked
+    pool = acts.saved + acts.rebuilt + acts.working if ledger.captured else 0.0
     return _moment(
         ledger,
         step,
         "eval",
-        activations=kept * ratio + ledger.casts + acts.unpacked,
+        activations=kept * ratio + ledger.casts + acts.unpacked + pool,
         logits_and_loss=(loss.forward - loss.unpacked) * ratio + loss.unpacked,
         gradients=ledger.states.gradients,
         communication_buffers=ledger.states.gathered_forward,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
 
-from preflight.vocabulary.hardware import Cluster
+from preflight.catalog.hardware import load_link
+from preflight.errors import PreflightError
+from preflight.vocabulary.hardware import Cluster, Gpu
 from preflight.vocabulary.run import RunSpec
 
 # Share of the peak that the largest products reach, for GPUs without a published maximum: A100 271 of 312, H100 795 of
@@ -36,6 +40,8 @@ _MULTICAST = {"hopper": (5, 482 / 367), "blackwell": (6, 846 / 682)}
 _HOST = {"volta": 1.8, "turing": 1.4, "hopper": 0.7, "blackwell": 0.9}
 # What a link between GPUs of a node is when the catalog names none: the slot they sit in.
 _HOST_LINK = 25e9
+# Share of the link to the host that copies from and to pinned memory reach: 25 of the 31.5 GB/s of PCIe 4.
+_HOST_REACHED = 0.79
 _INTER_LINK = 12.5e9
 
 
@@ -140,6 +146,19 @@ def attention_share(run: RunSpec, architecture: str) -> float:
     return table.get(architecture, 0.3)
 
 
+def host_rate(gpu: Gpu) -> float:
+    """Return bytes per second between a GPU and the host's memory, one direction."""
+    return _host_rate(gpu.host_link) if gpu.host_link else _HOST_LINK
+
+
+@cache
+def _host_rate(name: str) -> float:
+    try:
+        return load_link(name).bandwidth * _HOST_REACHED
+    except PreflightError:
+        return _HOST_LINK
+
+
 def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None = None) -> Machine | None:
     """Return the rates of a cluster for a run, or None when the GPU's peak in the run's type is not known."""
     given = coefficients or Coefficients()
@@ -173,7 +192,7 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
         sms=gpu.sms or 100,
         tensor_cores=dtype not in ("fp32", "fp64"),
         peak=peak,
-        host_link=_HOST_LINK,
+        host_link=host_rate(gpu),
         operator=given.host * _HOST.get(gpu.architecture, 1.0),
         network_latency=given.network_latency + ((cluster.inter.latency or 0.0) if cluster.inter else 0.0),
         coefficients=given,

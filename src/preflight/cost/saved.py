@@ -113,10 +113,11 @@ def activations_of(
     if model.dense_layers and model.experts and run.recompute == "none":
         difference = block.saved - block_bytes(model, layout, dense=True).saved
         total -= difference * tokens * smaller(model.dense_layers * share.layers, layers) * flying
+    one = total / larger(layers * flying, 1.0)
     total += _ends(model, run, layout, share, tokens, batch)
     host = 0.0
     if run.offload == "activations":
-        host, total = total, 2 * block.entry * tokens  # two blocks' inputs on their way
+        host, total = total, 2 * one  # what two blocks keep is on its way
     return Activations(
         saved=total,
         rebuilt=rebuilt,

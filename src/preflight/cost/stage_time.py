@@ -21,6 +21,8 @@ from preflight.vocabulary.run import ParallelDims, RunSpec
 _SHARDING = 40.0
 # Host work of saving and restoring the states of random generators around a recomputed block, in operators.
 _CHECKPOINT = 20.0
+# What is left of the host's work where kernels are replayed as a graph: one call for many of them.
+_REPLAYED = 0.02
 # Operators of embedding, final norm, output matrix and loss, forward; as many again backward.
 _HEAD, _EMBEDDING = 25.0, 8.0
 
@@ -64,9 +66,9 @@ class StageTime(msgspec.Struct, frozen=True, kw_only=True):
             operators=self.operators * factor,
         )
 
-    def waited(self, machine: Machine) -> StageTime:
-        """Return the stage with the time that its GPU waits for the host."""
-        asked = self.operators * machine.operator
+    def waited(self, machine: Machine, replayed: bool = False) -> StageTime:
+        """Return the stage with the time that its GPU waits for the host, which may replay graphs of kernels."""
+        asked = self.operators * machine.operator * (_REPLAYED if replayed else 1.0)
         idle = larger(asked - self.forward - self.backward - self.exposed, 0.0)
         return msgspec.structs.replace(self, host=idle)
 

@@ -10,7 +10,7 @@ from preflight.cost.collectives import Group, transfer
 from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
 from preflight.cost.numeric import larger, logarithm2, where
-from preflight.cost.offload import fetch_time
+from preflight.cost.offload import offload_time
 from preflight.cost.shares import stage_share
 from preflight.cost.stage_time import (
     StageTime,
@@ -82,7 +82,7 @@ def step_of(
     host = where(single, both.host, where(ahead, front.host, end.host)) * m
     sync = synchronise(run, parallel, machine, first, last, body, groups)
     update = update_time(run, parallel, machine, first, last)
-    fetched = fetch_time(run, parallel, machine, first, last, m * (body.forward + body.backward))
+    fetched = offload_time(run, parallel, machine, first, last, body)
     slow = straggling(parallel, machine)
     return StepBreakdown(
         compute=(m * slowest - exposed - host) * slow,
@@ -116,8 +116,10 @@ def stage_times(
     front, body, back = front + ends, body + ends, back + ends
     head = head_time(model, run, parallel, machine, ledger)
     front = front + embedding_time(model, run, machine, ledger)
+    graphs = run.cuda_graphs
     return (
-        front.waited(machine), body.waited(machine), (back + head).waited(machine), (front + head).waited(machine),
+        front.waited(machine, graphs), body.waited(machine, graphs), (back + head).waited(machine, graphs),
+        (front + head).waited(machine, graphs),
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ _DETERMINISTIC = 8 * 4096 * 1024.0
 _BLACKWELL_SINCE = (2, 12)
 
 
-def cublas_workspace(gpu: Gpu | None, torch: tuple[int, int] | None = None) -> float:
+def cublas_workspace(gpu: Gpu | None, torch: str | None = None) -> float:
     """Return one workspace of cuBLAS, which torch's own allocator counts.
 
     32 MiB on Hopper, 8.125 MiB before (CUBLAS_WORKSPACE_CONFIG defaults in torch's CUDA context code); Blackwell has had
@@ -40,8 +40,19 @@ def cublas_workspace(gpu: Gpu | None, torch: tuple[int, int] | None = None) -> f
         torch: Version of PyTorch; the newest when None.
     """
     capability = gpu.compute_capability if gpu else None
-    late = capability is not None and capability >= (10, 0) and torch is not None and torch < _BLACKWELL_SINCE
-    return 32.0 * MIB if _hopper(gpu) and not late else 8.125 * MIB
+    blackwell = capability is not None and capability >= (10, 0)
+    early = torch is not None and version_of(torch) < _BLACKWELL_SINCE
+    return 32.0 * MIB if _hopper(gpu) and not (blackwell and early) else 8.125 * MIB
+
+
+def version_of(text: str) -> tuple[int, int]:
+    """Return major and minor version of a text that starts with them: ``2.11.0a0`` is (2, 11).
+
+    Raises:
+        ValueError: It does not.
+    """
+    major, minor = text.split(".")[:2]
+    return int(major), int(minor)
 
 
 def workspaces(gpu: Gpu | None, run: RunSpec, experts: int = 0) -> float:

@@ -12,7 +12,7 @@ _DECIDED = (
     "micro_batch", "global_batch", "sequence_length", "precision", "optimizer", "optimizer_momentum", "attention", "recompute",
     "recompute_layers", "stack", "cross_entropy", "cross_entropy_chunks", "finetune", "lora_rank", "lora_targets",
     "lora_dropout", "double_quantization", "quantized_head", "offload", "clipping", "deterministic", "fp8_weights",
-    "tensor_overlap", "expert_capacity", "expert_padding", "fused_backward", "ema", "gradient_as_bucket_view",
+    "tensor_overlap", "cuda_graphs", "expert_capacity", "expert_padding", "fused_backward", "ema", "gradient_as_bucket_view",
 )  # fmt: skip
 _ONLY_WITH = {
     "cross_entropy_chunks": ("cross_entropy", ("chunked",)), "lora_targets": ("finetune", ("lora", "qlora")),

@@ -76,7 +76,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         logits_released: Whether nothing of the loop names the logits while the backward pass runs.
         fused_backward: Whether each gradient is consumed as soon as it exists (optimizer step inside the backward pass).
         deterministic: Whether torch's deterministic algorithms are asked for, which need 32 MiB workspaces.
-        torch: Version of PyTorch (major, minor); the newest when None.
+        torch: Version of PyTorch, ``2.11``; the newest when None.
+        cuda_graphs: Whether forward and backward passes are replayed as CUDA graphs, whose pools of memory stay.
         fp8_weights: Whether the weights themselves are 8 bits wide (``fp8``), beside the optimizer's fp32 copy.
         tensor_overlap: Whether tensor-parallel communication runs in Transformer Engine's user buffers beside products.
         expert_imbalance: Tokens of the fullest rank's experts over the mean (MoE); 1 is perfect balance.
@@ -124,7 +125,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     fused_backward: bool = False
     cross_entropy_chunks: int = 8
     deterministic: bool = False
-    torch: tuple[int, int] | None = None
+    torch: str | None = None
+    cuda_graphs: bool = False
     fp8_weights: bool = False
     tensor_overlap: bool = False
     expert_imbalance: float = 1.0

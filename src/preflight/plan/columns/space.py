@@ -191,16 +191,23 @@ def variants_of(request: Request, family: Family) -> list[Variant]:
             for loss in options("cross_entropy", *(losses if request.model.vocab else ("eager",))):
                 found += [
                     Variant(family=family, stack=stack, recompute=recompute, cross_entropy=loss, offload=offload)
-                    for offload in options("offload", *_offloads(request, family))
+                    for offload in options("offload", *_offloads(request, family, recompute))
                 ]
     return found
 
 
-def _offloads(request: Request, family: Family) -> tuple[str, ...]:
+def _offloads(request: Request, family: Family, recompute: str) -> tuple[str, ...]:
     """Return what may lie on the host: optimizer states where the framework has a place for them, weights with ZeRO 3.
 
-    FSDP2's policy takes weights, gradients and states together; Megatron-LM offloads its distributed optimizer.
+    FSDP2's policy takes weights, gradients and states together; Megatron-LM offloads its distributed optimizer. Activations go
+    there where blocks are recomputed, so that their inputs are all there is to send (torchtune asks for both together).
     """
+    if recompute == "full" and family.framework in (None, "ddp", "fsdp2") and request.model.heads:
+        return (*_states_away(request, family), "activations")
+    return _states_away(request, family)
+
+
+def _states_away(request: Request, family: Family) -> tuple[str, ...]:
     if request.run.finetune != "full":
         return ("none",)
     weights = ("parameters",) if family.zero_stage == 3 else ()

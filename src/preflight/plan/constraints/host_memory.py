@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from preflight.cost.ledger import micro_batches_of
 from preflight.cost.numeric import smaller
-from preflight.cost.parameters import count_parameters
+from preflight.cost.parameters import ParameterCount, count_parameters
+from preflight.cost.recipe import recipe_of
+from preflight.cost.saved import activations_of, missing_inputs
+from preflight.cost.shares import share_of
 from preflight.plan.constraint import Constraint, Example, Layout
 from preflight.vocabulary.quantity import format_bytes
 
@@ -27,11 +31,13 @@ GOOD = (
     Example(run={"offload": "parameters"}, parallel={"dp_shard": 8, "zero_stage": 3}),
     Example(model={"layers": 960}, run={"offload": "none"}, parallel={"dp_shard": 8, "zero_stage": 3}),
     Example(model={"layers": 640}, run={"offload": "optimizer"}, parallel={"dp_shard": 64, "zero_stage": 3}),
+    Example(run={"offload": "activations", "recompute": "full"}, parallel={"dp_replicate": 8}),
 )
 BAD = (
     Example(model={"layers": 960}, run={"offload": "parameters"}, parallel={"dp_shard": 8, "zero_stage": 3}),
     Example(model={"layers": 960}, run={"offload": "optimizer"}, parallel={"dp_shard": 4, "zero_stage": 1}),
     Example(model={"layers": 320}, run={"offload": "optimizer"}, parallel={"dp_replicate": 8}),
+    Example(run={"offload": "activations", "recompute": "full", "micro_batch": 4096}, parallel={"dp_replicate": 8}),
 )
 
 
@@ -56,6 +62,19 @@ def _needed(layout: Layout) -> Any:
     bytes_ = _BYTES.get(layout.run.offload, 0.0)
     if count is None:
         return 0.0 * parallel.tp
+    sharing = smaller(parallel.world_size, layout.cluster.gpus_per_node)
+    if layout.run.offload == "activations":
+        return _activations(layout, count) * sharing
     ranks = parallel.dp_shard * parallel.cp if parallel.zero_stage else 1
     own = count.total / (parallel.tp * parallel.pp * ranks)
-    return bytes_ * own * smaller(parallel.world_size, layout.cluster.gpus_per_node)
+    return bytes_ * own * sharing
+
+
+def _activations(layout: Layout, count: ParameterCount) -> Any:
+    """Return the bytes that the first stage, which has most micro-batches in flight, keeps on the host."""
+    run, parallel = layout.run, layout.parallel
+    if missing_inputs(layout.model, run) is not None:
+        return 0.0 * parallel.tp
+    share = share_of(layout.model, run, count, parallel, 0)
+    recipe = recipe_of(run, parallel)
+    return activations_of(layout.model, run, parallel, share, recipe, micro_batches_of(run, parallel)).host

@@ -18,7 +18,7 @@ ADAPTED = ("q", "k", "v", "o", "mlp", "head")
 FLAGS = (
     "foreach", "clipping", "ema", "logits_upcast", "fused_backward", "gradient_as_bucket_view", "variable_length",
     "longest_first", "gradients_stay", "logits_released", "deterministic", "fp8_weights", "tensor_overlap", "expert_padding",
-    "expert_grouping",
+    "expert_grouping", "cuda_graphs",
 )  # fmt: skip
 _LARGEST = 1e15
 
@@ -109,6 +109,7 @@ _RUN = (
     _count("run.steps", "--train-steps", help="Optimizer steps to train, instead of tokens."),
     _count("run.trainable_parameters", least=0, most=_LARGEST),
     _count("run.evaluation_micro_batch"),
+    _text("run.torch"),
     _amount("run.expert_imbalance"),
     _amount("run.expert_capacity"),
     *(_flag(f"run.{name}") for name in FLAGS),

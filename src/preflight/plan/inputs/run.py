@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from preflight.cost.optimizers import known_optimizers, optimizer_state
+from preflight.cost.workspace import version_of
 from preflight.errors import UsageError, nearest
 from preflight.plan.inputs.form import ADAPTED, FLAGS
 from preflight.plan.inputs.settings import Said, Settings, as_number, recomputed
@@ -55,6 +56,7 @@ def run_of(settings: Settings, model: ModelSpec, wish: Wish, single: bool, searc
     if "run.precision" not in settings:
         assumptions.append("precision bf16 with fp32 master weights")
     fields["optimizer"] = _optimizer(settings, assumptions)
+    fields["torch"] = _torch(settings)
     told: list[str] = [] if searched else assumptions
     fields["stack"] = _stack(settings, model, wish, told)
     fields |= _recompute(settings, model, told) | _lora(settings, assumptions)
@@ -77,6 +79,16 @@ def _optimizer(settings: Settings, assumptions: list[str]) -> str:
             "run.optimizer", f"no optimizer is called {name!r}", f"did you mean {near}?" if near else ", ".join(known)
         )
     return str(name)
+
+
+def _torch(settings: Settings) -> str | None:
+    version: str | None = settings.get("run.torch")
+    if version is not None:
+        try:
+            version_of(version)
+        except ValueError:
+            raise settings.error("run.torch", f"{version!r} is no version of PyTorch", "in quotes: '2.11'") from None
+    return version
 
 
 def _stack(settings: Settings, model: ModelSpec, wish: Wish, assumptions: list[str]) -> str:

@@ -58,13 +58,10 @@ def architecture(row: Row) -> dict[str, Any]:
     return found
 
 
-def torch_of(row: Row) -> tuple[int, int] | None:
+def torch_of(row: Row) -> str | None:
     """Return the version of PyTorch that a row names (``torch 2.11``), or None."""
     words = row.get("software", "").split()
-    if words[:1] != ["torch"]:
-        return None
-    major, _, minor = words[1].partition(".")
-    return int(major), int(minor)
+    return words[1] if words[:1] == ["torch"] else None
 
 
 def gpu_of(row: Row) -> Gpu | None:
