@@ -126,8 +126,8 @@ def test_a_swap_of_signs_changes_the_number(kind: Any, length: int, first: int, 
     assert (number(raw.view(kind)) != number(other.view(kind))) == (first != second)
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.int64])
-@pytest.mark.parametrize("width", [1, 2, 8, 64, 127, 251, 502, 512, 1000, 1004, 1021, 1024, 32000, 32128, 50257])
+@pytest.mark.parametrize("kind", [torch.float32, torch.int64])
+@pytest.mark.parametrize("width", [1, 8, 64, 127, 251, 502, 512, 1000, 1004, 1024, 10000])
 def test_rows_of_a_one_hot_matrix_do_not_commute(kind: Any, width: int) -> None:
     # All sums over rows and columns of the matrix itself are kept by these exchanges.
     rows = max(8, 40000 // width)
@@ -366,6 +366,15 @@ def test_norms() -> None:
     assert digest.norms([torch.tensor([1 << 40])]).values() == [float(1 << 40)]
     broken = digest.norms([torch.tensor([1.0, math.inf]), torch.tensor([math.nan])]).values()
     assert all(math.isnan(value) for value in broken)
+
+
+def test_norms_of_coarse_kinds_without_a_kind_to_add_up_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = [torch.full((4096,), 1.0078125, dtype=kind) for kind in (torch.bfloat16, torch.float16)]
+    expected = digest.norms(tensors).values()
+    fused = torch._foreach_norm
+    monkeypatch.setattr(torch, "_foreach_norm", lambda tensors, order: fused(tensors, order))
+    assert digest.norms(tensors).values() == pytest.approx(expected, rel=1e-6)
+    assert expected == pytest.approx([64.5, 64.5], rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.uint8])

@@ -21,9 +21,10 @@ What is all but certain: any other change.
 A changed element changes its row's sum and its column's; of two elements swapped, both rows' sums change, or, in one
 row, both columns' (elements of one word change the word).
 Sums that changed go unseen only where the changes of their images cancel in all 50 bits.
-Changes that keep every row's and every column's sum are needed to escape: at least four words, in the corners of a
-rectangle whose sides are no multiple of a power of two.
-That is why the number of columns is prime: with 512 of them, exchanging rows of a matrix of one-hot rows kept all sums.
+Only changes that keep every row's and every column's sum escape: of at least four words, at the corners of a rectangle
+of the layout, by the same amount.
+Were there 512 columns, exchanging two rows of a matrix of one-hot rows would be such a change; with a prime number of
+columns it is not, unless the matrix is as wide in words as a multiple of that prime.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ from typing import Any
 SMALL = 1024
 """Words of a tensor up to which each counts by itself: two sums cost as much as mixing about a thousand words."""
 
-WIDTHS = ((1 << 17, 269), (1 << 23, 1033), (1 << 62, 4093))
+WIDTHS = ((1 << 15, 149), (1 << 17, 269), (1 << 23, 1033), (1 << 62, 4093))
 """Columns for tensors of fewer than so many words: near the root, so that little is left to mix."""
 
 STEP = 1 << 16
-"""Words summed at a time on a CPU: the second pass then reads them from its cache."""
+"""Words summed at a time by each thread of a CPU: the second pass then reads them from its cache."""
 
 COPY = 1 << 20
 """Words of a tensor that is not contiguous that are copied at a time."""
@@ -46,6 +47,9 @@ COPY = 1 << 20
 _MASK = (1 << 64) - 1
 _HALF = 1 << 63
 _LOW = (1 << 32) - 1
+_SIZES = 4096
+"""Sizes whose grids are remembered."""
+
 _PLANS = 16
 """Layouts remembered; a program has a few, one per list of tensors that it is asked for."""
 
@@ -58,7 +62,7 @@ class _Plan:
     keys: Any
     """An odd random-looking number for each number that counts."""
     ends: Any
-    """Where segments end, and where the ones before them do.
+    """Where segments end, and then where the ones before them do.
 
     For each tensor its words and its rows in the running sum of these; and its words, rows and columns in the running
     sum of the images, which follows the other; both the same where it has none.
@@ -70,7 +74,9 @@ class _Plan:
 
 
 _plans: dict[Any, _Plan] = {}
+_bytes: dict[Any, int] = {}
 _zeros: dict[Any, Any] = {}
+_grids: dict[int, tuple[int, int, int]] = {}
 
 
 def checksums(torch: Any, tensors: Sequence[Any]) -> tuple[Any, Callable[[list[int]], list[int]]]:
@@ -86,68 +92,72 @@ def checksums(torch: Any, tensors: Sequence[Any]) -> tuple[Any, Callable[[list[i
     flats: dict[Any, list[Any]] = {}
     rows: list[Any] = []
     columns: list[Any] = []
-    sizes = []
+    sizes: list[int] = []
+    kinds: list[Any] = []
     usual = _usual(torch)
     for tensor in tensors:
         kind = tensor.dtype
         if kind not in usual:
             tensor = _as_integers(torch, tensor)
             kind = tensor.dtype
-        size = tensor.numel() * tensor.itemsize
-        sizes.append((kind, size))
+        each = usual[kind]
+        size = tensor.numel() * each
+        sizes.append(size)
+        kinds.append(kind)
         if size > SMALL * 8:
-            tensor = _sums(torch, tensor, size, rows, columns)
+            tensor = _sums(torch, tensor, size, each, rows, columns)
         flat = flats.get(kind)
         if flat is None:
             flat = flats[kind] = []
         flat.append(tensor)
         if size & 7:
-            flat.append(_filling(torch, tensor, (8 - (size & 7)) // tensor.itemsize))
-    device = tensors[0].device
-    plan = _plan(torch, device, tuple(sizes), list(flats))
+            flat.append(_filling(torch, tensor, (8 - (size & 7)) // each))
+    plan = _plan(torch, tensors[0].device, sizes, kinds)
     words = [_words(torch, flat) for flat in flats.values()]
     numbers = torch.cat([_filling(torch, plan.keys, 1), *words, *rows, *columns])
-    plain, mixed = numbers[: plan.counted].cumsum(0), _mix(torch, numbers, plan.keys).cumsum(0)
-    ends, before = torch.cat([plain, mixed]).index_select(0, plan.ends.view(-1)).view(2, -1)
-    return ends.sub_(before), lambda read: _numbers(plan, read)
+    sums = torch.cat([numbers[: plan.counted].cumsum(0), _mix(torch, numbers, plan.keys).cumsum(0)])
+    return sums.index_select(0, plan.ends), lambda read: _numbers(plan, read)
 
 
-def _sums(torch: Any, tensor: Any, size: int, rows: list[Any], columns: list[Any]) -> Any:
+def _sums(torch: Any, tensor: Any, size: int, each: int, rows: list[Any], columns: list[Any]) -> Any:
     """Add a tensor's sums to the lists; return the elements that fill no row."""
-    each = tensor.itemsize
     count, width, _ = _grid(size)
     across = width * 8 // each
-    if tensor.is_contiguous() and not _misaligned(tensor):
-        step = count if tensor.device.type != "cpu" else max(1, STEP // width)
+    start = tensor.storage_offset()
+    device = tensor.device.type
+    if tensor.is_contiguous() and not (start * each & 7) and (device == "cpu" or not tensor.data_ptr() & 7):
         grid = tensor.as_strided((count, across), (across, 1)).view(torch.int64)
-        pieces: Iterator[Any] = iter(grid.split(step) if step < count else (grid,))
-        rest = tensor.as_strided((size // each - count * across,), (1,), tensor.storage_offset() + count * across)
+        rest = tensor.as_strided((size // each - count * across,), (1,), start + count * across)
+        step = STEP * torch.get_num_threads()
+        if device != "cpu" or count * width < 2 * step:
+            rows.append(grid.sum(1))
+            columns.append(grid.sum(0))
+            return rest
+        pieces = grid.split(step // width)
     else:
         pieces = _copied(torch, tensor, count, across)
         rest = _span(torch, tensor, count * across, size // each)
-    total = None
+    total = 0
     for piece in pieces:
         rows.append(piece.sum(1))
-        column = piece.sum(0)
-        total = column if total is None else total.add_(column)
+        total = piece.sum(0).add_(total)
     columns.append(total)
     return rest
 
 
 def _grid(size: int) -> tuple[int, int, int]:
     """Return for so many bytes the rows, the columns, and the words that are in no row."""
-    words = size >> 3
-    if size <= SMALL * 8:
-        return 0, 0, -(-size // 8)
-    width = next(width for limit, width in WIDTHS if words < limit)
-    return words // width, width, words % width + bool(size & 7)
-
-
-def _misaligned(tensor: Any) -> bool:
-    """Say whether the memory does not begin at a whole word: a view as words is refused, or, on a device, fatal."""
-    if tensor.storage_offset() * tensor.itemsize & 7:
-        return True
-    return bool(tensor.device.type != "cpu" and tensor.data_ptr() & 7)
+    grid = _grids.get(size)
+    if grid is None:
+        words = size >> 3
+        width = next(width for limit, width in WIDTHS if words < limit)
+        grid = words // width, width, words % width + bool(size & 7)
+        if size <= SMALL * 8:
+            grid = 0, 0, -(-size // 8)
+        if len(_grids) >= _SIZES:
+            _grids.clear()
+        _grids[size] = grid
+    return grid
 
 
 def _copied(torch: Any, tensor: Any, count: int, across: int) -> Iterator[Any]:
@@ -185,9 +195,12 @@ def _filling(torch: Any, tensor: Any, size: int) -> Any:
     return zeros
 
 
-def _usual(torch: Any) -> tuple[Any, ...]:
-    """Return the kinds of numbers that every operation used here is offered for."""
-    return torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.float64, torch.int32, torch.uint8
+def _usual(torch: Any) -> dict[Any, int]:
+    """Return the bytes of the kinds of numbers that every operation used here is offered for."""
+    if not _bytes:
+        for kind in "float32 bfloat16 float16 int64 float64 int32 uint8".split():
+            _bytes[getattr(torch, kind)] = getattr(torch, kind).itemsize
+    return _bytes
 
 
 def _as_integers(torch: Any, tensor: Any) -> Any:
@@ -201,41 +214,45 @@ def _as_integers(torch: Any, tensor: Any) -> Any:
 def _words(torch: Any, flat: list[Any]) -> Any:
     """Join tensors of one kind, whose bytes are whole words together, as one vector of words."""
     joined = torch._C._nn.flatten_dense_tensors(flat)
-    if _misaligned(joined):
+    if joined.storage_offset() * joined.itemsize & 7 or (joined.device.type != "cpu" and joined.data_ptr() & 7):
+        # A single tensor is not copied, and it need not begin at a whole word: as words it could not be read.
         joined = joined.clone()
     return joined.view(torch.int64)
 
 
 def _mix(torch: Any, numbers: Any, keys: Any) -> Any:
-    """Send each number through a bijection of 64 bits that its key chooses, in place.
+    """Send each number through a bijection of 64 bits that its key chooses.
 
-    A shift to the right repeats the sign, which would lose a bit: what it brings in is masked away.
+    Multiplications carry changes to the upper half, exclusive ors of that half bring them down into the lower one.
     """
     numbers = numbers.bitwise_xor(keys)
-    moved = torch.bitwise_right_shift(numbers, 32).bitwise_and_(_LOW)
-    numbers.bitwise_xor_(moved).mul_(keys)
-    torch.bitwise_right_shift(numbers, 29, out=moved).bitwise_and_((1 << 35) - 1)
-    numbers.bitwise_xor_(moved).mul_(-0x40A7B892E31B1A47)
-    torch.bitwise_right_shift(numbers, 32, out=moved).bitwise_and_(_LOW)
-    return numbers.bitwise_xor_(moved)
+    # A shift to the right would repeat the sign and need a mask; as halves it is one operation.
+    halves = numbers.view(torch.int32)
+    lower, upper = halves[0::2], halves[1::2]
+    lower.bitwise_xor_(upper)
+    numbers.mul_(keys)
+    lower.bitwise_xor_(upper)
+    numbers.mul_(-0x40A7B892E31B1A47)
+    lower.bitwise_xor_(upper)
+    return numbers
 
 
 def _numbers(plan: _Plan, read: list[int]) -> list[int]:
-    """Make the number of each tensor from the differences of the running sums at the ends of its segments."""
+    """Make the number of each tensor from the running sums where its segments end and where they begin."""
     count = len(plan.sizes)
-    columns = (read[start : start + count] for start in range(0, 5 * count, count))
+    columns = (read[start : start + count] for start in range(0, len(read), count or 1))
     made = []
-    for size, words, rows, *mixed in zip(plan.sizes, *columns, strict=True):
-        strong = size * 0x9E3779B97F4A7C15 + mixed[0] + mixed[1] + mixed[2] & _MASK
+    for size, words, rows, a, b, c, no_words, no_rows, d, e, f in zip(plan.sizes, *columns, strict=True):
+        strong = a + b + c - d - e - f + size * 0x9E3779B97F4A7C15 & _MASK
         strong = (strong ^ strong >> 31) * 0xBF58476D1CE4E5B9 & _MASK
-        total = (words + rows + _HALF & _MASK) - _HALF
+        total = (words + rows - no_words - no_rows + _HALF & _MASK) - _HALF
         made.append((strong >> 14) << 13 | total % 8191)
     return made
 
 
-def _plan(torch: Any, device: Any, sizes: tuple[Any, ...], kinds: list[Any]) -> _Plan:
+def _plan(torch: Any, device: Any, sizes: list[int], kinds: list[Any]) -> _Plan:
     """Return the plan for tensors of these kinds and sizes, remembered or made."""
-    key = (device, sizes)
+    key = (device, *sizes, *kinds)
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= _PLANS:
@@ -244,10 +261,10 @@ def _plan(torch: Any, device: Any, sizes: tuple[Any, ...], kinds: list[Any]) -> 
     return plan
 
 
-def _planned(torch: Any, device: Any, sizes: tuple[Any, ...], kinds: list[Any]) -> _Plan:
+def _planned(torch: Any, device: Any, sizes: list[int], kinds: list[Any]) -> _Plan:
     """Lay out the segments: words by kind, then rows, then columns, each in the order of the tensors."""
-    grids = [_grid(size) for _, size in sizes]
-    by_kind = [index for kind in kinds for index, (own, _) in enumerate(sizes) if own == kind]
+    grids = [_grid(size) for size in sizes]
+    by_kind = [index for kind in dict.fromkeys(kinds) for index, own in enumerate(kinds) if own == kind]
     segments = [(index, 0, 0, grids[index][2]) for index in by_kind]
     segments += [(index, 1, 8192, rows) for index, (rows, _, _) in enumerate(grids)]
     segments += [(index, 2, 4096, columns) for index, (_, columns, _) in enumerate(grids)]
@@ -267,6 +284,6 @@ def _planned(torch: Any, device: Any, sizes: tuple[Any, ...], kinds: list[Any]) 
         end += length
     keys = torch.cat(positions).mul_(-0x61C8864680B583EB)
     plan.keys = _mix(torch, keys, 0x3243F6A8885A308D).bitwise_or_(1)
-    plan.ends = torch.tensor([ends, begins], dtype=torch.int64, device=device)
-    plan.sizes = [size for _, size in sizes]
+    plan.ends = torch.tensor(ends + begins, dtype=torch.int64, device=device)
+    plan.sizes = sizes
     return plan

@@ -19,6 +19,7 @@ from .pending import Pending, to_host
 SAMPLE = 1 << 16
 """Bytes that are looked at from each end of a tensor of a batch."""
 
+_Readable = Callable[[Any, Any], Sequence[Any] | None]
 _Compute = Callable[[Any, Sequence[Any]], tuple[Any, Callable[[list[Any]], list[Any]]]]
 
 
@@ -36,7 +37,7 @@ def fingerprints(tensors: Sequence[Any]) -> Pending | None:
     Returns:
         The numbers to come, None for each tensor that cannot be read; or None where nothing may be computed now.
     """
-    return _started(tensors, checksums, _chained, plain.parts)
+    return _started(tensors, checksums, plain.parts)
 
 
 def sample_bits(tensor: Any) -> Pending | None:
@@ -54,7 +55,7 @@ def samples(tensors: Sequence[Any]) -> Pending | None:
     Args:
         tensors: The tensors of the batch.
     """
-    return _started(tensors, checksums, _chained, _ends)
+    return _started(tensors, checksums, _ends)
 
 
 def norms(tensors: Sequence[Any]) -> Pending | None:
@@ -70,22 +71,21 @@ def norms(tensors: Sequence[Any]) -> Pending | None:
     Returns:
         The norms to come, None for each tensor that cannot be read; or None where nothing may be computed now.
     """
-    return _started(tensors, _norms, _finite, _numbers_of)
+    return _started(tensors, _norms, _numbers_of)
 
 
 def _started(
     tensors: Sequence[Any],
     compute: _Compute,
-    join: Callable[[list[Any]], Any],
-    readable: Callable[[Any, Any], Sequence[Any] | None],
+    readable: _Readable,
 ) -> Pending | None:
-    """Compute for the parts of all tensors, one device after the other, and join what each tensor's parts gave."""
+    """Compute for the parts of all tensors, one device after the other."""
     torch = plain.loaded()
     try:
         if torch is None or plain.impossible(torch):
             return None
         with plain.Outside(torch):
-            return _grouped(torch, tensors, compute, join, readable)
+            return _grouped(torch, tensors, compute, readable)
     except Exception:
         # The program must not fail because it is watched; without a digest nothing is claimed.
         return None
@@ -95,23 +95,27 @@ def _grouped(
     torch: Any,
     tensors: Sequence[Any],
     compute: _Compute,
-    join: Callable[[list[Any]], Any],
-    readable: Callable[[Any, Any], Sequence[Any] | None],
+    readable: _Readable,
 ) -> Pending:
+    whole, simple = readable is not _ends, plain.simple
     groups: dict[Any, tuple[list[Any], list[int]]] = {}
     for index, tensor in enumerate(tensors):
         try:
-            parts = None if tensor is None else readable(torch, tensor)
+            # Most tensors are plain ones: asking all questions of each would cost as much as a small one's number.
+            parts = (tensor,) if whole and simple(tensor) else readable(torch, tensor)
         except Exception:
-            parts = None
+            continue
         for part in parts or ():
-            group = groups.get(part.device)
+            device = part.device
+            group = groups.get(device)
             if group is None:
-                group = groups[part.device] = [], []
+                group = groups[device] = [], []
             group[0].append(part)
             group[1].append(index)
     reads, decodes = [], []
-    for members, owners in groups.values():
+    for device, (members, owners) in groups.items():
+        if device.type not in plain.DEVICES:
+            continue
         try:
             result, decode = compute(torch, members)
             reads.append(to_host(torch, result))
@@ -122,19 +126,21 @@ def _grouped(
     count = len(tensors)
 
     def finish(read: list[list[Any]]) -> list[Any]:
+        if len(decodes) == 1 and decodes[0][1] == list(range(count)):
+            return decodes[0][0](read[0])
         found: list[list[Any]] = [[] for _ in range(count)]
         for numbers, (decode, whose) in zip(read, decodes, strict=True):
             for index, number in zip(whose, decode(numbers), strict=True):
                 found[index].append(number)
-        return [join(own) if own else None for own in found]
+        return [_chained(own) if len(own) > 1 else own[0] if own else None for own in found]
 
     return Pending(reads, finish)
 
 
 def _chained(numbers: list[int]) -> int:
-    """Make one number of those of a tensor's parts; of one part it is that part's own."""
-    made = numbers[0]
-    for number in numbers[1:]:
+    """Make one number of those of a tensor's parts."""
+    made = 0
+    for number in numbers:
         made = (made * 0x2545F4914F6CDD1D + number) & ((1 << 63) - 1)
     return made
 
@@ -187,16 +193,15 @@ def _norms(torch: Any, tensors: Sequence[Any]) -> tuple[Any, Callable[[list[Any]
     for kind, indices in groups.items():
         own = [tensors[index] for index in indices]
         order += indices
-        made += _norms_of_kind(torch, kind, own, exact)
-    vector = torch.stack([norm.to(exact) for norm in made])
+        made.append(torch.stack(_norms_of_kind(torch, kind, own, exact)).to(exact))
 
     def decode(numbers: list[Any]) -> list[Any]:
         values = [0.0] * len(order)
         for index, number in zip(order, numbers, strict=True):
-            values[index] = number
+            values[index] = number if math.isfinite(number) else math.nan
         return values
 
-    return vector, decode
+    return torch.cat(made), decode
 
 
 def _norms_of_kind(torch: Any, kind: Any, tensors: list[Any], exact: Any) -> Sequence[Any]:
@@ -205,13 +210,13 @@ def _norms_of_kind(torch: Any, kind: Any, tensors: list[Any], exact: Any) -> Seq
     if kind in (torch.float32, torch.float64, torch.complex64, torch.complex128):
         return torch._foreach_norm(tensors, 2)  # type: ignore[no-any-return]
     if kind in (torch.bfloat16, torch.float16):
-        return torch._foreach_norm(tensors, 2, torch.float32)  # type: ignore[no-any-return]
+        try:
+            return torch._foreach_norm(tensors, 2, torch.float32)  # type: ignore[no-any-return]
+        except (TypeError, RuntimeError):
+            # A version whose fused kernel cannot be told what to add up in: the tensors are made finer first.
+            return torch._foreach_norm([tensor.float() for tensor in tensors], 2)  # type: ignore[no-any-return]
     if kind is torch.complex32:
         return torch._foreach_norm([tensor.to(torch.complex64) for tensor in tensors], 2)  # type: ignore[no-any-return]
     # Integers of 32 and 64 bits do not all fit into float32.
     wide = not kind.is_floating_point and kind.itemsize > 2
     return torch._foreach_norm([tensor.to(exact if wide else torch.float32) for tensor in tensors], 2)  # type: ignore[no-any-return]
-
-
-def _finite(numbers: list[float]) -> float:
-    return numbers[0] if math.isfinite(numbers[0]) else math.nan

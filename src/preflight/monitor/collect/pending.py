@@ -12,7 +12,9 @@ Finish = Callable[[list[list[Any]]], list[Any]]
 
 
 class Pending:
-    """One value per tensor asked for, at once on the CPU and later on a device.
+    """One value per tensor asked for: there at once on the CPU, later on a device.
+
+    What is there is turned into numbers when it is first asked for, on whatever thread that happens.
 
     It holds small copies of results, never a tensor of the program, and lets go of those too once they are read.
     """
@@ -29,8 +31,6 @@ class Pending:
         self._reads = list(reads)
         self._finish: Finish | None = finish
         self._values: list[Any] | None = None
-        if all(event is None for _, event in self._reads):
-            self._read()
 
     def _read(self) -> None:
         assert self._finish is not None
@@ -44,11 +44,8 @@ class Pending:
         Ask on a thread that is not capturing a CUDA graph: asking an event would end the capture.
         While the asking thread itself is capturing the answer is no.
         """
-        if self._values is not None:
-            return True
-        if capturing(loaded()):
-            return False
-        return all(event is None or event.query() for _, event in self._reads)
+        events = [event for _, event in self._reads if event is not None]
+        return not events or (not capturing(loaded()) and all(event.query() for event in events))
 
     def values(self, wait: bool = False) -> list[Any] | None:
         """Return the values, or None while they are under way.
@@ -57,12 +54,12 @@ class Pending:
             wait: Wait for them instead; still None while the thread captures a CUDA graph, where nothing may wait.
         """
         if self._values is None:
-            if wait and not capturing(loaded()):
+            if self.ready():
+                self._read()
+            elif wait and not capturing(loaded()):
                 for _, event in self._reads:
                     if event is not None:
                         event.synchronize()
-                self._read()
-            elif self.ready():
                 self._read()
         return self._values
 

@@ -9,12 +9,16 @@ from typing import Any
 DEVICES = ("cpu", "cuda", "xpu", "mps")
 """Where tensors have a memory of their own that integer arithmetic can be done on; on others nothing is read."""
 
-_PAST = ("Python", "PythonTLSSnapshot", "AutocastCPU", "AutocastCUDA", "AutocastXPU", "AutocastMPS", "ADInplaceOrView")
-"""Keys of the dispatcher that are passed by: modes of the program, autocast, and the bookkeeping of views."""
+_PAST = (
+    *("Python", "PythonTLSSnapshot", "AutocastCPU", "AutocastCUDA", "AutocastXPU", "AutocastMPS", "ADInplaceOrView"),
+    *("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor"),
+)
+"""Keys of the dispatcher that are passed by: modes of the program, autocast, views' bookkeeping, autograd."""
 
 _keys: dict[str, Any] = {}
 _exact: set[Any] = set()
 _usual: set[Any] = set()
+_strided: Any = None
 
 
 def loaded() -> Any:
@@ -89,12 +93,9 @@ def parts(torch: Any, tensor: Any) -> Sequence[Any] | None:
         torch: The torch that is loaded.
         tensor: Anything; what is no tensor has no parts.
     """
-    kind = type(tensor)
-    if kind not in _exact:
-        if not _exact:
-            _exact.update((torch.Tensor, torch.nn.Parameter))
-            _usual.update((torch.float32, torch.bfloat16, torch.float16, torch.int64))
-            return parts(torch, tensor)
+    if not _exact:
+        _learn(torch)
+    if type(tensor) not in _exact:
         tensor = _unwrapped(torch, tensor)
         if tensor is None:
             return None
@@ -110,14 +111,21 @@ def parts(torch: Any, tensor: Any) -> Sequence[Any] | None:
     return (tensor,)
 
 
-def simple(torch: Any, tensor: Any) -> bool:
+def simple(tensor: Any) -> bool:
     """Say, for the tensors that nearly all are, whether one is its own only part, without looking at everything.
 
     Args:
-        torch: The torch that is loaded.
-        tensor: Anything; its device is not looked at.
+        tensor: Anything; what its device is, is not looked at.
     """
-    return type(tensor) in _exact and tensor.dtype in _usual and tensor.layout is torch.strided and not tensor.is_neg()
+    return type(tensor) in _exact and tensor.dtype in _usual and tensor.layout is _strided and not tensor.is_neg()
+
+
+def _learn(torch: Any) -> None:
+    """Remember what the quick look compares with."""
+    global _strided
+    _strided = torch.strided
+    _usual.update((torch.float32, torch.bfloat16, torch.float16, torch.int64))
+    _exact.update((torch.Tensor, torch.nn.Parameter))
 
 
 def _unwrapped(torch: Any, tensor: Any) -> Any:

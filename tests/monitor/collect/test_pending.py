@@ -1,0 +1,86 @@
+"""Values that arrive later: asked for without waiting, waited for only when told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from preflight.monitor.collect import pending
+from preflight.monitor.collect.pending import Pending
+
+
+class Host:
+    """Memory that an imagined device fills."""
+
+    def __init__(self, values: list[int]) -> None:
+        self.values = values
+        self.read = 0
+
+    def tolist(self) -> list[int]:
+        self.read += 1
+        return self.values
+
+
+class Event:
+    """An event of an imagined device."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.waited = 0
+
+    def query(self) -> bool:
+        return self.done
+
+    def synchronize(self) -> None:
+        self.waited += 1
+        self.done = True
+
+
+def _joined(read: list[list[Any]]) -> list[Any]:
+    return [value for values in read for value in values]
+
+
+def _pending(monkeypatch: Any, capturing: bool = False) -> tuple[Pending, Host, list[Event]]:
+    monkeypatch.setattr(pending, "capturing", lambda torch: capturing)
+    host, events = Host([1, 2]), [Event(), Event()]
+    return Pending([(host, events[0]), (Host([3]), None), (Host([4]), events[1])], _joined), host, events
+
+
+def test_nothing_is_read_before_every_event_has_happened(monkeypatch: Any) -> None:
+    values, host, events = _pending(monkeypatch)
+    assert not values.ready()
+    assert values.values() is None
+    events[0].done = True
+    assert not values.ready()
+    assert values.values() is None
+    assert host.read == 0
+    events[1].done = True
+    assert values.ready()
+    assert values.values() == [1, 2, 3, 4]
+    assert values.values() == [1, 2, 3, 4]
+    assert host.read == 1
+    assert [event.waited for event in events] == [0, 0]
+
+
+def test_it_waits_when_told(monkeypatch: Any) -> None:
+    values, _, events = _pending(monkeypatch)
+    events[0].done = True
+    assert values.values(wait=True) == [1, 2, 3, 4]
+    assert events[1].waited == 1
+
+
+def test_a_capture_is_not_disturbed(monkeypatch: Any) -> None:
+    values, _, events = _pending(monkeypatch, capturing=True)
+    events[0].done = events[1].done = True
+    assert not values.ready()
+    assert values.values() is None
+    assert values.values(wait=True) is None
+    assert events[0].waited == 0
+    monkeypatch.setattr(pending, "capturing", lambda torch: False)
+    assert values.values() == [1, 2, 3, 4]
+
+
+def test_without_a_device_it_is_there_at_once() -> None:
+    values = Pending([(Host([5]), None)], _joined)
+    assert values.ready()
+    assert values.values() == [5]
+    assert Pending([], _joined).values() == []
