@@ -1,0 +1,107 @@
+"""Rows to windows: puts the rows of a process together by iteration, in whatever pieces they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from preflight.monitor.window import ROWS, Run, Variable, Window
+
+_LISTS = {
+    "call": "calls",
+    "state": "states",
+    "tensor": "tensors",
+    "scalar": "numbers",
+    "batch": "batches",
+    "variable": "changed",
+}
+
+
+class Assembler:
+    """Makes the windows of one process from its tables, each as soon as the recorder says that it is complete.
+
+    What comes out does not depend on how the rows are cut into pieces.
+    """
+
+    def __init__(self) -> None:
+        self.run = Run(0, 1)
+        self.role = "trainer"
+        self.ended: dict[str, Any] | None = None
+        self._open: dict[int, Window] = {}
+
+    def feed(self, tables: dict[str, dict[str, list[Any]]]) -> Iterator[Window]:
+        """Take the tables of one block and yield the windows that are complete with it."""
+        for begin in _dictionaries(tables.get("begin")):
+            self.run.begin = begin
+            self.run.rank, self.run.world, self.role = begin["rank"], begin["world"], begin["role"]
+        for group in _dictionaries(tables.get("group")):
+            self.run.groups[group["id"]] = group["ranks"]
+        for kind, columns in tables.items():
+            if kind in ROWS:
+                self._rows(kind, columns)
+            elif kind not in ("begin", "group", "iteration"):
+                self._notes(kind, columns)
+        for done in _dictionaries(tables.get("iteration")):
+            yield from self._until(done["i"], done["s"])
+
+    def finish(self) -> Iterator[Window]:
+        """Yield what is left when no more rows come: iterations that may have been cut short."""
+        for number in sorted(self._open):
+            window = self._open.pop(number)
+            window.complete = False
+            yield self._given(window)
+
+    def _rows(self, kind: str, columns: dict[str, list[Any]]) -> None:
+        make, where = ROWS[kind]._make, _LISTS[kind]
+        number: int | None = None
+        target: list[Any] = []
+        for iteration, row in zip(columns["i"], zip(*columns.values(), strict=True), strict=True):
+            if iteration != number:
+                number = iteration
+                target = getattr(self._window(iteration), where)
+            target.append(make(row))
+
+    def _notes(self, kind: str, columns: dict[str, list[Any]]) -> None:
+        for row in _dictionaries(columns):
+            if kind == "end":
+                self.ended = row
+            if "i" in row:
+                self._window(row["i"]).notes.setdefault(kind, []).append(row)
+            self.run.notes.setdefault(kind, []).append(row)
+
+    def _window(self, iteration: int) -> Window:
+        window = self._open.get(iteration)
+        if window is None:
+            window = self._open[iteration] = Window(self.run, iteration)
+        return window
+
+    def _until(self, iteration: int, step: int) -> Iterator[Window]:
+        for number in sorted(self._open):
+            if number <= iteration:
+                yield self._given(self._open.pop(number))
+
+    def _given(self, window: Window) -> Window:
+        """Bring what is known of the run to where the window is."""
+        window.rank = self.run.rank
+        window.calls.sort(key=_order)
+        window.step = min((call.s for call in window.calls), default=0)
+        for variable in window.changed:
+            self.run.variables[variable.id] = variable
+        return window
+
+
+def _order(call: Any) -> int:
+    number: int = call[0]
+    return number
+
+
+def _dictionaries(columns: dict[str, list[Any]] | None) -> list[dict[str, Any]]:
+    if not columns:
+        return []
+    names = list(columns)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def variables_of(run: Run) -> list[Variable]:
+    """All variables that are known, in the order of their numbers."""
+    return [run.variables[ident] for ident in sorted(run.variables)]

@@ -1,0 +1,112 @@
+"""Backward passes: their loss, and whether gradients lay there when they began."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .digest import norms
+from .digests import dtype_of
+from .patching import Patches
+from .recorder import Entry, Recorder
+from .state import States
+from .variables import Variables
+
+
+class Backwards:
+    """Watches ``loss.backward()`` and ``torch.autograd.grad``."""
+
+    def __init__(self, recorder: Recorder, variables: Variables, states: States, uncleared: set[int]) -> None:
+        self.recorder = recorder
+        self.variables = variables
+        self.states = states
+        self.uncleared = uncleared
+
+    def install(self, patches: Patches) -> None:
+        """Put the watching functions in place."""
+        autograd = sys.modules["torch.autograd"]
+        patches.around(autograd, "backward", self._before, self._after)
+        patches.around(autograd, "grad", self._before_grad, self._after_grad)
+
+    def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        recorder = self.recorder
+        roots = kwargs.get("tensors", args[0] if args else None)
+        roots = list(roots) if isinstance(roots, (tuple, list)) else [roots]
+        first = roots[0]
+        recorder.backward_depth += 1
+        seen: dict[str, Any] = {"dtype": dtype_of(first), "numel": first.numel(), "roots": len(roots)}
+        if kwargs.get("retain_graph"):
+            seen["retain_graph"] = True
+        left = 0
+        if not self.variables.stale:
+            left = sum(
+                tensor.grad is not None
+                for variable, tensor in self.variables.living()
+                if variable.kind == "parameter" and tensor.is_leaf and variable.optimizer >= 0
+            )
+            if left and self.uncleared:
+                # Nothing was heard of a clearing since a step: the gradients tell whether there was one all the same.
+                self.states.gradients("before_backward", None, False)
+                self.uncleared.clear()
+        seen["gradients"] = left
+        entry = recorder.enter("backward", "", seen)
+        if first.numel() == 1 and first.is_floating_point():
+            number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
+            place = entry.place or ""
+            recorder.later(
+                read_later(first),
+                lambda values: [("scalar", (number, began, iteration, step, "loss", place, values[0]))],
+            )
+        return entry
+
+    def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        recorder = self.recorder
+        recorder.backward_depth = max(0, recorder.backward_depth - 1)
+        if entry is None:
+            return
+        recorder.trained = True
+        recorder.backwards += 1
+        recorder.leave(entry, None, type(error).__name__ if error else None)
+
+    def _before_grad(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        self.recorder.backward_depth += 1
+        return self.recorder.enter("autograd.grad")
+
+    def _after_grad(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        self.recorder.backward_depth = max(0, self.recorder.backward_depth - 1)
+        if entry is not None:
+            self.recorder.leave(entry, None, type(error).__name__ if error else None)
+
+
+class _Scalar:
+    """The value of a scalar as it was: read at once on the CPU, later from a device."""
+
+    def __init__(self, copy: Any, event: Any) -> None:
+        self._copy = copy
+        self._event = event
+
+    def ready(self) -> bool:
+        return self._event is None or bool(self._event.query())
+
+    def values(self) -> list[float]:
+        if self._event is not None:
+            self._event.synchronize()
+        return [float(self._copy)]
+
+
+def read_later(tensor: Any) -> Any:
+    """The value of a scalar tensor, read without waiting for its device."""
+    held = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    held = held.detach()
+    if held.device.type == "cpu":
+        return _Scalar(float(held), None)
+    if held.device.type != "cuda":
+        return norms([held])
+    torch = sys.modules["torch"]
+    if torch.cuda.is_current_stream_capturing():
+        return None
+    copy = torch.empty((), dtype=torch.float64, pin_memory=True)
+    copy.copy_(held.reshape(()), non_blocking=True)
+    event = torch.cuda.Event()
+    event.record()
+    return _Scalar(copy, event)

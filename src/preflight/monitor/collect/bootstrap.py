@@ -1,0 +1,69 @@
+"""Arms the recorder in a process: waits for torch, then records until the process ends."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from types import ModuleType, TracebackType
+from typing import Any
+
+from .importing import Imports
+from .settings import Settings, from_environment
+
+_OLDEST = (2, 4)
+
+
+def arm_from_environment() -> None:
+    """Record this process from the moment it has torch, if the environment asks for it."""
+    settings = from_environment()
+    if settings is None:
+        return
+    imports = Imports()
+    imports.when("torch", lambda module: _begin(settings, imports, module))
+
+
+def _begin(settings: Settings, imports: Imports, torch: ModuleType) -> None:
+    try:
+        if _version(torch) < _OLDEST:
+            words = ".".join(str(part) for part in _OLDEST)
+            sys.stderr.write(f"preflight monitor: not recording: PyTorch {torch.__version__} is older than {words}\n")
+            return
+        from .session import Session
+
+        session = Session(settings, imports)
+        session.start()
+        _Ending(session).install()
+    except Exception as error:
+        sys.stderr.write(f"preflight monitor: not recording: {type(error).__name__}: {error}\n")
+
+
+def _version(torch: ModuleType) -> tuple[int, int]:
+    major, minor = str(torch.__version__).split(".")[:2]
+    return int(major), int(minor)
+
+
+class _Ending:
+    """Notes how the process ends: by itself, by an exception, by ``sys.exit``."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.error: str | None = None
+
+    def install(self) -> None:
+        own = sys.excepthook
+
+        def excepthook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> Any:
+            self.error = f"{kind.__name__}: {value}"[:500]
+            return own(kind, value, trace)
+
+        sys.excepthook = excepthook
+        atexit.register(self.end)
+        self.session.opened = self._again
+
+    def _again(self) -> None:
+        """Come before the writer, which closes its file at exit too: what was registered last is called first."""
+        atexit.unregister(self.end)
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        self.session.stop("exception" if self.error else "exit", None if self.error is None else 1, self.error)

@@ -1,0 +1,68 @@
+"""Training and evaluation mode, seeds, and the program's own warnings."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+from .naming import Names
+from .patching import Patches
+from .places import is_users
+from .recorder import Entry, Recorder
+
+_MOST_WARNINGS = 100
+
+
+class Modes:
+    """Watches ``Module.train``, ``torch.manual_seed`` and warnings."""
+
+    def __init__(self, recorder: Recorder, names: Names) -> None:
+        self.recorder = recorder
+        self.names = names
+        self._inside = 0
+        self._warned: dict[tuple[str, str, int], int] = {}
+
+    def install(self, patches: Patches) -> None:
+        """Put the watching functions in place."""
+        torch = self.recorder.torch
+        patches.around(torch.nn.Module, "train", self._before, self._after)
+        patches.around(torch, "manual_seed", self._seeding)
+        show = warnings.showwarning
+
+        def showwarning(message: Any, category: Any, filename: str, lineno: int, *rest: Any, **more: Any) -> Any:
+            with self.recorder.work("warning"):
+                self._warning(message, category, filename, lineno)
+            return show(message, category, filename, lineno, *rest, **more)
+
+        patches.replace(warnings, "showwarning", showwarning)
+
+    def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        self._inside += 1
+        if self._inside > 1:
+            return None
+        mode = kwargs.get("mode", args[1] if len(args) > 1 else True)
+        name = self.names.root(args[0], sys._getframe(1)) if next(args[0].parameters(), None) is not None else ""
+        return self.recorder.enter("mode", name, {"training": bool(mode)})
+
+    def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        self._inside = max(0, self._inside - 1)
+        if entry is not None:
+            self.recorder.leave(entry, None, type(error).__name__ if error else None)
+
+    def _seeding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        seed = kwargs.get("seed", args[0] if args else None)
+        frame = sys._getframe(2)
+        users = frame is not None and is_users(frame.f_code.co_filename)
+        return self.recorder.enter(
+            "seed", "torch", {"seed": int(seed) if isinstance(seed, int) else None, "user": users}
+        )
+
+    def _warning(self, message: Any, category: Any, filename: str, lineno: int) -> None:
+        recorder = self.recorder
+        key = (getattr(category, "__name__", str(category)), filename, lineno)
+        count = self._warned.get(key, 0) + 1
+        self._warned[key] = count
+        if count == 1 and len(self._warned) <= _MOST_WARNINGS:
+            row = (recorder.number(), recorder.iteration, key[0], str(message)[:1000], f"{filename}:{lineno}", count)
+            recorder.put("warning", row)

@@ -1,0 +1,100 @@
+"""Forward passes: of the modules that the person's code calls, and in detailed iterations of their parts."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+from .digests import Digests
+from .naming import Names
+from .patching import Patches
+from .recorder import Entry, Recorder
+
+
+class _Thread(threading.local):
+    """The forward passes that a thread is in: the module, and its entry when it is recorded."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[Any, Entry | None]] = []
+
+
+class Forwards:
+    """Hooks on every module of the process."""
+
+    def __init__(self, recorder: Recorder, names: Names, digests: Digests) -> None:
+        self.recorder = recorder
+        self.names = names
+        self.digests = digests
+        self.thread = _Thread()
+        self.compiling = recorder.torch.compiler.is_compiling
+
+    def install(self, patches: Patches) -> None:
+        """Put the hooks in place."""
+        hooks = self.recorder.torch.nn.modules.module
+        patches.keep(hooks.register_module_forward_pre_hook(self.before))
+        patches.keep(hooks.register_module_forward_hook(self.after))
+
+    def clear(self) -> None:
+        """Forget forward passes that ended with an exception."""
+        if self.thread.open:
+            self.thread.open.clear()
+
+    def before(self, module: Any, args: Any) -> None:
+        """A forward pass begins."""
+        if self.compiling():
+            return
+        recorder = self.recorder
+        if recorder.backward_depth or recorder.ended or not recorder.active():
+            return
+        opened = self.thread.open
+        if opened and opened[0][0] is module:
+            opened.clear()  # it raised the last time
+        if opened and not recorder.detail:
+            return
+        with recorder.work("forward"):
+            self._enter(module, args, opened)
+
+    def _enter(self, module: Any, args: Any, opened: list[tuple[Any, Entry | None]]) -> None:
+        recorder = self.recorder
+        root = not opened
+        if root:
+            if next(module.parameters(), None) is None:
+                return  # a loss or an activation
+            training = recorder.torch.is_grad_enabled() and module.training
+            if training:
+                recorder.begins("forward")
+            name = self.names.root(module, sys._getframe(2))
+        else:
+            name = self.names.of(module) or type(module).__name__
+        args_seen = {"training": module.training, "type": type(module).__name__}
+        entry = Entry(recorder, "forward" if root else "module", name, args_seen, None if not root else _place())
+        recorder.stack().append(entry.number)
+        opened.append((module, entry))
+        if root or recorder.detail:
+            self.digests.tensors(entry, "in", args, bits=root)
+
+    def after(self, module: Any, args: Any, output: Any) -> None:
+        """A forward pass ends."""
+        if self.compiling():
+            return
+        opened = self.thread.open
+        if not opened:
+            return
+        if opened[-1][0] is not module:
+            if not self.recorder.detail or all(one is not module for one, _ in opened):
+                return
+            while opened[-1][0] is not module:
+                opened.pop()
+        entry = opened.pop()[1]
+        if entry is None or not self.recorder.active():
+            return
+        with self.recorder.work("forward"):
+            self.digests.tensors(entry, "out", output, bits=False)
+            self.recorder.leave(entry)
+
+
+def _place() -> str | None:
+    from .places import here
+
+    return here()

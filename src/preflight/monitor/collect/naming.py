@@ -1,0 +1,171 @@
+"""What the program's modules and parameters are called: by the name of the variable that holds the model.
+
+A root is a module that is called from the person's code; its parts are named by their path in it.
+Wrappers (DDP, compile, FSDP 1, activation checkpointing) are looked through, so that names do not change with them.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+from .places import is_users
+
+_WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
+_WRAPPERS_WITH_MODULE = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DeepSpeedEngine")
+_FRAMES = 12
+
+
+def inner(module: Any) -> Any:
+    """The module inside of wrappers."""
+    for _ in range(8):
+        held = module.__dict__.get("_modules", {})
+        for name in _WRAPPED:
+            if name in held:
+                module = held[name]
+                break
+        else:
+            if type(module).__name__ in _WRAPPERS_WITH_MODULE and "module" in held:
+                module = held["module"]
+                continue
+            return module
+    return module
+
+
+def parts(module: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    """The module and its parts with their names, wrappers looked through, each once."""
+    seen: set[int] = set()
+    waiting = [(prefix, inner(module))]
+    while waiting:
+        name, part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield name, part
+        children = [(f"{name}.{word}", inner(child)) for word, child in part._modules.items() if child is not None]
+        waiting.extend(reversed(children))
+
+
+class Names:
+    """The names that are known, and the modules that are roots."""
+
+    def __init__(self) -> None:
+        self.roots: dict[str, weakref.ref[Any]] = {}
+        self._modules: dict[int, tuple[weakref.ref[Any], str]] = {}
+        self.changed = True
+
+    def of(self, module: Any) -> str | None:
+        """The name of a module, or None when it is not known."""
+        module = inner(module)
+        known = self._modules.get(id(module))
+        return known[1] if known is not None and known[0]() is module else None
+
+    def is_root(self, module: Any) -> bool:
+        """Whether a module is one that stands for itself."""
+        module = inner(module)
+        return any(known() is module for known in self.roots.values())
+
+    def root(self, module: Any, frame: FrameType | None = None, given: str | None = None) -> str:
+        """Make a module a root, unless it is a part of one already, and return its name."""
+        module = inner(module)
+        known = self.of(module)
+        if known is not None:
+            return known
+        name = given or variable_of(module, frame) or _plain(type(module).__name__)
+        number, free = 1, name
+        while free in self.roots and self.roots[free]() not in (None, module):
+            number += 1
+            free = f"{name}{number}"
+        self._take(module, free)
+        return free
+
+    def _take(self, module: Any, name: str) -> None:
+        for part_name, part in parts(module, name):
+            known = self._modules.get(id(part))
+            if known is not None and known[0]() is part and known[1] in self.roots:
+                del self.roots[known[1]]  # what stood for itself is a part of this
+            self._modules[id(part)] = (weakref.ref(part), part_name)
+        self.roots[name] = weakref.ref(module)
+        self.changed = True
+
+    def again(self) -> None:
+        """Look at the roots once more: parts may have been added or replaced."""
+        for name, known in list(self.roots.items()):
+            module = known()
+            if module is None:
+                del self.roots[name]
+                continue
+            for part_name, part in parts(module, name):
+                there = self._modules.get(id(part))
+                if there is None or there[0]() is not part:
+                    self._modules[id(part)] = (weakref.ref(part), part_name)
+
+    def living(self) -> list[tuple[str, Any]]:
+        """The roots that are alive, with their names."""
+        return [(name, module) for name, known in self.roots.items() if (module := known()) is not None]
+
+
+def _plain(name: str) -> str:
+    return name.lstrip("_") or name
+
+
+def user_frames(start: FrameType | None) -> Iterator[FrameType]:
+    """The frames of the person's code from the innermost outwards."""
+    frame, count = start, 0
+    while frame is not None and count < _FRAMES:
+        if is_users(frame.f_code.co_filename):
+            count += 1
+            yield frame
+        frame = frame.f_back
+
+
+def variable_of(module: Any, frame: FrameType | None = None) -> str | None:
+    """The name of the variable or attribute in the person's code that holds a module, or None."""
+    for here in user_frames(frame or sys._getframe(1)):
+        for scope in (here.f_locals, here.f_globals):
+            for name, value in list(scope.items()):
+                if name == "self" or name.startswith("__"):
+                    continue
+                if _holds(value, module):
+                    return str(name)
+        owner = here.f_locals.get("self")
+        attributes = getattr(owner, "__dict__", None)
+        if isinstance(attributes, dict):
+            for holder in (attributes, attributes.get("_modules") or {}):
+                for name, value in list(holder.items()):
+                    if _holds(value, module):
+                        return str(name).lstrip("_")
+    return None
+
+
+def _holds(value: Any, module: Any) -> bool:
+    if value is module:
+        return True
+    # Only what is itself a module is looked into: an attribute of anything else could run the person's code.
+    return isinstance(value, sys.modules["torch"].nn.Module) and inner(value) is module
+
+
+def modules_in_sight(frame: FrameType | None = None) -> Iterator[tuple[str, Any]]:
+    """Modules that variables and attributes of the person's calling code hold, with the name of each."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    kind = torch.nn.Module
+    seen: set[int] = set()
+    for here in user_frames(frame or sys._getframe(1)):
+        holders = [here.f_locals]
+        owner = here.f_locals.get("self")
+        if isinstance(getattr(owner, "__dict__", None), dict):
+            holders.append(owner.__dict__)
+            if isinstance(owner.__dict__.get("_modules"), dict):
+                holders.append(owner.__dict__["_modules"])
+        if here.f_locals is not here.f_globals:
+            holders.append(here.f_globals)
+        for holder in holders:
+            for name, value in list(holder.items()):
+                if isinstance(value, kind) and name != "self" and id(value) not in seen:
+                    seen.add(id(value))
+                    yield name.lstrip("_") or name, value

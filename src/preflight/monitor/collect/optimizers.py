@@ -1,0 +1,171 @@
+"""Optimizers: their making, their steps and what changes in one, the clearing of gradients."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .naming import Names, modules_in_sight
+from .patching import Patches
+from .recorder import Entry, Recorder
+from .state import States
+from .variables import Variables
+
+_NAMED = ("lr", "momentum", "weight_decay")
+_MOST_GROUPS = 64
+
+
+class Optimizers:
+    """Hooks on every optimizer of the process."""
+
+    def __init__(self, recorder: Recorder, names: Names, variables: Variables, states: States) -> None:
+        self.recorder = recorder
+        self.names = names
+        self.variables = variables
+        self.states = states
+        self._open: dict[int, Entry] = {}
+        self._settings: dict[int, list[tuple[Any, ...]]] = {}
+        self.after_step: list[Any] = []
+        self.uncleared: set[int] = set()
+
+    def install(self, patches: Patches) -> None:
+        """Put the hooks in place."""
+        torch = self.recorder.torch
+        base = torch.optim.Optimizer
+        module = sys.modules["torch.optim.optimizer"]
+        patches.keep(module.register_optimizer_step_pre_hook(self._before))
+        patches.keep(module.register_optimizer_step_post_hook(self._after))
+        patches.around(base, "zero_grad", self._clearing)
+        patches.around(torch.nn.Module, "zero_grad", self._clearing_module)
+        patches.around(base, "add_param_group", self._group_added, self._group_was_added)
+        patches.around(base, "load_state_dict", self._loading)
+
+    def name(self, optimizer: Any) -> str:
+        """What an optimizer is called: its number and its kind."""
+        index = self.variables.index_of(optimizer)
+        if index < 0:
+            index = self.register(optimizer)
+        return f"optimizer{index}:{type(optimizer).__name__}"
+
+    def register(self, optimizer: Any) -> int:
+        """Take an optimizer in: number it, and look which models of the calling code it trains."""
+        index = self.variables.add_optimizer(optimizer)
+        wanted = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
+        for name, module in modules_in_sight(sys._getframe(1)):
+            if self.names.of(module) is None and any(id(tensor) in wanted for tensor in module.parameters()):
+                self.names.root(module, given=name)
+        self.variables.refresh()
+        sizes = [len(group["params"]) for group in optimizer.param_groups]
+        frozen = sum(not tensor.requires_grad for group in optimizer.param_groups for tensor in group["params"])
+        groups = [
+            {word: group[word] for word in _NAMED if isinstance(group.get(word), (int, float))}
+            for group in optimizer.param_groups[:_MOST_GROUPS]
+        ]
+        args = {"index": index, "sizes": sizes, "frozen": frozen, "groups": groups}
+        self.recorder.event("optimizer.new", f"optimizer{index}:{type(optimizer).__name__}", args)
+        return index
+
+    # -- a group is added while the optimizer is made, and perhaps later
+
+    def _group_added(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        optimizer = args[0]
+        if self.variables.index_of(optimizer) < 0:
+            return None  # it is being made; it is taken in at its first use
+        return self.recorder.enter("add_param_group", self.name(optimizer))
+
+    def _group_was_added(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        if entry is not None:
+            self.variables.stale = True
+            self.recorder.leave(entry, None, type(error).__name__ if error else None)
+
+    # -- gradients are cleared
+
+    def _clearing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        self.recorder.begins("zero_grad")
+        self.uncleared.discard(self.variables.index_of(args[0]))
+        to_none = kwargs.get("set_to_none", args[1] if len(args) > 1 else True)
+        return self.recorder.enter("zero_grad", self.name(args[0]), {"set_to_none": bool(to_none)})
+
+    def _clearing_module(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        self.recorder.begins("zero_grad")
+        self.uncleared.clear()
+        name = self.names.of(args[0]) or type(args[0]).__name__
+        return self.recorder.enter("zero_grad", name, {"module": True})
+
+    def _loading(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        return self.recorder.enter("load_state_dict", self.name(args[0]))
+
+    # -- steps
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        recorder = self.recorder
+        if recorder.torch.compiler.is_compiling() or not recorder.active() or recorder.gave_up("step"):
+            return
+        with recorder.work("step"):
+            self._begin(optimizer, args, kwargs)
+
+    def _begin(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        recorder = self.recorder
+        index = self.variables.index_of(optimizer)
+        if index < 0:
+            index = self.register(optimizer)
+        if recorder.primary is None:
+            recorder.primary = index
+        if self.variables.stale or self.names.changed or recorder.detail or self.variables.flags_changed():
+            self.variables.refresh()
+        closure = bool(kwargs.get("closure") or (len(args) > 1 and args[1] is not None))
+        name = f"optimizer{index}:{type(optimizer).__name__}"
+        exact = recorder.detail
+        if recorder.norms:
+            self.states.gradients("before_step", index, False)
+            self.states.parameters("before_step", index, exact)
+            if exact and index == recorder.primary:
+                self.states.parameters("before_step", -1, True)
+        self._rates(optimizer, name, index)
+        self._open[id(optimizer)] = recorder.enter("step", name, {"closure": closure})
+
+    def _rates(self, optimizer: Any, name: str, index: int) -> None:
+        """Hand over the settings of the groups that have changed since they were last handed over."""
+        recorder = self.recorder
+        known = self._settings.setdefault(index, [])
+        for number, group in enumerate(optimizer.param_groups[:_MOST_GROUPS]):
+            now = tuple(_number(group.get(word)) for word in _NAMED)
+            before = known[number] if number < len(known) else (None,) * len(_NAMED)
+            for word, value, old in zip(_NAMED, now, before, strict=True):
+                if value is not None and (value != old or (recorder.detail and word == "lr")):
+                    recorder.scalar(word, f"{name}.{number}", value)
+            if number < len(known):
+                known[number] = now
+            else:
+                known.append(now)
+
+    def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        recorder = self.recorder
+        entry = self._open.pop(id(optimizer), None)
+        if entry is None:
+            return
+        with recorder.work("step"):
+            recorder.leave(entry)
+            index = self.variables.index_of(optimizer)
+            if recorder.norms:
+                self.states.parameters("after_step", index, recorder.detail)
+                if recorder.detail:
+                    self.states.optimizer("after_step", optimizer, index)
+                    if index == recorder.primary:
+                        self.states.buffers("after_step", True)
+            recorder.trained = True
+            self.uncleared.add(index)
+            if index == recorder.primary:
+                recorder.stepped = True
+                recorder.step += 1
+                for act in self.after_step:
+                    act(optimizer)
+
+
+def _number(value: Any) -> float | None:
+    """A setting as a number when it is one; a tensor is read only where that costs nothing."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    if getattr(value, "numel", None) is not None and value.device.type == "cpu" and value.numel() == 1:
+        return float(value)
+    return None

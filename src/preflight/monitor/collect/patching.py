@@ -1,0 +1,89 @@
+"""Puts a watching function around one of the program's, and takes it away again."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from .recorder import Entry, Recorder
+
+Before = Callable[[tuple[Any, ...], dict[str, Any]], "Entry | None"]
+After = Callable[["Entry | None", Any, "BaseException | None"], None]
+
+
+class Patches:
+    """What was replaced, and by what, so that it can be put back."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._replaced: list[tuple[Any, str, Any, Any]] = []
+        self._handles: list[Any] = []
+
+    def keep(self, handle: Any) -> None:
+        """Remember a handle whose ``remove`` takes a hook away."""
+        self._handles.append(handle)
+
+    def replace(self, owner: Any, name: str, new: Any) -> None:
+        """Set an attribute and remember what it was."""
+        self._replaced.append(
+            (owner, name, owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name), new)
+        )
+        setattr(owner, name, new)
+
+    def around(self, owner: Any, name: str, before: Before, after: After | None = None) -> None:
+        """Call ``before`` and ``after`` around a function or method; a missing one is left alone.
+
+        Nothing is done while the compiler traces, inside the recorder's own work, or after the part has failed often.
+        """
+        original = owner.__dict__.get(name) if isinstance(owner, type) else getattr(owner, name, None)
+        if original is None or getattr(original, "_preflight_watched", False):
+            return
+        if not callable(original):
+            return
+        self.replace(owner, name, watched(self.recorder, original, before, after))
+
+    def undo(self) -> None:
+        """Put everything back that still is as it was left."""
+        for handle in self._handles:
+            handle.remove()
+        for owner, name, old, new in reversed(self._replaced):
+            now = owner.__dict__.get(name) if isinstance(owner, type) else getattr(owner, name, None)
+            if now is new:
+                setattr(owner, name, old)
+        self._replaced.clear()
+        self._handles.clear()
+
+
+def watched(
+    recorder: Recorder, original: Callable[..., Any], before: Before, after: After | None
+) -> Callable[..., Any]:
+    """A function that does what the original does and tells the recorder before and after."""
+    compiling = recorder.torch.compiler.is_compiling
+    where = getattr(original, "__qualname__", str(original))
+
+    @functools.wraps(original)
+    def watched_call(*args: Any, **kwargs: Any) -> Any:
+        if compiling() or not recorder.active() or recorder.gave_up(where):
+            return original(*args, **kwargs)
+        entry: Entry | None = None
+        with recorder.work(where):
+            entry = before(args, kwargs)
+        try:
+            value = original(*args, **kwargs)
+        except BaseException as error:
+            with recorder.work(where):
+                if after is not None:
+                    after(entry, None, error)
+                elif entry is not None:
+                    recorder.leave(entry, None, type(error).__name__)
+            raise
+        with recorder.work(where):
+            if after is not None:
+                after(entry, value, None)
+            elif entry is not None:
+                recorder.leave(entry)
+        return value
+
+    watched_call._preflight_watched = True  # type: ignore[attr-defined]
+    return watched_call

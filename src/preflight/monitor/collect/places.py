@@ -1,0 +1,52 @@
+"""Where in the person's own code something was called from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_FOREIGN = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
+_installed: list[str] = []
+_known: dict[str, bool] = {}
+
+
+def foreign(module_file: str | None) -> None:
+    """Count the folder of a library that does not lie in site-packages (a checkout of torch) as not the person's own."""
+    if module_file:
+        _installed.append(os.path.dirname(os.path.abspath(module_file)) + os.sep)
+        _known.clear()
+
+
+def is_users(path: str) -> bool:
+    """Whether a file is the person's own: neither the recorder's, nor installed, nor of the standard library."""
+    answer = _known.get(path)
+    if answer is None:
+        whole = os.path.abspath(path)
+        answer = not (
+            path.startswith("<")
+            or whole.startswith(_HERE)
+            or whole.startswith(_LIBRARY)
+            or any(part in whole for part in _FOREIGN)
+            or any(whole.startswith(folder) for folder in _installed)
+        )
+        _known[path] = answer
+    return answer
+
+
+def user_frame(start: FrameType | None = None) -> FrameType | None:
+    """The innermost frame of the person's own code, or None when there is none."""
+    frame: FrameType | None = start or sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def here() -> str | None:
+    """The place of the innermost call in the person's own code, as ``file:line``."""
+    frame = user_frame(sys._getframe(1))
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else None

@@ -1,0 +1,305 @@
+"""The recorder of one process: where it is in the training loop, and what has happened.
+
+An iteration ends where the next one begins: at the next batch of a loader after something was trained in this one;
+without a loader, at the next forward pass or clearing of gradients after the first optimizer's step.
+Whether an iteration is recorded in detail depends on its number alone, so that all ranks choose the same ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
+
+from .places import here
+from .settings import Settings
+
+_TROUBLES_KEPT = 50
+_QUIET_AFTER = 20
+
+
+Rows = Callable[[Any], Iterable[tuple[str, tuple[Any, ...]]]]
+
+
+class Sink(Protocol):
+    """What takes rows: a writer of a trace file, or a list in a test."""
+
+    def put(self, kind: str, row: tuple[Any, ...]) -> None:
+        """Take one row of a table."""
+
+    @property
+    def dropped(self) -> int:
+        """Rows that could not be kept."""
+
+    def close(self, end: tuple[Any, ...] | None = None) -> bool:
+        """Write what waits and the closing row, and close."""
+
+
+class Entry:
+    """A call that has begun and not ended."""
+
+    __slots__ = ("about", "args", "began", "context", "name", "number", "object", "parent", "place", "thread")
+
+    def __init__(self, recorder: Recorder, name: str, subject: str, args: dict[str, Any] | None, place: str | None):
+        self.name = name
+        self.object = subject
+        self.args = args
+        self.place = place
+        self.thread = threading.get_ident()
+        self.number = recorder.number()
+        stack = recorder.stack()
+        self.parent = stack[-1] if stack else -1
+        self.context = recorder.context()
+        self.about: Any = None
+        self.began = time.monotonic_ns()
+
+
+class Recorder:
+    """Counts steps and iterations, numbers events, and hands rows to the writer.
+
+    Attributes:
+        iteration: The number of the pass through the training loop, from 0.
+        step: How many steps of the first optimizer have ended.
+        detail: Whether this iteration is recorded in detail.
+        norms: Whether norms of parameters and gradients are taken in this iteration.
+        backward_depth: How many backward passes are under way; forward passes inside one are recomputation.
+    """
+
+    def __init__(self, settings: Settings, open_sink: Callable[[Recorder], Sink]) -> None:
+        self.settings = settings
+        self.iteration = 0
+        self.step = 0
+        self.detail = settings.detail_first > 0
+        self.norms = True
+        self.detail_every = settings.detail_every
+        self.norms_every = settings.norms_every
+        self.detail_until = settings.detail_first
+        self.backward_depth = 0
+        self.spent = 0
+        self.role = "trainer"
+        self.torch: Any = sys.modules.get("torch")
+        self.at_boundary: list[Callable[[], None]] = []
+        self.at_end: list[Callable[[], None]] = []
+        self.primary: int | None = None
+        self.trained = False  # a backward pass or a step has happened in this iteration
+        self.stepped = False  # the first optimizer has stepped in this iteration
+        self.fetched = False  # a loader gave a batch in this iteration
+        self.backwards = 0
+        self.most_backwards = 0
+        self.ended = False
+        self._open_sink = open_sink
+        self._sink: Sink | None = None
+        self._counter = 0
+        self._local = threading.local()
+        self._troubles: dict[str, int] = {}
+        self._later: list[tuple[Any, Rows]] = []
+        self._finished: list[tuple[int, int]] = []
+        self._pid = os.getpid()
+
+    # -- what may be recorded now
+
+    def active(self) -> bool:
+        """Whether an event of this moment is the program's own: not the compiler's tracing, not the recorder's work."""
+        return not self.ended and not getattr(self._local, "busy", False)
+
+    @contextlib.contextmanager
+    def work(self, where: str) -> Iterator[None]:
+        """Do work of the recorder: its cost is counted, and nothing it raises gets out."""
+        began = time.perf_counter_ns()
+        before = getattr(self._local, "busy", False)
+        self._local.busy = True
+        try:
+            yield
+        except Exception as error:
+            self.trouble(where, error)
+        finally:
+            self._local.busy = before
+            if not before:
+                self.spent += time.perf_counter_ns() - began
+
+    def trouble(self, where: str, error: BaseException) -> None:
+        """Note that the recorder itself failed somewhere; the program goes on."""
+        count = self._troubles.get(where, 0) + 1
+        self._troubles[where] = count
+        if count <= 3 and len(self._troubles) <= _TROUBLES_KEPT:
+            trace = error.__traceback__
+            while trace is not None and trace.tb_next is not None:
+                trace = trace.tb_next
+            at = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""
+            with contextlib.suppress(Exception):
+                self.put(
+                    "trouble", (self.number(), self.iteration, where, f"{type(error).__name__}: {error} ({at})"[:500])
+                )
+
+    def gave_up(self, where: str) -> bool:
+        """Whether a part has failed so often that it is left alone."""
+        return self._troubles.get(where, 0) >= _QUIET_AFTER
+
+    # -- rows
+
+    def number(self) -> int:
+        """The next number of an event of this process."""
+        self._counter += 1
+        return self._counter
+
+    def put(self, kind: str, row: tuple[Any, ...]) -> None:
+        """Hand a row to the writer; the file is opened at the first one."""
+        if self._pid != os.getpid():
+            return
+        if self._sink is None:
+            self._sink = self._open_sink(self)
+        self._sink.put(kind, row)
+
+    def later(self, pending: Any, rows: Rows) -> None:
+        """Hand over rows as soon as the numbers they need have come from the device."""
+        if pending is None:
+            return
+        if not self._later and pending.ready():
+            for kind, row in rows(pending.values()):
+                self.put(kind, row)
+        else:
+            self._later.append((pending, rows))
+
+    def settle(self, wait: bool = False) -> None:
+        """Hand over the rows whose numbers have come, in the order in which they were asked for."""
+        while self._later and (wait or self._later[0][0].ready()):
+            pending, rows = self._later.pop(0)
+            for kind, row in rows(pending.values()):
+                self.put(kind, row)
+        if not self._later:
+            for iteration, step in self._finished:
+                self.put("iteration", (self.number(), time.monotonic_ns(), iteration, step))
+            self._finished.clear()
+
+    # -- calls
+
+    def stack(self) -> list[int]:
+        """The numbers of the recorded calls that this thread is in."""
+        stack: list[int] | None = getattr(self._local, "stack", None)
+        if stack is None:
+            stack = self._local.stack = []
+        return stack
+
+    def enter(
+        self, name: str, subject: str = "", args: dict[str, Any] | None = None, place: str | None = None
+    ) -> Entry:
+        """Note that a call begins."""
+        entry = Entry(self, name, subject, args, place or here())
+        self.stack().append(entry.number)
+        return entry
+
+    def leave(self, entry: Entry, result: dict[str, Any] | None = None, error: str | None = None) -> None:
+        """Note that a call has ended."""
+        ended = time.monotonic_ns()
+        stack = self.stack()
+        while stack and stack[-1] != entry.number and entry.number in stack:
+            stack.pop()  # calls that an exception ended without a word
+        if stack and stack[-1] == entry.number:
+            stack.pop()
+        self.put(
+            "call",
+            (
+                entry.number,
+                self.number(),
+                entry.began,
+                ended - entry.began,
+                self.iteration,
+                self.step,
+                entry.name,
+                entry.object,
+                entry.parent,
+                entry.thread,
+                entry.place,
+                entry.context,
+                entry.args,
+                result,
+                error,
+            ),
+        )
+
+    def event(self, name: str, subject: str = "", args: dict[str, Any] | None = None, place: str | None = None) -> None:
+        """Note a call that takes no time."""
+        self.leave(self.enter(name, subject, args, place))
+
+    def context(self) -> str:
+        """What torch says about this moment: gradients recorded or not, inference, automatic precision."""
+        torch = self.torch
+        if torch is None:
+            return ""
+        words = ["inference" if torch.is_inference_mode_enabled() else "grad" if torch.is_grad_enabled() else "nograd"]
+        words.extend(
+            f"autocast.{device}={str(torch.get_autocast_dtype(device))[6:]}"
+            for device in ("cuda", "cpu")
+            if torch.is_autocast_enabled(device)
+        )
+        return ",".join(words)
+
+    def scalar(self, name: str, subject: str, value: float | int | None) -> None:
+        """Note a number of the training."""
+        self.put("scalar", (self.number(), time.monotonic_ns(), self.iteration, self.step, name, subject, value))
+
+    # -- the training loop
+
+    def begins(self, what: str) -> None:
+        """A fetch of a training batch, a forward pass that trains, or a clearing of gradients begins here."""
+        if not self.trained:
+            if what == "fetch":
+                self.fetched = True
+            return
+        if what == "fetch":
+            new = True
+        elif self.fetched:
+            new = False
+        else:
+            # No loader: after the step of the first optimizer, or where the step that always came did not come.
+            late = what == "forward" and 0 < self.most_backwards <= self.backwards
+            new = self.stepped or late
+        if new:
+            self.next_iteration()
+            self.fetched = what == "fetch"
+
+    def next_iteration(self) -> None:
+        """End this iteration and begin the next."""
+        if self.stepped:
+            self.most_backwards = max(self.most_backwards, self.backwards)
+        for act in self.at_boundary:
+            act()
+        self._finished.append((self.iteration, self.step))
+        self.settle()
+        self.trained = self.stepped = False
+        self.backwards = 0
+        self.iteration += 1
+        number = self.iteration
+        self.detail = number < self.detail_until or (self.detail_every > 0 and number % self.detail_every == 0)
+        self.norms = self.detail or (self.norms_every > 0 and number % self.norms_every == 0)
+
+    def close(self, how: str, code: int | None, error: str | None) -> None:
+        """Write the closing row; nothing is recorded after it."""
+        if self.ended or self._pid != os.getpid():
+            return
+        with self.work("end"):
+            for act in self.at_end:
+                act()
+            self.settle(wait=True)
+        self.ended = True
+        if self._sink is None:
+            return
+        with contextlib.suppress(Exception):
+            now = time.monotonic_ns()
+            row = (self.number(), now, self.iteration, self.step, how, code, error, self.spent, self._sink.dropped)
+            self._sink.close(row)
+
+    def after_fork(self) -> None:
+        """Start anew in a forked child: no file yet, nothing of the parent's is written twice."""
+        self._pid = os.getpid()
+        self._sink = None
+        self._later = []
+        self._finished = []
+        self._local = threading.local()
+        self._counter = 0
+        self.spent = 0
+        self.ended = False

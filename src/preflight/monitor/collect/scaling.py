@@ -1,0 +1,64 @@
+"""Loss scaling: the scale, what was unscaled, and which steps were skipped."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .optimizers import Optimizers
+from .patching import Patches
+from .recorder import Entry, Recorder
+
+
+class Scaling:
+    """Watches ``torch.amp.GradScaler``."""
+
+    def __init__(self, recorder: Recorder, optimizers: Optimizers) -> None:
+        self.recorder = recorder
+        self.optimizers = optimizers
+        self._step = 0
+
+    def install(self, patches: Patches) -> None:
+        """Put the watching functions in place."""
+        module = sys.modules.get("torch.amp.grad_scaler")
+        if module is None:
+            return
+        scaler = module.GradScaler
+        patches.around(scaler, "scale", self._simple("scaler.scale"))
+        patches.around(scaler, "unscale_", self._of_optimizer("scaler.unscale"))
+        patches.around(scaler, "step", self._of_optimizer("scaler.step"), self._stepped)
+        patches.around(scaler, "update", self._simple("scaler.update"), self._updated)
+
+    def _simple(self, name: str) -> Any:
+        def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+            return self.recorder.enter(name) if args[0].is_enabled() else None
+
+        return before
+
+    def _of_optimizer(self, name: str) -> Any:
+        def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+            if not args[0].is_enabled():
+                return None
+            optimizer = kwargs.get("optimizer", args[1] if len(args) > 1 else None)
+            if name == "scaler.step":
+                self._step = self.recorder.step
+            return self.recorder.enter(name, self.optimizers.name(optimizer))
+
+        return before
+
+    def _stepped(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        if entry is None:
+            return
+        recorder = self.recorder
+        index = int(entry.object.split(":")[0].removeprefix("optimizer"))
+        skipped = index == recorder.primary and self._step == recorder.step
+        recorder.leave(entry, {"skipped": skipped}, type(error).__name__ if error else None)
+        if recorder.primary is None:
+            recorder.primary = index
+        if index == recorder.primary:
+            recorder.stepped = True
+
+    def _updated(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        if entry is None:
+            return
+        self.recorder.leave(entry, None, type(error).__name__ if error else None)

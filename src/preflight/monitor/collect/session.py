@@ -1,0 +1,137 @@
+"""One recording of this process: everything put in place, and taken away again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import places
+from .backward import Backwards
+from .budget import Budget
+from .checkpoints import Checkpoints
+from .clipping import Clipping
+from .digests import Digests
+from .distributed import Distributed
+from .importing import Imports
+from .loaders import Loaders
+from .modes import Modes
+from .modules import Forwards
+from .naming import Names
+from .optimizers import Optimizers
+from .patching import Patches
+from .recorder import Recorder, Sink
+from .scaling import Scaling
+from .schedules import Schedules
+from .settings import Settings
+from .state import States
+from .variables import Variables
+from .writer import Writer
+
+VERSION = "1"
+
+
+class Session:
+    """The recorder with all its hooks, in a process that has torch."""
+
+    def __init__(self, settings: Settings, imports: Imports | None = None) -> None:
+        self.imports = imports or Imports()
+        self.recorder = recorder = Recorder(settings, self._open)
+        places.foreign(recorder.torch.__file__)
+        self.patches = Patches(recorder)
+        self.names = Names()
+        self.variables = Variables(recorder, self.names)
+        digests = Digests(recorder)
+        states = States(recorder, self.variables)
+        optimizers = Optimizers(recorder, self.names, self.variables, states)
+        self.forwards = Forwards(recorder, self.names, digests)
+        self.parts: list[Any] = [
+            self.forwards,
+            optimizers,
+            Backwards(recorder, self.variables, states, optimizers.uncleared),
+            Clipping(recorder, self.variables),
+            Scaling(recorder, optimizers),
+            Schedules(recorder, optimizers),
+            Loaders(recorder, digests),
+            Modes(recorder, self.names),
+            Checkpoints(recorder, self.names, self.variables, states),
+        ]
+        self.distributed = Distributed(recorder, self.names, self.variables, self._begin)
+        self.opened: Callable[[], None] = lambda: None
+        recorder.at_boundary += [self.forwards.clear, Budget(recorder).boundary]
+
+    def start(self) -> None:
+        """Put the hooks in place; a part that cannot be is left out and named in the trace."""
+        for part in self.parts:
+            self._install(type(part).__name__, lambda part=part: part.install(self.patches))
+        self._install("Distributed", lambda: self.distributed.install(self.patches, self.imports))
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.recorder.after_fork)
+
+    def _install(self, name: str, install: Any) -> None:
+        try:
+            install()
+        except Exception as error:
+            self.recorder.trouble(f"install {name}", error)
+
+    def stop(self, how: str = "exit", code: int | None = 0, error: str | None = None) -> None:
+        """Write what waits, close the file, and take the hooks away."""
+        self.recorder.close(how, code, error)
+        self.imports.forget()
+        self.patches.undo()
+
+    def _open(self, recorder: Recorder) -> Sink:
+        word = "rank" if recorder.role == "trainer" else "worker"
+        name = f"{word}-{self._rank():05d}.{os.getpid()}.trace"
+        sink = Writer(os.path.join(recorder.settings.folder, name), recorder.settings.flush)
+        sink.put("begin", self._first_row())
+        self.opened()
+        return sink
+
+    def _begin(self) -> None:
+        """Say again who this is: the rank is known now."""
+        self.recorder.put("begin", self._first_row())
+
+    def _rank(self) -> int:
+        dist = self.recorder.torch.distributed
+        if dist.is_available() and dist.is_initialized():
+            return int(dist.get_rank())
+        return _number("RANK", _number("SLURM_PROCID", 0) if "SLURM_NTASKS" in os.environ else 0)
+
+    def _first_row(self) -> tuple[Any, ...]:
+        recorder = self.recorder
+        dist = recorder.torch.distributed
+        ready = dist.is_available() and dist.is_initialized()
+        world = int(dist.get_world_size()) if ready else _number("WORLD_SIZE", 1)
+        host = ""
+        with contextlib.suppress(OSError):
+            host = socket.gethostname()
+        return (
+            recorder.number(),
+            time.monotonic_ns(),
+            time.time(),
+            recorder.role,
+            self._rank(),
+            _number("LOCAL_RANK", 0),
+            world,
+            os.getpid(),
+            os.getppid(),
+            host,
+            platform.python_version(),
+            str(recorder.torch.__version__),
+            [str(word) for word in getattr(sys, "orig_argv", sys.argv)][:200],
+            os.getcwd(),
+            VERSION,
+        )
+
+
+def _number(variable: str, otherwise: int) -> int:
+    try:
+        return int(os.environ[variable])
+    except (KeyError, ValueError):
+        return otherwise

@@ -1,0 +1,54 @@
+"""What the recorder was asked to do: one JSON text in an environment variable, so that every child has it."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+
+VARIABLE = "PREFLIGHT_MONITOR"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What to record and at what cost.
+
+    Attributes:
+        folder: The trace folder; it exists.
+        detail_first: How many iterations at the beginning are recorded in every detail.
+        detail_every: After them, every how many iterations one is; 0 never again.
+        norms_every: Every how many iterations the norms of parameters and gradients are taken.
+        budget: The share of the run's time that recording may take, in per cent; 0 means no limit.
+        needs: Names of what the invariants in force look at (see ``needs.py``); empty means everything.
+        api: Whether calls of torch's own functions are recorded in detailed iterations.
+        control: A file by which the watching process asks for a checkpoint or a stop, or None.
+        flush: Seconds after which rows are written at the latest.
+    """
+
+    folder: str
+    detail_first: int = 20
+    detail_every: int = 10
+    norms_every: int = 1
+    budget: float = 2.0
+    needs: tuple[str, ...] = field(default=())
+    api: bool = False
+    control: str | None = None
+    flush: float = 0.25
+
+    def text(self) -> str:
+        """The settings as the value of the environment variable."""
+        return json.dumps(asdict(self))
+
+
+def from_environment() -> Settings | None:
+    """The settings of this process, or None when it is not to be recorded.
+
+    Raises:
+        ValueError: When the variable holds something else.
+    """
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None
+    known = json.loads(text)
+    known["needs"] = tuple(known.get("needs", ()))
+    return Settings(**{name: value for name, value in known.items() if name in Settings.__dataclass_fields__})

@@ -1,0 +1,104 @@
+"""Parameters, gradients, buffers and optimizer state at the moments of a step: norms always, fingerprints in detail."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from .digest import fingerprints, norms
+from .recorder import Recorder
+from .variables import Variable, Variables
+
+
+class States:
+    """Takes the state of variables and hands over its rows."""
+
+    def __init__(self, recorder: Recorder, variables: Variables) -> None:
+        self.recorder = recorder
+        self.variables = variables
+
+    def take(
+        self, moment: str, what: str, held: list[tuple[Variable, Any]], exact: bool, extra: dict[str, Any] | None = None
+    ) -> None:
+        """Hand over a row with the norm of each tensor, and when asked its fingerprint; None stays None."""
+        if not held:
+            return
+        recorder = self.recorder
+        head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step, moment, what)
+        ids = [variable.ident for variable, _ in held]
+        tensors = [tensor.detach() if tensor is not None else None for _, tensor in held]
+        sizes = norms(tensors)
+        if sizes is None:
+            return
+        if not exact:
+            recorder.later(sizes, lambda norm: [("state", (*head, "norm", ids, list(norm), None, extra))])
+            return
+        bits = fingerprints(tensors)
+        if bits is None:
+            return
+        both = _Both(sizes, bits)
+        recorder.later(both, lambda pair: [("state", (*head, "exact", ids, list(pair[0]), list(pair[1]), extra))])
+
+    def parameters(self, moment: str, optimizer: int | None, exact: bool, extra: dict[str, Any] | None = None) -> None:
+        """The parameters of one optimizer, or all parameters."""
+        held = [one for one in self.variables.living(optimizer) if one[0].kind == "parameter"]
+        self.take(moment, "parameter", held, exact, extra)
+
+    def gradients(self, moment: str, optimizer: int | None, exact: bool) -> None:
+        """The gradients of the parameters of one optimizer, or of all."""
+        held = [
+            (variable, _gradient(tensor))
+            for variable, tensor in self.variables.living(optimizer)
+            if variable.kind == "parameter" and tensor.requires_grad
+        ]
+        self.take(moment, "gradient", held, exact)
+
+    def buffers(self, moment: str, exact: bool) -> None:
+        """All buffers."""
+        self.take(moment, "buffer", [one for one in self.variables.living() if one[0].kind == "buffer"], exact)
+
+    def optimizer(self, moment: str, optimizer: Any, index: int) -> None:
+        """The state an optimizer keeps for each of its parameters: one norm over its tensors, and its step count."""
+        held: list[tuple[Variable, Any]] = []
+        steps: list[float | None] = []
+        keys: list[str] = []
+        torch = self.recorder.torch
+        state = optimizer.state
+        for variable, tensor in self.variables.living(index):
+            kept = state.get(tensor)
+            if not kept:
+                continue
+            for key, value in kept.items():
+                if key != "step" and isinstance(value, torch.Tensor):
+                    held.append((variable, value))
+                    steps.append(_count(kept.get("step")))
+                    keys.append(key)
+        self.take(moment, "optimizer", held, True, {"steps": steps, "keys": keys})
+
+
+def _gradient(tensor: Any) -> Any:
+    """The gradient of a leaf, None when it has none; asking a tensor that is no leaf would warn."""
+    return tensor.grad if tensor.is_leaf else None
+
+
+def _count(step: Any) -> float | None:
+    """An optimizer's step count, when it can be read without waiting for a device."""
+    if isinstance(step, (int, float)):
+        return step
+    if step is not None and getattr(step, "device", None) is not None and step.device.type == "cpu":
+        return float(step)
+    return None
+
+
+class _Both:
+    """Two sets of numbers that are there when both are."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.first = first
+        self.second = second
+
+    def ready(self) -> bool:
+        return bool(self.first.ready() and self.second.ready())
+
+    def values(self) -> tuple[Any, Any]:
+        return self.first.values(), self.second.values()

@@ -1,0 +1,189 @@
+"""The table of variables: every parameter and buffer of the roots, and what an optimizer holds besides.
+
+A variable is known by its name; the tensor behind it is held weakly and may be replaced.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from .digests import dtype_of
+from .naming import Names, parts
+from .recorder import Recorder
+
+
+class Variable:
+    """One variable and the tensor that stands behind it now."""
+
+    __slots__ = ("group", "ident", "kind", "module", "name", "optimizer", "row", "tensor")
+
+    def __init__(self, ident: int, name: str, kind: str, module: str) -> None:
+        self.ident = ident
+        self.name = name
+        self.kind = kind
+        self.module = module
+        self.tensor: weakref.ref[Any] | None = None
+        self.optimizer = -1
+        self.group = -1
+        self.row: tuple[Any, ...] | None = None
+
+
+class Variables:
+    """All variables of the process."""
+
+    def __init__(self, recorder: Recorder, names: Names) -> None:
+        self.recorder = recorder
+        self.names = names
+        self.by_name: dict[str, Variable] = {}
+        self._by_tensor: dict[int, Variable] = {}
+        self._optimizers: list[weakref.ref[Any]] = []
+        self._spread: dict[int, dict[str, Any]] = {}
+        self.stale = True
+
+    # -- what there is
+
+    def add_optimizer(self, optimizer: Any) -> int:
+        """Number an optimizer."""
+        known = self.index_of(optimizer)
+        if known >= 0:
+            return known
+        self._optimizers.append(weakref.ref(optimizer))
+        self.stale = True
+        return len(self._optimizers) - 1
+
+    def index_of(self, optimizer: Any) -> int:
+        """The number of an optimizer, or -1."""
+        for index, known in enumerate(self._optimizers):
+            if known() is optimizer:
+                return index
+        return -1
+
+    def replicated(self, module: Any, ranks: list[int]) -> None:
+        """Note that the parameters and buffers of a module are meant to be the same on these ranks."""
+        for tensor in (*module.parameters(), *module.buffers()):
+            self._spread[id(tensor)] = {"kind": "replicated", "ranks": ranks}
+        self.stale = True
+
+    def of(self, tensor: Any) -> Variable | None:
+        """The variable of a tensor, or None."""
+        known = self._by_tensor.get(id(tensor))
+        return known if known is not None and known.tensor is not None and known.tensor() is tensor else None
+
+    def living(self, optimizer: int | None = None) -> list[tuple[Variable, Any]]:
+        """Variables with their tensors: all, or those of one optimizer."""
+        found = []
+        for variable in self.by_name.values():
+            if optimizer is not None and variable.optimizer != optimizer:
+                continue
+            tensor = variable.tensor() if variable.tensor is not None else None
+            if tensor is not None:
+                found.append((variable, tensor))
+        return found
+
+    def refresh(self) -> None:
+        """Look at roots and optimizers again, and hand over the rows of variables that are new or have changed."""
+        self.names.again()
+        present: dict[str, None] = {}
+        first: dict[int, Variable] = {}
+        shared: dict[str, int] = {}
+        for root, module in self.names.living():
+            for name, part in parts(module, root):
+                for kind, held in (("parameter", part._parameters), ("buffer", part._buffers)):
+                    for word, tensor in list(held.items()):
+                        if tensor is None:
+                            continue
+                        full = f"{name}.{word}"
+                        variable = self._take(full, kind, type(part).__name__, tensor)
+                        present[full] = None
+                        if id(tensor) in first:
+                            shared[full] = first[id(tensor)].ident
+                        else:
+                            first[id(tensor)] = variable
+        self._by_tensor = dict(first)
+        self._place_in_optimizers(present)
+        for name in [name for name in self.by_name if name not in present]:
+            self.by_name[name].tensor = None
+        for name in present:
+            self._row(self.by_name[name], shared.get(name, -1))
+        self.stale = self.names.changed = False
+
+    def _take(self, name: str, kind: str, module: str, tensor: Any) -> Variable:
+        variable = self.by_name.get(name)
+        if variable is None:
+            variable = self.by_name[name] = Variable(len(self.by_name), name, kind, module)
+        if variable.tensor is None or variable.tensor() is not tensor:
+            variable.tensor = weakref.ref(tensor)
+        return variable
+
+    def _place_in_optimizers(self, present: dict[str, None]) -> None:
+        for variable in self.by_name.values():
+            variable.optimizer = variable.group = -1
+        for index, known in enumerate(self._optimizers):
+            optimizer = known()
+            for group, settings in enumerate(getattr(optimizer, "param_groups", None) or ()):
+                for position, tensor in enumerate(settings["params"]):
+                    known_variable = self._by_tensor.get(id(tensor))
+                    if known_variable is None:
+                        name = f"optimizer{index}.group{group}.{position}"
+                        variable = self._take(name, "parameter", "", tensor)
+                        self._by_tensor[id(tensor)] = known_variable = variable
+                        present[name] = None
+                    variable = known_variable
+                    if variable.optimizer < 0:
+                        variable.optimizer, variable.group = index, group
+
+    def _row(self, variable: Variable, shared: int) -> None:
+        tensor = variable.tensor() if variable.tensor is not None else None
+        if tensor is None:
+            return
+        recorder = self.recorder
+        row = (
+            variable.ident,
+            variable.name,
+            variable.kind,
+            variable.name.split(".")[0],
+            variable.module,
+            dtype_of(tensor),
+            list(tensor.shape),
+            str(tensor.device),
+            bool(tensor.requires_grad),
+            tensor.numel(),
+            variable.optimizer,
+            variable.group,
+            shared,
+            self._spread_of(tensor),
+        )
+        if row != variable.row:
+            variable.row = row
+            recorder.put("variable", (recorder.number(), recorder.iteration, *row))
+
+    def _spread_of(self, tensor: Any) -> dict[str, Any] | None:
+        placements = getattr(tensor, "placements", None)
+        if placements is not None and hasattr(tensor, "device_mesh"):
+            return _of_mesh(tensor)
+        return self._spread.get(id(tensor))
+
+    def flags_changed(self) -> bool:
+        """Whether a parameter was frozen or freed since the rows were written."""
+        for variable in self.by_name.values():
+            tensor = variable.tensor() if variable.tensor is not None else None
+            if tensor is not None and variable.row is not None and tensor.requires_grad != variable.row[8]:
+                return True
+        return False
+
+
+def _of_mesh(tensor: Any) -> dict[str, Any]:
+    """How a distributed tensor lies over its mesh: with which ranks this one holds the same part."""
+    mesh = tensor.device_mesh
+    sharded = [dim for dim, placement in enumerate(tensor.placements) if not placement.is_replicate()]
+    ranks = mesh.mesh
+    coordinate = mesh.get_coordinate()
+    if coordinate is not None:
+        for dim in range(ranks.ndim - 1, -1, -1):
+            if dim in sharded:
+                ranks = ranks.select(dim, coordinate[dim])
+    same = sorted(int(rank) for rank in ranks.reshape(-1).tolist())
+    partial = any(placement.is_partial() for placement in tensor.placements)
+    kind = "partial" if partial else "sharded" if sharded else "replicated"
+    return {"kind": kind, "ranks": same, "placements": str(tuple(tensor.placements))}

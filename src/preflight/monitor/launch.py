@@ -1,0 +1,80 @@
+"""Starts the watched program: its own interpreter, its own output, its own exit code; only the environment differs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+
+from preflight.errors import UsageError, nearest
+from preflight.monitor.collect.settings import VARIABLE, Settings
+
+HOOK = Path(__file__).resolve().parent / "collect" / "hook"
+_PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGCONT")
+
+
+def environment(settings: Settings, own: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment in which every Python child records itself."""
+    known = dict(os.environ if own is None else own)
+    path = known.get("PYTHONPATH")
+    known["PYTHONPATH"] = str(HOOK) + (os.pathsep + path if path else "")
+    known[VARIABLE] = settings.text()
+    return known
+
+
+def resolve(command: Sequence[str]) -> list[str]:
+    """The command with a program that exists; a script alone is run with the Python of the environment.
+
+    Raises:
+        UsageError: When there is no command, or its program is not found.
+    """
+    if not command:
+        raise UsageError("no program is given", "put it after --, as in: preflight monitor run -- python train.py")
+    program = command[0]
+    if program.endswith(".py") and os.path.isfile(program) and not os.access(program, os.X_OK):
+        raise UsageError(f"{program!r} is a script, not a program", f"did you mean: -- python {' '.join(command)}?")
+    if shutil.which(program) is None:
+        near = nearest(program, ["python", "python3", "torchrun", "accelerate", "deepspeed", "srun", "mpirun"])
+        raise UsageError(f"no program is called {program!r}", f"did you mean {near}?" if near else None)
+    script = next((word for word in command[1:] if word.endswith(".py")), None)
+    runs_script = "python" in os.path.basename(program) and len(command) > 1 and command[1] == script
+    if runs_script and not os.path.isfile(str(script)):
+        raise UsageError(f"there is no file {script!r}", None)
+    return list(command)
+
+
+def run(command: Sequence[str], settings: Settings, meanwhile: Callable[[subprocess.Popen[bytes]], None]) -> int:
+    """Run the command to its end, passing signals on.
+
+    Args:
+        command: The program and its arguments.
+        settings: What is recorded.
+        meanwhile: Called once with the process; returns when the process has ended.
+
+    Returns:
+        The exit code; 128 and the number of the signal when one ended it, as a shell would say.
+    """
+    process = subprocess.Popen(list(command), env=environment(settings))
+    before: dict[int, object] = {}
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        if process.poll() is None:
+            process.send_signal(number)
+
+    for name in _PASSED_ON:
+        number = getattr(signal, name, None)
+        if number is not None:
+            before[number] = signal.signal(number, pass_on)
+    # A keyboard's interrupt reaches the whole group of processes by itself.
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        meanwhile(process)
+        code = process.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+    return 128 - code if code < 0 else code

@@ -1,0 +1,137 @@
+"""Relations: what can be said of a training run, judged on every example that a run gives.
+
+A relation turns windows into examples. The learner counts in which contexts they hold; the engine asks the same
+relation again and reports the examples of an invariant in force that do not. So the two cannot disagree.
+One file of ``relations/`` holds one relation: its docstring is its page, ``holding`` and ``broken`` are small traces
+that the tests run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from preflight.errors import UsageError, nearest
+from preflight.monitor.window import Call, Window
+from preflight.vocabulary.finding import Severity
+
+UNSEEN: Any = object()
+"""The value of an example that is judged by ``holds`` alone."""
+
+
+class Example(NamedTuple):
+    """One place in a run where a relation could be judged.
+
+    Attributes:
+        subject: What it is said of: values for the relation's ``fields``; empty where it has none.
+        holds: Whether it held; for an example with a value, the invariant's value decides instead.
+        context: What was so at that moment; preconditions are made of these fields. Never a step's number.
+        variables: Names of the parameters, modules or calls concerned.
+        expected: What should have been.
+        seen: What was.
+        call: The call at which it was seen, for the place in the code.
+        value: For relations that learn a value (a dtype, a count): the value seen.
+        detail: A sentence for a person, where the relation's own words are not enough.
+    """
+
+    subject: tuple[Any, ...]
+    holds: bool
+    context: Mapping[str, Any]
+    variables: tuple[str, ...] = ()
+    expected: Any = None
+    seen: Any = None
+    call: Call | None = None
+    value: Any = UNSEEN
+    detail: str = ""
+
+
+class Relation:
+    """The base of all relations; an instance sees the windows of one rank in order, or of all ranks together.
+
+    Attributes:
+        name: Its name, in words with hyphens.
+        fields: Names of the parts of a subject.
+        across: Whether it compares ranks: then ``see_ranks`` is called instead of ``see``.
+        needs: Names of calls and of rows (``state``, ``tensor``, ``batch`` ...) without which it cannot be judged.
+        severity: What a violation means: ``error`` where the training is wrong.
+        priority: Which of several violations of one cause is the root: the lowest number.
+        learns: Whether invariants about named subjects are learnt from runs; otherwise only the general statement is.
+        cause: What usually causes a violation, in one sentence.
+        advice: What to do next, in one sentence.
+    """
+
+    name: ClassVar[str] = ""
+    fields: ClassVar[tuple[str, ...]] = ()
+    across: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset()
+    severity: ClassVar[Severity] = "error"
+    priority: ClassVar[int] = 50
+    learns: ClassVar[bool] = False
+    cause: ClassVar[str] = ""
+    advice: ClassVar[str] = ""
+
+    def see(self, window: Window) -> Iterable[Example]:
+        """Judge one window of this instance's rank."""
+        return ()
+
+    def see_ranks(self, windows: dict[int, Window]) -> Iterable[Example]:
+        """Judge the windows of one iteration of all ranks, by rank."""
+        return ()
+
+    @classmethod
+    def sentence(cls, subject: Mapping[str, Any]) -> str:
+        """Say what must hold of a subject, as the end of a sentence or a whole one."""
+        words = ", ".join(f"{key} {value}" for key, value in subject.items())
+        return f"{cls.title()}{f' ({words})' if words else ''}"
+
+    @classmethod
+    def title(cls) -> str:
+        """The first line of the page, without the full stop."""
+        return (inspect.getdoc(cls) or cls.name).split("\n")[0].rstrip(".")
+
+    @classmethod
+    def explain(cls, example: Example) -> tuple[str, str]:
+        """What usually causes a violation and what to do next; may look at the example."""
+        return cls.cause, cls.advice
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        """Small traces in which it holds."""
+        return iter(())
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        """Small traces in which it does not."""
+        return iter(())
+
+
+@cache
+def relations() -> dict[str, type[Relation]]:
+    """All relations by name: one for each file of the folder ``relations``."""
+    found: dict[str, type[Relation]] = {}
+    folder = Path(__file__).resolve().parent / "relations"
+    for file in sorted(folder.glob("*.py")):
+        if file.stem.startswith("_"):
+            continue
+        module = import_module(f"preflight.monitor.relations.{file.stem}")
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, Relation) and value.__module__ == module.__name__:
+                found[value.name] = value
+    return found
+
+
+def relation(name: str) -> type[Relation]:
+    """The relation of a name.
+
+    Raises:
+        UsageError: When there is none.
+    """
+    known = relations()
+    if name not in known:
+        near = nearest(name, known)
+        raise UsageError(f"no relation is called {name!r}", f"did you mean {near}?" if near else None)
+    return known[name]

@@ -1,0 +1,1 @@
+"""The relations: one file each, found by their files."""

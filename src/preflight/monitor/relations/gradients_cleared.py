@@ -1,0 +1,90 @@
+"""Gradients are cleared between two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, Steps
+from preflight.monitor.window import Window
+
+
+class GradientsCleared(Relation):
+    """Between two steps of an optimizer its gradients are cleared.
+
+    ``backward`` adds to the gradients that are there. Where nothing clears them, every step follows the sum of all
+    gradients since the beginning; the loss still falls, and often looks like too high a learning rate.
+    It counts as cleared when ``zero_grad`` of the optimizer or of a module with its parameters was called, or when the
+    gradients were found to be zero or absent as a backward pass began.
+    """
+
+    name = "gradients-cleared"
+    needs = frozenset({"zero_grad", "step", "backward", "state"})
+    priority = 10
+    cause = (
+        "optimizer.zero_grad() is missing, is called on another optimizer, or its result is not what backward adds to"
+    )
+    advice = (
+        "call optimizer.zero_grad() once for every optimizer.step(), before the first backward pass of the next step"
+    )
+
+    def __init__(self) -> None:
+        self._steps = Steps()
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for step in self._steps.see(window):
+            if step.done == 0 or not any(call.name == "backward" for call in step.between):
+                continue
+            left = self._left(step, window)
+            if left is None:
+                continue
+            yield Example(
+                (),
+                not left,
+                {"closure": bool((step.call.args or {}).get("closure")), "optimizer": step.call.object.split(":")[-1]},
+                variables=left,
+                expected="no gradient, or zero, when the first backward pass after a step begins",
+                seen=f"{len(left)} gradients of the step before" if left else None,
+                call=step.call,
+                detail="Gradients of the step before were still there when the backward pass added its own"
+                if left
+                else "",
+            )
+
+    @staticmethod
+    def _left(step: Step, window: Window) -> tuple[str, ...] | None:
+        """Names of the parameters whose gradients were left; None when it cannot be said."""
+        variables = window.run.variables
+        roots = {one.root for one in variables.values() if one.optimizer == step.optimizer}
+        for call in step.between:
+            owner = call.object == step.call.object or call.object.split(".")[0] in roots
+            if call.name == "zero_grad" and owner:
+                return ()
+        backward = next(call for call in step.between if call.name == "backward")
+        if (backward.args or {}).get("gradients") == 0:
+            return ()
+        found = [one for one in step.cleared if one.q < backward.e]
+        if not found:
+            return None
+        state = found[0]
+        return tuple(
+            variables[ident].name
+            for ident, norm in zip(state.ids, state.norm, strict=True)
+            if norm and ident in variables and variables[ident].optimizer == step.optimizer
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        rows = ("zero_grad optimizer0:SGD", "forward model", "backward", "step optimizer0:SGD")
+        yield [mini.window(*rows), mini.window(*rows)]
+        mini = Mini({"model.weight": {}})
+        by_hand = ("forward model", ("left", {"model.weight": 0.0}), "backward", "step optimizer0:SGD")
+        yield [mini.window(*by_hand), mini.window(*by_hand)]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        rows = ("forward model", ("left", {"model.weight": 0.5}), "backward", "step optimizer0:SGD")
+        yield [mini.window(*rows), mini.window(*rows)]

@@ -1,0 +1,137 @@
+"""A step changes what it owns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, Steps
+from preflight.monitor.window import Window
+
+
+class StepUpdates(Relation):
+    """A step changes every parameter of the optimizer that has a gradient other than zero.
+
+    Judged by fingerprints for each parameter where they were taken, and by norms for all together in every step.
+    A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
+    smaller than the resolution of its dtype, or something puts the old value back.
+    """
+
+    name = "step-updates"
+    needs = frozenset({"step", "state"})
+    priority = 20
+    cause = (
+        "the optimizer holds other tensors than the model (made before the model was moved, wrapped or replaced), "
+        "the update is lost in a low precision, or the weights are written back"
+    )
+    advice = (
+        "make the optimizer after the model has its final parameters, and keep fp32 master weights for low precision"
+    )
+
+    def __init__(self) -> None:
+        self._steps = Steps()
+        self._norms: dict[int, tuple[list[int], list[float | None]]] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        rates = {number.object: number.value for number in window.numbers if number.name == "lr"}
+        for step in self._steps.see(window):
+            before = self._norms.get(step.optimizer)
+            if step.after is not None:
+                self._norms[step.optimizer] = (step.after.ids, step.after.norm)
+            if step.gradients is None or step.after is None:
+                continue
+            with_gradient = {
+                ident for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True) if norm
+            }  # NaN counts as a gradient
+            if not with_gradient:
+                continue
+            zero_rate = any(value == 0 for name, value in rates.items() if name.startswith(step.call.object + "."))
+            context = {
+                "optimizer": step.call.object.split(":")[-1],
+                "rate": "zero" if zero_rate else "positive",
+                "closure": bool((step.call.args or {}).get("closure")),
+            }
+            yield from self._exact(step, with_gradient, window, context)
+            yield from self._together(step, with_gradient, before, window, context)
+
+    @staticmethod
+    def _exact(step: Step, with_gradient: set[int], window: Window, context: Mapping[str, object]) -> Iterator[Example]:
+        if step.before is None or step.before.bits is None or step.after is None or step.after.bits is None:
+            return
+        old = dict(zip(step.before.ids, step.before.bits, strict=True))
+        still = tuple(
+            window.run.name(ident)
+            for ident, bits in zip(step.after.ids, step.after.bits, strict=True)
+            if ident in with_gradient and bits is not None and old.get(ident) == bits
+        )
+        yield Example(
+            (),
+            not still,
+            {**context, "judged": "each"},
+            variables=still,
+            expected="a change of every parameter with a gradient",
+            seen=f"{len(still)} of {len(with_gradient)} parameters with a gradient did not change" if still else None,
+            call=step.call,
+            detail="The step left parameters as they were although they have gradients" if still else "",
+        )
+
+    @staticmethod
+    def _together(
+        step: Step,
+        with_gradient: set[int],
+        before: tuple[list[int], list[float | None]] | None,
+        window: Window,
+        context: Mapping[str, object],
+    ) -> Iterator[Example]:
+        if before is None or step.after is None or before[0] != step.after.ids:
+            return
+        pairs = [
+            (ident, old, new)
+            for ident, old, new in zip(step.after.ids, before[1], step.after.norm, strict=True)
+            if ident in with_gradient
+        ]
+        if len(pairs) < 2:  # a single norm may stay the same by chance
+            return
+        moved = any(old != new for _, old, new in pairs)
+        yield Example(
+            (),
+            moved,
+            {**context, "judged": "together"},
+            variables=() if moved else tuple(window.run.name(ident) for ident, _, _ in pairs),
+            expected="a change of the parameters with a gradient",
+            seen=None if moved else "no norm of a parameter changed",
+            call=step.call,
+            detail="" if moved else "The step changed none of the parameters although they have gradients",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}, "model.frozen": {"trainable": False}})
+        yield [
+            mini.window(
+                ("gradients", {"model.weight": 0.5}),
+                ("before", {"model.weight": (1.0, 11), "model.frozen": (2.0, 22)}),
+                "step optimizer0:SGD",
+                ("after", {"model.weight": (0.9, 12), "model.frozen": (2.0, 22)}),
+            )
+        ]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        yield [
+            mini.window(
+                ("gradients", {"model.weight": 0.5}),
+                ("before", {"model.weight": (1.0, 11)}),
+                "step optimizer0:SGD",
+                ("after", {"model.weight": (1.0, 11)}),
+            )
+        ]
+        mini = Mini({"model.a": {}, "model.b": {}})
+        rows = (
+            ("gradients", {"model.a": 0.5, "model.b": 0.1}),
+            "step optimizer0:SGD",
+            ("after", {"model.a": 1.0, "model.b": 2.0}),
+        )
+        yield [mini.window(*rows), mini.window(*rows)]

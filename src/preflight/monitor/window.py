@@ -1,0 +1,211 @@
+"""What checks see: one iteration of one rank, and what is known of the run around it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Call(NamedTuple):
+    """A call that was recorded; times in nanoseconds of the process's clock."""
+
+    q: int
+    e: int
+    t: int
+    d: int
+    i: int
+    s: int
+    name: str
+    object: str
+    parent: int
+    thread: int
+    place: str | None
+    context: str
+    args: dict[str, Any] | None
+    result: dict[str, Any] | None
+    error: str | None
+
+    @property
+    def line(self) -> str:
+        """The name and object in one word, as people read it."""
+        return f"{self.name} {self.object}".rstrip()
+
+
+class State(NamedTuple):
+    """Variables at a moment of a step; the lists run parallel to ``ids``."""
+
+    q: int
+    t: int
+    i: int
+    s: int
+    moment: str
+    what: str
+    level: str
+    ids: list[int]
+    norm: list[float | None]
+    bits: list[int | None] | None
+    extra: dict[str, Any] | None
+
+
+class Seen(NamedTuple):
+    """A tensor that went into a module or came out of it."""
+
+    q: int
+    i: int
+    s: int
+    call: int
+    object: str
+    position: str
+    dtype: str
+    shape: list[int]
+    device: str
+    norm: float | None
+    requires_grad: bool
+
+
+class Number(NamedTuple):
+    """A number of the training: loss, learning rate, gradient norm ..."""
+
+    q: int
+    t: int
+    i: int
+    s: int
+    name: str
+    object: str
+    value: float | None
+
+
+class Batch(NamedTuple):
+    """A batch, by the fingerprints of its tensors and, where known, the indices of its samples."""
+
+    q: int
+    i: int
+    s: int
+    loader: str
+    fetch: int | None
+    epoch: int | None
+    size: int | None
+    indices: list[int] | None
+    bits: list[int | None]
+    shapes: list[list[int]]
+    dtypes: list[str]
+
+
+class Variable(NamedTuple):
+    """A parameter or buffer, as it is known from a moment on."""
+
+    q: int
+    i: int
+    id: int
+    name: str
+    kind: str
+    root: str
+    module: str
+    dtype: str
+    shape: list[int]
+    device: str
+    trainable: bool
+    numel: int
+    optimizer: int
+    group: int
+    shared: int
+    spread: dict[str, Any] | None
+
+
+ROWS: dict[str, type[Any]] = {
+    "call": Call,
+    "state": State,
+    "tensor": Seen,
+    "scalar": Number,
+    "batch": Batch,
+    "variable": Variable,
+}
+"""The kinds of rows that belong to an iteration and are looked at one by one."""
+
+
+class Run:
+    """What is known of one rank's run up to the window that is looked at.
+
+    Attributes:
+        rank: The rank.
+        world: How many ranks there are.
+        variables: Parameters and buffers by their number.
+        groups: The ranks of process groups by the group's number.
+        begin: The first row of the process: program, versions, host.
+        notes: Rows without an iteration and notices: ``seed``, ``warning``, ``thinned``, ``trouble``, ``end``.
+        workers: Rows ``seed`` of this rank's loader workers.
+    """
+
+    def __init__(self, rank: int, world: int) -> None:
+        self.rank = rank
+        self.world = world
+        self.variables: dict[int, Variable] = {}
+        self.groups: dict[int, list[int]] = {}
+        self.begin: dict[str, Any] = {}
+        self.notes: dict[str, list[dict[str, Any]]] = {}
+
+    def name(self, ident: int) -> str:
+        """The name of a variable."""
+        known = self.variables.get(ident)
+        return known.name if known is not None else f"variable {ident}"
+
+
+class Window:
+    """One iteration of one rank.
+
+    Attributes:
+        rank: The rank.
+        iteration: Its number, from 0.
+        step: How many optimizer steps were done when it began.
+        complete: False for the last one of a run, which may have been cut short.
+        run: What is known of the run.
+        calls: The recorded calls in the order in which they began.
+        states, tensors, numbers, batches: The other rows.
+        changed: Variables that became known or changed in this iteration.
+        notes: Rows of kinds without a class of their own (``seed``, ``warning``, ``thinned`` ...) as dictionaries.
+    """
+
+    __slots__ = (
+        *("batches", "calls", "changed", "complete", "iteration", "notes", "numbers"),
+        *("_by_name", "rank", "run", "states", "step", "tensors"),
+    )
+
+    def __init__(self, run: Run, iteration: int) -> None:
+        self.run = run
+        self.rank = run.rank
+        self.iteration = iteration
+        self.step = 0
+        self.complete = True
+        self.calls: list[Call] = []
+        self.states: list[State] = []
+        self.tensors: list[Seen] = []
+        self.numbers: list[Number] = []
+        self.batches: list[Batch] = []
+        self.changed: list[Variable] = []
+        self.notes: dict[str, list[dict[str, Any]]] = {}
+        self._by_name: dict[str, list[Call]] | None = None
+
+    def named(self, name: str) -> list[Call]:
+        """The calls of a name, in order."""
+        if self._by_name is None:
+            found: dict[str, list[Call]] = {}
+            for call in self.calls:
+                found.setdefault(call.name, []).append(call)
+            self._by_name = found
+        return self._by_name.get(name, [])
+
+    def names(self) -> dict[str, list[Call]]:
+        """All calls by their names."""
+        self.named("")
+        return self._by_name or {}
+
+    def state(self, moment: str, what: str, exact: bool = False) -> list[State]:
+        """The states of a moment; with ``exact``, those with fingerprints."""
+        return [
+            one
+            for one in self.states
+            if one.moment == moment and one.what == what and (not exact or one.level == "exact")
+        ]
+
+    def inside(self, outer: Call) -> list[Call]:
+        """The calls within another, by time and thread."""
+        return [call for call in self.calls if outer.q < call.q and call.e < outer.e and call.thread == outer.thread]
