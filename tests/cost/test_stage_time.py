@@ -13,7 +13,7 @@ from preflight.cost.machine import Machine, machine_of
 from preflight.cost.optimizers import optimizer_state
 from preflight.cost.parameters import count_parameters
 from preflight.cost.stage_time import depth_of
-from preflight.cost.step import step_of
+from preflight.cost.step import loading, step_of
 from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -80,3 +80,14 @@ def test_graphs_take_the_waiting_for_the_host_away() -> None:
     assert _seconds(DECODER, msgspec.structs.replace(large, cuda_graphs=True), ParallelDims()) == pytest.approx(
         _seconds(DECODER, large, ParallelDims())
     )
+
+
+def test_a_step_waits_for_a_loader_that_is_slower() -> None:
+    run = msgspec.structs.replace(RUN, sample_seconds=0.05, loader_workers=4)
+    # 32 micro-batches of 2 samples: 64 x 50 ms over four workers are 0.8 s.
+    assert loading(run, 32.0, 0.5) == pytest.approx(0.3)
+    assert loading(run, 32.0, 1.0) == 0.0
+    alone = msgspec.structs.replace(run, loader_workers=0)
+    assert loading(alone, 32.0, 1.0) == pytest.approx(3.2)
+    plain, waits = _seconds(DECODER, RUN, ParallelDims()), _seconds(DECODER, alone, ParallelDims())
+    assert waits == pytest.approx(plain + 64 * 0.05)

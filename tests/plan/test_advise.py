@@ -127,3 +127,20 @@ def test_what_saves_much_memory_at_the_same_time_is_recommended(asked: Asked) ->
     ]
     assert said
     assert "(fits)" in said[0].effect
+
+
+def test_checkpoints_as_given_cost_what_storage_takes(asked: Asked) -> None:
+    request = asked("7", "512", gpus=64, strategy="fsdp")
+    found = chosen(request)
+    assert found.step is not None
+    often = msgspec.structs.replace(request, checkpoint_steps=50, storage_gb_per_s=5.0)
+    rarely = msgspec.structs.replace(often, checkpoint_steps=1000)
+    slower = msgspec.structs.replace(often, storage_gb_per_s=1.0)
+    good, better, worse = (goodput_of(one, found) for one in (often, rarely, slower))
+    assert good is not None
+    assert better is not None
+    assert worse is not None
+    assert good.checkpoint_interval_seconds == pytest.approx(50 * found.step.seconds.mid)
+    assert worse.checkpoint_seconds == pytest.approx(5 * good.checkpoint_seconds)
+    assert worse.share < good.share < better.share
+    assert "as given" in good.basis

@@ -6,6 +6,8 @@ pipeline slowest, so that the busiest groups lie inside a node.
 
 from __future__ import annotations
 
+import msgspec
+
 from preflight.cost.collectives import Group, transfer
 from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
@@ -30,7 +32,7 @@ from preflight.vocabulary.step import StepBreakdown
 # (p - 1)(F + B - W), a third where all three are alike, and ZB-H2 not at all (Qi et al. 2023, table 1).
 _WAITING = {"1f1b": 1.0, "gpipe": 1.0, "zb1p": 1 / 3, "zb2p": 0.0}
 
-__all__ = ["groups_of", "hop_seconds", "stage_times", "step_of", "straggling", "tokens_of"]
+__all__ = ["groups_of", "hop_seconds", "loading", "stage_times", "step_of", "straggling", "tokens_of"]
 
 
 def groups_of(parallel: ParallelDims) -> dict[str, Group]:
@@ -84,13 +86,30 @@ def step_of(
     update = update_time(run, parallel, machine, first, last)
     fetched = offload_time(run, parallel, machine, first, last, body)
     slow = straggling(parallel, machine)
-    return StepBreakdown(
+    spent = StepBreakdown(
         compute=(m * slowest - exposed - host) * slow,
         exposed_communication=(exposed + hops + sync + fetched) * slow,
         bubble=bubble * slow,
         optimizer=update,
         host=host * slow + machine.coefficients.step,
     )
+    if run.sample_seconds is None:
+        return spent
+    return msgspec.structs.replace(spent, data=loading(run, m, spent.total))
+
+
+def loading(run: RunSpec, micro_batches: float, beside: float) -> float:
+    """Return what a step waits for its samples: workers load those of the next one beside it, the process itself does not.
+
+    Args:
+        run: Workers, and what one of them needs for a sample.
+        micro_batches: Those of a step on one rank.
+        beside: Seconds of the step without its data.
+    """
+    seconds = (run.sample_seconds or 0.0) * micro_batches * (run.micro_batch or 1)
+    if run.loader_workers == 0:
+        return seconds
+    return larger(seconds / (run.loader_workers or 1) - beside, 0.0)
 
 
 def straggling(parallel: ParallelDims, machine: Machine) -> float:

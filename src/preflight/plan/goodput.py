@@ -20,7 +20,7 @@ _NODE_WRITES, _STORAGE_TAKES = 2e9, 200e9
 
 
 def goodput_of(request: Request, candidate: Candidate) -> Goodput | None:
-    """Return the share of the time that trains, with the best interval between checkpoints.
+    """Return the share of the time that trains, with the interval between checkpoints that was given, or the best one.
 
     Young (1974): the interval sqrt(2 C M) for a checkpoint of C seconds and M seconds between failures; Daly (2006) adds
     terms of higher order. Lost: C for every interval, half an interval and the restart for every failure.
@@ -31,15 +31,20 @@ def goodput_of(request: Request, candidate: Candidate) -> Goodput | None:
     gpus, nodes = request.cluster.num_gpus, request.cluster.nodes
     between = GPU_HOURS_BETWEEN_FAILURES * 3600 / gpus
     size = count.total * _BYTES_PER_PARAMETER
-    write = size / min(_NODE_WRITES * nodes, _STORAGE_TAKES)
+    given = request.storage_gb_per_s
+    rate = min(_NODE_WRITES * nodes, _STORAGE_TAKES) if given is None else given * 1e9
+    write = size / rate
     interval = best_interval(write, between)
+    if request.checkpoint_steps is not None:
+        interval = request.checkpoint_steps * candidate.step.seconds.mid
     lost = write / interval + (interval / 2 + RESTART_SECONDS) / between
     return Goodput(
         share=max(1 - lost, 0.0), checkpoint_interval_seconds=interval, checkpoint_seconds=write,
         seconds_between_failures=between,
         basis=f"a failure every {GPU_HOURS_BETWEEN_FAILURES:,.0f} GPU-hours (Llama 3 405B, 16,384 H100), "
         f"{RESTART_SECONDS / 60:.0f} minutes to restart, checkpoints of {size / 1e9:,.0f} GB at "
-        f"{min(_NODE_WRITES * nodes, _STORAGE_TAKES) / 1e9:.0f} GB/s, training waits for them",
+        f"{rate / 1e9:.3g} GB/s{'' if given is None else ' (as given)'}, training waits for them"
+        + ("" if request.checkpoint_steps is None else f"; one every {request.checkpoint_steps:,} steps (as given)"),
     )  # fmt: skip
 
 

@@ -66,6 +66,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         wish: How it is to be spread.
         parallel: How it is spread, once that is decided.
         tokens: Tokens to train on, for duration and cost. steps: Optimizer steps instead.
+        checkpoint_steps: Optimizer steps between two checkpoints; None where the best interval is taken.
+        storage_gb_per_s: What storage takes from all nodes together; None for the usual.
         assumptions: What was not said and is taken for granted, one sentence each.
         notes: Remarks on what was said.
         inputs: What was given, for the report.
@@ -85,6 +87,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     parallel: ParallelDims | None = None
     tokens: float | None = None
     steps: int | None = None
+    checkpoint_steps: int | None = None
+    storage_gb_per_s: float | None = None
     assumptions: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     inputs: dict[str, object] = {}

@@ -110,6 +110,9 @@ _RUN = (
     _count("run.trainable_parameters", least=0, most=_LARGEST),
     _count("run.evaluation_micro_batch"),
     _text("run.torch"),
+    _count("run.loader_workers", least=0),
+    _amount("run.sample_seconds", above=None, least=0.0),
+    _count("run.checkpoint_steps"),
     _amount("run.expert_imbalance"),
     _amount("run.expert_capacity"),
     *(_flag(f"run.{name}") for name in FLAGS),
@@ -129,6 +132,7 @@ _CLUSTER = (
     _count("cluster.gpus_per_node", "--gpus-per-node", help="GPUs of a node (default: the usual number, 8).", most=1e3),
     _text("cluster.interconnect", "--interconnect", shown="LINK", help="Between GPUs of a node: nvlink_4, pcie_5 ..."),
     _text("cluster.inter_node", "--inter-node", shown="LINK", help="Between nodes: ib_ndr, roce_400, efa_v2 ..."),
+    _amount("cluster.storage_gb_per_s"),
     _count("cluster.nics_per_node", help="Network cards of a node (default: one per GPU).", most=1e3),
 )
 _SPREAD = (

@@ -60,6 +60,8 @@ def request_from(
     return Request(
         model=chosen.model, run=run.run, cluster=cluster, wish=wish,
         tokens=settings.get("run.tokens"), steps=settings.get("run.steps"),
+        checkpoint_steps=settings.get("run.checkpoint_steps"),
+        storage_gb_per_s=settings.get("cluster.storage_gb_per_s"),
         assumptions=(*chosen.assumptions, *run.assumptions, *hardware.assumptions),
         notes=(*chosen.notes, *hardware.notes),
         inputs={name: value for name, value in (told | (inputs or {})).items() if value is not None},

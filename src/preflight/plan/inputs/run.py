@@ -20,7 +20,7 @@ DEFAULT_LENGTH = 2048
 ENCODER_LENGTH = 512
 _DIRECT = (
     "micro_batch", "gradient_accumulation", "precision", "optimizer_momentum", "attention", "cross_entropy",
-    "cross_entropy_chunks", "finetune", "offload", "trainable_parameters", "evaluation_micro_batch", "expert_imbalance",
+    "cross_entropy_chunks", "loader_workers", "sample_seconds", "finetune", "offload", "trainable_parameters", "evaluation_micro_batch", "expert_imbalance",
     "expert_capacity", *FLAGS,
 )  # fmt: skip
 _ADAPTER_FLAGS = ("double_quantization", "quantized_head", "quantized_inputs")

@@ -95,7 +95,7 @@ def _run(request: Request) -> dict[str, Any]:
     if run.finetune in ("lora", "qlora"):
         table = {key: getattr(run, field) for field, key in _LORA.items() if getattr(run, field) is not None}
         found["lora"] = table | {"targets": list(run.lora_targets)}
-    for name in ("tokens", "steps"):
+    for name in ("tokens", "steps", "checkpoint_steps"):
         if getattr(request, name) is not None:
             found[name] = getattr(request, name)
     return found
@@ -118,6 +118,8 @@ def _cluster(request: Request) -> dict[str, Any]:
         found["interconnect"] = cluster.intra.name
     if cluster.inter is not None and cluster.nodes > 1:
         found["inter_node"] = cluster.inter.name
+    if request.storage_gb_per_s is not None:
+        found["storage_gb_per_s"] = request.storage_gb_per_s
     if cluster.nics_per_node is not None:
         found["nics_per_node"] = cluster.nics_per_node
     return found
