@@ -1,5 +1,5 @@
 """Two replicas that train apart because the loss is taken from the module inside the DDP wrapper."""
-# source: https://github.com/OrderLab/TrainCheck/blob/main/docs/ae-eval-s5.1-silent-issue-detection.md
+# source: https://x.com/jxmnop/status/1778520637193240892
 # first effect: step 0
 # names: encoder.0.weight, head.weight, DistributedDataParallel
 # launch: torchrun --nproc-per-node 2
