@@ -39,7 +39,13 @@ WIDTHS = ((1 << 15, 149), (1 << 17, 269), (1 << 23, 1033), (1 << 62, 4093))
 """Columns for tensors of fewer than so many words: near the root, so that little is left to mix."""
 
 STEP = 1 << 16
-"""Words summed at a time by each thread of a CPU: the second pass then reads them from its cache."""
+"""Words summed at a time on a CPU: the second pass then reads them from its cache."""
+
+SERIAL = 32000
+"""Words that torch sums without waking its other threads, which costs more than it saves while they are busy."""
+
+SHARED = 1 << 20
+"""Words of a tensor from which on its sums are shared among the threads."""
 
 COPY = 1 << 20
 """Words of a tensor that is not contiguous that are copied at a time."""
@@ -128,8 +134,8 @@ def _sums(torch: Any, tensor: Any, size: int, each: int, rows: list[Any], column
     if tensor.is_contiguous() and not (start * each & 7) and (device == "cpu" or not tensor.data_ptr() & 7):
         grid = tensor.as_strided((count, across), (across, 1)).view(torch.int64)
         rest = tensor.as_strided((size // each - count * across,), (1,), start + count * across)
-        step = STEP * torch.get_num_threads()
-        if device != "cpu" or count * width < 2 * step:
+        step = _step(torch, count * width) if device == "cpu" else size
+        if count * width <= step:
             rows.append(grid.sum(1))
             columns.append(grid.sum(0))
             return rest
@@ -158,6 +164,14 @@ def _grid(size: int) -> tuple[int, int, int]:
             _grids.clear()
         _grids[size] = grid
     return grid
+
+
+def _step(torch: Any, words: int) -> int:
+    """Return how many words to sum at a time on a CPU."""
+    threads = torch.get_num_threads()
+    if threads == 1:
+        return STEP
+    return min(STEP, SERIAL) if words < SHARED else STEP * 2 * int(threads)
 
 
 def _copied(torch: Any, tensor: Any, count: int, across: int) -> Iterator[Any]:
