@@ -12,6 +12,7 @@ from typing import IO, Any
 import msgspec
 
 from preflight.errors import TraceError
+from preflight.monitor.collect.columns import HEAVY
 from preflight.vocabulary.trace import RUN_SCHEMA
 
 from .folder import TraceFolder
@@ -24,6 +25,8 @@ from .table_file import arrays, sql_columns, to_numpy
 WORKSHOP = ".sealing"
 ROWS_AT_ONCE = 20_000
 ROWS_OF_A_GROUP = 20_480
+ROWS_OF_A_HEAVY_GROUP = 2048
+"""Of kinds whose rows hold long lists: a reader that wants some rows unpacks a whole group."""
 
 
 def seal(path: str | Path, broken: bool = False) -> SealedIndex:
@@ -67,7 +70,7 @@ def seal(path: str | Path, broken: bool = False) -> SealedIndex:
 
 
 class _Sealing:
-    """One sealing: rows into tables of a database on disk, from there into Parquet, and back to count them."""
+    """One sealing: rows into tables of a database, from there into Parquet, and back to count them."""
 
     def __init__(self, folder: TraceFolder, workshop: Path) -> None:
         self._folder = folder
@@ -81,7 +84,7 @@ class _Sealing:
         import duckdb
 
         try:
-            self._connection = connect(str(self._workshop / "rows.duckdb"))
+            self._connection = connect(self._workshop / "overflow")
             try:
                 processes = tuple(self._take(number, process) for number, process in enumerate(self._order(broken)))
                 tables = self._write()
@@ -168,10 +171,11 @@ class _Sealing:
         tables = {}
         for kind in sorted(self._rows):
             file = self._free_name(kind)
+            group = ROWS_OF_A_HEAVY_GROUP if kind in HEAVY else ROWS_OF_A_GROUP
             target = quoted(str(self._workshop / file))
             self._connection.execute(
                 f'COPY (SELECT * FROM "{_escaped(kind)}") TO {target}'
-                f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROWS_OF_A_GROUP})"
+                f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
             )
             tables[kind] = SealedTable(file=file, rows=sum(self._rows[kind].values()))
         return tables

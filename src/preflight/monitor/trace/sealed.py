@@ -16,8 +16,8 @@ from .run_file import check_schema
 from .table_file import from_lists, sql_columns
 
 INDEX = "sealed.json"
-ROWS_AT_ONCE = 20_000
-MEMORY = "512MB"
+ROWS_AT_ONCE = 40_000
+MEMORY = "768MB"
 
 
 class SealedProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,12 +170,16 @@ class Sealed:
             raise TraceError(f"a sealed table cannot be read: {error}") from error
 
 
-def connect(database: str = ":memory:") -> Any:
-    """Return a connection that takes little memory and one core, and needs nothing from elsewhere."""
+def connect(overflow: Path | None = None) -> Any:
+    """Return a connection that takes little memory and one core, and needs nothing from elsewhere.
+
+    Args:
+        overflow: The folder for what does not fit into its memory; none where nothing has to be kept.
+    """
     import duckdb
 
-    settings = {"threads": 1, "memory_limit": MEMORY, "autoinstall_known_extensions": False}
-    return duckdb.connect(database, config=settings)
+    settings: dict[str, Any] = {"threads": 1, "memory_limit": MEMORY, "autoinstall_known_extensions": False}
+    return duckdb.connect(":memory:", config=settings | ({"temp_directory": str(overflow)} if overflow else {}))
 
 
 def quoted(text: str) -> str:
