@@ -252,6 +252,28 @@ def test_a_disk_that_stays_full_leaves_what_was_written(tmp_path: Path, monkeypa
 
 
 @posix
+@pytest.mark.parametrize("limit", [1200, 2000, 2500])
+def test_a_file_that_may_not_grow_still_says_what_was_dropped(tmp_path: Path, limit: int) -> None:
+    done = _program(
+        tmp_path,
+        "import resource\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY))\n"
+        "trace = Writer('rank-00000.7.trace', interval=3600)\n"
+        "for q in range(100):\n    trace.put('call', call(q))\n    trace.flush()\n"
+        "print(trace.close((100, 0, 9, 9, 'exit', 0, None, 0, 0)), os.path.getsize(trace.path))\n",
+    )
+    assert done.stderr == ""
+    assert done.stdout.split()[0] == "False"
+    assert int(done.stdout.split()[1]) <= limit
+    path = tmp_path / "rank-00000.7.trace"
+    kept = _column(path, "call", "q")
+    assert kept == list(range(len(kept)))
+    assert _column(path, "end", "dropped") == [100 - len(kept)]
+    assert _column(path, "trouble", "error")[-1].endswith(f": {100 - len(kept)} call")
+    assert _read(path)[1].damage == []
+
+
+@posix
 def test_a_limit_of_the_size_of_a_file(tmp_path: Path) -> None:
     done = _program(
         tmp_path,

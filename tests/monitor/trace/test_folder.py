@@ -125,7 +125,7 @@ def test_restarts_are_attempts_of_the_rank(folder: Path) -> None:
         (1, 21, 1),
     ]
     said = _said(folder)
-    text = "rank 0 stopped without a word: it was killed; the last iteration that was recorded is 3"
+    text = "rank 0 stopped without a word: it was killed, or could not write; the last iteration that was recorded is 3"
     assert said == [("no end", text)]
 
 
@@ -172,13 +172,13 @@ def test_a_process_that_runs_is_told_from_one_that_was_killed(folder: Path) -> N
     text = "rank 0 still runs; the last iteration that was recorded is 3"
     assert _said(folder, finish=False) == [("running", text)]
     trace.close()
-    text = "rank 0 stopped without a word: it was killed; the last iteration that was recorded is 3"
+    text = "rank 0 stopped without a word: it was killed, or could not write; the last iteration that was recorded is 3"
     assert _said(folder, finish=False) == [("no end", text)]
 
 
 def test_a_process_of_another_machine_may_run_or_not(folder: Path) -> None:
     write(folder, "rank-00000.7.trace", [("begin", begin(host="elsewhere"))])
-    text = "rank 0 stopped without a word: it was killed, or runs elsewhere"
+    text = "rank 0 stopped without a word: it was killed, or could not write, or runs elsewhere"
     assert _said(folder, finish=False) == [("no end", text)]
 
 
@@ -224,7 +224,7 @@ def test_a_file_without_a_beginning_goes_by_its_name(folder: Path) -> None:
     assert _said(folder) == [
         ("no begin", "rank-00000.7.trace does not say which process wrote it"),
         ("no begin", "rank-00001.8.trace does not say which process wrote it"),
-        ("no end", "rank 1 stopped without a word: it was killed"),
+        ("no end", "rank 1 stopped without a word: it was killed, or could not write"),
     ]
 
 

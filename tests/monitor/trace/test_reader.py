@@ -189,15 +189,31 @@ def test_the_magic_inside_a_damaged_payload_is_not_a_block(tmp_path: Path) -> No
     assert [(part.start, part.end) for part in damage] == [(0, ends[0])]
 
 
-def test_a_file_that_became_shorter_is_said_to_be(tmp_path: Path) -> None:
-    data, ends = _file(2)
+@pytest.mark.parametrize("replaced", [1, 2])
+def test_an_end_in_the_place_of_the_last_blocks_is_read(tmp_path: Path, replaced: int) -> None:
+    data, ends = _file(4)
     path = tmp_path / "rank-00000.1.trace"
     path.write_bytes(data)
     reader = Reader(path)
-    assert len(list(reader.poll())) == 2
-    path.write_bytes(data[: ends[0]])
+    assert len(list(reader.poll())) == 4
+    last = block(payload([("trouble", (1, 2, "writer", "x" * 10))]))
+    kept = ends[3 - replaced]
+    assert len(last) < len(data) - kept
+    path.write_bytes(data[:kept] + last)
+    assert [list(block_.tables) for block_ in reader.poll()] == [["trouble"]]
+    assert not reader.damage
+    assert reader.offset == kept + len(last)
+
+
+def test_a_file_that_became_shorter_is_said_to_be(tmp_path: Path) -> None:
+    data, ends = _file(3)
+    path = tmp_path / "rank-00000.1.trace"
+    path.write_bytes(data)
+    reader = Reader(path)
+    assert len(list(reader.poll())) == 3
+    path.write_bytes(data[: ends[0] - 1])
     assert not list(reader.poll())
-    assert [(part.start, part.end) for part in reader.damage] == [(ends[0], ends[1])]
+    assert [(part.start, part.end) for part in reader.damage] == [(ends[0] - 1, ends[2])]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,20 @@ class Segment:
         self.error = None
         return True
 
+    def replace(self, start: int, data: bytes) -> bool:
+        """Put a block in the place of the last ones, from ``start`` on, which are longer; say whether it is there.
+
+        That is how a file on a full disk comes to its end.
+        """
+        if len(data) >= self.size - start or not self._is_ours():
+            return False
+        try:
+            os.ftruncate(self._descriptor, start)
+        except OSError:
+            return False
+        self.size = start
+        return self.append(data)
+
     def close(self) -> None:
         """Close the file."""
         if self._is_ours():

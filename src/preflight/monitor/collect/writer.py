@@ -13,7 +13,7 @@ import os
 import sys
 import time
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +29,8 @@ MANY = 4096
 """Rows that are written without waiting, and at most so many in one block."""
 LIMIT = 200_000
 """Rows, and entries of the long lists in them, that may wait: some 100 MB."""
+LAST_WORDS = 1024
+"""Bytes that the end of a file takes, at most, where the disk is full."""
 
 
 class Writer:
@@ -48,6 +50,9 @@ class Writer:
         self._limit = limit
         self._interval = interval
         self._waiting: bytes | None = None
+        self._kinds_waiting: Counter[str] = Counter()
+        self._recent: deque[tuple[int, Counter[str]]] = deque()
+        self._begins = 0
         self._lost: dict[tuple[int, str], int] = {}
         self._told: dict[str, int] = {}
         self._last_i = -1
@@ -128,13 +133,44 @@ class Writer:
 
     def _finish(self, end: Row | None) -> bool:
         complete = self._drain()
-        if end is not None:
-            at = list(TABLES["end"]).index("dropped")
-            self._rows.append(("end", (*end[:at], self.dropped, *end[at + 1 :])))
-            complete = self._drain() and complete
+        if complete and end is not None:
+            self._rows.append(("end", self._with_dropped(end)))
+            complete = self._drain()
+            if not complete:
+                self._waiting = None
+        if not complete:
+            self._give_up(end)
         self._closed = True
         self._segment.close()
         return complete
+
+    def _with_dropped(self, end: Row) -> Row:
+        at = list(TABLES["end"]).index("dropped")
+        return (*end[:at], self.dropped, *end[at + 1 :])
+
+    def _give_up(self, end: Row | None) -> None:
+        """Count what waits as dropped and say so in the little room that is left, or in that of the last block."""
+        if self._waiting is not None:
+            self._count_all(self._kinds_waiting)
+            self._waiting = None
+        for kind, _ in self._rows:
+            if kind != "end":
+                self._count(kind)
+        self._rows.clear()
+        if not self._segment.append(self._last_words(end)):
+            while self._recent:
+                start, kinds = self._recent.pop()
+                self._count_all(kinds)
+                if self._segment.replace(start, self._last_words(end)):
+                    return
+
+    def _last_words(self, end: Row | None) -> bytes:
+        """Return a block that says how many rows were dropped, and how the program ended."""
+        self._told = {}
+        self._say_what_was_lost()
+        rows = [*self._rows, *([] if end is None else [("end", self._with_dropped(end))])]
+        self._rows.clear()
+        return block(payload(rows))
 
     def _at_exit(self) -> None:
         """Close at the end of the interpreter, and at that of a multiprocessing child, which skips atexit."""
@@ -167,6 +203,11 @@ class Writer:
         """Count a row that is dropped; each thread has a number of its own, so that no two add at the same time."""
         key = (_thread.get_ident(), kind)
         self._lost[key] = self._lost.get(key, 0) + 1
+
+    def _count_all(self, kinds: Counter[str]) -> None:
+        for kind, rows in kinds.items():
+            key = (_thread.get_ident(), kind)
+            self._lost[key] = self._lost.get(key, 0) + rows
 
     def _wake_up(self) -> None:
         self._awake = True
@@ -215,6 +256,7 @@ class Writer:
             if not self._segment.append(self._waiting):
                 return False
             self._waiting = None
+            self._remember(self._kinds_waiting)
         self._say_what_was_lost()
         for _ in range(len(self._rows) // MANY + 1):
             if not self._rows:
@@ -232,10 +274,23 @@ class Writer:
         except Exception as error:
             self._count_loss(batch, error)
             return True
+        self._kinds_waiting = Counter(kind for kind, _ in batch if kind in TABLES)
         if self._segment.append(data):
+            self._remember(self._kinds_waiting)
             return True
         self._waiting = data
         return False
+
+    def _remember(self, kinds: Counter[str]) -> None:
+        """Remember the last blocks, which make room for the last words where there is no other.
+
+        The first block says whose the file is, and stays.
+        """
+        if self._begins > 0:
+            self._recent.append((self._begins, kinds))
+        self._begins = self._segment.size
+        while len(self._recent) > 1 and self._begins - self._recent[1][0] > LAST_WORDS:
+            self._recent.popleft()
 
     def _lighten(self, batch: list[tuple[str, Row]]) -> None:
         """Take the weight of the rows off, and remember the last place in the run."""

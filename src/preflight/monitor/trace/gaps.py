@@ -71,7 +71,9 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
         if running:
             yield _gap("running", f"{name} still runs{seen}", process, iteration=process.iteration)
         else:
-            why = "it was killed" if running is False or process.finished else "it was killed, or runs elsewhere"
+            why = "it was killed, or could not write" + (
+                "" if running is False or process.finished else ", or runs elsewhere"
+            )
             yield _gap("no end", f"{name} stopped without a word: {why}{seen}", process, iteration=process.iteration)
     for part in process.damage:
         lost = part.end - part.start

@@ -6,6 +6,7 @@ import binascii
 import json
 import struct
 import zlib
+from collections import deque
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -72,6 +73,7 @@ class Reader:
         self.damage: list[Damage] = []
         self._kinds = kinds
         self._words: dict[str, str] = {}
+        self._starts: deque[int] = deque(maxlen=64)
         self._reason = CUT
 
     @property
@@ -94,8 +96,7 @@ class Reader:
         with stream:
             size = stream.seek(0, 2)
             if size < self.offset:
-                self.damage.append(Damage(size, self.offset, "the file became shorter after it was read"))
-                self.offset = size
+                self._go_back(stream, size)
             while size - self.offset >= HEAD:
                 block = self._block(stream, size)
                 if block is not None:
@@ -109,6 +110,17 @@ class Reader:
         if size > self.offset:
             self._lose(size, self._reason if size - self.offset >= HEAD else CUT)
 
+    def _go_back(self, stream: BinaryIO, size: int) -> None:
+        """Read on in a file that became shorter: where its writer put an end in the place of its last blocks."""
+        for start in reversed(self._starts):
+            if start < size:
+                found = _whole(stream, start, size)
+                if not isinstance(found, str) and start + HEAD + len(found) == size:
+                    self.offset = start
+                    return
+        self.damage.append(Damage(size, self.offset, "the file became shorter after it was read"))
+        self.offset = size
+
     def _block(self, stream: BinaryIO, size: int) -> Block | None:
         """Return the block here and go behind it; None where there is none that is whole, with the reason kept."""
         start = self.offset
@@ -116,6 +128,7 @@ class Reader:
         if isinstance(found, str):
             self._reason = found
             return None
+        self._starts.append(start)
         self.offset = start + HEAD + len(found)
         number, self.blocks = self.blocks, self.blocks + 1
         try:
