@@ -1,7 +1,7 @@
 """Half-precision copies of the weights are cached while evaluating under no_grad; the next training step reuses them, and no gradient passes through."""
 # source: https://github.com/NVIDIA/apex/pull/132
 # first effect: step 5
-# names: CastLinear, net.0.weight, net.2.weight, net.4.weight
+# names: net.0.weight, net.2.weight, net.4.weight, CastLinear
 # family: precision
 # detectable: yes weights that had gradients at every step have none at the step after an evaluation
 

@@ -1,7 +1,7 @@
 """Clipping comes after the optimizer's step, when the gradients have already been used."""
 # source: https://github.com/VGraphRNN/VGRNN/issues/4
 # first effect: step 0
-# names: clip_grad_norm_, step
+# names: clip_grad_norm_, SGD
 # family: clipping
 # detectable: yes gradients are clipped after the step that used them and cleared before the next one
 

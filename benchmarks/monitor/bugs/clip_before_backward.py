@@ -1,7 +1,7 @@
 """The clip stands in `training_step`, which runs before the backward pass: there is nothing to clip yet."""
 # source: https://github.com/simchowitzlabpublic/nano-world-model/pull/22
 # first effect: step 0
-# names: clip_grad_norm_, training_step
+# names: clip_grad_norm_
 # family: clipping
 # detectable: yes clipping happens when no parameter has a gradient
 

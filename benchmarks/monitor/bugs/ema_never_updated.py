@@ -1,7 +1,7 @@
 """The moving average is copied into the model at the end of each epoch but is never updated: every epoch starts again from the first weights."""
 # source: https://github.com/MultimediaTechLab/YOLO/issues/97
 # first effect: step 8
-# names: backbone.0.weight, head.weight, apply_shadow
+# names: backbone.0.weight, head.weight, load_state_dict
 # family: optimizer
 # detectable: yes between two steps somebody other than the optimizer puts the weights of the start back
 

@@ -1,7 +1,7 @@
 """The encoder belongs to two optimizers that both step on the same gradients: it is updated twice."""
 # source: https://github.com/MishaLaskin/curl/issues/28
 # first effect: step 1
-# names: encoder.0.weight, encoder.2.weight, encoder_optimizer, cpc_optimizer
+# names: encoder.0.weight, encoder.2.weight, Adam
 # family: optimizer
 # detectable: yes two optimizers own the same parameters and step after one backward pass
 

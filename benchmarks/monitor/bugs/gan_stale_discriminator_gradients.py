@@ -1,7 +1,7 @@
 """Each network's gradients are only cleared after its own step, so the generator's backward pass leaves its traces in the discriminator."""
 # source: https://github.com/Lightning-AI/pytorch-lightning/issues/591
 # first effect: step 1
-# names: discriminator.0.weight, discriminator.2.weight, zero_grad
+# names: 0.weight, 2.weight, zero_grad
 # family: gradients
 # detectable: yes the discriminator steps on gradients of a backward pass of another loss that was never cleared
 

@@ -1,7 +1,7 @@
 """After the discriminator's backward pass the generator's optimizer steps again: the discriminator is never trained."""
 # source: https://github.com/Lornatang/ESRGAN-PyTorch/issues/39
 # first effect: step 1
-# names: d_model.0.weight, d_model.2.weight, d_optimizer, g_optimizer
+# names: 0.weight, 3.weight, Adam
 # family: optimizer
 # detectable: yes an optimizer owns parameters that receive gradients and never steps
 

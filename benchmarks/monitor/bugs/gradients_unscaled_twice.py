@@ -1,7 +1,7 @@
 """The loop divides the gradients by the loss scale itself and the scaler does so once more in `step`: the updates are far too small."""
 # source: https://github.com/THUDM/slime/pull/1842
 # first effect: step 0
-# names: GradScaler, scaler.step
+# names: GradScaler, SGD
 # family: precision
 # detectable: yes the scaler unscales gradients that somebody else has changed since the backward pass, and they all but vanish
 

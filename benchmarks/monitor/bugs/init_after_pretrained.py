@@ -1,7 +1,7 @@
 """The runner calls `init_weights` when training begins, after the pretrained backbone was loaded: the pretrained weights are gone."""
 # source: https://github.com/zshn25/DINOv2_mmseg/pull/1
 # first effect: step 0
-# names: backbone.patch.weight, backbone.mlp.weight, init_weights, load_state_dict
+# names: backbone.patch.weight, backbone.mlp.weight, trunc_normal_, load_state_dict
 # family: init
 # detectable: yes weights that were loaded from a file are overwritten by an initialiser before the first step
 

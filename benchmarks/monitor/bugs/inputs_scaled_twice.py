@@ -1,7 +1,7 @@
 """The pixels are divided by 255 in the input pipeline and once more before the model: everything it sees is close to zero."""
 # source: https://github.com/pkmital/pycadl/pull/5
 # first effect: step 0
-# names: 0.weight, encoder, div
+# names: Sequential, Linear
 # family: data
 # detectable: yes the spread of the model's input is a thousandth, far from any usual scale
 

@@ -1,7 +1,7 @@
 """The model shifts the labels and so does the loss function it calls: position t learns token t + 2."""
 # source: https://github.com/huggingface/transformers/issues/47394
 # first effect: step 0
-# names: loss_function, cross_entropy
+# names: cross_entropy
 # family: loss
 # detectable: no every call is well-formed; which token a position should predict is the author's meaning
 

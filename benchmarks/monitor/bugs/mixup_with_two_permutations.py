@@ -1,7 +1,7 @@
 """Mixup draws one permutation for the images and another one for the labels: half of every label belongs to another image."""
 # source: https://github.com/xudonmao/VMT/issues/1
 # first effect: step 0
-# names: mixup, randperm
+# names: randperm, cross_entropy
 # family: data
 # detectable: no images and labels are both well-formed; that they belong together nobody can see
 

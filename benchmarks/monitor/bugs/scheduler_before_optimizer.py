@@ -1,7 +1,7 @@
 """The schedule advances before the step that its rate was meant for, so the first value of the warm-up is skipped and all come one step early."""
 # source: https://github.com/lincc-frameworks/hyrax/issues/983
 # first effect: step 0
-# names: LambdaLR, scheduler.step
+# names: LambdaLR, AdamW
 # family: schedule
 # detectable: yes the scheduler steps before the optimizer in every iteration (torch also warns once)
 

@@ -1,7 +1,7 @@
 """With a scheduler configured, the loop steps the scheduler instead of the optimizer: nothing is ever trained."""
 # source: https://github.com/ClementPinard/SfmLearner-Pytorch/issues/5
 # first effect: step 0
-# names: scheduler.step, optimizer.step, StepLR
+# names: 0.weight, 2.weight, Adam, StepLR
 # family: schedule
 # detectable: yes backward passes come one after another and the optimizer that owns the weights never steps
 

@@ -1,7 +1,7 @@
 """A prepared scheduler advances as many times per step as there are ranks, although its length counts steps of the optimizer: the rate is zero half way."""
 # source: https://github.com/huggingface/accelerate/issues/2142
 # first effect: step 1
-# names: scheduler.step, LambdaLR
+# names: LambdaLR, AdamW
 # launch: torchrun --nproc-per-node 2
 # family: schedule
 # detectable: yes the scheduler steps twice for each step of the optimizer

@@ -1,7 +1,7 @@
 """The log-softmax of a swapped prediction runs over the batch instead of the classes."""
 # source: https://github.com/DonkeyShot21/UNO/issues/4
 # first effect: step 0
-# names: log_softmax, cross_entropy_loss
+# names: log_softmax
 # family: loss
 # detectable: yes what enters the loss as log-probabilities does not sum to one over the classes
 

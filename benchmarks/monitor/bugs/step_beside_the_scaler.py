@@ -1,7 +1,7 @@
 """Besides `scaler.step`, the loop still calls `optimizer.step`: every update is done twice, once without the scaler's say."""
 # source: https://github.com/IAHispano/Applio/pull/860
 # first effect: step 1
-# names: optim_g, GradScaler, scaler.step
+# names: AdamW, GradScaler
 # family: precision
 # detectable: yes an optimizer whose gradients come from a scaled loss also steps outside the scaler, twice per backward pass
 

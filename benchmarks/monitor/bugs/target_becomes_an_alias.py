@@ -1,7 +1,7 @@
 """After the first refresh the name of the target network points to the trained network itself: there is no lag any more."""
 # source: https://github.com/andri27-ts/Reinforcement-Learning/issues/14
 # first effect: step 7
-# names: target_net, moving_net
+# names: Sequential, load_state_dict
 # family: optimizer
 # detectable: no from then on the run simply uses one network; a module that is no longer called breaks no rule
 

@@ -1,7 +1,7 @@
 """The target network is refreshed from its own weights instead of the trained network's, so it stays as it began."""
 # source: https://github.com/thesouther/MARL/issues/8
 # first effect: step 5
-# names: target, load_state_dict
+# names: QNet, load_state_dict
 # family: optimizer
 # detectable: yes a load of weights into a module changes nothing, because they are its own
 

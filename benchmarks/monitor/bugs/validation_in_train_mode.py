@@ -1,7 +1,7 @@
 """Validation runs in training mode: its samples move the batch statistics of the model."""
 # source: https://github.com/princeton-vl/pytorch_stacked_hourglass/issues/44
 # first effect: step 8
-# names: BatchNorm2d, eval
+# names: bn.running_mean, bn.running_var, BatchNorm2d, eval
 # family: mode
 # detectable: yes running statistics change in forward passes without gradients that no training step follows
 

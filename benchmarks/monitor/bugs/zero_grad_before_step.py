@@ -1,7 +1,7 @@
 """`zero_grad` stands between the backward pass and the step, so the optimizer never sees a gradient."""
 # source: https://github.com/lucidrains/byol-pytorch/issues/93
 # first effect: step 0
-# names: zero_grad, step
+# names: zero_grad, Adam
 # family: gradients
 # detectable: yes gradients are cleared after backward and before the step, which changes nothing
 
