@@ -41,7 +41,6 @@ for step in range(args.steps):
     _, loss = model(x, y)
     if fault != "missing_zero_grad":
         optimizer.zero_grad(set_to_none=True)
-        model.zero_grad(set_to_none=True)
     loss.backward()
     if fault != "clipping_dropped":
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
