@@ -19,7 +19,7 @@ from preflight.cli.main import main
         ("7 32 --gpus 8 --strategy tensorparallel", "tensorparallel", "tensor_parallel"),
         ("7 32 --precision bf17", "bf17", "bf16"),
         ("--model llama-9-7b --batch 4", "llama-9-7b", "llama-2-7b"),
-        ("7 32 --ep 4", "expert_parallel is 4", "1"),
+        ("7 32 --ep 4", "expert_parallel is 4", "leave it out"),
     ],
 )
 def test_one_error_with_the_nearest_choice(capsys: pytest.CaptureFixture[str], line: str, said: str, hint: str) -> None:

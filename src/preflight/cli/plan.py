@@ -19,9 +19,10 @@ class _Planned(ScriptCommand, GroupedCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Say of a negative number what it is, before it is taken for an option that does not exist."""
         own = args[: args.index("--")] if "--" in args else args
-        for word in own:
+        for before, word in zip(("", *own), own, strict=False):
             if word[:1] == "-" and word[1:2].isdigit():
-                raise UsageError(f"{word} is negative", "sizes, batches and lengths are above 0")
+                where = f"{before} " if before.startswith("--") else ""
+                raise UsageError(f"{where}{word} is negative", "sizes, batches and lengths are above 0")
         return super().parse_args(ctx, args)
 
 

@@ -107,4 +107,4 @@ def _step(
 def bottleneck(spent: StepBreakdown) -> str:
     """Return the largest part of a step in words."""
     name = max(spent.__struct_fields__, key=lambda field: getattr(spent, field))
-    return f"{_WORDS[name]} ({getattr(spent, name) / spent.total:.0%} of the step)"
+    return f"{_WORDS[name]} ({getattr(spent, name) / spent.total * 100:.0f} % of the step)"

@@ -34,13 +34,13 @@ def goodput_of(request: Request, candidate: Candidate) -> Goodput | None:
     given = request.storage_gb_per_s
     rate = min(_NODE_WRITES * nodes, _STORAGE_TAKES) if given is None else given * 1e9
     write = size / rate
-    interval = best_interval(write, between)
+    interval = best = best_interval(write, between)
     if request.checkpoint_steps is not None:
         interval = request.checkpoint_steps * candidate.step.seconds.mid
     lost = write / interval + (interval / 2 + RESTART_SECONDS) / between
     return Goodput(
         share=max(1 - lost, 0.0), checkpoint_interval_seconds=interval, checkpoint_seconds=write,
-        seconds_between_failures=between,
+        seconds_between_failures=between, best_interval_seconds=best,
         basis=f"a failure every {GPU_HOURS_BETWEEN_FAILURES:,.0f} GPU-hours (Llama 3 405B, 16,384 H100), "
         f"{RESTART_SECONDS / 60:.0f} minutes to restart, checkpoints of {size / 1e9:,.0f} GB at "
         f"{rate / 1e9:.3g} GB/s{'' if given is None else ' (as given)'}, training waits for them"

@@ -14,6 +14,7 @@ from preflight.plan.candidate import candidate
 from preflight.plan.duration import duration_of
 from preflight.plan.goodput import goodput_of
 from preflight.plan.largest_batch import largest_batch
+from preflight.plan.on_host import offloaded
 from preflight.plan.pipeline.picture import pipeline_of
 from preflight.plan.request import Request
 from preflight.plan.scaling import scaling_of
@@ -54,6 +55,7 @@ def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
     duration = duration_of(ready, chosen) if not ready.basic else None
     advice = advise(ready, chosen)
     settings, reasons = settings_of(ready, chosen)
+    host = offloaded(ready, chosen)
     if chosen.step is not None and advice.bottleneck is not None:
         chosen = msgspec.structs.replace(
             chosen, step=msgspec.structs.replace(chosen.step, bottleneck=advice.bottleneck)
@@ -74,13 +76,13 @@ def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
         sensitivities=advice.sensitivities,
         drivers=advice.drivers,
         bottlenecks=advice.bottlenecks,
-        assumptions=ready.assumptions,
+        assumptions=(*ready.assumptions, *host.assumptions),
     )
     step: dict[str, Any] | None = msgspec.to_builtins(chosen.step) if chosen.step else None
     return Report(
-        schema=SCHEMA, command="plan", tool=Tool("preflight", VERSION), verdict=_VERDICTS[chosen.memory.fits],
+        schema=SCHEMA, command="plan", tool=Tool("preflight", VERSION), verdict="NO-GO" if host.too_much else _VERDICTS[chosen.memory.fits],
         inputs=dict(ready.inputs), memory=chosen.memory, step=step, plan=plan,
-        recommendations=advice.recommendations, notes=(*ready.notes, *_not_known(ready, chosen)),
+        recommendations=advice.recommendations, notes=(*host.notes, *ready.notes, *_not_known(ready, chosen)),
     )  # fmt: skip
 
 

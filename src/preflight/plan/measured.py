@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from preflight.cost.collectives import gather
 from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
 from preflight.cost.numeric import larger, smaller, where
 from preflight.cost.stage_time import StageTime
-from preflight.cost.step import groups_of, straggling
+from preflight.cost.step import groups_of, loading, straggling
 from preflight.cost.update_time import synchronise, update_time
 from preflight.plan.request import Measured
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -33,12 +35,15 @@ def measured_step(
     sync = synchronise(run, parallel, machine, ledger, ledger, body, groups)
     sharded = _gathered(parallel, machine, ledger, kernels) * pieces
     slow = straggling(parallel, machine)
-    return StepBreakdown(
+    busy = StepBreakdown(
         compute=kernels * pieces * slow,
         exposed_communication=(sync + sharded) * slow,
         optimizer=update_time(run, parallel, machine, ledger, ledger),
         host=idle * pieces + machine.coefficients.step,
     )
+    if run.sample_seconds is None:
+        return busy
+    return msgspec.structs.replace(busy, data=loading(run, pieces, busy.total))
 
 
 def _gathered(parallel: ParallelDims, machine: Machine, ledger: Ledger, kernels: float) -> float:

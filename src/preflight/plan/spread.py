@@ -6,6 +6,7 @@ import msgspec
 
 from preflight.errors import UsageError, nearest
 from preflight.plan.constraint import Layout, violated
+from preflight.plan.contradictions import check_wish
 from preflight.plan.request import Request, Wish
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
@@ -39,6 +40,7 @@ def layout(request: Request) -> ParallelDims:
         UsageError: The degrees do not multiply to the number of GPUs, or the model cannot be divided like that.
     """
     wish, gpus = request.wish, request.cluster.num_gpus
+    check_wish(wish, gpus)
     dims = _degrees(wish, gpus)
     check_divides(request, dims)
     return dims
@@ -61,7 +63,10 @@ def _degrees(wish: Wish, gpus: int) -> ParallelDims:
     if strategy == "hsdp" or wish.shard_size:
         shard = wish.shard_size or min(dp, 8)
         if dp % shard:
-            raise UsageError(f"shard_size {shard} does not divide the {dp} data-parallel ranks")
+            raise UsageError(
+                f"shard_size {shard} does not divide the {dp} data-parallel ranks",
+                f"{_nearest_divisor(dp, shard)} does",
+            )
         replicate, stage = dp // shard, stage or 3
     framework = _framework(strategy, tp, pp, stage, gpus)
     sequence = wish.sequence_parallel if wish.sequence_parallel is not None else tp > 1
@@ -137,7 +142,14 @@ def _accumulated(run: RunSpec, batch: int, ranks: int) -> int | None:
         return run.micro_batch
     if run.micro_batch is None and batch % (ranks * passes) == 0:
         return batch // (ranks * passes)
-    micro = run.micro_batch or 1
+    if run.micro_batch is None:
+        share = batch // ranks
+        near = _nearest_divisor(share, passes)
+        raise UsageError(
+            f"the {share} samples of a rank cannot be taken in {passes} forward passes",
+            f"in {near} they can; or say the micro-batch",
+        )
+    micro = run.micro_batch
     if batch != micro * passes * ranks:
         right = micro * passes * ranks
         raise UsageError(

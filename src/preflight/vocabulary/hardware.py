@@ -83,6 +83,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         intra: The link between GPUs of a node; None where they talk through the host alone.
         inter: The link between nodes, per GPU; None for a single node.
         nics_per_node: Network cards of a node, each with the bandwidth of ``inter``; one per GPU when None.
+        host_memory_bytes: What a node's host has for offloaded states; None where that was not said.
     """
 
     gpu: Gpu
@@ -91,6 +92,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     intra: Link | None = None
     inter: Link | None = None
     nics_per_node: int | None = None
+    host_memory_bytes: float | None = None
 
     @property
     def nodes(self) -> int:

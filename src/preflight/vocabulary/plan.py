@@ -218,7 +218,8 @@ class Goodput(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         share: Of the wall time, 0 to 1.
-        checkpoint_interval_seconds: The best time between two checkpoints.
+        checkpoint_interval_seconds: The time between two checkpoints: as asked for, else the best.
+        best_interval_seconds: The time that loses least.
         checkpoint_seconds: How long one takes.
         seconds_between_failures: Of the whole cluster, on average.
         basis: What all this rests on.
@@ -229,6 +230,7 @@ class Goodput(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_seconds: float
     seconds_between_failures: float
     basis: str
+    best_interval_seconds: float | None = None
 
 
 class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):

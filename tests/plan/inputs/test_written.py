@@ -82,6 +82,8 @@ def requests(draw: st.DrawFn) -> Request:
         "run.expert_imbalance": st.floats(1, 3),
         "run.expert_grouping": st.booleans(),
         "run.gradients_stay": st.booleans(),
+        "run.torch": st.sampled_from(["2.4", "2.10"]),
+        "cluster.host_memory": st.sampled_from([512, 2000]),
     }
     for path in draw(st.lists(st.sampled_from(sorted(choices)), unique=True)):
         told[path] = draw(choices[path])

@@ -29,8 +29,7 @@ _DECLARED = {
     " context:word args:json result:json error:word",
     "variable": "q:count i:int id:count name:text kind:word root:word module:word dtype:word shape:shape device:word"
     " trainable:bool numel:int optimizer:int group:int shared:int spread:json",
-    "state": "q:count t:count i:int s:int moment:word what:word level:word ids:shape norm:floats bits:ints"
-    " extra:json",
+    "state": "q:count t:count i:int s:int moment:word what:word level:word ids:shape norm:floats bits:ints extra:json",
     "tensor": "q:count i:int s:int call:count object:word position:word dtype:word shape:shape device:word norm:float"
     " requires_grad:bool",
     "scalar": "q:count t:count i:int s:int name:word object:word value:float",

@@ -6,9 +6,10 @@ be as many, and they must fall into whole groups.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from preflight.plan.constraint import Constraint, Example, Layout
+from preflight.plan.constraint import Constraint, Example, Layout, nearest_divisor
 
 CONSTRAINT = Constraint(
     name="expert-ranks-missing", sentence="expert_parallel divides the data-parallel x context-parallel ranks"
@@ -33,11 +34,17 @@ def holds(layout: Layout) -> Any:
 
 def reason(layout: Layout) -> str:
     """Return why a layout may not be."""
-    ranks = int(layout.data * layout.parallel.cp)
-    return f"expert_parallel is {int(layout.parallel.ep)}, but only {ranks} data-parallel and context-parallel ranks hold experts"
+    ranks, ep = int(layout.data * layout.parallel.cp), int(layout.parallel.ep)
+    if not layout.model.experts:
+        return f"expert_parallel is {ep}, but the model has no experts"
+    if ep > ranks:
+        return f"expert_parallel is {ep}, but only {ranks} data-parallel and context-parallel ranks hold experts"
+    return f"the {ranks} data-parallel and context-parallel ranks cannot be divided by expert_parallel {ep}"
 
 
 def hint(layout: Layout) -> str | None:
-    """Return the largest degree that there are ranks for."""
-    ranks, experts = int(layout.data * layout.parallel.cp), layout.model.experts or 1
-    return f"{max(value for value in range(1, ranks + 1) if ranks % value == 0 and experts % value == 0)} divides them"
+    """Return the nearest degree that divides ranks and experts."""
+    ranks, experts = int(layout.data * layout.parallel.cp), layout.model.experts
+    if not experts:
+        return "leave it out"
+    return f"{nearest_divisor(math.gcd(ranks, experts), layout.parallel.ep)} divides them"

@@ -1,7 +1,8 @@
 """States on the host fit in its memory.
 
 What is offloaded lies in the memory of the node, for all of its GPUs together. A node of eight GPUs is sold with up to
-2 TB of it (DGX A100 and H100 data sheets), of which the loader and the file cache want a part.
+2 TB of it (DGX A100 and H100 data sheets), of which the loader and the file cache want a part; ``cluster.host_memory``
+says what there is.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from preflight.vocabulary.quantity import format_bytes
 
 CONSTRAINT = Constraint(
     name="host-memory-too-small",
-    sentence="what a node offloads fits in 1.5 TB of its memory",
+    sentence="what a node offloads fits in its memory (1.5 TB where that was not said)",
     kind="unwise",
     looks_at="run",
 )
-_HOST = 1.5e12
+USUAL = 1.5e12
 # fp32 weights and two moments; with the weights their gradients too.
 _BYTES = {"optimizer": 12.0, "parameters": 16.0}
 
@@ -43,17 +44,21 @@ BAD = (
 
 def holds(layout: Layout) -> Any:
     """Return whether the host has room; nothing is said of a model whose parameters are not known."""
-    return _needed(layout) <= _HOST
+    return _needed(layout) <= _host(layout)
 
 
 def reason(layout: Layout) -> str:
     """Return why a layout may not be."""
-    return f"{layout.run.offload} on the host take {format_bytes(_needed(layout))} of every node, more than {format_bytes(_HOST)}"
+    return f"{layout.run.offload} on the host take {format_bytes(_needed(layout))} of every node, more than {format_bytes(_host(layout))}"
 
 
 def hint(layout: Layout) -> str | None:
     """Return what takes less."""
     return "more nodes, or fewer states on the host"
+
+
+def _host(layout: Layout) -> float:
+    return layout.cluster.host_memory_bytes or USUAL
 
 
 def _needed(layout: Layout) -> Any:

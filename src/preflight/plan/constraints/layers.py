@@ -50,7 +50,11 @@ def reason(layout: Layout) -> str:
 def hint(layout: Layout) -> str | None:
     """Return the nearest number of parts that divides them."""
     parts, layers = _parts(layout), layout.model.layers
-    interleaved, gpus = layout.parallel.vp > 1, layout.cluster.num_gpus
+    pp, gpus = int(layout.parallel.pp), layout.cluster.num_gpus
+    if layout.parallel.vp > 1 and (layers or 0) % pp == 0:
+        able = [value for value in range(1, (layers or 0) // pp + 1) if (layers or 0) % (value * pp) == 0]
+        near = min(able, key=lambda value: (abs(value - layout.parallel.vp), value))
+        return f"virtual_pipeline {near} divides them"
     if not layers:
         return "leave it out"
     if parts > layers:
@@ -58,7 +62,7 @@ def hint(layout: Layout) -> str | None:
     able = [
         value
         for value in range(1, layers + 1)
-        if (layers % value == 0 or (layers + 2) % value == 0) and (interleaved or gpus % value == 0)
+        if (layers % value == 0 or (layers + 2) % value == 0) and gpus % value == 0
     ]
     return f"{min(able, key=lambda value: (abs(value - parts), value))} divides them"
 

@@ -66,10 +66,16 @@ def cluster_from(settings: Settings, catalog: Folders = ()) -> Chosen:
             intra=_intra(settings, gpu, catalog, notes),
             inter=_inter(settings, gpu, gpus > inside, catalog, assumptions),
             nics_per_node=settings.get("cluster.nics_per_node"),
+            host_memory_bytes=_giga(settings.get("cluster.host_memory")),
         ),
         tuple(assumptions),
         tuple(notes),
     )
+
+
+def _giga(value: float | None) -> float | None:
+    """Return what was said in units of 10^9."""
+    return None if value is None else value * 1e9
 
 
 def _gpu(settings: Settings, catalog: Folders, assumptions: list[str]) -> Gpu:

@@ -6,13 +6,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from preflight.errors import InputError, UsageError, nearest
-from preflight.plan.inputs.form import KEYS, names_in, sections
+from preflight.plan.inputs.form import KEYS, Key, names_in, sections
 from preflight.plan.inputs.settings import Said, Settings, as_number, said
 
 if TYPE_CHECKING:
     import yaml
 
 MOST_BYTES = 1_000_000
+_FORM = "a file looks like: model: {size_billions: 7, batch_size: 32}"
 
 
 def read_settings(path: str) -> Settings:
@@ -36,7 +37,7 @@ def read_settings(path: str) -> Settings:
     try:
         return settings_in(data.decode("utf-8-sig"), path)
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not text in UTF-8") from None
+        raise InputError(f"{path} is not text in UTF-8", "name a YAML file with the settings of a plan") from None
 
 
 def _near(path: str) -> str | None:
@@ -61,9 +62,10 @@ def settings_in(text: str, path: str = "the settings") -> Settings:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else path
-        raise InputError(f"{place}: not YAML: {getattr(error, 'problem', None) or error}") from None
+        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or error
+        raise InputError(f"{place}: not YAML: {problem}", _FORM) from None
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{path}: not YAML: {error}") from None
+        raise InputError(f"{path}: not YAML: {error}", _FORM) from None
     if not isinstance(root, yaml.MappingNode):
         raise InputError(f"{path}: no settings of a plan", f"it has the sections {', '.join(sections())}")
     found: dict[str, Said] = {}
@@ -93,8 +95,15 @@ def _said(section: str, name: str, where: str, node: yaml.Node) -> Said:
         return _table(full, where, node)
     value = scalar(node)
     if value is _COLLECTION:
-        raise UsageError(f"{where}: {full} holds one value, not several")
+        raise UsageError(f"{where}: {full} holds one value, not several", f"for example {name}: {_example(key)}")
     return said(full, value, where)
+
+
+def _example(key: Key) -> str:
+    """Return a value that a key may have."""
+    if key.choices:
+        return key.choices[0]
+    return {"whole": "8", "number": "7.0", "flag": "true"}.get(key.kind, "NAME")
 
 
 def _table(full: str, where: str, node: yaml.Node) -> Said:

@@ -20,6 +20,10 @@ FLAGS = (
     "longest_first", "gradients_stay", "logits_released", "deterministic", "fp8_weights", "tensor_overlap", "expert_padding",
     "expert_grouping", "cuda_graphs",
 )  # fmt: skip
+_FLAG_OPTIONS = {
+    "deterministic": ("--deterministic", "Deterministic algorithms, with the workspaces that they need."),
+    "fp8_weights": ("--fp8-weights", "Weights of 8 bits too (precision fp8)."),
+}  # fmt: skip
 _LARGEST = 1e15
 
 
@@ -107,15 +111,16 @@ _RUN = (
           help="none (default), optimizer, parameters, activations."),
     _amount("run.tokens", "--tokens", help="Tokens to train on: 300e9, 1.5T (default: compute-optimal)."),
     _count("run.steps", "--train-steps", help="Optimizer steps to train, instead of tokens."),
+    _count("run.checkpoint_steps", "--checkpoint-steps", help="Steps between two checkpoints (default: the best interval)."),
+    _count("run.loader_workers", "--loader-workers", help="Loader processes of a GPU, with --sample-seconds.", least=0),
+    _amount("run.sample_seconds", "--sample-seconds", help="What one loader process takes for a sample.", above=None, least=0.0),
+    _text("run.torch", "--torch", shown="VERSION", help="Version of PyTorch: 2.6 (default: the newest)."),
     _count("run.trainable_parameters", least=0, most=_LARGEST),
     _count("run.evaluation_micro_batch"),
-    _text("run.torch"),
-    _count("run.loader_workers", least=0),
-    _amount("run.sample_seconds", above=None, least=0.0),
-    _count("run.checkpoint_steps"),
-    _amount("run.expert_imbalance"),
-    _amount("run.expert_capacity"),
-    *(_flag(f"run.{name}") for name in FLAGS),
+    _amount("run.expert_imbalance", "--expert-imbalance", above=None, least=1.0,
+            help="Tokens of the fullest rank's experts over the mean (default 1)."),
+    _amount("run.expert_capacity", "--expert-capacity", help="Capacity factor: an expert drops tokens beyond it."),
+    *(_flag(f"run.{name}", *_FLAG_OPTIONS.get(name, ())[:1], help="".join(_FLAG_OPTIONS.get(name, ())[1:])) for name in FLAGS),
 )  # fmt: skip
 _CLUSTER = (
     _count("cluster.num_gpus", "--gpus", help="How many GPUs (default 1).", most=1e6),
@@ -132,7 +137,10 @@ _CLUSTER = (
     _count("cluster.gpus_per_node", "--gpus-per-node", help="GPUs of a node (default: the usual number, 8).", most=1e3),
     _text("cluster.interconnect", "--interconnect", shown="LINK", help="Between GPUs of a node: nvlink_4, pcie_5 ..."),
     _text("cluster.inter_node", "--inter-node", shown="LINK", help="Between nodes: ib_ndr, roce_400, efa_v2 ..."),
-    _amount("cluster.storage_gb_per_s"),
+    _amount(
+        "cluster.host_memory", "--host-memory", help="Memory of a node's host for offloading, in GB (default 1500)."
+    ),
+    _amount("cluster.storage_gb_per_s", "--storage", help="GB/s that storage takes from all nodes together."),
     _count("cluster.nics_per_node", help="Network cards of a node (default: one per GPU).", most=1e3),
 )
 _SPREAD = (

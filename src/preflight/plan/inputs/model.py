@@ -95,7 +95,10 @@ def configured(path: str, catalog: Folders = ()) -> Chosen:
 
     file = os.path.join(path, "config.json") if os.path.isdir(path) else path
     content = _read(file)
-    spec = spec_from_config(content)
+    try:
+        spec = spec_from_config(content)
+    except InputError as error:
+        raise InputError(f"{file}: {str(error).removeprefix('model configuration: ')}", error.hint) from None
     if spec is not None:
         return Chosen(spec, path, *_counted(spec))
     named = content.get("architecture")

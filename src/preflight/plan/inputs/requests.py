@@ -6,7 +6,7 @@ from preflight.catalog.files import Folders
 from preflight.plan.inputs.cluster import Chosen as Hardware
 from preflight.plan.inputs.cluster import cluster_from
 from preflight.plan.inputs.model import SOURCES, Chosen, model_of
-from preflight.plan.inputs.run import run_of, wish_of
+from preflight.plan.inputs.run import run_of, unused, wish_of
 from preflight.plan.inputs.settings import Settings
 from preflight.plan.request import Request, Wish
 from preflight.vocabulary.hardware import Cluster
@@ -63,7 +63,7 @@ def request_from(
         checkpoint_steps=settings.get("run.checkpoint_steps"),
         storage_gb_per_s=settings.get("cluster.storage_gb_per_s"),
         assumptions=(*chosen.assumptions, *run.assumptions, *hardware.assumptions),
-        notes=(*chosen.notes, *hardware.notes),
+        notes=(*chosen.notes, *hardware.notes, *unused(settings, chosen.model)),
         inputs={name: value for name, value in (told | (inputs or {})).items() if value is not None},
         fixed=frozenset(fixed & set(RunSpec.__struct_fields__)),
         search=search,

@@ -59,12 +59,35 @@ def run_of(settings: Settings, model: ModelSpec, wish: Wish, single: bool, searc
     fields["torch"] = _torch(settings)
     told: list[str] = [] if searched else assumptions
     fields["stack"] = _stack(settings, model, wish, told)
+    _check_fields(settings, model, fields)
     fields |= _recompute(settings, model, told) | _lora(settings, assumptions)
     fields["global_batch"] = _batch(settings, assumptions, single)
     fields |= _lengths(settings, model, assumptions)
     if model.heads and "run.attention" not in settings:
         assumptions.append("flash attention")
     return Chosen(RunSpec(**fields), tuple(assumptions))
+
+
+def _check_fields(settings: Settings, model: ModelSpec, fields: dict[str, Any]) -> None:
+    """Raise for what means nothing without something else that is not there."""
+    for name in ("expert_imbalance", "expert_capacity", "expert_padding"):
+        if fields.get(name) and not model.experts:
+            raise settings.error(f"run.{name}", f"{name}, but the model has no experts", "leave it out")
+    if fields.get("expert_padding") and "expert_capacity" not in fields:
+        raise settings.error(
+            "run.expert_padding", "experts are filled up to a capacity that was not said", "expert_capacity: 1.25"
+        )
+    if fields.get("fp8_weights") and fields["precision"] != "fp8":
+        raise settings.error(
+            "run.fp8_weights", f"weights of 8 bits, but precision is {fields['precision']}", "precision: fp8"
+        )
+    for name, other in (("loader_workers", "sample_seconds"),):
+        if name in fields and other not in fields:
+            raise settings.error(
+                f"run.{name}",
+                f"{name} says nothing without {other}",
+                "both: how many processes load, and what one takes for a sample",
+            )
 
 
 def _optimizer(settings: Settings, assumptions: list[str]) -> str:
@@ -208,11 +231,28 @@ def _lengths(settings: Settings, model: ModelSpec, assumptions: list[str]) -> di
             size = model.image_size
             assumptions.append(f"images of {size} x {size} pixels")
         fields["image_size"] = size
+        if "run.tokens" in settings:
+            raise settings.error(
+                "run.tokens", f"a {_kind(model)} reads no tokens", "steps (--train-steps) say how long"
+            )
         if size and model.patch_size and size % model.patch_size:
             near = max(round(size / model.patch_size), 1) * model.patch_size
             where = settings.where("model.image_size") if "model.image_size" in settings else "model"
             raise UsageError(f"{where}: patches of {model.patch_size} pixels do not fill {size} pixels", f"{near} can")
     return fields
+
+
+def unused(settings: Settings, model: ModelSpec) -> tuple[str, ...]:
+    """Return remarks on what was said of samples that the model does not read."""
+    wrong = "model.image_size" if model.vocab else "model.sequence_length"
+    if model.patch_size and model.vocab or wrong not in settings:
+        return ()
+    what = "tokens" if model.vocab else "images"
+    return (f"a {_kind(model)} reads {what}: {wrong} ({settings.where(wrong)}) is not used",)
+
+
+def _kind(model: ModelSpec) -> str:
+    return model.family.replace("_", " ")
 
 
 def _length(settings: Settings, model: ModelSpec, assumptions: list[str]) -> int:

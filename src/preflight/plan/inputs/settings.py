@@ -75,22 +75,28 @@ def said(path: str, raw: Any, where: str) -> Said:
 def _value(key: Key, raw: Any) -> Any:
     if key.kind == "flag":
         if not isinstance(raw, bool):
-            raise UsageError(f"is {_shown(raw)}, which is not true or false")
+            raise UsageError(f"is {_shown(raw)}, which is not true or false", "true or false, without quotes")
         return raw
     if key.kind in ("whole", "number"):
         return _number(key, raw)
+    if key.path == "run.torch" and not isinstance(raw, str):
+        raise UsageError(f"is {_shown(raw)}, which YAML takes for a number", f"in quotes: torch: '{raw}'")
     if key.path == "run.recompute":
         return _recompute(str(raw))
     if not isinstance(raw, str):
-        raise UsageError(f"is {_shown(raw)}, which is not a name")
+        listing = f"one of {', '.join(key.choices)}" if key.choices else f"text, for example {key.name}: NAME"
+        raise UsageError(f"is {_shown(raw)}, which is not a name", listing)
     return _choice(raw, key.choices) if key.choices else raw.strip()
 
 
 def _number(key: Key, raw: Any) -> float | int:
     number = as_number(raw)
+    if number is not None and key.path == "model.size_billions" and isinstance(raw, str) and raw.strip()[-1:].isalpha():
+        number /= 1e9  # 7B is seven billion, and 125M an eighth of one
     whole = key.kind == "whole"
     if number is None or not math.isfinite(number):
-        raise UsageError(f"is {_shown(raw)}, which is not a {'whole number' if whole else 'number'}")
+        kind, example = ("whole number", "8") if whole else ("number", "7 or 0.5")
+        raise UsageError(f"is {_shown(raw)}, which is not a {kind}", f"for example {example}")
     if key.least is not None and number < key.least:
         raise UsageError(f"is {_shown(raw)}, which is too small", f"at least {key.least:g}")
     if key.above is not None and number <= key.above:
@@ -124,7 +130,9 @@ def _recompute(raw: str) -> str:
     text = raw.strip().lower()
     if _FULL.fullmatch(text):
         return text
-    return _choice(raw, (*RECOMPUTE, "full:K")) if text != "full:k" else _choice("?", RECOMPUTE)
+    if text.startswith("full:"):
+        raise UsageError(f"is {raw!r}, which names no number of blocks", "for example full:12, or full for all of them")
+    return _choice(raw, (*RECOMPUTE, "full:K"))
 
 
 def _choice(raw: str, choices: tuple[str, ...]) -> str:

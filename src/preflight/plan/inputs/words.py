@@ -39,5 +39,6 @@ def _type(word: str) -> str:
         return key
     near = nearest(key, TYPES)
     raise UsageError(
-        f"no model type is called {word!r}", f"did you mean {near}?" if near else f"one of {', '.join(TYPES)}"
+        f"no model type is called {word!r}",
+        f"did you mean {near}?" if near else f"one of {', '.join(TYPES)}; or a size in billions: {_EXAMPLE}",
     )

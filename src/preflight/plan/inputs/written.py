@@ -118,6 +118,8 @@ def _cluster(request: Request) -> dict[str, Any]:
         found["interconnect"] = cluster.intra.name
     if cluster.inter is not None and cluster.nodes > 1:
         found["inter_node"] = cluster.inter.name
+    if cluster.host_memory_bytes is not None:
+        found["host_memory"] = cluster.host_memory_bytes / 1e9
     if request.storage_gb_per_s is not None:
         found["storage_gb_per_s"] = request.storage_gb_per_s
     if cluster.nics_per_node is not None:

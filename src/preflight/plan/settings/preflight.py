@@ -16,6 +16,7 @@ from preflight.vocabulary.plan import Candidate
 
 TITLE = "Preflight: preflight plan --config FILE"
 ASIDE: tuple[str, ...] = ()
+_HARDWARE = ("hardware.gpu_type", "hardware.memory_bytes", "cluster.interconnect", "cluster.inter_node")
 
 
 def write(request: Request, candidate: Candidate) -> str:
@@ -33,7 +34,8 @@ def write(request: Request, candidate: Candidate) -> str:
 
 def read(text: str) -> dict[str, dict[str, Any]]:
     """Return the layout and the run that a file stands for."""
-    request = request_from(settings_in(text))
+    # Which GPU it is says nothing of layout and run, and a user's own catalog is not at hand.
+    request = request_from(settings_in(text).without(_HARDWARE))
     wish, run = request.wish, request.run
     data, stage = wish.data_parallel or 1, wish.zero_stage or 0
     shard = wish.shard_size or (data if stage else 1)

@@ -108,6 +108,8 @@ def run_rows(plan: Plan) -> list[tuple[str, str]]:
         rows.append(("energy", f"{cost.kwh:,.0f} kWh of the boards at full power"))
     if good is not None:
         told = f"{good.share:.1%} of the time trains; a checkpoint every {span(good.checkpoint_interval_seconds)}"
+        if good.best_interval_seconds not in (None, good.checkpoint_interval_seconds):
+            told += f" (best: {span(good.best_interval_seconds or 0.0)})"
         rows.append(("goodput", told.replace("%", " %", 1)))
     if plan.scaling is not None and plan.scaling.efficiency is not None:
         basis = f" of {one_line(plan.scaling.basis)}" if plan.scaling.basis else ""

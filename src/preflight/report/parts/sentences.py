@@ -91,6 +91,8 @@ def _of_plan(report: Report) -> str | None:
     said = f"{FITS_WORDS[memory.fits]}: {format_bytes(memory.device_bytes.mid)}{limit} per GPU"
     speed = [f"{format_seconds(step['seconds']['mid'])} a step"] if step.get("seconds") else []
     speed += [f"{step['mfu'] * 100:.0f} % MFU"] if step.get("mfu") else []
+    if report.verdict == "NO-GO" and memory.fits == "yes" and report.notes:
+        said = f"{one_line(report.notes[0])}; the GPU {said}"
     if speed and memory.fits == "no":
         return f"{said}; if it did: {', '.join(speed)}"
     return ", ".join([said, *speed])
