@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from preflight.errors import UsageError
+from preflight.errors import PreflightError
 from preflight.plan.inputs.document import settings_in
 from preflight.plan.inputs.requests import request_from
 from preflight.plan.inputs.written import to_yaml
@@ -27,8 +27,10 @@ def write(request: Request, candidate: Candidate) -> str:
     """
     decided = msgspec.structs.replace(request, parallel=candidate.parallel, run=candidate.run)
     try:
-        return to_yaml(decided)
-    except UsageError as error:
+        text = to_yaml(decided)
+        read(text)
+        return text
+    except PreflightError as error:
         raise CannotSay(str(error)) from None
 
 
