@@ -10,7 +10,7 @@ import argparse
 import numpy as np
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, get_worker_info
+from torch.utils.data import DataLoader, Dataset
 
 RNG = np.random.default_rng(1234)
 
@@ -34,7 +34,7 @@ class Waves(Dataset):
 
 def own_generator(worker_id):
     global RNG
-    RNG = np.random.default_rng(get_worker_info().seed)
+    RNG = np.random.Generator(RNG.bit_generator.jumped(worker_id))
 
 
 def main():
@@ -49,6 +49,7 @@ def main():
         batch_size=16,
         shuffle=True,
         num_workers=2,
+        persistent_workers=True,
         worker_init_fn=own_generator if args.fixed else None,
     )
     net = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
