@@ -66,6 +66,28 @@ class TestFigures:
         kept = selective_bytes(L2, layout_of(L2, RUN, recipe_of(RUN, FSDP), FSDP))
         assert kept == pytest.approx(15.5 * L2.hidden, rel=0.08)
 
+    def test_per_operator_every_second_product_of_the_block_is_kept(self) -> None:
+        kept = selective_bytes(L3, layout_of(L3, RUN, recipe_of(RUN, FSDP), FSDP))
+        # Input, attention with its sums, and of q, k, v, o, gate, up, down the first, third, fifth and seventh.
+        assert kept == 2 * (4096 + 4096 + 4096 + 1024 + 14336 + 4096) + 4 * 32
+        split = msgspec.structs.replace(FSDP, tp=4, sequence_parallel=True)
+        assert selective_bytes(L3, layout_of(L3, RUN, recipe_of(RUN, split), split)) == kept / 4
+
+    def test_torch_keeps_a_gathered_stream_and_megatron_does_not(self) -> None:
+        split = ParallelDims(tp=8, sequence_parallel=True)
+        one = ParallelDims(tp=8)
+        compiled = msgspec.structs.replace(RUN, stack="compile")
+        less = block(L3, compiled, one).saved - block(L3, compiled, split).saved
+        assert less == pytest.approx((2 * 2 * 4096 + 2 * 4) * 7 / 8)  # the inputs of two norms alone
+        less = block(L3, MEGATRON, one).saved - block(L3, MEGATRON, split).saved
+        assert less == pytest.approx((4 * 2 * 4096 + 2 * 4) * 7 / 8)
+
+    def test_the_loss_over_a_divided_vocabulary_is_written_out(self) -> None:
+        split = ParallelDims(tp=8, sequence_parallel=True, framework="fsdp2")
+        run = msgspec.structs.replace(RUN, cross_entropy="parallel", logits_released=True)
+        found = loss_bytes(L3, run, split, recipe_of(run, split), 4096.0)
+        assert found.backward == 16 * 4096 * 128256 / 8
+
     @pytest.mark.parametrize(("model", "gathered"), [(L3, 2.36), (L2, 0.87)])
     def test_the_root_group_and_the_last_block_stay_gathered(self, model: ModelSpec, gathered: float) -> None:
         assert ledger(model, RUN, FSDP).states.gathered_forward / GIB == pytest.approx(gathered, abs=0.01)

@@ -72,6 +72,14 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return self.matmul if self.input is None else self.input
 
     @property
+    def gathered(self) -> float:
+        """The degree over which inputs of divided products are kept divided.
+
+        Megatron gathers a divided stream again for its backward pass; torch's own tensor parallelism keeps it gathered.
+        """
+        return self.sequence if self.style == "megatron" else 1.0
+
+    @property
     def recast(self) -> bool:
         """Whether autocast turns an fp32 normalisation's output into low precision once per consumer."""
         return self.matmul != self.residual
@@ -194,7 +202,7 @@ def _attention(model: ModelSpec, layout: Layout, cross: bool = False) -> tuple[f
         inputs = copies * w * hidden
     elif layout.keeps("q", "k", "v"):
         inputs = layout.kept_input * hidden
-    saved += inputs / layout.sequence
+    saved += inputs / layout.gathered
     output = w * (values if is_latent(model) else queries)
     square = 0.0
     if layout.quadratic:
@@ -258,7 +266,7 @@ def _feed_forward(model: ModelSpec, layout: Layout, width: float) -> float:
         kept = _KEPT.get(activation, 2.0)
     if not layout.keeps("mlp") and layout.style == "eager":
         kept -= 1.0  # the frozen second matrix does not keep its input
-    saved = inputs / layout.sequence + kept * w * width / layout.tensor
+    saved = inputs / layout.gathered + kept * w * width / layout.tensor
     if layout.dropout:
         saved += layout.mask * hidden / layout.sequence
     return saved
@@ -362,8 +370,15 @@ def block_bytes(model: ModelSpec, layout: Layout, *, dense: bool = False, cross:
 
 
 def selective_bytes(model: ModelSpec, layout: Layout) -> float:
-    """Return what per-operator checkpointing keeps per token: the attention output and every second matrix product."""
+    """Return what per-operator checkpointing keeps per token: the block's input, attention, every second product.
+
+    Of the products in the order in which they run the first, third ... are kept (torchtitan's ``_get_custom_policy``).
+    """
     hidden, width = float(model.hidden or 0), feed_forward(model)
     queries, keys = attention_width(model)
-    products = queries + 2 * keys + hidden + (2 if model.gated else 1) * width + hidden
-    return layout.residual * hidden + layout.matmul * (queries + products / 2)
+    ahead = [queries + 2 * keys] if model.fused_qkv else [queries, keys, keys]
+    split = [*(part / layout.tensor for part in ahead)]
+    products = [*split, hidden / layout.sequence, *([width / layout.tensor] * (2 if model.gated else 1))]
+    kept = sum([*products, hidden / layout.sequence][::2])
+    attention = layout.matmul * queries / layout.tensor + 4.0 * float(model.heads or 0) / layout.tensor
+    return layout.residual * hidden / layout.sequence + layout.matmul * kept + attention

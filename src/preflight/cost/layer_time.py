@@ -144,6 +144,9 @@ def layer_time(
             backward = backward + count * (matmul_seconds(machine, rows, inner_size, columns, w) + unpacked)
             if trained:
                 backward = backward + count * matmul_seconds(machine, inner_size, columns, rows, w)
+            if run.precision == "fp8":
+                ahead, behind = _eight_bits(run, machine, rows, columns, inner_size)
+                forward, backward = forward + count * ahead, backward + count * behind
             if recipe.cast:
                 # Autocast turns every matrix into the low type once a micro-batch, and its gradient back.
                 turned = count * traffic_seconds(machine, (4.0 + 2.0) * columns * inner_size, 1.0)
@@ -172,6 +175,22 @@ def layer_time(
         products=forward,
         operators=operators,
         operators_behind=_BEHIND * operators,
+    )
+
+
+def _eight_bits(run: RunSpec, machine: Machine, rows: float, columns: float, inner: float) -> tuple[float, float]:
+    """Return the seconds of turning what a product multiplies into 8 bits, forward and backward.
+
+    Two bytes of an element are read and two of 8 bits written, one of them transposed for the product behind. Transformer
+    Engine keeps the weights' from one micro-batch to the next; torchao's tensors are scaled and cast for every pass, for
+    which their largest value is looked for first (two more bytes read).
+    """
+    kept = run.stack == "megatron"
+    each = 4.0 if kept else 6.0
+    weights = 0.0 if kept else columns * inner
+    return (
+        traffic_seconds(machine, each * (rows * inner + weights), 1.0),
+        traffic_seconds(machine, each * rows * columns, 1.0),
     )
 
 

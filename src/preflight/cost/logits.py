@@ -94,6 +94,10 @@ def _loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: 
             forward, backward = w, w + w / pieces if run.logits_released else 2 * w
         else:
             forward, backward = w + wide + copy / pieces, w + wide + w + 2 * wide / pieces
+    elif run.cross_entropy == "parallel":
+        # torch's own loss over a divided vocabulary is written out: its backward pass adds zeros, where the labels are
+        # marked, to the exponent of the log-softmax, and multiplies the sum (distributed/tensor/parallel/loss.py).
+        forward, backward = w + copy + wide, (0.0 if run.logits_released else w) + 4 * wide
     elif cast_loss:
         forward, backward = 2 * w + 4, 2 * w + 8
     else:
