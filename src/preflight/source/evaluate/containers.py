@@ -99,7 +99,7 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
 
 
 def _sort(m: Machine, base: Seq, kwargs: dict[str, Value], node: ast.AST) -> None:
-    from preflight.source.evaluate.library.builtins import in_order
+    from preflight.source.evaluate.builtin.collections import in_order
 
     ordered = in_order(m, base.items, kwargs, node) if not base.open else None
     if ordered is not None:

@@ -1,0 +1,1 @@
+"""Built-in functions, by what they are about; ``library/builtins.py`` has all of them."""
