@@ -15,7 +15,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _UNIT = re.compile(
     r"(?<=\d) (?=(?:%|[KMGT]iB|[MGT]?B(?:/s)?|[GT]FLOP/s|µs|ms|s|min|hours|days|years|GPUs?|kWh)(?![A-Za-z]))"
 )
-_GLUE = "\u00a0"
+_GLUE = "\0"  # in no text that was made harmless
 
 
 class Canvas:
@@ -98,8 +98,7 @@ def wrap(text: str, first_width: int, width: int) -> list[str]:
     lines: list[str] = []
     current = ""
     room = first_width
-    for piece in _UNIT.sub(_GLUE, text).split(" "):
-        word = piece.replace(_GLUE, " ")
+    for word in _words(text, min(first_width, width)):
         candidate = f"{current} {word}" if current else word
         if display_width(candidate) <= room:
             current = candidate
@@ -116,6 +115,15 @@ def wrap(text: str, first_width: int, width: int) -> list[str]:
     if current:
         lines.append(current)
     return lines
+
+
+def _words(text: str, room: int) -> list[str]:
+    """Return the words of a line, a number with its unit as one where both have room."""
+    words: list[str] = []
+    for piece in _UNIT.sub(_GLUE, text).split(" "):
+        whole = piece.replace(_GLUE, " ")
+        words += [whole] if display_width(whole) <= room else piece.split(_GLUE)
+    return words
 
 
 def _cut(word: str, room: int) -> str:

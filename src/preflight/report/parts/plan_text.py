@@ -25,6 +25,8 @@ from preflight.report.parts.plan_rows import (
 )
 from preflight.vocabulary.plan import Plan
 
+# The speed of a GPU follows from the step, and all candidates fit.
+_TOLD_BY_OTHERS = ("tokens/s/GPU", "fits", "MFU")
 _STAGES, _CANDIDATES, _EFFECTS, _REJECTED = 8, 10, 8, 5
 
 
@@ -108,7 +110,7 @@ def _candidates(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
         took = f" in {plan.seconds:.1f} s" if plan.seconds is not None else ""
         canvas.heading("CANDIDATES", f"{plan.searched:,} layouts evaluated{took}")
         shown = plan.candidates if verbose else plan.candidates[:_CANDIDATES]
-        _table(canvas, CANDIDATE_TITLES, candidate_rows(shown))
+        _table(canvas, *_narrowed(CANDIDATE_TITLES, candidate_rows(shown), canvas.width))
     if plan.experiment:
         canvas.write(one_line(plan.experiment), indent=2, first="to tell them apart: ", hang=4)
     if plan.rejected:
@@ -135,6 +137,18 @@ def _effects(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
         )
     if len(shown) < len(effects):
         canvas.write(f"{len(effects) - len(shown)} more with --verbose", indent=2)
+
+
+def _narrowed(
+    titles: tuple[str, ...], rows: list[tuple[str, ...]], width: int
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return a table without the columns that others tell too, as far as the page is too narrow for them."""
+    kept = list(range(len(titles)))
+    for title in _TOLD_BY_OTHERS:
+        room = sum(max(display_width(row[at]) for row in (titles, *rows)) + 2 for at in kept)
+        if room > width and title in titles:
+            kept.remove(titles.index(title))
+    return tuple(titles[at] for at in kept), [tuple(row[at] for at in kept) for row in rows]
 
 
 def _narrow_table(canvas: Canvas, titles: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
