@@ -106,7 +106,7 @@ def spec_from_config(config: Mapping[str, Any], class_name: str | None = None) -
             when None, the first of ``architectures``, and when there is none either, the usual one of the type.
 
     Returns:
-        None when ``model_type`` is none that can be counted. ``parameters`` is None, with ``parameters_reason``,
+        None when neither ``model_type`` nor ``_class_name`` (diffusers) is one that can be counted. ``parameters`` is None, with ``parameters_reason``,
         when the architecture is known and the class is not.
 
     Raises:
@@ -115,10 +115,22 @@ def spec_from_config(config: Mapping[str, Any], class_name: str | None = None) -
     model_type = config.get("model_type")
     builder = _builder(model_type) if isinstance(model_type, str) else None
     if builder is None:
-        return _wrapped(config, class_name)
+        return _diffusers(config, class_name) or _wrapped(config, class_name)
     from preflight.catalog.families.counted import Config
 
     return _with_head(builder(Config(config)), class_name or _architecture(config))
+
+
+def _diffusers(config: Mapping[str, Any], class_name: str | None) -> ModelSpec | None:
+    """Return the network of a configuration of diffusers; its form is exact, and its parameters follow from it."""
+    if not isinstance(config.get("_class_name"), str):
+        return None
+    from preflight.catalog.diffusers import diffusers_spec
+
+    spec = diffusers_spec(config)
+    if spec is None or class_name in (None, spec.class_name):
+        return spec
+    return msgspec.structs.replace(spec, class_name=class_name)
 
 
 def _architecture(config: Mapping[str, Any]) -> str | None:

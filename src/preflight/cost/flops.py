@@ -65,7 +65,7 @@ def flops_per_sample(
         recompute: What is computed again.
     """
     if not is_transformer(model):
-        return _counted(model, image_size)
+        return _counted(model, image_size, recompute)
     if model.family == "vision_transformer":
         length = vision_tokens(model, image_size or model.image_size)
     else:
@@ -90,8 +90,16 @@ def flops_per_sample(
     return Flops(forward=forward, backward=2 * forward, recomputed=again[recompute], attention=attention)
 
 
-def _counted(model: ModelSpec, image_size: int | None) -> Flops | None:
-    """Return operations that were counted once, scaled with the area of the image; None where none were."""
+def _counted(model: ModelSpec, image_size: int | None, recompute: Recompute) -> Flops | None:
+    """Return operations that were written down, or counted once and scaled with the area of the image; else None."""
+    if model.network is not None and (image_size or model.image_size):
+        from preflight.cost.networks.trace import trace_of
+
+        found = trace_of(model, RunSpec(image_size=image_size), 2.0, 2.0)
+        assert found is not None
+        work, again = found.whole.flops, found.blocks.flops if recompute != "none" else 0.0
+        attention = sum(4 * one.heads * one.dim * one.queries * one.keys * n for one, n in found.whole.attentions)
+        return Flops(forward=work, backward=2 * work, recomputed=again, attention=attention)
     if not model.forward_flops:
         return None
     scale = (image_size / model.image_size) ** 2 if image_size and model.image_size else 1.0

@@ -23,7 +23,9 @@ _RAMP = 230.0
 _QUANT = 0.75
 
 
-def matmul_seconds(machine: Machine, rows: float, columns: float, inner: float, element: float = 2.0) -> float:
+def matmul_seconds(
+    machine: Machine, rows: float, columns: float, inner: float, element: float = 2.0, moved: float | None = None
+) -> float:
     """Return the seconds of a (rows x inner) by (inner x columns) product.
 
     The product is cut into tiles, and tiles are dealt out in waves over the multiprocessors: the last wave costs as
@@ -35,6 +37,7 @@ def matmul_seconds(machine: Machine, rows: float, columns: float, inner: float, 
         columns: Columns of the result.
         inner: The length of the sums.
         element: Bytes of an element.
+        moved: Elements that are read and written, where they are not those of the three matrices.
     """
     work = 2.0 * rows * columns * (inner + (_FILL if machine.tensor_cores else _PLAIN_FILL)) / machine.matmul
     best: float = 0.0
@@ -44,8 +47,9 @@ def matmul_seconds(machine: Machine, rows: float, columns: float, inner: float, 
     # The power of the best is the best of the powers, and two roots are quicker than a power of 3/4.
     half = root(best * (rows * columns / machine.sms))
     share = half * root(half)
-    moved = element * (rows * inner + inner * columns + rows * columns) / machine.bandwidth
-    return larger(work / larger(share, 1e-3), moved) + machine.coefficients.kernel
+    if moved is None:
+        moved = rows * inner + inner * columns + rows * columns
+    return larger(work / larger(share, 1e-3), element * moved / machine.bandwidth) + machine.coefficients.kernel
 
 
 def flash_seconds(machine: Machine, flop: float, parallel_rows: float, seen: float, wasted: float = 0.0) -> float:

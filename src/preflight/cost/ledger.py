@@ -152,6 +152,8 @@ def step_moments(ledger: Ledger, step: int) -> list[Moment]:
             communication_buffers=states.gathered_backward,
         ),
     ]
+    if acts.points:
+        ends = [_played(ledger, step, alive, share, before) for alive, share in acts.points]
     forward = _moment(
         ledger,
         step,
@@ -174,6 +176,20 @@ def step_moments(ledger: Ledger, step: int) -> list[Moment]:
         workspace=states.temporaries,
     )
     return [forward, *ends, optimizer]
+
+
+def _played(ledger: Ledger, step: int, alive: float, share: float, before: float) -> Moment:
+    """Return a moment of a backward pass that was played through: what lives, the gradients there, the casts still kept."""
+    states = ledger.states
+    return _moment(
+        ledger,
+        step,
+        "backward",
+        activations=alive + ledger.casts * (1 - share),
+        logits_and_loss=ledger.loss.held,
+        gradients=larger(before, share * states.gradients_summed),
+        communication_buffers=states.gathered_backward,
+    )
 
 
 def training_moments(ledger: Ledger, step: int) -> list[Moment]:

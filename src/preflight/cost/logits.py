@@ -67,7 +67,7 @@ def _loss_bytes(model: ModelSpec, run: RunSpec, parallel: ParallelDims, recipe: 
     """
     kind = head_kind(model)
     if kind not in ("lm", "mlm") or not model.vocab:
-        classes = float(model.classes or 0)
+        classes = float(model.classes or 0) if model.network is None else 0.0  # a condition there, no output
         samples = 1.0 * (0 if run.micro_batch is None else run.micro_batch)
         return LossBytes(forward=8 * samples * classes, backward=16 * samples * classes, held=4 * samples * classes)
     share = parallel.tp if parallel.framework == "megatron" or run.cross_entropy == "parallel" else 1

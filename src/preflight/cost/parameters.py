@@ -226,6 +226,17 @@ def _vision(model: ModelSpec) -> ParameterCount | None:
     )
 
 
+def _written(model: ModelSpec) -> ParameterCount | None:
+    """Count a network that was written down: its largest unit, the other units, and what lies outside of them."""
+    if model.network is None:
+        return None
+    from preflight.cost.networks.trace import counted_parameters
+
+    (outside, *blocks), frozen = counted_parameters(model.network)
+    largest = max(blocks)
+    return ParameterCount(embedding=outside + frozen, block=largest, other_blocks=sum(blocks) - largest)
+
+
 def vision_tokens(model: ModelSpec, image_size: int | None) -> float | None:
     """Return the tokens of an image: its patches and the extra tokens that the model has at its own image size."""
     if not model.patch_size or not image_size:
@@ -256,7 +267,7 @@ def count_parameters(model: ModelSpec) -> ParameterCount | None:
         "vision_transformer": _vision,
     }
     form = forms.get(model.family)
-    count = form(model) if form and is_transformer(model) else None
+    count = form(model) if form and is_transformer(model) else _written(model)
     if model.parameters is None:
         return count
     total = float(model.parameters)

@@ -13,7 +13,7 @@ from preflight.cost.activations import (
     norm_bytes,
     selective_bytes,
 )
-from preflight.cost.numeric import larger, smaller, where
+from preflight.cost.numeric import anywhere, larger, smaller, where
 from preflight.cost.parameters import attention_width, head_kind, is_transformer, vision_tokens
 from preflight.cost.recipe import Recipe
 from preflight.cost.shares import Share
@@ -35,6 +35,8 @@ class Activations(msgspec.Struct, frozen=True, kw_only=True):
         lingering: What the graph of the step before still holds during a forward pass.
         passed: Buffers of what goes from stage to stage.
         host: Bytes that lie in the host's memory instead.
+        points: Moments of the backward pass, where it was played through: bytes that are alive, and the share of the
+            gradients that is there. Empty where the pass goes evenly from its first block to its last.
         unpacked: The part of ``working`` and ``inference`` that does not grow with the batch: a matrix out of 4 bits.
     """
 
@@ -49,6 +51,7 @@ class Activations(msgspec.Struct, frozen=True, kw_only=True):
     passed: float = 0.0
     host: float = 0.0
     unpacked: float = 0.0
+    points: tuple[tuple[float, float], ...] = ()
 
 
 def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
@@ -62,11 +65,20 @@ def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
             tokens = vision_tokens(model, run.image_size or model.image_size)
             return None if tokens else "the number of tokens of an image is not known"
         return None if run.sequence_length else "the sequence length is not known"
-    if model.activation_elements is None:
+    if model.network is not None and partly_recomputed(model, run):
+        return "what this recomputation keeps of a network without blocks of one kind is not known (none and full are)"
+    if model.activation_elements is None and model.network is None:
         return "what the layers keep for the backward pass is not known"
     if model.image_size and not run.image_size and model.family in ("cnn", "diffusion_model"):
         return "the image size is not known"
     return None
+
+
+def partly_recomputed(model: ModelSpec, run: RunSpec) -> bool:
+    """Return whether something else than nothing or every block is computed again."""
+    again, layers = run.recompute_layers, model.layers
+    some = again is not None and layers is not None and anywhere(again < layers)
+    return run.recompute in ("selective", "op") or (run.recompute == "full" and some)
 
 
 def in_flight(parallel: ParallelDims, stage: float, micro_batches: float) -> float:
@@ -93,6 +105,8 @@ def activations_of(
     """Return the activations of one rank; ``missing_inputs`` must be None."""
     if model.text is not None:
         return _two_towers(model, run, parallel, share, recipe, micro_batches)
+    if model.network is not None:
+        return _written(model, run, recipe)
     if not is_transformer(model):
         return _counted(model, run, recipe)
     layout = layout_of(model, run, recipe, parallel)
@@ -249,6 +263,28 @@ def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Shar
         if isinstance(total, float)
         else "",
         tokens=batch * target,
+    )
+
+
+def _written(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Activations:
+    """Return what a network keeps that was written down operation by operation."""
+    from preflight.cost.networks.trace import trace_of
+
+    found = trace_of(model, run, recipe.matmul, 4.0 if recipe.cast else recipe.matmul)
+    assert found is not None
+    batch = 1.0 * run.micro_batch  # type: ignore[operator]
+    again = run.recompute != "none"
+    kept = found.recomputed if again else found.kept
+    words = f"activations: {kept.saved / 1e6:.4g} MB a sample x {batch:g} samples" if isinstance(batch, float) else ""
+    return Activations(
+        saved=kept.saved * batch,
+        rebuilt=0.0,
+        working=0.0,
+        inference=kept.inference * batch,
+        source="architecture",
+        how=words + (", block inputs only (full recomputation)" if again and words else ""),
+        tokens=batch,
+        points=tuple((point.bytes * batch, point.gradients) for point in kept.points),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from preflight.cost.parameters import is_transformer
+from preflight.cost.networks.spread import step_is_known
 from preflight.errors import UsageError
 from preflight.plan.candidate import candidate
 from preflight.plan.choose import LEAST, SHOWN, Chosen, chosen_of, closest_of, with_cost
@@ -52,7 +52,7 @@ def searched_report(request: Request, say: Callable[[str], None] | None = None) 
 def _cloud(request: Request, found: Found) -> tuple[Point, ...]:
     """Return a sample of what the search kept, evenly over the order of time; empty where no time is known."""
     table = found.pool.table
-    if not is_transformer(request.model) or not len(table):
+    if not step_is_known(request.model) or not len(table):
         return ()
     rows = table[table[:, 0].argsort()]
     every = max(len(rows) // _CLOUD, 1)

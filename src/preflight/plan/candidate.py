@@ -9,12 +9,12 @@ from preflight.cost.fragmentation import reserved_share
 from preflight.cost.ledger import ledger_if_known, training_moments
 from preflight.cost.machine import Coefficients, machine_of
 from preflight.cost.memory import estimate_memory
+from preflight.cost.networks.spread import known_step
 from preflight.cost.parameters import is_transformer
 from preflight.cost.saved import in_flight
-from preflight.cost.step import step_of, tokens_of
+from preflight.cost.step import tokens_of
 from preflight.cost.workspace import context_bytes
 from preflight.plan.calibration.conformal import around, regime_of
-from preflight.plan.counted import counted
 from preflight.plan.measured import measured_step
 from preflight.plan.pipeline.exact import with_exact_bubble
 from preflight.plan.request import Request
@@ -75,12 +75,12 @@ def _step(
     if machine is None or first is None or last is None:
         return None
     spent: StepBreakdown | None
-    if is_transformer(model):
-        spent = step_of(model, run, parallel, machine, first, last)
-        spent = with_exact_bubble(model, run, parallel, machine, first, spent)
+    if request.measured is not None and not is_transformer(model):
+        spent = measured_step(request.measured, run, parallel, machine, first)
     else:
-        seen = request.measured or counted(model, run, first.recipe, machine, cluster.gpu.name)
-        spent = measured_step(seen, run, parallel, machine, first) if seen else None
+        spent = known_step(model, run, parallel, machine, first, last)
+        if spent is not None and is_transformer(model):
+            spent = with_exact_bubble(model, run, parallel, machine, first, spent)
     if spent is None:
         return None
     seconds, samples = spent.total, run.global_batch or 0

@@ -9,10 +9,10 @@ import msgspec
 from preflight.cost.fragmentation import reserved_share
 from preflight.cost.ledger import Ledger, ledger_of, step_moments
 from preflight.cost.machine import Coefficients, machine_of
+from preflight.cost.networks.spread import known_step
 from preflight.cost.numeric import larger, smaller
 from preflight.cost.optimizers import optimizer_state
-from preflight.cost.parameters import count_parameters, is_transformer
-from preflight.cost.step import step_of
+from preflight.cost.parameters import count_parameters
 from preflight.cost.workspace import context_bytes
 from preflight.errors import UsageError
 from preflight.vocabulary.hardware import Cluster
@@ -60,7 +60,7 @@ def evaluate(
     held = allocated * (1 + reserved_share(run, model.experts).mid)
     device = held + context_bytes(cluster.gpu, parallel).mid
     machine = machine_of(cluster, run, coefficients)
-    step = step_of(model, run, parallel, machine, first, last) if machine and is_transformer(model) else None
+    step = known_step(model, run, parallel, machine, first, last) if machine else None
     return Columns(allocated=allocated, device=device, step=step)
 
 

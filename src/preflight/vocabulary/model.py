@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from preflight.vocabulary.network import Network
+
 ModelFamily = Literal[
     "transformer_decoder",
     "transformer_encoder",
@@ -69,6 +71,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         rope_head_dim: Part of a head that carries rotary positions (multi-head latent attention).
         value_head_dim: Width of one value head, when it differs from ``head_dim``.
         sliding_window: Tokens that a windowed attention layer sees.
+        network: The form of a network that is no stack of equal blocks (U-Net, diffusion transformer).
         text: The text tower of a two-tower model (CLIP, SigLIP); the other fields are the image tower's.
     """
 
@@ -127,4 +130,5 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     rope_head_dim: int | None = None
     value_head_dim: int | None = None
     sliding_window: int | None = None
+    network: Network | None = None
     text: ModelSpec | None = None

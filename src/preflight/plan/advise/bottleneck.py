@@ -6,8 +6,7 @@ import msgspec
 
 from preflight.cost.ledger import ledger_if_known
 from preflight.cost.machine import Coefficients, Machine, machine_of
-from preflight.cost.parameters import is_transformer
-from preflight.cost.step import step_of
+from preflight.cost.networks.spread import known_step
 from preflight.plan.changes import layout_of
 from preflight.plan.request import Request
 from preflight.vocabulary.plan import Driver
@@ -25,13 +24,16 @@ def drivers(request: Request, coefficients: Coefficients | None = None) -> tuple
     machine = machine_of(request.cluster, run, coefficients or request.coefficients)
     gpu = request.cluster.gpu
     first, last = (ledger_if_known(model, run, parallel, gpu, stage) for stage in (0, parallel.pp - 1))
-    if machine is None or first is None or last is None or not is_transformer(model):
+    if machine is None or first is None or last is None or request.measured is not None:
         return ()
 
     def seconds(machine: Machine) -> float:
-        return step_of(model, run, parallel, machine, first, last).total
+        step = known_step(model, run, parallel, machine, first, last)
+        return step.total if step is not None else 0.0
 
     now = seconds(machine)
+    if not now:
+        return ()
     found = []
     for name, better in _variants(machine).items():
         # d ln T / d ln rate from a finite difference: (T' / T - 1) / (1 / 1.1 - 1).

@@ -9,9 +9,9 @@ import numpy as np
 
 from preflight.cost.ledger import Ledger, ledger_of
 from preflight.cost.machine import Coefficients, machine_of
+from preflight.cost.networks.spread import known_step
 from preflight.cost.optimizers import optimizer_state
 from preflight.cost.parameters import count_parameters
-from preflight.cost.step import step_of
 from preflight.errors import UsageError
 from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.model import ModelSpec
@@ -59,12 +59,15 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
         """Return the predicted seconds of every sample by cause.
 
         Raises:
-            UsageError: The GPU's peak in the type of the run is not known.
+            UsageError: The GPU's peak in the type of the run, or the arithmetic of the model, is not known.
         """
         machine = machine_of(self.cluster, self.run, coefficients)
         if machine is None:
             raise UsageError(f"the peak of {self.cluster.gpu.title} in the type of the run is not known")
-        return step_of(self.model, self.run, self.parallel, machine, self.first, self.last)
+        step = known_step(self.model, self.run, self.parallel, machine, self.first, self.last)
+        if step is None:
+            raise UsageError(f"the arithmetic of {self.model.name or 'the model'} is not known")
+        return step
 
 
 def blocks_of(samples: tuple[Sample, ...]) -> list[Block]:

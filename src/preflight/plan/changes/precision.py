@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.parameters import is_transformer
 from preflight.plan.changes import Change, layout_of
 from preflight.plan.request import Request
 
@@ -18,7 +19,7 @@ def options(request: Request) -> list[Change]:
             Change(key="precision", title=f"{run.precision} -> bf16 autocast", run=changed, parallel=layout_of(request),
                    side_effect=side, exact=False)
         ]  # fmt: skip
-    if run.precision in ("bf16", "autocast-bf16") and peaks.get("fp8"):
+    if run.precision in ("bf16", "autocast-bf16") and peaks.get("fp8") and is_transformer(request.model):
         changed = msgspec.structs.replace(run, precision="fp8")
         side = "matrix products in 8 bits: watch the loss; needs Transformer Engine or torchao"
         return [

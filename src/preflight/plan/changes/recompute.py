@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.cost.parameters import is_transformer
 from preflight.plan.changes import Change, layout_of
 from preflight.plan.request import Request
 from preflight.vocabulary.run import Recompute
@@ -20,9 +21,12 @@ def options(request: Request) -> list[Change]:
     The attention matrix only where there is one; by operator only where the layers are not those of Megatron-LM.
     """
     run, found = request.run, []
-    if not request.model.layers:
+    whole = is_transformer(request.model)
+    if not request.model.layers or not (whole or request.model.network):
         return []
     for kind, words in _WORDS.items():
+        if not whole and kind not in ("none", "full"):
+            continue
         if kind == run.recompute or (kind == "selective" and run.attention not in ("eager", "math")):
             continue
         if kind == "op" and run.stack == "megatron":

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import numpy
 
+from preflight.cost.parameters import is_transformer
 from preflight.plan.request import Request
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
@@ -176,9 +177,10 @@ def variants_of(request: Request, family: Family) -> list[Variant]:
     def options(name: str, *choices: str) -> tuple[str, ...]:
         return (getattr(run, name),) if name in request.fixed else choices
 
+    compiled = ("eager", "compile") if is_transformer(request.model) else ("eager",)
     stacks = options(
         "stack",
-        *({"megatron": ("megatron",), "deepspeed": ("eager",)}.get(family.framework or "", ("eager", "compile"))),
+        *({"megatron": ("megatron",), "deepspeed": ("eager",)}.get(family.framework or "", compiled)),
     )
     found = []
     for stack in stacks:
@@ -221,6 +223,8 @@ def _recomputations(request: Request, stack: str) -> tuple[str, ...]:
 
     Only a softmax that is written out leaves something for selective recomputation; Megatron-LM has none by operator.
     """
+    if not is_transformer(request.model):
+        return ("none", "full") if request.model.network is not None else ("none",)
     kinds = ("none", "full") if stack == "megatron" else ("none", "full", "op")
     return (*kinds, "selective") if request.run.attention in ("eager", "math") else kinds
 
@@ -228,7 +232,7 @@ def _recomputations(request: Request, stack: str) -> tuple[str, ...]:
 def _recomputed_layers(request: Request, partial: bool) -> list[int]:
     """Return of how many blocks full recomputation is tried: as given, else every eighth of them."""
     layers = request.model.layers or 8
-    if not partial:
+    if not partial or not is_transformer(request.model):
         return [layers]
     if "recompute" in request.fixed:
         return [request.run.recompute_layers or layers]
@@ -242,6 +246,8 @@ def blocks_of(request: Request, family: Family, partial: bool) -> Iterator[Block
     """
     wish, gpus = request.wish, request.cluster.num_gpus
     axes = _AXES.get(family.framework or "", frozenset())
+    if not is_transformer(request.model):
+        axes = axes & {"replicate"}
 
     def degrees(axis: str, said: int | None, among: int = gpus) -> list[int]:
         if said is not None:

@@ -9,6 +9,7 @@ import msgspec
 
 from preflight.catalog.architectures import resolve_model
 from preflight.catalog.files import Folders
+from preflight.cost.parameters import count_parameters
 from preflight.errors import InputError, UsageError
 from preflight.plan.inputs.architecture import architecture_in, in_words
 from preflight.plan.inputs.settings import Settings
@@ -85,6 +86,12 @@ def _counted(model: ModelSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (), (f"parameters: {model.parameters_reason}",) if model.parameters_reason else ()
 
 
+def _with_parameters(model: ModelSpec) -> ModelSpec:
+    """Return a network with the count that its form has."""
+    count = count_parameters(model) if model.network is not None else None
+    return msgspec.structs.replace(model, parameters=round(count.total)) if count is not None else model
+
+
 def configured(path: str, catalog: Folders = ()) -> Chosen:
     """Return the model of a ``config.json``, or of the folder that has one.
 
@@ -92,6 +99,7 @@ def configured(path: str, catalog: Folders = ()) -> Chosen:
         InputError: It is missing, not JSON, or of an architecture that is not counted.
     """
     from preflight.catalog.configurations import model_types, spec_from_config
+    from preflight.catalog.diffusers import diffusers_classes
 
     file = os.path.join(path, "config.json") if os.path.isdir(path) else path
     content = _read(file)
@@ -100,6 +108,7 @@ def configured(path: str, catalog: Folders = ()) -> Chosen:
     except InputError as error:
         raise InputError(f"{file}: {str(error).removeprefix('model configuration: ')}", error.hint) from None
     if spec is not None:
+        spec = _with_parameters(spec)
         return Chosen(spec, path, *_counted(spec))
     named = content.get("architecture")
     if isinstance(named, str):  # timm's config.json names its own factory
@@ -107,7 +116,8 @@ def configured(path: str, catalog: Folders = ()) -> Chosen:
         return Chosen(_with_classes(spec, content.get("num_classes")), named)
     said = content.get("model_type") or content.get("_class_name")
     what = f"the type {said!r} is not counted" if said else "it names no model_type"
-    raise InputError(f"{file}: {what}", f"known: {', '.join(model_types())}; or describe it with model.architecture")
+    known = ", ".join((*diffusers_classes(), *model_types()))
+    raise InputError(f"{file}: {what}", f"known: {known}; or describe it with model.architecture")
 
 
 def _read(file: str) -> dict[str, Any]:

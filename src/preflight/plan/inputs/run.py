@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.cost.networks.trace import network_step
 from preflight.cost.optimizers import known_optimizers, optimizer_state
 from preflight.cost.workspace import version_of
 from preflight.errors import UsageError, nearest
@@ -235,10 +236,15 @@ def _lengths(settings: Settings, model: ModelSpec, assumptions: list[str]) -> di
             raise settings.error(
                 "run.tokens", f"a {_kind(model)} reads no tokens", "steps (--train-steps) say how long"
             )
-        if size and model.patch_size and size % model.patch_size:
-            near = max(round(size / model.patch_size), 1) * model.patch_size
+        patch = network_step(model.network) if model.network is not None else model.patch_size
+        if size and patch and size % patch:
+            near = max(round(size / patch), 1) * patch
             where = settings.where("model.image_size") if "model.image_size" in settings else "model"
-            raise UsageError(f"{where}: patches of {model.patch_size} pixels do not fill {size} pixels", f"{near} can")
+            raise UsageError(f"{where}: patches of {patch} pixels do not fill {size} pixels", f"{near} can")
+        if model.network is not None and model.network.text_width:
+            fields["sequence_length"] = settings.get("model.sequence_length")
+            if fields["sequence_length"] is None:
+                assumptions.append(f"{model.network.text_tokens} tokens of text for every image")
     return fields
 
 

@@ -8,10 +8,12 @@ import msgspec
 
 from preflight.catalog import files
 from preflight.catalog.architectures import KIND, load_model
+from preflight.cost.networks.trace import trace_of
 from preflight.cost.parameters import count_parameters, is_transformer
 from preflight.errors import UsageError
 from preflight.plan.inputs.architecture import in_words
 from preflight.vocabulary.model import ModelFamily, ModelSpec
+from preflight.vocabulary.run import RunSpec
 
 # Layers and widths of published decoders of each size: LLaMA 1 and 2 (arXiv 2302.13971, 2307.09288), below them GPT-2's and
 # OPT's sizes, above them BLOOM-176B's and GPT-3's depth: the ratio of width to depth grows with the size.
@@ -137,7 +139,7 @@ def _plain(model: ModelSpec) -> bool:
     if model.text is not None or model.shared_layers or model.source_positions or model.kv_lora_rank:
         return False
     if model.family in ("cnn", "diffusion_model"):
-        return bool(model.activation_elements)
+        return bool(model.activation_elements or model.network)
     return is_transformer(model) and count_parameters(model) is not None
 
 
@@ -172,6 +174,12 @@ def _resized(shape: ModelSpec, wanted: float, own: float) -> ModelSpec:
         changes["active_parameters"] = round(shape.active_parameters * ratio)
     if shape.largest_layer_parameters:
         changes["largest_layer_parameters"] = round(shape.largest_layer_parameters * ratio)
+    if shape.network is not None:
+        # The form has no size in between: what it keeps and computes is scaled as if it had been counted.
+        found = trace_of(shape, RunSpec(), 2.0, 2.0)
+        assert found is not None
+        changes |= {"network": None, "activation_elements": found.kept.saved / 2 * math.sqrt(ratio)}
+        changes["forward_flops"] = found.whole.flops * ratio
     if shape.activation_elements:
         changes["activation_elements"] = shape.activation_elements * math.sqrt(ratio)
     if shape.forward_flops:

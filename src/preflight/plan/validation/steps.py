@@ -9,7 +9,8 @@ import msgspec
 from preflight.catalog.measured import Row, measured_rows
 from preflight.cost.flops import flops_per_sample
 from preflight.cost.machine import machine_of
-from preflight.cost.parameters import count_parameters, is_transformer
+from preflight.cost.networks.spread import step_is_known
+from preflight.cost.parameters import count_parameters
 from preflight.errors import PreflightError
 from preflight.plan.calibration.sample import Sample
 from preflight.plan.validation.expressed import CannotExpress, Expressed
@@ -68,7 +69,7 @@ def sample_of(row: Row) -> Sample:
     if found.cluster is None:
         raise CannotExpress("GPU not in the catalog")
     model, run, parallel = found.model, found.run, found.parallel
-    if not is_transformer(model) or count_parameters(model) is None:
+    if not step_is_known(model) or count_parameters(model) is None:
         raise CannotExpress("no formula for the arithmetic of this architecture")
     if run.variable_length:
         raise CannotExpress("lengths vary and their mean is not stated")
