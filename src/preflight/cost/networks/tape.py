@@ -244,8 +244,10 @@ class Tape:
             kept.append(self.tensor(1.0, matrix, self.wide))
             if self.autocast:
                 kept.append(self.tensor(1.0, matrix, self.narrow))
-            passes = 4 * self.narrow + 3 * self.wide
-            more |= {"ahead": passes * matrix, "behind": 1.5 * passes * matrix, "kernels": 4.0, "kernels_behind": 6.0}
+            # Scores are written, scaled, normalised and read again, each on its own; autocast takes softmax in fp32 and
+            # casts before and behind it.
+            ahead, behind = (28.0, 36.0) if self.autocast else (8 * self.narrow, 12 * self.narrow)
+            more |= {"ahead": ahead * matrix, "behind": behind * matrix, "kernels": 6.0, "kernels_behind": 9.0}
             more["temporary"] = 2 * matrix * self.wide
         else:
             kept += [out, self.tensor(q.rows, heads, 4.0)]
