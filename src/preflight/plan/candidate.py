@@ -91,7 +91,7 @@ def _step(
     tokens = tokens_of(model, run) if model.vocab else None
     nodes = -(-parallel.world_size // cluster.gpus_per_node)
     standing = known.standing(model, run, parallel, cluster) if known else None
-    regime = regime_of(nodes, spent.host / seconds, standing)
+    regime = regime_of(nodes, spent.host / seconds, standing, is_transformer(model))
     return StepEstimate(
         seconds=around(seconds, regime, known.own if known and standing == "inside" else None),
         tokens_per_second_per_gpu=samples * tokens / seconds / parallel.world_size if tokens else None,

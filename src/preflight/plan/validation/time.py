@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from preflight.cost.machine import Coefficients
+from preflight.cost.parameters import is_transformer
 from preflight.plan.calibration.calibrate import folds_of, held_out, residuals_of
 from preflight.plan.calibration.conformal import (
     BEYOND,
@@ -109,7 +110,10 @@ def _beyond(samples: tuple[Sample, ...], sources: Any) -> list[Split]:
 def _alone(samples: tuple[Sample, ...]) -> Split:
     blocks, cold = blocks_of(samples), Coefficients()
     shares = waiting(blocks, cold, len(samples))
-    names = tuple(regime_of(_nodes(sample), float(share)) for sample, share in zip(samples, shares, strict=True))
+    names = tuple(
+        regime_of(_nodes(sample), float(share), blocks=is_transformer(sample.model))
+        for sample, share in zip(samples, shares, strict=True)
+    )
     return Split(name=ALONE, rows=np.arange(len(samples)), residuals=residuals_of(samples, cold), regimes=names)
 
 
