@@ -251,7 +251,8 @@ def _lengths(settings: Settings, model: ModelSpec, assumptions: list[str]) -> di
 def unused(settings: Settings, model: ModelSpec) -> tuple[str, ...]:
     """Return remarks on what was said of samples that the model does not read."""
     wrong = "model.image_size" if model.vocab else "model.sequence_length"
-    if model.patch_size and model.vocab or wrong not in settings:
+    told = model.network is not None and bool(model.network.text_width)
+    if (model.patch_size and model.vocab) or told or wrong not in settings:
         return ()
     what = "tokens" if model.vocab else "images"
     return (f"a {_kind(model)} reads {what}: {wrong} ({settings.where(wrong)}) is not used",)
