@@ -63,6 +63,8 @@ def _architecture(model: ModelSpec) -> dict[str, Any]:
     """Return every number of an architecture that is not the vocabulary's own default."""
     if model.text is not None:
         raise UsageError("a model of two towers has no form as an architecture", "name it: model.name")
+    if model.network is not None:
+        raise UsageError("the form of a diffusion model is no table of numbers", "name it: model.name, or model.config")
     plain = ModelSpec(family=model.family)
     filled = {name for name, family in _FILLED.items() if family in (None, model.family)} if model.heads else set()
     found = {
