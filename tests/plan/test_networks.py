@@ -111,3 +111,17 @@ def test_the_size_alone_is_scaled_from_a_network_of_the_catalog() -> None:
     plan = plan_of(Request(model=small, run=run, cluster=cluster_of(resolve_gpu("A100 80GB"), 8)))
     assert plan.chosen is not None
     assert plan.chosen.step is not None
+
+
+def test_settings_name_a_network_of_the_catalog_and_have_no_form_for_another() -> None:
+    import msgspec
+
+    from preflight.plan.inputs.written import to_yaml
+
+    request = settled(request_of("sd15"))
+    assert "stable-diffusion-v1-5" in to_yaml(request)
+    network = request.model.network
+    assert network is not None
+    other = msgspec.structs.replace(request.model, name=None, network=msgspec.structs.replace(network, text_tokens=3))
+    with pytest.raises(UsageError, match="no table of numbers"):
+        to_yaml(msgspec.structs.replace(request, model=other))
