@@ -88,7 +88,7 @@ class _Scalar:
     def ready(self) -> bool:
         return self._event is None or bool(self._event.query())
 
-    def values(self) -> list[float]:
+    def values(self, wait: bool = False) -> list[float]:
         if self._event is not None:
             self._event.synchronize()
         return [float(self._copy)]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
-from .digest import norms, samples
+from .digest import samples
+from .pending import Pending, to_host
+from .plain import Outside, impossible, parts
 from .recorder import Entry, Recorder
 
 _MOST = 8
@@ -48,6 +51,7 @@ class Digests:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._tensor = recorder.torch.Tensor
+        self._gathered: list[tuple[tuple[Any, ...], Any]] = []
 
     def tensors(self, entry: Entry, word: str, value: Any, bits: bool) -> None:
         """Hand over a row for each of the first few tensors in a value."""
@@ -70,14 +74,49 @@ class Digests:
             )
             for position, tensor in enumerate(found)
         ]
-        if recorder.detail or word == "out":
-            floating = [tensor.detach() if tensor.is_floating_point() else None for tensor in found]
-            recorder.later(
-                norms(floating),
-                lambda values: [("tensor", (*row[:9], norm, row[9])) for row, norm in zip(rows, values, strict=True)],
-            )
+        # What goes into a module has come out of another: its norm is taken there, or known by the batch's fingerprint.
+        sizes = self._norms(found) if word == "out" else [None] * len(found)
+        self._gathered.extend(zip(rows, sizes, strict=True))
         if bits:
             self.batch(f"forward:{entry.object}", found, None)
+
+    def _norms(self, found: list[Any]) -> list[Any]:
+        """Start the norms, each a tensor without dimensions on its device; None where there is none to take."""
+        torch = self.recorder.torch
+        if impossible(torch):
+            return [None] * len(found)
+        sizes: list[Any] = []
+        with Outside(torch):
+            for tensor in found:
+                plain = parts(torch, tensor) if tensor.is_floating_point() else None
+                if plain is None or len(plain) != 1 or not plain[0].numel():
+                    sizes.append(None)
+                    continue
+                coarse = plain[0].dtype in (torch.bfloat16, torch.float16)
+                sizes.append(torch.linalg.vector_norm(plain[0], dtype=torch.float32 if coarse else None))
+        return sizes
+
+    def hand_over(self) -> None:
+        """Hand over the rows that were gathered, all their norms read at once."""
+        gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return
+        torch = self.recorder.torch
+        by_device: dict[Any, list[int]] = {}
+        for position, (_, size) in enumerate(gathered):
+            if size is not None:
+                by_device.setdefault(size.device, []).append(position)
+        order = [position for positions in by_device.values() for position in positions]
+        reads = []
+        if by_device and not impossible(torch):
+            with Outside(torch):
+                for positions in by_device.values():
+                    reads.append(to_host(torch, torch.stack([gathered[one][1].float() for one in positions])))
+        elif by_device:
+            order = []
+        rows = [row for row, _ in gathered]
+        pending = Pending(reads, lambda read: _spread(read, order, len(rows)))
+        self.recorder.later(pending, lambda values: _rows(rows, values))
 
     def batch(self, loader: str, found: list[Any], where: dict[str, Any] | None) -> None:
         """Hand over a row that identifies a batch."""
@@ -89,3 +128,15 @@ class Digests:
         dtypes = [dtype_of(tensor) for tensor in found]
         indices = known.get("indices")
         recorder.later(samples(found), lambda bits: [("batch", (*head, size, indices, list(bits), shapes, dtypes))])
+
+
+def _spread(read: list[list[float]], order: list[int], count: int) -> list[float | None]:
+    """The numbers that were read, at the positions that they belong to; what is not finite is NaN."""
+    values: list[float | None] = [None] * count
+    for position, number in zip(order, (number for numbers in read for number in numbers), strict=True):
+        values[position] = number if math.isfinite(number) else math.nan
+    return values
+
+
+def _rows(rows: list[tuple[Any, ...]], values: list[float | None]) -> list[tuple[str, tuple[Any, ...]]]:
+    return [("tensor", (*row[:9], norm, row[9])) for row, norm in zip(rows, values, strict=True)]

@@ -92,6 +92,8 @@ class Forwards:
         with self.recorder.work("forward"):
             self.digests.tensors(entry, "out", output, bits=False)
             self.recorder.leave(entry)
+            if not opened:
+                self.digests.hand_over()
 
 
 def _place() -> str | None:

@@ -13,6 +13,7 @@ from .variables import Variables
 
 _NAMED = ("lr", "momentum", "weight_decay")
 _MOST_GROUPS = 64
+_STATES_EVERY = 10  # detailed iterations in which an optimizer's own state is looked at
 
 
 class Optimizers:
@@ -149,7 +150,7 @@ class Optimizers:
             index = self.variables.index_of(optimizer)
             if recorder.norms:
                 self.states.parameters("after_step", index, recorder.detail)
-                if recorder.detail:
+                if recorder.detail and (recorder.step < 2 or recorder.iteration % _STATES_EVERY == 0):
                     self.states.optimizer("after_step", optimizer, index)
                     if index == recorder.primary:
                         self.states.buffers("after_step", True)

@@ -168,7 +168,8 @@ class Recorder:
         """Hand over the rows whose numbers have come, in the order in which they were asked for."""
         while self._later and (wait or self._later[0][0].ready()):
             pending, rows = self._later.pop(0)
-            for kind, row in rows(pending.values()):
+            values = pending.values(wait)
+            for kind, row in rows(values) if values is not None else ():
                 self.put(kind, row)
         if not self._later:
             for iteration, step in self._finished:

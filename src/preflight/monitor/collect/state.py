@@ -58,7 +58,7 @@ class States:
         self.take(moment, "buffer", [one for one in self.variables.living() if one[0].kind == "buffer"], exact)
 
     def optimizer(self, moment: str, optimizer: Any, index: int) -> None:
-        """The state an optimizer keeps for each of its parameters: one norm over its tensors, and its step count."""
+        """What an optimizer keeps for each of its parameters: norms of its tensors, and the count of its steps."""
         held: list[tuple[Variable, Any]] = []
         steps: list[float | None] = []
         keys: list[str] = []
@@ -73,7 +73,7 @@ class States:
                     held.append((variable, value))
                     steps.append(_count(kept.get("step")))
                     keys.append(key)
-        self.take(moment, "optimizer", held, True, {"steps": steps, "keys": keys})
+        self.take(moment, "optimizer", held, False, {"steps": steps, "keys": keys})
 
 
 def _gradient(tensor: Any) -> Any:
@@ -100,5 +100,6 @@ class _Both:
     def ready(self) -> bool:
         return bool(self.first.ready() and self.second.ready())
 
-    def values(self) -> tuple[Any, Any]:
-        return self.first.values(), self.second.values()
+    def values(self, wait: bool = False) -> tuple[Any, Any] | None:
+        first, second = self.first.values(wait), self.second.values(wait)
+        return None if first is None or second is None else (first, second)
