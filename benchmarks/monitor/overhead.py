@@ -105,7 +105,9 @@ def main() -> None:
             recorded[mode].append(told)
     base = {key: statistics.median(one[key] for one in plain) for key in plain[0]}
     print(f"{given.model}, {given.iterations} iterations, {given.repeats} repeats, medians")
-    print(f"plain      main {base['main'] * 1e3:7.2f} ms  process {base['process'] * 1e3:7.2f} ms  wall {base['wall'] * 1e3:7.2f} ms")
+    print(
+        f"plain      main {base['main'] * 1e3:7.2f} ms  process {base['process'] * 1e3:7.2f} ms  wall {base['wall'] * 1e3:7.2f} ms"
+    )
     for mode, many in recorded.items():
         ratios = {
             key: statistics.median(one[key] / other[key] for one, other in zip(many, plain, strict=True))

@@ -22,14 +22,18 @@ from pathlib import Path
 from healthy_programs import command as command_of
 
 HERE = Path(__file__).resolve().parent
-_TIMES = re.compile(r"\d+(?:\.\d+)?(?: ?(?:s|ms|sec|seconds|it/s|samples/s|tok/s)\b|(?=it/s|s/it))|\b\d+:\d\d\b|W\d{4} [\d:.]+|\[rank\d\]:")
+_TIMES = re.compile(
+    r"\d+(?:\.\d+)?(?: ?(?:s|ms|sec|seconds|it/s|samples/s|tok/s)\b|(?=it/s|s/it))|\b\d+:\d\d\b|W\d{4} [\d:.]+|\[rank\d\]:"
+)
 
 
 def run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str, float]:
     """Run a command to its end: exit code, stdout, stderr, seconds."""
     began = time.monotonic()
     try:
-        told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, cwd=environment["CASE"])
+        told = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=240, cwd=environment["CASE"]
+        )
     except subprocess.TimeoutExpired:
         return 124, "", "", 240.0
     return told.returncode, told.stdout, told.stderr, time.monotonic() - began

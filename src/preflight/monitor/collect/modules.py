@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from .digests import Digests
-from .naming import Names
+from .naming import Names, inner
 from .patching import Patches
 from .recorder import Entry, Recorder
 
@@ -34,6 +34,9 @@ class Forwards:
         hooks = self.recorder.torch.nn.modules.module
         patches.keep(hooks.register_module_forward_pre_hook(self.before))
         patches.keep(hooks.register_module_forward_hook(self.after))
+        if hasattr(hooks, "_has_any_global_hook"):
+            # A compiled module warns of hooks on all modules, which the program did not ask for; of its own it still hears.
+            patches.replace(hooks, "_has_any_global_hook", lambda: _any_other(hooks, self))
 
     def clear(self) -> None:
         """Forget forward passes that ended with an exception."""
@@ -50,8 +53,8 @@ class Forwards:
         opened = self.thread.open
         if opened and opened[0][0] is module:
             opened.clear()  # it raised the last time
-        if opened and not recorder.detail:
-            return
+        if opened and (not recorder.detail or inner(opened[-1][0]) is module):
+            return  # a part, or what a wrapper holds and calls
         with recorder.work("forward"):
             self._enter(module, args, opened)
 
@@ -94,6 +97,13 @@ class Forwards:
             self.recorder.leave(entry)
             if not opened:
                 self.digests.hand_over()
+
+
+def _any_other(hooks: Any, own: Forwards) -> bool:
+    """Whether the program has set hooks on all modules itself."""
+    before, after = hooks._global_forward_pre_hooks, hooks._global_forward_hooks
+    others = any(hook != own.before for hook in before.values()) or any(hook != own.after for hook in after.values())
+    return bool(others or hooks._global_backward_hooks or hooks._global_backward_pre_hooks)
 
 
 def _place() -> str | None:

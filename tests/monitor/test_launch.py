@@ -1,0 +1,139 @@
+"""A watched program is the program as it was: output, exit code, signals; and what was recorded can be read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from preflight.errors import UsageError
+from preflight.monitor.collect.settings import Settings
+from preflight.monitor.launch import environment, resolve, run
+from preflight.monitor.trace.folder import TraceFolder
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+PROGRAM = """
+import os, sys, time
+import torch
+torch.manual_seed(0)
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(int(sys.argv[1])):
+    optimizer.zero_grad()
+    loss = net(torch.randn(8, 4)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+print("loss", loss.item().hex(), [p for p in sys.path if "hook" in p], flush=True)
+how = sys.argv[2]
+if how == "exit":
+    sys.exit(7)
+if how == "raise":
+    raise ValueError("on purpose")
+if how == "kill":
+    time.sleep(0.6)
+    os.kill(os.getpid(), 9)
+if how == "wait":
+    print("waiting", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("program") / "train.py"
+    file.write_text(PROGRAM)
+    return file
+
+
+def start(script: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(script), *words]
+    return subprocess.run(command, env=environment(Settings(str(folder))), capture_output=True, text=True, check=False)
+
+
+def test_output_and_exit_code_are_the_programs_own(script: Path, tmp_path: Path) -> None:
+    plain = subprocess.run([sys.executable, str(script), "5", "raise"], capture_output=True, text=True, check=False)
+    watched = start(script, tmp_path, "5", "raise")
+    assert (watched.returncode, watched.stdout, watched.stderr) == (plain.returncode, plain.stdout, plain.stderr)
+    [process] = _processes(tmp_path)
+    assert process.end is not None
+    assert process.end["how"] == "exception"
+    assert process.end["error"] == "ValueError: on purpose"
+    assert process.end["s"] == 5
+
+
+def test_a_killed_program_leaves_what_was_recorded(script: Path, tmp_path: Path) -> None:
+    assert start(script, tmp_path, "5", "kill").returncode == -signal.SIGKILL
+    [process] = _processes(tmp_path)
+    assert process.end is None
+    assert process.iteration == 4
+
+
+def test_signals_reach_the_program_and_its_code_comes_back(script: Path, tmp_path: Path) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", _LAUNCHER, str(tmp_path), sys.executable, str(script), "2", "wait"],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert child.stdout is not None
+    while "waiting" not in (line := child.stdout.readline()):
+        assert line or child.poll() is None
+    time.sleep(0.2)
+    child.send_signal(signal.SIGTERM)
+    assert "returned 143" in child.communicate(timeout=60)[0]
+
+
+_LAUNCHER = """
+import sys
+from preflight.monitor.collect.settings import Settings
+from preflight.monitor.launch import run
+print("returned", run(sys.argv[2:], Settings(sys.argv[1]), lambda process: None))
+"""
+
+
+def test_the_exit_code_of_a_program_is_returned(script: Path, tmp_path: Path) -> None:
+    assert run([sys.executable, str(script), "1", "exit"], Settings(str(tmp_path)), lambda process: None) == 7
+
+
+def test_a_program_without_torch_is_left_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import sys; print(sys.modules.get('torch'), sys.meta_path[0].__class__.__name__)"]
+    told = subprocess.run(command, env=environment(Settings(str(tmp_path))), capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("None")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_programs_own_sitecustomize_still_runs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import builtins\nbuiltins.mine = 'here'\n")
+    settings = environment(Settings(str(tmp_path)), {**os.environ, "PYTHONPATH": str(tmp_path)})
+    told = subprocess.run(
+        [sys.executable, "-c", "print(mine)"], env=settings, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "here\n"
+    assert told.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ([], "no program is given"),
+        (["pyhton", "x.py"], "did you mean python"),
+        (["python", "missing.py"], "missing.py"),
+    ],
+)
+def test_what_cannot_be_started_is_named(command: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        resolve(command)
+    assert said in f"{error.value} {error.value.hint}"
+
+
+def _processes(folder: Path) -> list:  # type: ignore[type-arg]
+    traces = TraceFolder(folder)
+    for _ in traces.poll():
+        pass
+    traces.finish()
+    return traces.processes
