@@ -110,8 +110,10 @@ class Digests:
         reads = []
         if by_device and not impossible(torch):
             with Outside(torch):
-                for positions in by_device.values():
-                    reads.append(to_host(torch, torch.stack([gathered[one][1].float() for one in positions])))
+                reads = [
+                    to_host(torch, torch.stack([gathered[one][1].float() for one in positions]))
+                    for positions in by_device.values()
+                ]
         elif by_device:
             order = []
         rows = [row for row, _ in gathered]
