@@ -28,24 +28,22 @@ class Assembler:
         self.role = "trainer"
         self.ended: dict[str, Any] | None = None
         self._open: dict[int, Window] = {}
+        self._told: list[tuple[int, str, dict[str, Any]]] = []
 
     def feed(self, tables: dict[str, dict[str, list[Any]]]) -> Iterator[Window]:
         """Take the tables of one block and yield the windows that are complete with it."""
-        for begin in _dictionaries(tables.get("begin")):
-            self.run.begin = begin
-            self.run.rank, self.run.world, self.role = begin["rank"], begin["world"], begin["role"]
-        for group in _dictionaries(tables.get("group")):
-            self.run.groups[group["id"]] = group["ranks"]
         for kind, columns in tables.items():
             if kind in ROWS:
                 self._rows(kind, columns)
-            elif kind not in ("begin", "group", "iteration"):
+            elif kind != "iteration":
                 self._notes(kind, columns)
         for done in _dictionaries(tables.get("iteration")):
+            self._learn(done["q"])
             yield from self._until(done["i"], done["s"])
 
     def finish(self) -> Iterator[Window]:
         """Yield what is left when no more rows come: iterations that may have been cut short."""
+        self._learn(None)
         for number in sorted(self._open):
             window = self._open.pop(number)
             window.complete = False
@@ -65,9 +63,25 @@ class Assembler:
         for row in _dictionaries(columns):
             if kind == "end":
                 self.ended = row
-            if "i" in row:
+            if kind not in ("begin", "group") and "i" in row:
                 self._window(row["i"]).notes.setdefault(kind, []).append(row)
-            self.run.notes.setdefault(kind, []).append(row)
+            self._told.append((row["q"], kind, row))
+
+    def _learn(self, number: int | None) -> None:
+        """Take in what was told of the run up to an event, and not what came with it in the same block."""
+        later = []
+        for told in self._told:
+            before, kind, row = told
+            if number is not None and before > number:
+                later.append(told)
+            elif kind == "begin":
+                self.run.begin = row
+                self.run.rank, self.run.world, self.role = row["rank"], row["world"], row["role"]
+            elif kind == "group":
+                self.run.groups[row["id"]] = row["ranks"]
+            else:
+                self.run.notes.setdefault(kind, []).append(row)
+        self._told = later
 
     def _window(self, iteration: int) -> Window:
         window = self._open.get(iteration)

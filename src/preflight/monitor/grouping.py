@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.series import Marks
 from preflight.monitor.window import Window
 from preflight.vocabulary.finding import Location
 from preflight.vocabulary.invariant import Invariant, Violation
@@ -34,9 +35,11 @@ class Groups:
         self._open: list[_Open] = []
         self._by_invariant: dict[str, list[_Open]] = {}
         self._starts: list[int] = []
+        self.marks = Marks()
 
     def add(self, kind: type[Relation], invariant: Invariant, example: Example, window: Window) -> Violation | None:
         """Count an example that broke an invariant; return the violation when it is a new one."""
+        self.marks.add(_ranks(example, window), window.step)
         for known in self._by_invariant.get(invariant.id, ()):
             if self._same(known, example, window):
                 self._again(known, example, window)

@@ -47,7 +47,7 @@ def render(report: Report, options: Options) -> str:
 
 def _finding_rows(report: Report) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
-    for finding in report.findings:
+    for finding in report.told:
         at, fix = finding.location, finding.fix
         where: list[Cell] = [at.path, at.line, at.column, at.cell, at.rank, at.node, at.step, at.time]
         evidence = "; ".join(evidence_line(item) for item in finding.evidence)

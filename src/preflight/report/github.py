@@ -15,7 +15,7 @@ _VERDICT_COMMANDS = {"NO-GO": "error", "UNKNOWN": "warning", "GO": "notice"}
 
 def render(report: Report, options: Options) -> str:
     """Return one command per finding and one with the verdict."""
-    lines = [_annotation(finding) for finding in report.findings]
+    lines = [_annotation(finding) for finding in report.told]
     verdict = _VERDICT_COMMANDS[report.verdict]
     lines.append(f"::{verdict} title={_property('preflight ' + report.command)}::{_data(quick_line(report))}")
     return "\n".join(lines) + "\n"

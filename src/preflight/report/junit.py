@@ -19,21 +19,21 @@ def render(report: Report, options: Options) -> str:
     """
     scripts = report.scripts or (report,)
     suites = [_suite(script) for script in scripts]
-    tests = sum(1 + len(script.findings) for script in scripts)
+    tests = sum(1 + len(script.told) for script in scripts)
     failures = sum(_failures(script) for script in scripts)
     head = f'<testsuites name="preflight {_text(report.command)}" tests="{tests}" failures="{failures}" errors="0">'
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *suites, "</testsuites>"]) + "\n"
 
 
 def _failures(report: Report) -> int:
-    return sum(finding.decides for finding in report.findings) + (report.verdict == "NO-GO")
+    return sum(finding.decides for finding in report.told) + (report.verdict == "NO-GO")
 
 
 def _suite(report: Report) -> str:
     name = _text(subject(report))
     skipped = int(report.verdict == "UNKNOWN")
-    counts = f'tests="{1 + len(report.findings)}" failures="{_failures(report)}" errors="0" skipped="{skipped}"'
-    cases = [_verdict(report), *(_case(finding, report) for finding in report.findings)]
+    counts = f'tests="{1 + len(report.told)}" failures="{_failures(report)}" errors="0" skipped="{skipped}"'
+    cases = [_verdict(report), *(_case(finding, report) for finding in report.told)]
     return "\n".join([f'  <testsuite name="{name}" {counts}>', *cases, "  </testsuite>"])
 
 

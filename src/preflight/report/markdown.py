@@ -13,9 +13,9 @@ from preflight.report.parts.sentences import (
     capacity,
     counts,
     evidence_line,
+    findings_of,
     interval,
     number,
-    of_severity,
     oom_line,
     part_name,
     place,
@@ -43,7 +43,7 @@ def render(report: Report, options: Options) -> str:
         titles, *rows = summary_rows(report)
         lines += _table(titles, [tuple(escape(cell) for cell in row) for row in rows])
         for script in report.scripts:
-            if script.findings or script.verdict != "GO":
+            if script.told or script.verdict != "GO":
                 lines += _block(script, options, "##")
     else:
         lines += _block(report, options, "#")
@@ -76,7 +76,7 @@ def _block(report: Report, options: Options, level: str) -> list[str]:
     lines += _memory(report.memory, level) if report.memory is not None else []
     lines += _efficiency(report, level)
     for severity, title in _TITLES.items():
-        findings = of_severity(report, severity)
+        findings = findings_of(report, severity)
         if findings:
             lines += [f"{level}# {title} ({len(findings)})", ""]
             for index, finding in enumerate(findings, 1):

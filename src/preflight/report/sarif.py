@@ -24,8 +24,8 @@ def render(report: Report, options: Options) -> str:
     """Return the report as a SARIF log with one run; columns count Unicode code points from 1."""
     rules = _rules(report, options.rules)
     index = {rule["id"]: position for position, rule in enumerate(rules)}
-    prints = fingerprints(report.findings, options.sources)
-    results = [_result(finding, index, print_) for finding, print_ in zip(report.findings, prints, strict=True)]
+    prints = fingerprints(report.told, options.sources)
+    results = [_result(finding, index, print_) for finding, print_ in zip(report.told, prints, strict=True)]
     run = {
         "tool": {"driver": {"name": report.tool.name, "version": report.tool.version, "rules": rules}},
         "invocations": [_invocation(report)],
@@ -40,7 +40,7 @@ def render(report: Report, options: Options) -> str:
 def _rules(report: Report, given: tuple[RuleInfo, ...]) -> list[dict[str, Any]]:
     """Return what is known of every rule: those given, and the bare names of others that found something."""
     rules = {rule.code: _rule(rule) for rule in given}
-    for finding in report.findings:
+    for finding in report.told:
         rules.setdefault(finding.code, {"id": finding.code, "name": finding.rule})
     return [rules[code] for code in sorted(rules)]
 

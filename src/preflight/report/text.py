@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from preflight.report.parts.alarm_text import alarm_section
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.finding_text import findings_section
 from preflight.report.parts.memory_text import memory_section
@@ -12,9 +13,9 @@ from preflight.report.parts.sections import fact_rows, holder_rows, input_line, 
 from preflight.report.parts.sentences import (
     advice,
     counts,
+    findings_of,
     if_it_fitted,
     number,
-    of_severity,
     quick_line,
     subject,
     verdict_line,
@@ -50,7 +51,7 @@ def render(report: Report, options: Options) -> str:
 def _several(canvas: Canvas, report: Report, options: Options) -> None:
     """Add a block per script that has something to say, then the table of all of them."""
     for script in report.scripts:
-        if script.findings or script.verdict != "GO" or options.verbose:
+        if script.told or script.verdict != "GO" or options.verbose:
             _block(canvas, script, options)
             canvas.blank()
             canvas.rule()
@@ -74,9 +75,11 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
     if inputs:
         canvas.write(inputs, indent=2, style="dim")
     for severity, title in TITLES.items():
-        findings = of_severity(report, severity)
+        findings = findings_of(report, severity)
         if findings:
             findings_section(canvas, title, findings, options.sources)
+    if report.violations:
+        alarm_section(canvas, report, options.sources, verbose=options.verbose)
     if report.plan is not None:
         layout_section(canvas, report.plan)
     if report.memory is not None:

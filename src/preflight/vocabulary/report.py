@@ -7,12 +7,14 @@ from typing import Any, Literal
 import msgspec
 
 from preflight.vocabulary.fact import Fact
-from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.finding import SEVERITY_ORDER, Finding
+from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.measured import Measured
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.plan import Plan
 from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import format_bytes
+from preflight.vocabulary.watched import Watched
 
 Verdict = Literal["GO", "NO-GO", "UNKNOWN"]
 SCHEMA = "preflight.report/1"
@@ -77,7 +79,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     efficiency: Efficiency | None = None
     recommendations: tuple[Recommendation, ...] = ()
     plan: Plan | None = None
-    violations: tuple[Any, ...] = ()
+    violations: tuple[Violation, ...] = ()
+    watched: Watched | None = None
     incident: dict[str, Any] | None = None
     verification: dict[str, Any] | None = None
     measurements: tuple[Any, ...] = ()
@@ -86,14 +89,29 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
 
     @property
+    def alarms(self) -> tuple[Violation, ...]:
+        """The roots of the violations, one for each group in their order; each as severe as the worst of its group."""
+        roots: dict[int, Violation] = {}
+        for one in self.violations:
+            root = roots.setdefault(one.group, one)
+            if SEVERITY_ORDER[one.severity] < SEVERITY_ORDER[root.severity]:
+                roots[one.group] = msgspec.structs.replace(root, severity=one.severity, confidence=one.confidence)
+        return tuple(roots.values())
+
+    @property
+    def told(self) -> tuple[Finding, ...]:
+        """Everything that is told as one finding: the findings, and each group of violations by its root."""
+        return (*self.findings, *self.alarms) if self.violations else self.findings
+
+    @property
     def critical_errors(self) -> tuple[str, ...]:
         """The findings that make the verdict NO-GO, each in one line with its place."""
-        return tuple(_line(finding) for finding in self.findings if finding.severity == "error")
+        return tuple(_line(finding) for finding in self.told if finding.severity == "error")
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warnings, each in one line with its place."""
-        return tuple(_line(finding) for finding in self.findings if finding.severity == "warning")
+        return tuple(_line(finding) for finding in self.told if finding.severity == "warning")
 
     @property
     def breakdown(self) -> dict[str, str]:

@@ -59,6 +59,7 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
         thinned: What was recorded more seldom than asked for.
         exit_code: The exit code of the program; None while it runs, or where it is not known.
         processes: The processes that the launcher knows.
+        launcher: The number of the process that started the program. host: The machine that it runs on.
         started: Seconds since 1970, in UTC. ended: The same; None while it runs.
         notes: What else is to be known.
     """
@@ -74,6 +75,8 @@ class RecordedRun(msgspec.Struct, frozen=True, kw_only=True):
     thinned: tuple[ThinnedPart, ...] = ()
     exit_code: int | None = None
     processes: tuple[ProcessEnd, ...] = ()
+    launcher: int | None = None
+    host: str | None = None
     started: float | None = None
     ended: float | None = None
     notes: tuple[str, ...] = ()

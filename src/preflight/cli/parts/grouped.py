@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from preflight.errors import UsageError, nearest
+
 REST = "Output"
 
 
@@ -48,18 +50,13 @@ class GroupedCommand(click.Command):
         return super().make_context(info_name, args, parent=parent, **extra)
 
 
-class WithDefault(click.Group):
-    """Subcommands that are the files of a package, and a command for everything else.
+class FromFolder(click.Group):
+    """Subcommands that are the files of a package; one is imported when it is called or when help lists it."""
 
-    A first word that equals a subcommand is the subcommand; ``./compare`` is a file.
-    """
-
-    def __init__(self, name: str, package: str, default: GroupedCommand) -> None:
-        """Keep the package, and the command that is meant when no subcommand is named."""
-        super().__init__(name, context_settings={"help_option_names": ["-h", "--help"]}, add_help_option=False)
-        self.package, self.default = package, default
-        self.help = default.help
-        default.parts = self
+    def __init__(self, name: str, package: str, **more: Any) -> None:
+        """Keep the package."""
+        super().__init__(name, context_settings={"help_option_names": ["-h", "--help"]}, **more)
+        self.package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the subcommands: the files of the package."""
@@ -68,11 +65,42 @@ class WithDefault(click.Group):
         return sorted(name.rstrip("_").replace("_", "-") for name in names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The subcommand of a name; any other name is the default's."""
+        """The subcommand of a name, or None."""
         if cmd_name not in self.list_commands(ctx):
-            return self.default
+            return None
         command = import_module(f"{self.package}.{cmd_name.replace('-', '_')}").command
         return command if isinstance(command, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the subcommand; one that is not there gets the nearest as a hint."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            names = self.list_commands(ctx)
+            near = nearest(args[0], names)
+            raise UsageError(
+                f"{ctx.command_path} has no command {args[0]!r}",
+                f"did you mean {near}?" if near else f"one of {', '.join(names)}",
+            )
+        return super().resolve_command(ctx, args)
+
+
+class WithDefault(FromFolder):
+    """Subcommands that are the files of a package, and a command for everything else.
+
+    A first word that equals a subcommand is the subcommand; ``./compare`` is a file.
+    """
+
+    def __init__(self, name: str, package: str, default: GroupedCommand) -> None:
+        """Keep the package, and the command that is meant when no subcommand is named."""
+        super().__init__(name, package, add_help_option=False)
+        self.default = default
+        self.help = default.help
+        default.parts = self
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The subcommand of a name; any other name is the default's."""
+        return super().get_command(ctx, cmd_name) or self.default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default's name before words that name no subcommand."""

@@ -102,7 +102,7 @@ def answer(report: Report, writing: Writing, sources: SourceLines) -> None:
     """Write a report, and say in one line on stderr how it ended where the report went to a file."""
     from preflight.report.render import render
 
-    paths = dict.fromkeys(finding.location.path for finding in report.findings if finding.location.path is not None)
+    paths = dict.fromkeys(finding.location.path for finding in report.told if finding.location.path is not None)
     texts = {path: text for path in paths if (text := sources.text(path)) is not None}
     infos: tuple[RuleInfo, ...] = ()
     if writing.format in ("sarif", "html"):

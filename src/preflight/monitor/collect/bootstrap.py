@@ -7,6 +7,7 @@ import sys
 from types import ModuleType, TracebackType
 from typing import Any
 
+from .arrivals import arrived
 from .importing import Imports
 from .settings import Settings, from_environment
 
@@ -18,6 +19,7 @@ def arm_from_environment() -> None:
     settings = from_environment()
     if settings is None:
         return
+    arrived(settings.folder, "armed")
     imports = Imports()
     imports.when("torch", lambda module: _begin(settings, imports, module))
 
@@ -26,6 +28,7 @@ def _begin(settings: Settings, imports: Imports, torch: ModuleType) -> None:
     try:
         if _version(torch) < _OLDEST:
             words = ".".join(str(part) for part in _OLDEST)
+            arrived(settings.folder, "refused", f"PyTorch {torch.__version__} is older than {words}")
             sys.stderr.write(f"preflight monitor: not recording: PyTorch {torch.__version__} is older than {words}\n")
             return
         from .session import Session
@@ -33,7 +36,9 @@ def _begin(settings: Settings, imports: Imports, torch: ModuleType) -> None:
         session = Session(settings, imports)
         session.start()
         _Ending(session).install()
+        arrived(settings.folder, "torch")
     except Exception as error:
+        arrived(settings.folder, "refused", f"{type(error).__name__}: {error}")
         sys.stderr.write(f"preflight monitor: not recording: {type(error).__name__}: {error}\n")
 
 

@@ -123,6 +123,16 @@ class TraceFolder:
             yield from self._poll_one(file)
         self._together = number_attempts(list(self._processes.values()))
 
+    def pull(self, process: Process) -> Iterator[Batch]:
+        """Yield of one process what ``poll`` would give of it now, so that several can be read side by side."""
+        if process.file in self._waiting:
+            assert self.sealed is not None
+            self._waiting.remove(process.file)
+            for block in self.sealed.blocks(process.file, self._kinds):
+                yield self._noted(process, block)
+        elif process.file in self._readers:
+            yield from self._poll_one(process.file)
+
     def finish(self) -> None:
         """Take the end of each segment for its end: nobody writes any more."""
         for file, reader in self._readers.items():

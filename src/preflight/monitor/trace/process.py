@@ -54,6 +54,7 @@ class Process:
         self.first_t: int | None = None
         self.last_t: int | None = None
         self.jumps: list[int] = []
+        self._timed_t: int | None = None  # the last time of a row that was put at the time it names
         self.troubles: list[dict[str, Any]] = []
         self.thinned: list[dict[str, Any]] = []
         self.damage: list[Damage] = []
@@ -112,9 +113,11 @@ class Process:
         first, last = times[0], times[-1]
         if type(first) is not int or type(last) is not int:
             return
-        if kind in TIMED and self.last_t is not None and self.last_t - min(first, last) > BACK_NS:
-            self.jumps.append(self.iteration)
-            self.last_t = last
+        if kind in TIMED:
+            if self._timed_t is not None and self._timed_t - min(first, last) > BACK_NS:
+                self.jumps.append(self.iteration)
+                self.last_t = last
+            self._timed_t = last
         self.first_t = first if self.first_t is None else self.first_t
         self.last_t = last if self.last_t is None else max(self.last_t, last)
 

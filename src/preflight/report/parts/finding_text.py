@@ -8,7 +8,7 @@ from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.paint import SEVERITY_STYLES, Canvas
 from preflight.report.parts.sentences import evidence_line, place
 from preflight.report.parts.snippet import SnippetLine, snippet
-from preflight.vocabulary.finding import Finding, Fix
+from preflight.vocabulary.finding import Finding, Fix, Location
 
 CONFIDENCE_WORDS = {"certain": "", "likely": "likely", "possible": "possible, does not decide"}
 
@@ -37,14 +37,19 @@ def _finding(canvas: Canvas, index: int, finding: Finding, sources: Mapping[str,
         canvas.write(f"{where}  {rule}", indent=inner, style="cyan")
     else:
         canvas.write(rule, indent=inner, style="cyan")
-    for shown in snippet(finding.location, sources):
-        _snippet_line(canvas, shown, inner, SEVERITY_STYLES[finding.severity])
+    snippet_lines(canvas, finding.location, sources, inner, SEVERITY_STYLES[finding.severity])
     for evidence in finding.evidence:
         canvas.write(evidence_line(evidence), indent=inner, first="seen: ")
     for related in finding.related:
         canvas.write(f"{place(related.location)}: {one_line(related.message)}", indent=inner, first="see:  ")
     if finding.fix is not None:
         _fix(canvas, finding.fix, inner)
+
+
+def snippet_lines(canvas: Canvas, at: Location, sources: Mapping[str, str], indent: int, style: str) -> None:
+    """Add the source lines of a place, where they are at hand."""
+    for shown in snippet(at, sources):
+        _snippet_line(canvas, shown, indent, style)
 
 
 def _snippet_line(canvas: Canvas, line: SnippetLine, indent: int, style: str) -> None:

@@ -13,6 +13,7 @@ from preflight.report.parts.sections import fact_rows, holder_rows, input_line, 
 from preflight.report.parts.sentences import (
     SEVERITY_WORDS,
     evidence_line,
+    findings_of,
     if_it_fitted,
     number,
     of_severity,
@@ -128,7 +129,7 @@ def _groups(report: Report, options: Options) -> list[dict[str, Any]]:
     pages = {rule.code: rule.page for rule in options.rules}
     groups = []
     for severity, title in _TITLES.items():
-        found = of_severity(report, severity)
+        found = findings_of(report, severity)
         findings = [_finding(index, finding, options, pages) for index, finding in enumerate(found, 1)]
         if findings:
             groups.append({"title": title, "findings": findings})

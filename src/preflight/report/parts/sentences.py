@@ -7,6 +7,7 @@ from preflight.vocabulary.finding import Evidence, Finding, Location
 from preflight.vocabulary.memory import MemoryEstimate, Oom
 from preflight.vocabulary.quantity import Interval, format_bytes, format_seconds
 from preflight.vocabulary.report import Report
+from preflight.vocabulary.watched import Watched
 
 SEVERITY_WORDS = {"error": ("error", "errors"), "warning": ("warning", "warnings"), "info": ("note", "notes")}
 FITS_WORDS = {"yes": "fits", "no": "does not fit", "unknown": "not known whether it fits"}
@@ -39,12 +40,17 @@ def subject(report: Report) -> str:
         given = given[0] if len(given) == 1 else ", ".join(str(path) for path in given)
     if given:
         return clean(given)
-    paths = sorted({finding.location.path for finding in report.findings if finding.location.path})
+    paths = sorted({finding.location.path for finding in report.told if finding.location.path})
     return clean(paths[0]) if len(paths) == 1 else report.command
 
 
 def of_severity(report: Report, severity: str) -> list[Finding]:
-    """Return the findings of one severity, in the order of the report."""
+    """Return what is told as one finding, of one severity, in the order of the report."""
+    return [finding for finding in report.told if finding.severity == severity]
+
+
+def findings_of(report: Report, severity: str) -> list[Finding]:
+    """Return the findings of one severity without the alarms of a watched run, which have a section of their own."""
     return [finding for finding in report.findings if finding.severity == severity]
 
 
@@ -63,8 +69,10 @@ def advice(report: Report) -> str | None:
     memory = report.memory
     if report.plan is not None:
         return _of_plan(report)
+    if report.watched is not None:
+        return _of_watched(report.watched)
     if report.verdict == "NO-GO":
-        deciding = sum(finding.decides for finding in report.findings)
+        deciding = sum(finding.decides for finding in report.told)
         does_not_fit = memory is not None and memory.fits == "no"
         if deciding:
             return f"fix the {'error' if deciding == 1 else 'errors'} before training"
@@ -80,6 +88,15 @@ def advice(report: Report) -> str | None:
     if memory is not None and memory.capacity_bytes is None:
         return "memory was not compared: no GPU was named"
     return None
+
+
+def _of_watched(watched: Watched) -> str:
+    """Return how much of a run was judged."""
+    ranks = f" on {len(watched.ranks)} ranks" if len(watched.ranks) > 1 else ""
+    steps = f"{watched.steps:,} {'step' if watched.steps == 1 else 'steps'}{ranks}"
+    if not watched.examples:
+        return f"{steps} recorded, and nothing could be judged"
+    return f"{steps}, {watched.judged} of {watched.in_force} invariants judged in {watched.examples:,} places"
 
 
 def _of_plan(report: Report) -> str | None:
@@ -210,7 +227,7 @@ def quick_line(report: Report) -> str:
     parts = [report.verdict, subject(report), counts(report)]
     if report.memory is not None:
         parts.append(peak_of(report.memory))
-    deciding = [finding for finding in report.findings if finding.decides]
+    deciding = [finding for finding in report.told if finding.decides]
     if deciding:
         at = deciding[0].location
         where = f"{clean(at.path)}:{at.line}" if at.path and at.line and at.cell is None else place(at)

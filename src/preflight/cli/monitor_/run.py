@@ -1,0 +1,59 @@
+"""``preflight monitor run``: record a program and watch it."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import click
+
+from preflight.cli.parts.live import telling
+from preflight.cli.parts.recording import ProgramCommand, recording
+
+
+@click.command("run", cls=ProgramCommand)
+@recording
+@telling
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> int:
+    """Record a training program and watch it while it runs: what must hold, and since when it does not.
+
+    Alarms go to stderr. The exit code is the program's own; 1 where that is 0 and something was found that makes the
+    training wrong.
+    """
+    from preflight.cli.parts.live import EVERY, Live, closing, colored, remark, told_of
+    from preflight.cli.parts.recording import Session
+    from preflight.monitor.follow import Follower
+    from preflight.monitor.outcome import report_of
+    from preflight.monitor.trace.folder import TraceFolder
+
+    session = Session(context, given)
+    told = told_of(given, str(session.folder))
+    live: list[Live] = []
+
+    def watch(process: subprocess.Popen[bytes]) -> None:
+        follower = Follower(TraceFolder(session.folder), session.invariants)
+        live.append(Live(follower, told, colored(given["no_color"])))
+        while True:
+            try:
+                process.wait(EVERY)
+            except subprocess.TimeoutExpired:
+                live[0].look()
+                continue
+            break
+        live[0].look(ended=True)
+
+    code = session.go(watch)
+    for problem in live[0].close():
+        remark(problem)
+    nothing = session.nothing()
+    if nothing is not None:
+        remark(f"nothing was recorded: {nothing}")
+        return code
+    live[0].follower.folder.refresh()
+    report = report_of(live[0].follower, session.invariants, "monitor run")
+    unsealed = session.seal()
+    if unsealed is not None:
+        remark(f"the trace is not sealed: {unsealed}")
+    closing(report, str(session.folder), given["quiet"])
+    return 1 if code == 0 and report.verdict == "NO-GO" else code

@@ -1,0 +1,115 @@
+"""Invariants files: JSON lines, one invariant each, in an order that follows from what they say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from preflight.errors import InputError, UsageError, nearest
+from preflight.vocabulary.invariant import Invariant
+
+
+def read_invariants(path: str | os.PathLike[str]) -> list[Invariant]:
+    """Return the invariants of a file.
+
+    Raises:
+        InputError: It is missing, or a line is no invariant; the number of the line is named.
+    """
+    file = Path(path)
+    if file.is_dir():
+        raise InputError(f"{path} is a folder", "name the invariants file that is in it")
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist", "preflight monitor infer TRACE_DIR -o FILE makes one") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    decoder = msgspec.json.Decoder(Invariant)
+    found: list[Invariant] = []
+    lines: dict[str, int] = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            one = decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            what = "is not an invariants file" if number == 1 else "is damaged"
+            raise InputError(f"{path} {what}: line {number}: {error}", _SHAPE) from None
+        if one.id in lines:
+            raise InputError(f"{path}: the id {one.id!r} of line {number} is that of line {lines[one.id]}")
+        lines[one.id] = number
+        found.append(one)
+    return found
+
+
+_SHAPE = (
+    'each line is one invariant: {"id": ..., "relation": ..., "subject": {...}, "precondition": [...], "text": ...}'
+)
+
+
+def write_invariants(path: str | os.PathLike[str], invariants: Iterable[Invariant]) -> None:
+    """Write a file, whole or not at all: sorted by relation, subject and id, so that files can be compared by lines.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    from preflight.errors import TraceError
+    from preflight.monitor.trace.run_file import write_whole
+
+    try:
+        write_whole(Path(path), encoded(invariants))
+    except TraceError as error:
+        raise InputError(str(error)) from None
+
+
+def encoded(invariants: Iterable[Invariant]) -> bytes:
+    """Return the content of a file."""
+    encoder = msgspec.json.Encoder(order="deterministic")
+    return b"".join(encoder.encode(one) + b"\n" for one in sorted(invariants, key=sort_key))
+
+
+def sort_key(invariant: Invariant) -> tuple[str, str, str]:
+    """The order of a file."""
+    return invariant.relation, msgspec.json.encode(invariant.subject, order="deterministic").decode(), invariant.id
+
+
+def find(invariants: Sequence[Invariant], ident: str) -> Invariant:
+    """Return the invariant of an id, or of the beginning of one that fits no other.
+
+    Raises:
+        UsageError: There is none, or several.
+    """
+    exact = [one for one in invariants if one.id == ident]
+    fitting = exact or [one for one in invariants if one.id.startswith(ident)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise UsageError(f"{ident!r} is the beginning of {len(fitting)} ids", f"one of {_some(fitting)}")
+    near = nearest(ident, [one.id for one in invariants])
+    raise UsageError(
+        f"no invariant has the id {ident!r}", f"did you mean {near}?" if near else "preflight monitor show lists them"
+    )
+
+
+def _some(invariants: Sequence[Invariant]) -> str:
+    names = [one.id for one in invariants[:5]]
+    return ", ".join(names) + (" ..." if len(invariants) > 5 else "")
+
+
+def change(
+    path: str | os.PathLike[str], idents: Sequence[str], how: Callable[[Invariant], Invariant]
+) -> list[Invariant]:
+    """Change some invariants of a file in place; return them as they are now.
+
+    Raises:
+        InputError: The file cannot be read or written.
+        UsageError: There is no such invariant; then nothing is written.
+    """
+    invariants = read_invariants(path)
+    wanted = {find(invariants, ident).id for ident in idents}
+    changed = [how(one) if one.id in wanted else one for one in invariants]
+    write_invariants(path, changed)
+    return [one for one in changed if one.id in wanted]

@@ -1,0 +1,61 @@
+"""The invariants that are in force: the shipped library, or those of files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from preflight.monitor.invariants_file import read_invariants
+from preflight.monitor.relation import relations
+from preflight.vocabulary.invariant import Invariant, Provenance
+
+FOLDER = Path(__file__).resolve().parent / "library"
+
+
+def shipped() -> list[Invariant]:
+    """The shipped library: its files, and the general statement of every relation that they do not speak of."""
+    found: list[Invariant] = []
+    if FOLDER.is_dir():
+        for file in sorted(FOLDER.glob("*.jsonl")):
+            found += read_invariants(file)
+    spoken = {one.relation for one in found}
+    return found + [general(name) for name, kind in relations().items() if not kind.learns and name not in spoken]
+
+
+def general(name: str) -> Invariant:
+    """What a relation says of everything that it speaks of.
+
+    Raises:
+        UsageError: There is no such relation.
+    """
+    from preflight.monitor.relation import relation
+
+    kind = relation(name)
+    return Invariant(
+        id=name, relation=name, text=kind.title(), severity=kind.severity, source=Provenance(origin="library")
+    )
+
+
+def in_force(files: Sequence[str | os.PathLike[str]] = (), catalog: Iterable[str] = ()) -> list[Invariant]:
+    """The invariants of the files, or, where none is given, the shipped library and those of a user's catalog.
+
+    Args:
+        files: Invariants files; where an id is in several, the last one counts.
+        catalog: Folders of the user's own catalog; files ``*.jsonl`` in their folder ``invariants`` are read.
+
+    Raises:
+        InputError: A file cannot be read.
+    """
+    if files:
+        found = [one for file in files for one in read_invariants(file)]
+    else:
+        own = [file for folder in catalog for file in sorted((Path(folder) / "invariants").glob("*.jsonl"))]
+        found = shipped() + [one for file in own for one in read_invariants(file)]
+    return list({one.id: one for one in found}.values())
+
+
+def needs_of(invariants: Iterable[Invariant]) -> set[str]:
+    """Names of calls and rows that the relations of some invariants look at."""
+    known = relations()
+    return {need for one in invariants if one.relation in known for need in known[one.relation].needs}

@@ -1,0 +1,132 @@
+"""Numbers of a run over its steps, thinned as they grow: for the curves of a report."""
+
+from __future__ import annotations
+
+import math
+
+from preflight.monitor.window import Window
+from preflight.vocabulary.watched import Mark, Series
+
+MOST_POINTS = 400
+MOST_SERIES = 64
+MOST_RANKS = 8
+"""Ranks whose own curves are kept."""
+MOST_COLUMNS = 200
+"""Steps, or spans of steps, in which broken examples are counted."""
+
+_NAMES = {"loss": "loss", "lr": "learning rate", "grad_norm": "gradient norm", "scale": "loss scale"}
+_UNITS = {"step time": "s"}
+
+
+class Curve:
+    """One number over the steps; when it has too many points every second one is dropped."""
+
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.values: list[float | None] = []
+        self._every = 1
+        self._seen = 0
+
+    def add(self, step: int, value: float | None) -> None:
+        """Take a value."""
+        self._seen += 1
+        if (self._seen - 1) % self._every:
+            return
+        self.steps.append(step)
+        self.values.append(value if value is not None and math.isfinite(value) else None)
+        if len(self.steps) > MOST_POINTS:
+            self.steps, self.values = self.steps[::2], self.values[::2]
+            self._every *= 2
+
+
+class Watching:
+    """Keeps the curves of a run."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.ranks: set[int] = set()
+        self.world = 1
+        self._curves: dict[tuple[str, str, int], Curve] = {}
+        self._last: dict[int, int] = {}
+
+    def see(self, window: Window) -> None:
+        """Take the numbers of a window."""
+        rank = window.rank
+        self.ranks.add(rank)
+        self.world = max(self.world, window.run.world)
+        steps = window.named("step")
+        self.steps = max(self.steps, max((call.s for call in steps), default=window.step - 1) + 1)
+        if rank >= MOST_RANKS:
+            return
+        for number in window.numbers:
+            name = _NAMES.get(number.name)
+            if name is not None:
+                self._add(name, number.object, rank, number.s, number.value)
+        self._gradients(window)
+        if window.calls and window.complete:
+            began = window.calls[0].t
+            if rank in self._last and began > self._last[rank]:
+                self._add("step time", "", rank, window.step, (began - self._last[rank]) / 1e9)
+            self._last[rank] = began
+
+    def series(self) -> tuple[Series, ...]:
+        """The curves that have more than one point."""
+        return tuple(
+            Series(
+                name=name, subject=subject, unit=_UNITS.get(name), rank=rank,
+                steps=tuple(curve.steps), values=tuple(curve.values),
+            )
+            for (name, subject, rank), curve in sorted(self._curves.items())
+            if len(curve.steps) > 1
+        )  # fmt: skip
+
+    def _add(self, name: str, subject: str, rank: int, step: int, value: float | None) -> None:
+        key = (name, subject, rank)
+        curve = self._curves.get(key)
+        if curve is None:
+            if len(self._curves) >= MOST_SERIES:
+                return
+            curve = self._curves[key] = Curve()
+        curve.add(step, value)
+
+    def _gradients(self, window: Window) -> None:
+        """The norm over all gradients that a step found, where nobody told it."""
+        told = {number.name for number in window.numbers}
+        if "grad_norm" in told:
+            return
+        for state in window.state("before_step", "gradient"):
+            norms = [norm for norm in state.norm if norm is not None]
+            if norms:
+                known = window.run.variables.get(state.ids[0])
+                subject = f"optimizer{known.optimizer}" if known is not None else ""
+                total = math.sqrt(sum(norm * norm for norm in norms))
+                self._add("gradient norm", subject, window.rank, state.s, total)
+
+
+class Marks:
+    """Counts broken examples by rank and step, in spans that grow with the run."""
+
+    def __init__(self) -> None:
+        self.width = 1
+        self._counts: dict[tuple[int, int], int] = {}
+        self._last = 0
+
+    def add(self, ranks: tuple[int, ...], step: int) -> None:
+        """Count an example."""
+        self._last = max(self._last, step)
+        while self._last // self.width >= MOST_COLUMNS:
+            self._widen()
+        for rank in ranks:
+            key = (rank, step // self.width)
+            self._counts[key] = self._counts.get(key, 0) + 1
+
+    def _widen(self) -> None:
+        self.width *= 2
+        wider: dict[tuple[int, int], int] = {}
+        for (rank, span), count in self._counts.items():
+            wider[rank, span // 2] = wider.get((rank, span // 2), 0) + count
+        self._counts = wider
+
+    def marks(self) -> tuple[Mark, ...]:
+        """The counts, by rank and step."""
+        return tuple(Mark(rank, span * self.width, count) for (rank, span), count in sorted(self._counts.items()))

@@ -1,0 +1,100 @@
+"""Alarms of a watched run as text: the root of each group with all that is known, the others in a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from preflight.report.parts.clean import clean, one_line
+from preflight.report.parts.finding_text import snippet_lines
+from preflight.report.parts.paint import SEVERITY_STYLES, Canvas
+from preflight.report.parts.sentences import evidence_line
+from preflight.vocabulary.invariant import Violation
+from preflight.vocabulary.report import Report
+
+MOST_NAMES = 8
+MOST_OTHERS = 8
+
+
+def groups(violations: Sequence[Violation]) -> list[list[Violation]]:
+    """Return the violations by group, in order."""
+    found: dict[int, list[Violation]] = {}
+    for one in violations:
+        found.setdefault(one.group, []).append(one)
+    return list(found.values())
+
+
+def alarm_section(canvas: Canvas, report: Report, sources: Mapping[str, str], *, verbose: bool = False) -> None:
+    """Add all alarms of a report."""
+    listed = groups(report.violations)
+    worst = {root.group: root.severity for root in report.alarms}
+    style = "red" if "error" in worst.values() else "yellow"
+    canvas.heading(f"VIOLATIONS ({len(listed)} {'alarm' if len(listed) == 1 else 'alarms'})", style=style)
+    for number, group in enumerate(listed, 1):
+        if number > 1:
+            canvas.blank()
+        alarm(canvas, f"{number}. ", group, sources, verbose=verbose)
+
+
+def alarm(
+    canvas: Canvas, first: str, group: Sequence[Violation], sources: Mapping[str, str], *, verbose: bool = False
+) -> None:
+    """Add one alarm."""
+    root, others = group[0], group[1:]
+    inner = 2 + len(first)
+    canvas.write(one_line(root.message), indent=2, first=first, style="bold")
+    canvas.write(f"{where(root)}  {root.severity}: {clean(root.relation)}", indent=inner, style="cyan")
+    snippet_lines(canvas, root.location, sources, inner, SEVERITY_STYLES[root.severity])
+    for name, text in details(root, verbose=verbose):
+        canvas.write(text, indent=inner, first=f"{name}: ", first_style="green" if name == "hint" else None)
+    shown = others if verbose else others[:MOST_OTHERS]
+    if others:
+        canvas.write(f"{len(others)} more of the same cause, most likely", indent=inner)
+    for other in shown:
+        canvas.write(f"{one_line(other.message)} ({where(other)}, {clean(other.relation)})", indent=inner, first="- ")
+    if len(others) > len(shown):
+        canvas.write(f"and {len(others) - len(shown)} others (--verbose, or the JSON)", indent=inner, first="- ")
+
+
+def details(root: Violation, *, verbose: bool = False) -> list[tuple[str, str]]:
+    """Return what is known of the root of a group, each with its name."""
+    rows: list[tuple[str, str]] = []
+    if root.variables:
+        rows.append(("of", names(root.variables, len(root.variables) if verbose else MOST_NAMES)))
+    for evidence in root.evidence:
+        told = evidence_line(evidence)
+        rows.append((evidence.what, told.removeprefix(f"{evidence.what}: ")))
+    if root.neighbourhood:
+        rows.append(("around", ", ".join(clean(line) for line in root.neighbourhood)))
+    if root.cause:
+        rows.append(("cause", f"usually {one_line(root.cause)}"))
+    if root.fix is not None:
+        rows.append(("hint", one_line(root.fix.title)))
+    return rows
+
+
+def where(violation: Violation) -> str:
+    """Return the place in the code, the ranks, and since when and how often."""
+    at = violation.location
+    parts = [f"{clean(at.path)}:{at.line}" if at.line is not None else clean(at.path)] if at.path is not None else []
+    parts.append(ranks(violation.ranks))
+    since = f"since step {violation.first_step}"
+    if violation.first_iteration != violation.first_step:
+        since += f" (iteration {violation.first_iteration})"
+    if violation.count > 1:
+        since += f", {violation.count} times until step {violation.last_step}"
+    return ", ".join([*(part for part in parts if part), since])
+
+
+def ranks(numbers: Sequence[int]) -> str:
+    """Return ranks in words: ``rank 3``, ``ranks 0 to 7``, ``ranks 0, 2``."""
+    if len(numbers) == 1:
+        return f"rank {numbers[0]}"
+    if len(numbers) > 2 and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers))):
+        return f"ranks {numbers[0]} to {numbers[-1]}"
+    return f"ranks {', '.join(map(str, numbers))}" if numbers else ""
+
+
+def names(variables: Sequence[str], most: int) -> str:
+    """Return names, the first ones where there are many."""
+    shown = ", ".join(clean(name) for name in variables[:most])
+    return shown + (f" and {len(variables) - most} more" if len(variables) > most else "")

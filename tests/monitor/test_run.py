@@ -1,0 +1,193 @@
+"""``preflight monitor``: programs recorded, watched and checked, from the command line."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from preflight.monitor.recording import free_folder, why_nothing
+
+from .conftest import Recorded
+from .programs import NEVER_CLEARED, environment, preflight
+
+pytestmark = pytest.mark.torch
+
+
+def test_a_healthy_program_runs_as_it_does_alone(healthy_run: Recorded) -> None:
+    pytest.importorskip("torch")
+    alone = subprocess.run(
+        [sys.executable, "train.py"], cwd=healthy_run.cwd, env=environment(), capture_output=True, text=True
+    )
+    assert healthy_run.done.returncode == alone.returncode == 0, healthy_run.done.stderr
+    assert healthy_run.done.stdout == alone.stdout
+    assert "preflight monitor: GO  20 steps" in healthy_run.done.stderr
+    assert "alarm" not in healthy_run.done.stderr
+
+
+def test_what_is_broken_is_told_once_with_its_line_and_decides_the_exit_code(broken_run: Recorded) -> None:
+    said = broken_run.done.stderr
+    assert broken_run.done.returncode == 1
+    assert said.count("preflight monitor: alarm") == 1
+    line = 1 + NEVER_CLEARED.splitlines().index("    optimizer.step()")
+    assert f"train.py:{line}" in said
+    assert "optimizer.step()" in said
+    assert "since step 12" in said
+    assert "0.weight" in said
+    assert "hint: call optimizer.zero_grad()" in said
+    assert "NO-GO  1 error" in said
+
+
+def test_alarms_are_lines_of_json(broken_run: Recorded) -> None:
+    lines = (broken_run.cwd / "alerts.jsonl").read_text().splitlines()
+    assert len(lines) == 1
+    alert = json.loads(lines[0])
+    assert alert["schema"] == "preflight.alert/1"
+    assert alert["violation"]["relation"] == "gradients-cleared"
+    assert alert["violation"]["first_step"] == 12
+
+
+def test_check_says_what_run_said(broken_run: Recorded) -> None:
+    done = preflight("monitor", "check", "trace", "--format", "json", cwd=broken_run.cwd)
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert report["verdict"] == "NO-GO"
+    [violation] = report["violations"]
+    assert violation["first_step"] == 12
+    assert violation["location"]["path"] == "train.py"
+    assert violation["ranks"] == [0]
+    assert report["watched"]["steps"] == 20
+    assert any(series["name"] == "gradient norm" for series in report["watched"]["series"])
+    again = preflight("monitor", "check", "trace", "--format", "json", cwd=broken_run.cwd)
+    assert again.stdout == done.stdout
+
+
+def test_run_json_says_what_was_run(healthy_run: Recorded) -> None:
+    run = json.loads((healthy_run.trace / "run.json").read_text())
+    assert run["program"] == "train.py"
+    assert run["arguments"][1] == "train.py"
+    assert run["exit_code"] == 0
+    assert run["world_size"] == 1
+    assert run["versions"]["torch"]
+    assert run["ended"] >= run["started"]
+    assert run["recorded"]["detail_first"] == 20
+
+
+def test_a_trace_that_is_there_is_refused_without_force(healthy_run: Recorded) -> None:
+    before = sorted(path.name for path in healthy_run.trace.iterdir())
+    done = preflight("monitor", "collect", "-o", "trace", "--", sys.executable, "train.py", cwd=healthy_run.cwd)
+    assert done.returncode == 2
+    assert "trace holds a trace already" in done.stderr
+    assert "--force" in done.stderr
+    assert sorted(path.name for path in healthy_run.trace.iterdir()) == before
+
+
+@pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(7)", 7), ("import os; os._exit(3)", 3)])
+def test_the_exit_code_of_the_program_is_kept(tmp_path: Path, ending: str, code: int) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(NEVER_CLEARED + ending + "\n")
+    done = preflight("monitor", "run", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == code
+    assert "alarm 1" in done.stderr
+    assert (tmp_path / ".preflight" / "monitor" / "train-1" / "run.json").exists()
+
+
+def test_a_signal_reaches_the_program_and_what_was_recorded_is_judged(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "train.py").write_text(NEVER_CLEARED + "import time\ntime.sleep(60)\n")
+    program = "import sys; from preflight.cli.main import main; sys.exit(main())"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, "monitor", "run", "-o", "t", "--", sys.executable, "train.py"],
+        cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("preflight monitor: alarm 1"):
+            break
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "NO-GO  1 error" in said
+    assert "rank 0 stopped without a word: it was killed" in said
+
+
+def test_watch_says_what_check_says(broken_run: Recorded, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        NEVER_CLEARED.replace("    print(", "    __import__('time').sleep(0.05)\n    print(")
+    )
+    program = "import sys; from preflight.cli.main import main; sys.exit(main())"
+    collecting = subprocess.Popen(
+        [sys.executable, "-c", program, "monitor", "collect", "-o", "t", "--", sys.executable, "train.py"],
+        cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not (tmp_path / "t" / "run.json").exists():
+        assert collecting.poll() is None
+        time.sleep(0.05)
+    watched = preflight("monitor", "watch", "t", "--format", "json", cwd=tmp_path)
+    collecting.communicate(timeout=60)
+    checked = preflight("monitor", "check", "t", "--format", "json", cwd=tmp_path)
+    assert watched.returncode == checked.returncode == 1
+    assert watched.stderr.count("preflight monitor: alarm") == 1
+    assert json.loads(watched.stdout)["violations"] == json.loads(checked.stdout)["violations"]
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (("-S", "-c", "print(1)"), "Python was started with -S"),
+        (("-I", "-c", "print(1)"), "Python was started with -I"),
+        (("-c", "print(1)"), "did not import PyTorch"),
+    ],
+)
+def test_it_is_said_why_nothing_was_recorded(tmp_path: Path, command: tuple[str, ...], reason: str) -> None:
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, *command, cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stdout == "1\n"
+    assert f"nothing was recorded: {reason}" in done.stderr
+
+
+def test_a_torch_that_is_too_old_is_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("__version__ = '2.1.0'\n")
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "-c", "import torch", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "PyTorch 2.1.0 is older than 2.4" in done.stderr
+    assert "PyTorch 2.1.0 is older than 2.4" in (why_nothing(tmp_path / "t", ["python"]) or "")
+
+
+def test_folders_are_named_after_the_program(tmp_path: Path) -> None:
+    assert free_folder(["python", "a/train.py", "x"], tmp_path).name == "train-1"
+    (tmp_path / "train-1").mkdir()
+    assert free_folder(["python", "a/train.py"], tmp_path).name == "train-2"
+    assert free_folder(["torchrun", "-m", "pkg.main"], tmp_path).name.startswith("pkg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (("run",), "no program is given", "put it after --"),
+        (("run", "python", "train.py"), "has to stand after --", "run -- python train.py"),
+        (("run", "--", "pyhton", "train.py"), "no program is called 'pyhton'", "did you mean python"),
+        (("run", "--", sys.executable, "nix.py"), "there is no file 'nix.py'", ""),
+        (("check", "nowhere"), "nowhere does not exist", ""),
+        (("check", "."), "holds no trace", "preflight monitor collect"),
+        (("check",), "missing argument", ""),
+        (("watch", "file.txt"), "is a file, and a trace is a folder", ""),
+        (("chek", "."), "has no command 'chek'", "did you mean check?"),
+        (("check", ".", "--invariants", "file.txt"), "file.txt is not an invariants file: line 1", "each line is one"),
+        (("run", "--webhook", "nowhere", "--", sys.executable, "-c", "1"), "--webhook nowhere: is no address", "http"),
+    ],
+)
+def test_bad_input_gets_one_clear_error(tmp_path: Path, arguments: tuple[str, ...], message: str, hint: str) -> None:
+    (tmp_path / "file.txt").write_text("not an invariant\n")
+    done = preflight("monitor", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / ".preflight").exists()
