@@ -32,12 +32,12 @@ demo: $(STAMPS)/core
 	@# 1 is the answer NO-GO, which is what a broken script deserves; anything above it is a failure of the demo.
 	@rc=0; $(BIN)/preflight check $(DEMO_SCRIPT) $(DEMO_ARGS) || rc=$$?; echo "exit code $$rc"; [ $$rc -le 1 ]
 
-test: $(STAMPS)/models $(STAMPS)/dev
+test: $(STAMPS)/models $(STAMPS)/ray $(STAMPS)/dev
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # The tests that need no torch, in an environment that has none.
 test-core: $(STAMPS)/test
-	$(BIN)/python -m pytest -m 'not torch and not browser' $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'not torch and not browser and not ray' $(PYTEST_ARGS)
 
 lint: $(STAMPS)/dev
 	@failed=; \
@@ -70,6 +70,10 @@ $(STAMPS)/core: $(STAMPS)/venv pyproject.toml constraints.txt
 
 $(STAMPS)/test: $(STAMPS)/core
 	$(PIP) --editable '.[test]'
+	@touch $@
+
+$(STAMPS)/ray: $(STAMPS)/core
+	$(PIP) --editable '.[ray]'
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/core

@@ -2,36 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from preflight.monitor.examples import Examples, Judged
 from preflight.monitor.grouping import Groups
+from preflight.monitor.keys import frozen
 from preflight.monitor.relation import UNSEEN, Example, Relation, relations
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant, Violation
 
-_MOST_WAITING = 256
-
 
 class _Watch:
-    """One relation with the invariants in force, and an instance for each rank."""
+    """One relation with the invariants in force."""
 
     def __init__(self, kind: type[Relation], invariants: Sequence[Invariant]) -> None:
         self.kind = kind
-        self.invariants = list(invariants)
-        self.instances: dict[int, Relation] = {}
-        self.general = [one for one in invariants if not one.subject]
-        self.special: dict[tuple[Any, ...], list[Invariant]] = {}
+        self.general: list[_Force] = []
+        self.special: dict[tuple[Any, ...], list[_Force]] = {}
         for one in invariants:
-            if one.subject:
-                key = tuple(one.subject.get(field) for field in kind.fields)
-                self.special.setdefault(key, []).append(one)
+            if any(field in one.subject for field in kind.fields):
+                key = tuple(frozen(one.subject.get(field)) for field in kind.fields)
+                self.special.setdefault(key, []).append(_Force(one))
+            else:
+                self.general.append(_Force(one))
 
-    def instance(self, rank: int) -> Relation:
-        known = self.instances.get(rank)
-        if known is None:
-            known = self.instances[rank] = self.kind()
-        return known
+    def of(self, example: Example) -> list[_Force]:
+        """The invariants that speak of an example's subject."""
+        if not self.special:
+            return self.general
+        return self.general + self.special.get(frozen(example.subject), [])
+
+
+class _Force:
+    """An invariant in force, with what it allows as keys."""
+
+    __slots__ = ("allowed", "invariant", "judged")
+
+    def __init__(self, invariant: Invariant) -> None:
+        self.invariant = invariant
+        self.judged = 0
+        self.allowed: frozenset[Any] | None = None
+        if "value" in invariant.subject:
+            self.allowed = frozenset((frozen(invariant.subject["value"]),))
+        elif "values" in invariant.subject:
+            self.allowed = frozenset(frozen(value) for value in invariant.subject["values"])
+
+    def broken(self, example: Example) -> Example | None:
+        """The example as it is told when it breaks the invariant; None when it does not."""
+        invariant = self.invariant
+        if invariant.precondition and not invariant.applies(example.context):
+            return None
+        self.judged += 1
+        if example.value is UNSEEN:
+            return None if example.holds else example
+        if self.allowed is None or frozen(example.value) in self.allowed:
+            return None
+        expected = invariant.subject.get("value", invariant.subject.get("values"))
+        return example._replace(expected=expected, seen=example.value)
 
 
 class Engine:
@@ -40,7 +68,6 @@ class Engine:
     The result depends on the windows alone, not on when they come or in which pieces.
 
     Attributes:
-        judged: In how many examples each invariant was judged, by its id.
         groups: The violations so far, grouped by cause.
     """
 
@@ -55,83 +82,44 @@ class Engine:
             elif one.suppressed is None:
                 by_relation.setdefault(one.relation, []).append(one)
         self._watches = [_Watch(known[name], by_relation[name]) for name in sorted(by_relation)]
-        self._single = [watch for watch in self._watches if not watch.kind.across]
-        self._across = [watch for watch in self._watches if watch.kind.across]
-        self.judged: dict[str, int] = {}
+        self._examples = Examples(watch.kind for watch in self._watches)
         self.groups = Groups()
-        self._waiting: dict[int, dict[int, Window]] = {}
-        self._ended: set[int] = set()
-        self._world = 1
-        self._joined_up_to = -1
+
+    @property
+    def judged(self) -> dict[str, int]:
+        """In how many examples each invariant was judged, by its id."""
+        forces = (force for watch in self._watches for force in _all(watch))
+        return {force.invariant.id: force.judged for force in forces if force.judged}
 
     def see(self, window: Window) -> list[Violation]:
         """Judge a window; return the violations that are new with it."""
-        found: list[Violation] = []
-        if window.complete:
-            for watch in self._single:
-                instance = watch.instance(window.rank)
-                for example in instance.see(window):
-                    self._judge(watch, example, window, found)
-        if self._across:
-            self._world = max(self._world, window.run.world)
-            if self._world > 1:
-                self._waiting.setdefault(window.iteration, {})[window.rank] = window
-                self._join(found)
-        return found
+        return self._judge(self._examples.see(window))
 
     def ended(self, rank: int) -> list[Violation]:
         """A rank gives no more windows: nothing waits for it any longer."""
-        found: list[Violation] = []
-        self._ended.add(rank)
-        self._join(found)
-        return found
+        return self._judge(self._examples.ended(rank))
 
     def finish(self) -> list[Violation]:
         """No rank gives any more."""
-        found: list[Violation] = []
-        self._join(found, everything=True)
-        return found
+        return self._judge(self._examples.finish())
 
     def violations(self) -> list[Violation]:
         """All violations so far, the root of each group first, in the order of their steps."""
         return self.groups.violations()
 
-    def _join(self, found: list[Violation], everything: bool = False) -> None:
-        for number in sorted(self._waiting):
-            windows = self._waiting[number]
-            missing = self._world - len(windows) - sum(rank not in windows for rank in self._ended)
-            if missing > 0 and not everything and len(self._waiting) <= _MOST_WAITING:
-                return
-            del self._waiting[number]
-            together = {rank: windows[rank] for rank in sorted(windows) if windows[rank].complete}
-            if len(together) < 2:
-                continue
-            first = next(iter(together.values()))
-            for watch in self._across:
-                for example in watch.instance(-1).see_ranks(together):
-                    self._judge(watch, example, first, found)
+    def _judge(self, judged: Iterator[Judged]) -> list[Violation]:
+        found: list[Violation] = []
+        for number, example, window in judged:
+            watch = self._watches[number]
+            for force in watch.of(example):
+                told = force.broken(example)
+                if told is None:
+                    continue
+                new = self.groups.add(watch.kind, force.invariant, told, window)
+                if new is not None:
+                    found.append(new)
+        return found
 
-    def _judge(self, watch: _Watch, example: Example, window: Window, found: list[Violation]) -> None:
-        for invariant in watch.general:
-            self._one(watch, invariant, example, window, found)
-        special = watch.special
-        if special:
-            for invariant in special.get(example.subject, ()):
-                self._one(watch, invariant, example, window, found)
 
-    def _one(
-        self, watch: _Watch, invariant: Invariant, example: Example, window: Window, found: list[Violation]
-    ) -> None:
-        if invariant.precondition and not invariant.applies(example.context):
-            return
-        self.judged[invariant.id] = self.judged.get(invariant.id, 0) + 1
-        if example.value is not UNSEEN:
-            wanted = invariant.subject.get("value", UNSEEN)
-            if wanted is UNSEEN or example.value == wanted:
-                return
-            example = example._replace(expected=wanted, seen=example.value)
-        elif example.holds:
-            return
-        new = self.groups.add(watch.kind, invariant, example, window)
-        if new is not None:
-            found.append(new)
+def _all(watch: _Watch) -> list[_Force]:
+    return watch.general + [force for forces in watch.special.values() for force in forces]

@@ -184,6 +184,12 @@ class Window:
         self.notes: dict[str, list[dict[str, Any]]] = {}
         self._by_name: dict[str, list[Call]] | None = None
 
+    @property
+    def rows(self) -> int:
+        """How many rows it was made of."""
+        own = len(self.calls) + len(self.states) + len(self.tensors) + len(self.numbers) + len(self.batches)
+        return own + len(self.changed) + sum(map(len, self.notes.values()))
+
     def named(self, name: str) -> list[Call]:
         """The calls of a name, in order."""
         if self._by_name is None:

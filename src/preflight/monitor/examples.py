@@ -1,0 +1,70 @@
+"""Windows to judged examples: feeds relations, and joins the ranks of an iteration for those that compare ranks.
+
+The engine that checks and the learner that counts both take their examples from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Window
+
+_MOST_WAITING = 256
+"""Iterations that are kept for ranks that are behind."""
+
+Judged = tuple[int, Example, Window]
+"""The number of the relation in the order given, an example of it, and the window it was seen in."""
+
+
+class Examples:
+    """Instances of relations for each rank, and windows that wait for the same iteration of other ranks."""
+
+    def __init__(self, kinds: Iterable[type[Relation]]) -> None:
+        """Take the relations; what is given refers to them by their place."""
+        numbered = list(enumerate(kinds))
+        self._single = [(number, kind) for number, kind in numbered if not kind.across]
+        self._across = [(number, kind()) for number, kind in numbered if kind.across]
+        self._instances: dict[int, list[tuple[int, Relation]]] = {}
+        self._waiting: dict[int, dict[int, Window]] = {}
+        self._ended: set[int] = set()
+        self._world = 1
+
+    def see(self, window: Window) -> Iterator[Judged]:
+        """The examples that a window gives, and those of an iteration that it completes."""
+        if window.complete:
+            instances = self._instances.get(window.rank)
+            if instances is None:
+                instances = self._instances[window.rank] = [(number, kind()) for number, kind in self._single]
+            for number, instance in instances:
+                for example in instance.see(window):
+                    yield number, example, window
+        if self._across:
+            self._world = max(self._world, window.run.world)
+            if self._world > 1:
+                self._waiting.setdefault(window.iteration, {})[window.rank] = window
+                yield from self._join()
+
+    def ended(self, rank: int) -> Iterator[Judged]:
+        """A rank gives no more windows: nothing waits for it any longer."""
+        self._ended.add(rank)
+        return self._join()
+
+    def finish(self) -> Iterator[Judged]:
+        """No rank gives any more."""
+        return self._join(everything=True)
+
+    def _join(self, everything: bool = False) -> Iterator[Judged]:
+        for number in sorted(self._waiting):
+            windows = self._waiting[number]
+            missing = self._world - len(windows) - sum(rank not in windows for rank in self._ended)
+            if missing > 0 and not everything and len(self._waiting) <= _MOST_WAITING:
+                return
+            del self._waiting[number]
+            together = {rank: windows[rank] for rank in sorted(windows) if windows[rank].complete}
+            if len(together) < 2:
+                continue
+            first = next(iter(together.values()))
+            for place, instance in self._across:
+                for example in instance.see_ranks(together):
+                    yield place, example, first

@@ -1,0 +1,122 @@
+"""Reduces a recorded run to its evidence: part by part, each part on its own, on whatever machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from preflight.monitor.assemble import Assembler
+from preflight.monitor.examples import Examples, Judged
+from preflight.monitor.learn.evidence import Observed
+from preflight.monitor.relation import Relation, relation
+from preflight.monitor.trace.folder import TraceFolder
+from preflight.monitor.trace.process import Process
+from preflight.monitor.window import Window
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A piece of work.
+
+    Attributes:
+        folder: A trace folder.
+        files: Files of processes in it: one rank, or all ranks that trained together.
+        relations: Names of the relations to be counted.
+    """
+
+    folder: str
+    files: tuple[str, ...]
+    relations: tuple[str, ...]
+
+
+class Reduced(msgspec.Struct, frozen=True):
+    """What a part gave: its evidence in bytes, and how much was read."""
+
+    evidence: bytes
+    windows: int
+    rows: int
+
+
+def parts(folder: TraceFolder, kinds: Sequence[type[Relation]]) -> list[Part]:
+    """The pieces of work of a folder: each rank, and the ranks together for relations that compare them."""
+    path = str(folder.path)
+    single = tuple(kind.name for kind in kinds if not kind.across)
+    across = tuple(kind.name for kind in kinds if kind.across)
+    found: list[Part] = []
+    for team in teams(folder):
+        if single:
+            found += [Part(path, (process.file,), single) for process in team]
+        if across and len(team) > 1:
+            found.append(Part(path, tuple(process.file for process in team), across))
+    return found
+
+
+def teams(folder: TraceFolder) -> list[list[Process]]:
+    """The processes that trained together: of each world, the first of every rank, then the second of every rank."""
+    found: dict[tuple[int, int], list[Process]] = {}
+    places: dict[tuple[int, int], int] = {}
+    for process in folder.identified():
+        if process.role != "trainer":
+            continue
+        world = process.world or 1
+        nth = places[world, process.rank] = places.get((world, process.rank), -1) + 1
+        found.setdefault((world, nth), []).append(process)
+    return [found[key] for key in sorted(found)]
+
+
+def reduce(part: Part) -> Reduced:
+    """Count the examples of a part."""
+    folder = TraceFolder(Path(part.folder))
+    chosen = [process for process in folder.identified() if process.file in part.files]
+    kinds = [relation(name) for name in part.relations]
+    observed = Observed()
+    windows = rows = 0
+    examples = Examples(kinds)
+    for window in in_order(folder, chosen, examples, kinds, observed):
+        windows += 1
+        rows += window.rows
+    return Reduced(observed.encoded(), windows, rows)
+
+
+def in_order(
+    folder: TraceFolder,
+    processes: Sequence[Process],
+    examples: Examples,
+    kinds: Sequence[type[Relation]],
+    observed: Observed,
+) -> Iterator[Window]:
+    """Count the windows of processes iteration by iteration, within one by rank; yield them as they are counted."""
+    lanes = {process.rank: windows_of(folder, process) for process in processes}
+    waiting: dict[int, Window] = {}
+    for rank in sorted(lanes):
+        _advance(rank, lanes, waiting)
+    while waiting:
+        rank = min(waiting, key=lambda one: (waiting[one].iteration, one))
+        window = waiting.pop(rank)
+        _count(examples.see(window), kinds, observed)
+        yield window
+        if not _advance(rank, lanes, waiting):
+            _count(examples.ended(rank), kinds, observed)
+    _count(examples.finish(), kinds, observed)
+
+
+def windows_of(folder: TraceFolder, process: Process) -> Iterator[Window]:
+    """The windows of one process."""
+    assembler = Assembler()
+    for block in folder.blocks(process):
+        yield from assembler.feed(block.tables)
+    yield from assembler.finish()
+
+
+def _advance(rank: int, lanes: dict[int, Iterator[Window]], waiting: dict[int, Window]) -> bool:
+    window = next(lanes[rank], None)
+    if window is None:
+        return False
+    waiting[rank] = window
+    return True
+
+
+def _count(judged: Iterator[Judged], kinds: Sequence[type[Relation]], observed: Observed) -> None:
+    for number, example, window in judged:
+        observed.see(kinds[number].name, example, (window.rank, window.iteration))

@@ -1,0 +1,70 @@
+"""Runs to invariants: what is learnt of trace folders, the same wherever they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.errors import TraceError, UsageError
+from preflight.monitor.engine import Engine
+from preflight.monitor.learn.infer import infer
+from preflight.monitor.learn.reduce import parts, windows_of
+from preflight.monitor.relation import relations
+from preflight.monitor.trace.folder import TraceFolder
+
+from .recorded import training
+
+AXIOMS = ["gradients-cleared", "replicas-equal", "step-updates"]
+
+
+def test_axioms_are_learnt_of_one_run(tmp_path: Path) -> None:
+    learnt = infer([training(tmp_path / "one")], AXIOMS)
+    assert [(one.id, one.support) for one in learnt.invariants] == [("gradients-cleared", 11), ("step-updates", 12)]
+    assert learnt.windows == 13  # the last one, which was cut short, is read and not judged
+    assert learnt.invariants[0].source.runs == ("one",)
+    assert learnt.torch == ("2.13",)
+
+
+def test_ranks_are_compared(tmp_path: Path) -> None:
+    learnt = infer([training(tmp_path / "two", world=2)], AXIOMS)
+    assert [(one.id, one.support) for one in learnt.invariants] == [
+        ("gradients-cleared", 22),
+        ("replicas-equal", 12),
+        ("step-updates", 24),
+    ]
+    assert learnt.windows == 2 * 13 + 26  # each rank by itself, and both together
+
+
+def test_what_a_run_breaks_is_not_learnt_but_told(tmp_path: Path) -> None:
+    learnt = infer([training(tmp_path / "apart", world=2, apart_at=5)], AXIOMS)
+    assert [one.id for one in learnt.invariants] == ["gradients-cleared", "step-updates"]
+    assert learnt.broken == {"replicas-equal": 7}
+
+
+def test_what_was_learnt_holds_where_it_was_learnt(tmp_path: Path) -> None:
+    folder = training(tmp_path / "run", world=2)
+    engine = Engine(infer([folder]).invariants)
+    trace = TraceFolder(folder)
+    windows = [window for process in trace.identified() for window in windows_of(trace, process)]
+    for window in sorted(windows, key=lambda window: (window.iteration, window.rank)):
+        engine.see(window)
+    engine.finish()
+    assert not engine.violations()
+    assert engine.judged
+
+
+def test_each_rank_and_all_together_are_parts(tmp_path: Path) -> None:
+    work = parts(TraceFolder(training(tmp_path / "two", world=2)), list(relations().values()))
+    assert [len(part.files) for part in work] == [1, 1, 2]
+
+
+def test_what_cannot_be_inferred_from(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no trace is given"):
+        infer([])
+    with pytest.raises(UsageError, match="no relation is called"):
+        infer([training(tmp_path / "one")], ["step-update"])
+    with pytest.raises(TraceError):
+        infer([tmp_path / "nothing"])
+    with pytest.raises(UsageError, match="no engine is called"):
+        infer([tmp_path / "one"], engine="spark")  # type: ignore[arg-type]
