@@ -190,3 +190,24 @@ def test_a_step_that_the_scaler_skips_is_told() -> None:
             scaler.step(optimizer)
             scaler.update()
     assert [row["result"]["skipped"] for row in kept.calls("scaler.step")] == [False, True, False]
+
+
+def test_calls_of_torch_are_seen_when_asked_for_and_change_nothing() -> None:
+    _, plain = train(3)
+    before = torch.nn.functional.linear
+    with recorded(api=True) as kept:
+        _, watched = train(3)
+    assert watched == plain
+    assert torch.nn.functional.linear is before
+    calls = kept.calls("api.torch.nn.functional.linear")
+    assert len(calls) == 6
+    assert calls[0]["args"]["in"][0] == ["float32", [8, 4]]
+    assert calls[0]["result"]["out"] == [["float32", [8, 8]]]
+
+
+def test_only_what_is_needed_is_recorded() -> None:
+    with recorded(needs=("step", "zero_grad")) as kept:
+        train(3)
+    assert set(kept.rows) <= {"begin", "call", "variable", "iteration", "scalar", "end"}
+    assert not kept.calls("module")
+    assert len(kept.calls("step")) == 3

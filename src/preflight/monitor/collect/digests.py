@@ -59,6 +59,10 @@ class Digests:
         found = few(value, self._tensor)
         if not found:
             return
+        if bits:
+            self.batch(f"forward:{entry.object}", found, None)
+        if not recorder.wants("tensor"):
+            return
         rows = [
             (
                 recorder.number(),
@@ -77,8 +81,6 @@ class Digests:
         # What goes into a module has come out of another: its norm is taken there, or known by the batch's fingerprint.
         sizes = self._norms(found) if word == "out" else [None] * len(found)
         self._gathered.extend(zip(rows, sizes, strict=True))
-        if bits:
-            self.batch(f"forward:{entry.object}", found, None)
 
     def _norms(self, found: list[Any]) -> list[Any]:
         """Start the norms, each a tensor without dimensions on its device; None where there is none to take."""
@@ -123,6 +125,8 @@ class Digests:
     def batch(self, loader: str, found: list[Any], where: dict[str, Any] | None) -> None:
         """Hand over a row that identifies a batch."""
         recorder = self.recorder
+        if not found or not recorder.wants("batch"):
+            return
         known = where or {}
         head = (recorder.number(), recorder.iteration, recorder.step, loader, known.get("fetch"), known.get("epoch"))
         size = len(found[0]) if found and found[0].dim() else None

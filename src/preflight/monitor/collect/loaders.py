@@ -15,6 +15,7 @@ from .patching import Patches
 from .recorder import Entry, Recorder
 
 _MOST_INDICES = 64
+_TOLD_LOOPS = 16  # workers of later loops are not told: each would leave a file
 
 
 class Loaders:
@@ -25,6 +26,7 @@ class Loaders:
         self.digests = digests
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._epochs: dict[int, int] = {}
+        self._loops_begun = 0
         self._asked: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         self._loops: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
 
@@ -77,6 +79,7 @@ class Loaders:
         if self.recorder.role != "trainer":
             return None
         number = self.number(args[0])
+        self._loops_begun += 1
         epoch = self._epochs[number] = self._epochs.get(number, -1) + 1
         entry = self.recorder.enter("loop", f"loader{number}", {"epoch": epoch})
         entry.about = (number, epoch)
@@ -129,6 +132,8 @@ class Loaders:
         """A worker process begins: it tells its seeds at its first sample, when the person's own seeding is done."""
         recorder = self.recorder
         recorder.role = "worker"
+        if self._loops_begun > _TOLD_LOOPS:
+            return None
         module = sys.modules["torch.utils.data._utils.fetch"]
         told: list[int] = []
 

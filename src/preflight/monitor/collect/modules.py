@@ -28,6 +28,7 @@ class Forwards:
         self.digests = digests
         self.thread = _Thread()
         self.compiling = recorder.torch.compiler.is_compiling
+        self.parts_wanted = recorder.wants("module", "tensor")
 
     def install(self, patches: Patches) -> None:
         """Put the hooks in place."""
@@ -53,7 +54,7 @@ class Forwards:
         opened = self.thread.open
         if opened and opened[0][0] is module:
             opened.clear()  # it raised the last time
-        if opened and (not recorder.detail or inner(opened[-1][0]) is module):
+        if opened and (not recorder.detail or not self.parts_wanted or inner(opened[-1][0]) is module):
             return  # a part, or what a wrapper holds and calls
         with recorder.work("forward"):
             self._enter(module, args, opened)

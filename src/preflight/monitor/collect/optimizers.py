@@ -148,8 +148,8 @@ class Optimizers:
         with recorder.work("step"):
             recorder.leave(entry)
             index = self.variables.index_of(optimizer)
-            if recorder.norms:
-                self.states.parameters("after_step", index, recorder.detail)
+            if recorder.norms or recorder.exact_after:
+                self.states.parameters("after_step", index, recorder.exact_after)
                 if recorder.detail and (recorder.step < 2 or recorder.iteration % _STATES_EVERY == 0):
                     self.states.optimizer("after_step", optimizer, index)
                     if index == recorder.primary:

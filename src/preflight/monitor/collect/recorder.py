@@ -66,6 +66,7 @@ class Recorder:
         step: How many steps of the first optimizer have ended.
         detail: Whether this iteration is recorded in detail.
         norms: Whether norms of parameters and gradients are taken in this iteration.
+        exact_after: Whether fingerprints are taken after its step: in detail, or because the next one is.
         backward_depth: How many backward passes are under way; forward passes inside one are recomputation.
     """
 
@@ -75,11 +76,13 @@ class Recorder:
         self.step = 0
         self.detail = settings.detail_first > 0
         self.norms = True
+        self.exact_after = self.detail
         self.detail_every = settings.detail_every
         self.norms_every = settings.norms_every
         self.detail_until = settings.detail_first
         self.backward_depth = 0
         self.spent = 0
+        self.on_device: list[tuple[Any, Any]] = []
         self.role = "trainer"
         self.torch: Any = sys.modules.get("torch")
         self.at_boundary: list[Callable[[], None]] = []
@@ -91,6 +94,7 @@ class Recorder:
         self.backwards = 0
         self.most_backwards = 0
         self.ended = False
+        self._needs = frozenset(settings.needs)
         self._open_sink = open_sink
         self._sink: Sink | None = None
         self._counter = 0
@@ -105,6 +109,10 @@ class Recorder:
     def active(self) -> bool:
         """Whether an event of this moment is the program's own: not the compiler's tracing, not the recorder's work."""
         return not self.ended and not getattr(self._local, "busy", False)
+
+    def wants(self, *kinds: str) -> bool:
+        """Whether an invariant in force looks at one of these kinds of rows or calls; without a list, all are wanted."""
+        return not self._needs or any(kind in self._needs for kind in kinds)
 
     @contextlib.contextmanager
     def work(self, where: str) -> Iterator[None]:
@@ -271,12 +279,20 @@ class Recorder:
             act()
         self._finished.append((self.iteration, self.step))
         self.settle()
+        while self.on_device and self.on_device[0][1].query():
+            began, ended = self.on_device.pop(0)
+            self.spent += int(began.elapsed_time(ended) * 1e6)
         self.trained = self.stepped = False
         self.backwards = 0
         self.iteration += 1
         number = self.iteration
         self.detail = number < self.detail_until or (self.detail_every > 0 and number % self.detail_every == 0)
         self.norms = self.detail or (self.norms_every > 0 and number % self.norms_every == 0)
+        # Fingerprints after this step are what those before the next one are compared with.
+        following = number + 1
+        self.exact_after = self.detail or (
+            following < self.detail_until or (self.detail_every > 0 and following % self.detail_every == 0)
+        )
 
     def close(self, how: str, code: int | None, error: str | None) -> None:
         """Write the closing row; nothing is recorded after it."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import places
+from .api import Api
 from .backward import Backwards
 from .budget import Budget
 from .checkpoints import Checkpoints
@@ -61,6 +62,8 @@ class Session:
             Modes(recorder, self.names),
             Checkpoints(recorder, self.names, self.variables, states),
         ]
+        if settings.api or (settings.needs and any(need.startswith("api") for need in settings.needs)):
+            self.parts.append(Api(recorder))
         self.distributed = Distributed(recorder, self.names, self.variables, self._begin)
         self.opened: Callable[[], None] = lambda: None
         recorder.at_boundary += [self.forwards.clear, Budget(recorder).boundary]

@@ -21,23 +21,42 @@ class States:
         self, moment: str, what: str, held: list[tuple[Variable, Any]], exact: bool, extra: dict[str, Any] | None = None
     ) -> None:
         """Hand over a row with the norm of each tensor, and when asked its fingerprint; None stays None."""
-        if not held:
-            return
         recorder = self.recorder
+        if not held or not recorder.wants("state"):
+            return
         head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step, moment, what)
         ids = [variable.ident for variable, _ in held]
+        began = self._mark(held)
         tensors = [tensor.detach() if tensor is not None else None for _, tensor in held]
         sizes = norms(tensors)
         if sizes is None:
             return
         if not exact:
+            self._cost(began)
             recorder.later(sizes, lambda norm: [("state", (*head, "norm", ids, list(norm), None, extra))])
             return
         bits = fingerprints(tensors)
         if bits is None:
             return
+        self._cost(began)
         both = _Both(sizes, bits)
         recorder.later(both, lambda pair: [("state", (*head, "exact", ids, list(pair[0]), list(pair[1]), extra))])
+
+    def _mark(self, held: list[tuple[Variable, Any]]) -> Any:
+        """A mark in the device's stream, from which the device's time is measured; None where there is no such stream."""
+        torch = self.recorder.torch
+        first = next((tensor for _, tensor in held if tensor is not None), None)
+        if first is None or first.device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+            return None
+        mark = torch.cuda.Event(enable_timing=True)
+        mark.record()
+        return mark
+
+    def _cost(self, began: Any) -> None:
+        if began is not None:
+            ended = self.recorder.torch.cuda.Event(enable_timing=True)
+            ended.record()
+            self.recorder.on_device.append((began, ended))
 
     def parameters(self, moment: str, optimizer: int | None, exact: bool, extra: dict[str, Any] | None = None) -> None:
         """The parameters of one optimizer, or all parameters."""
