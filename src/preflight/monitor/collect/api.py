@@ -34,7 +34,7 @@ class Api:
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # deprecated functions are listed too, and say so when they are looked at
-            listed = sys.modules["torch.overrides"].get_overridable_functions()  # type: ignore[attr-defined]
+            listed = sys.modules["torch.overrides"].get_overridable_functions()
         wanted = {id(function) for room in listed.values() for function in room}
         done: dict[int, Any] = {}
         for room in _ROOMS:
