@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from preflight.monitor.window import Call, State, Window
 
+_MOST_CALLS = 2000  # of an optimizer that no longer steps, nobody asks what happened since
+_MOST_STATES = 200
+
 
 class Step(NamedTuple):
     """One step of one optimizer.
@@ -30,6 +33,30 @@ class Step(NamedTuple):
     before: State | None
     after: State | None
     cleared: list[State]
+
+    @property
+    def closure(self) -> bool:
+        """Whether the step computes its gradients itself."""
+        return bool((self.call.args or {}).get("closure"))
+
+    @property
+    def kind(self) -> str:
+        """The optimizer's class."""
+        return self.call.object.split(":")[-1]
+
+    def named(self, name: str) -> list[Call]:
+        """The calls of a name since the step before."""
+        return [call for call in self.between if call.name == name]
+
+    def owned(self, window: Window) -> set[str]:
+        """Names of the roots of its variables."""
+        return {one.root for one in window.run.variables.values() if one.optimizer == self.optimizer}
+
+    def clears(self, call: Call, roots: set[str]) -> bool:
+        """Whether a call clears its gradients."""
+        if call.name != "zero_grad":
+            return False
+        return call.object == self.call.object or call.object.split(".")[0] in roots
 
 
 def optimizer_number(call: Call) -> int:
@@ -72,12 +99,24 @@ class Steps:
             self._last[index] = call.e
         oldest = min(self._last.values(), default=-1)
         if len(self._calls) > 64 or len(self._states) > 16:
-            self._calls = [one for one in self._calls if one.q > oldest]
-            self._states = [one for one in self._states if one.q > oldest]
+            self._calls = [one for one in self._calls if one.q > oldest][-_MOST_CALLS:]
+            self._states = [one for one in self._states if one.q > oldest][-_MOST_STATES:]
+
+
+def steps_of(window: Window) -> list[Step]:
+    """The steps of a window; the windows of a rank must be asked for in order."""
+    if window.steps is None:
+        if window.run.follower is None:
+            window.run.follower = Steps()
+        window.steps = list(window.run.follower.see(window))
+    found: list[Step] = window.steps
+    return found
 
 
 def _of(state: State, optimizer: int, window: Window) -> bool:
     """Whether a state is of the variables of an optimizer."""
+    if state.extra and "optimizer" in state.extra:
+        return bool(state.extra["optimizer"] == optimizer)
     known = window.run.variables.get(state.ids[0]) if state.ids else None
     return known is not None and known.optimizer == optimizer
 

@@ -142,6 +142,7 @@ class Run:
         self.groups: dict[int, list[int]] = {}
         self.begin: dict[str, Any] = {}
         self.notes: dict[str, list[dict[str, Any]]] = {}
+        self.follower: Any = None  # what follows the steps of optimizers, see steps.py
 
     def name(self, ident: int) -> str:
         """The name of a variable."""
@@ -166,7 +167,7 @@ class Window:
 
     __slots__ = (
         *("batches", "calls", "changed", "complete", "iteration", "notes", "numbers"),
-        *("_by_name", "rank", "run", "states", "step", "tensors"),
+        *("_by_name", "rank", "run", "states", "step", "steps", "tensors"),
     )
 
     def __init__(self, run: Run, iteration: int) -> None:
@@ -182,6 +183,7 @@ class Window:
         self.batches: list[Batch] = []
         self.changed: list[Variable] = []
         self.notes: dict[str, list[dict[str, Any]]] = {}
+        self.steps: list[Any] | None = None  # the steps of optimizers, once steps.py has found them
         self._by_name: dict[str, list[Call]] | None = None
 
     @property

@@ -37,18 +37,18 @@ class Backwards:
         seen: dict[str, Any] = {"dtype": dtype_of(first), "numel": first.numel(), "roots": len(roots)}
         if kwargs.get("retain_graph"):
             seen["retain_graph"] = True
-        left = 0
+        left: dict[int, int] = {}
         if not self.variables.stale:
-            left = sum(
-                tensor.grad is not None
-                for variable, tensor in self.variables.living()
-                if variable.kind == "parameter" and tensor.is_leaf and variable.optimizer >= 0
-            )
+            for variable, tensor in self.variables.living():
+                if variable.optimizer >= 0 and tensor.is_leaf and tensor.grad is not None:
+                    left[variable.optimizer] = left.get(variable.optimizer, 0) + 1
             if left and self.uncleared:
                 # Nothing was heard of a clearing since a step: the gradients tell whether there was one all the same.
                 self.states.gradients("before_backward", None, False)
                 self.uncleared.clear()
-        seen["gradients"] = left
+        seen["gradients"] = sum(left.values())
+        if left:
+            seen["of"] = {str(index): count for index, count in left.items()}
         entry = recorder.enter("backward", "", seen)
         if first.numel() == 1 and first.is_floating_point():
             number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
@@ -66,7 +66,10 @@ class Backwards:
             return
         recorder.trained = True
         recorder.backwards += 1
+        recorder.passes += 1
         recorder.leave(entry, None, type(error).__name__ if error else None)
+        if recorder.scaled and recorder.detail and not self.variables.stale:
+            self.states.gradients("after_backward", None, False)
 
     def _before_grad(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self.recorder.backward_depth += 1

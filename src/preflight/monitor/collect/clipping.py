@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
+from collections.abc import Callable, Iterator
+from types import GeneratorType
 from typing import Any
 
 from .backward import read_later
-from .patching import Patches
+from .patching import Patches, watched
 from .recorder import Entry, Recorder
-from .variables import Variables
+from .variables import Variable, Variables
 
 
 class Clipping:
@@ -18,6 +21,7 @@ class Clipping:
     def __init__(self, recorder: Recorder, variables: Variables) -> None:
         self.recorder = recorder
         self.variables = variables
+        self._noted: list[tuple[Variable | None, bool]] | None = None
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place, under both names by which they are reached."""
@@ -27,36 +31,75 @@ class Clipping:
             return
         for word, before, after in (
             ("clip_grad_norm_", self._before_norm, self._after_norm),
-            ("clip_grad_value_", self._before_value, None),
+            ("clip_grad_value_", self._before_value, self._after_value),
         ):
-            patches.around(module, word, before, after)
+            original = getattr(module, word, None)
+            if original is None or getattr(original, "_preflight_watched", False):
+                continue
+            patches.replace(module, word, watched(self.recorder, self._listening(original), before, after))
             if hasattr(utils, word):
                 patches.replace(utils, word, getattr(module, word))
 
+    def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, with an iterator of parameters replaced by one that yields the same and notes them."""
+
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            given = kwargs.get("parameters", args[0] if args else None)
+            if not isinstance(given, Iterator):
+                return original(*args, **kwargs)
+            note = self._noting()
+            # A generator stays one: what is said of an exhausted one is said of generators only.
+            lent = (note(one) for one in given) if isinstance(given, GeneratorType) else map(note, given)
+            if "parameters" in kwargs:
+                return original(*args, **{**kwargs, "parameters": lent})
+            return original(lent, *args[1:], **kwargs)
+
+        return call
+
+    def _noting(self) -> Callable[[Any], Any]:
+        noted = self._noted = []
+
+        def note(one: Any) -> Any:
+            noted.append((self.variables.of(one), _has_gradient(one)))
+            return one
+
+        return note
+
     def _covered(self, parameters: Any) -> dict[str, Any]:
-        """Which parameters are clipped: how many, of which optimizers; a generator is left untouched."""
-        torch = self.recorder.torch
-        if isinstance(parameters, torch.Tensor):
+        """Which parameters are clipped: how many, how many with gradients, and how many of which optimizers."""
+        if isinstance(parameters, self.recorder.torch.Tensor):
             parameters = [parameters]
         if not isinstance(parameters, (list, tuple)):
             return {}
-        seen = [self.variables.of(one) for one in parameters]
-        return {
-            "parameters": len(parameters),
-            "optimizers": sorted({one.optimizer for one in seen if one is not None}),
-        }
+        return _counts([(self.variables.of(one), _has_gradient(one)) for one in parameters])
 
     def _before_norm(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         limit = kwargs.get("max_norm", args[1] if len(args) > 1 else None)
-        seen = {"max_norm": _plain(limit), **self._covered(kwargs.get("parameters", args[0] if args else None))}
-        return self.recorder.enter("clip_grad_norm", "", seen)
+        kind = kwargs.get("norm_type", args[2] if len(args) > 2 else 2.0)
+        return self._before("clip_grad_norm", {"max_norm": _plain(limit), "norm_type": _plain(kind)}, args, kwargs)
+
+    def _before_value(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        limit = kwargs.get("clip_value", args[1] if len(args) > 1 else None)
+        return self._before("clip_grad_value", {"clip_value": _plain(limit)}, args, kwargs)
+
+    def _before(self, name: str, seen: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        self._noted = None
+        seen.update(self._covered(kwargs.get("parameters", args[0] if args else None)))
+        return self.recorder.enter(name, "", seen)
+
+    def _after_value(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        if entry is None:
+            return
+        noted, self._noted = self._noted, None
+        if noted is not None and entry.args is not None:
+            entry.args.update(_counts(noted))
+        self.recorder.leave(entry, None, type(error).__name__ if error else None)
 
     def _after_norm(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         recorder = self.recorder
-        if entry is None:
-            return
-        recorder.leave(entry, None, type(error).__name__ if error else None)
-        if error is None and isinstance(value, recorder.torch.Tensor):
+        self._after_value(entry, value, error)
+        if entry is not None and error is None and isinstance(value, recorder.torch.Tensor):
             number, iteration, step = recorder.number(), recorder.iteration, recorder.step
             now, place = time.monotonic_ns(), entry.place or ""
             recorder.later(
@@ -64,10 +107,21 @@ class Clipping:
                 lambda values: [("scalar", (number, now, iteration, step, "grad_norm", place, values[0]))],
             )
 
-    def _before_value(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
-        limit = kwargs.get("clip_value", args[1] if len(args) > 1 else None)
-        seen = {"clip_value": _plain(limit), **self._covered(kwargs.get("parameters", args[0] if args else None))}
-        return self.recorder.enter("clip_grad_value", "", seen)
+
+def _has_gradient(one: Any) -> bool:
+    return getattr(one, "is_leaf", False) and one.grad is not None
+
+
+def _counts(seen: list[tuple[Variable | None, bool]]) -> dict[str, Any]:
+    """Counts of what was given: of which optimizers it is, and how much of it has a gradient."""
+    owners = [variable.optimizer for variable, _ in seen if variable is not None]
+    optimizers = sorted(set(owners))
+    return {
+        "parameters": len(seen),
+        "gradients": sum(has for _, has in seen),
+        "optimizers": optimizers,
+        "of": [owners.count(one) for one in optimizers],
+    }
 
 
 def _plain(value: Any) -> float | None:

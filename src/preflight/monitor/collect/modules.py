@@ -70,13 +70,23 @@ class Forwards:
                 recorder.begins("forward")
             name = self.names.root(module, sys._getframe(2))
         else:
-            name = self.names.of(module) or type(module).__name__
+            name = self.names.of(module) or self._hidden(module)
         args_seen = {"training": module.training, "type": type(module).__name__}
         entry = Entry(recorder, "forward" if root else "module", name, args_seen, None if not root else _place())
         recorder.stack().append(entry.number)
         opened.append((module, entry))
         if root or recorder.detail:
             self.digests.tensors(entry, "in", args, bits=root)
+
+    def _hidden(self, module: Any) -> str:
+        """The name of a module that is called inside of another one but is no part of it: it may train unnoticed."""
+        self.names.again()
+        known = self.names.of(module)
+        if known is not None:
+            return known
+        if not self.recorder.torch.is_grad_enabled() or not any(one.requires_grad for one in module.parameters()):
+            return type(module).__name__
+        return self.names.root(module, sys._getframe(3))
 
     def after(self, module: Any, args: Any, output: Any) -> None:
         """A forward pass ends."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from typing import Any
 
 from .naming import Names, modules_in_sight
@@ -26,6 +27,9 @@ class Optimizers:
         self.states = states
         self._open: dict[int, Entry] = {}
         self._settings: dict[int, list[tuple[Any, ...]]] = {}
+        self._steps: dict[int, int] = {}
+        self._used: dict[int, int] = {}  # how many backward passes there were when gradients were last used or cleared
+        self._made: list[weakref.ref[Any]] = []
         self.after_step: list[Any] = []
         self.uncleared: set[int] = set()
 
@@ -66,12 +70,21 @@ class Optimizers:
         self.recorder.event("optimizer.new", f"optimizer{index}:{type(optimizer).__name__}", args)
         return index
 
+    def _take_in(self) -> None:
+        """Number the optimizers that were made and not used yet: what they hold is not without one."""
+        made, self._made = self._made, []
+        for known in made:
+            optimizer = known()
+            if optimizer is not None and self.variables.index_of(optimizer) < 0:
+                self.register(optimizer)
+
     # -- a group is added while the optimizer is made, and perhaps later
 
     def _group_added(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         optimizer = args[0]
         if self.variables.index_of(optimizer) < 0:
-            return None  # it is being made; it is taken in at its first use
+            self._made.append(weakref.ref(optimizer))
+            return None  # it is being made; it is taken in at its first use, or when another one steps
         return self.recorder.enter("add_param_group", self.name(optimizer))
 
     def _group_was_added(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
@@ -83,15 +96,28 @@ class Optimizers:
 
     def _clearing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self.recorder.begins("zero_grad")
-        self.uncleared.discard(self.variables.index_of(args[0]))
+        index = self.variables.index_of(args[0])
+        self.uncleared.discard(index)
+        self._unused(index)
         to_none = kwargs.get("set_to_none", args[1] if len(args) > 1 else True)
         return self.recorder.enter("zero_grad", self.name(args[0]), {"set_to_none": bool(to_none)})
 
     def _clearing_module(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self.recorder.begins("zero_grad")
         self.uncleared.clear()
+        self._unused(None)
         name = self.names.of(args[0]) or type(args[0]).__name__
         return self.recorder.enter("zero_grad", name, {"module": True})
+
+    def _unused(self, index: int | None) -> None:
+        """Look at gradients that are thrown away: a backward pass made them and no step has used them."""
+        recorder = self.recorder
+        passes = recorder.passes
+        known = self._used.get(index, -1) if index is not None else max(self._used.values(), default=-1)
+        if known >= 0 and known < passes and recorder.norms and not self.variables.stale:
+            self.states.gradients("before_clear", index, False)
+        for one in self._used if index is None else (index,):
+            self._used[one] = passes
 
     def _loading(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         return self.recorder.enter("load_state_dict", self.name(args[0]))
@@ -112,6 +138,8 @@ class Optimizers:
             index = self.register(optimizer)
         if recorder.primary is None:
             recorder.primary = index
+        if self._made:
+            self._take_in()
         if self.variables.stale or self.names.changed or recorder.detail or self.variables.flags_changed():
             self.variables.refresh()
         closure = bool(kwargs.get("closure") or (len(args) > 1 and args[1] is not None))
@@ -122,6 +150,7 @@ class Optimizers:
             self.states.parameters("before_step", index, exact)
             if exact and index == recorder.primary:
                 self.states.parameters("before_step", -1, True)
+                self.states.gradients("before_step", -1, False)
         self._rates(optimizer, name, index)
         self._open[id(optimizer)] = recorder.enter("step", name, {"closure": closure})
 
@@ -150,12 +179,14 @@ class Optimizers:
             index = self.variables.index_of(optimizer)
             if recorder.norms or recorder.exact_after:
                 self.states.parameters("after_step", index, recorder.exact_after)
-                if recorder.detail and (recorder.step < 2 or recorder.iteration % _STATES_EVERY == 0):
+                steps = self._steps[index] = self._steps.get(index, 0) + 1
+                if recorder.detail and (steps <= 2 or recorder.iteration % _STATES_EVERY == 0):
                     self.states.optimizer("after_step", optimizer, index)
                     if index == recorder.primary:
                         self.states.buffers("after_step", True)
             recorder.trained = True
             self.uncleared.add(index)
+            self._used[index] = recorder.passes
             if index == recorder.primary:
                 recorder.stepped = True
                 recorder.step += 1

@@ -93,6 +93,8 @@ class Recorder:
         self.fetched = False  # a loader gave a batch in this iteration
         self.backwards = 0
         self.most_backwards = 0
+        self.passes = 0  # backward passes of the whole run
+        self.scaled = False  # a loss was scaled and its gradients not yet unscaled
         self.ended = False
         self._needs = frozenset(settings.needs)
         self._open_sink = open_sink

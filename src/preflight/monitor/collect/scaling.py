@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .backward import read_later
 from .optimizers import Optimizers
 from .patching import Patches
 from .recorder import Entry, Recorder
@@ -31,7 +32,12 @@ class Scaling:
 
     def _simple(self, name: str) -> Any:
         def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
-            return self.recorder.enter(name) if args[0].is_enabled() else None
+            if not args[0].is_enabled():
+                return None
+            entry = self.recorder.enter(name)
+            entry.about = args[0]
+            self.recorder.scaled = name == "scaler.scale"
+            return entry
 
         return before
 
@@ -40,9 +46,13 @@ class Scaling:
             if not args[0].is_enabled():
                 return None
             optimizer = kwargs.get("optimizer", args[1] if len(args) > 1 else None)
+            subject = self.optimizers.name(optimizer)
             if name == "scaler.step":
                 self._step = self.recorder.step
-            return self.recorder.enter(name, self.optimizers.name(optimizer))
+            if self.recorder.detail:
+                index = self.optimizers.variables.index_of(optimizer)
+                self.optimizers.states.gradients("before_unscale", index, False)
+            return self.recorder.enter(name, subject)
 
         return before
 
@@ -61,4 +71,9 @@ class Scaling:
     def _updated(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         if entry is None:
             return
-        self.recorder.leave(entry, None, type(error).__name__ if error else None)
+        recorder = self.recorder
+        recorder.leave(entry, None, type(error).__name__ if error else None)
+        scale = getattr(entry.about, "_scale", None)
+        if isinstance(scale, recorder.torch.Tensor):
+            head = (recorder.number(), entry.began, recorder.iteration, recorder.step, "scale", entry.place or "")
+            recorder.later(read_later(scale), lambda values: [("scalar", (*head, values[0]))])

@@ -61,7 +61,7 @@ class States:
     def parameters(self, moment: str, optimizer: int | None, exact: bool, extra: dict[str, Any] | None = None) -> None:
         """The parameters of one optimizer, or all parameters."""
         held = [one for one in self.variables.living(optimizer) if one[0].kind == "parameter"]
-        self.take(moment, "parameter", held, exact, extra)
+        self.take(moment, "parameter", held, exact, _whose(optimizer) if extra is None else extra)
 
     def gradients(self, moment: str, optimizer: int | None, exact: bool) -> None:
         """The gradients of the parameters of one optimizer, or of all."""
@@ -70,7 +70,7 @@ class States:
             for variable, tensor in self.variables.living(optimizer)
             if variable.kind == "parameter" and tensor.requires_grad
         ]
-        self.take(moment, "gradient", held, exact)
+        self.take(moment, "gradient", held, exact, _whose(optimizer))
 
     def buffers(self, moment: str, exact: bool) -> None:
         """All buffers."""
@@ -92,7 +92,11 @@ class States:
                     held.append((variable, value))
                     steps.append(_count(kept.get("step")))
                     keys.append(key)
-        self.take(moment, "optimizer", held, False, {"steps": steps, "keys": keys})
+        self.take(moment, "optimizer", held, False, {"optimizer": index, "steps": steps, "keys": keys})
+
+
+def _whose(optimizer: int | None) -> dict[str, Any] | None:
+    return None if optimizer is None else {"optimizer": optimizer}
 
 
 def _gradient(tensor: Any) -> Any:

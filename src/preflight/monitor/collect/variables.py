@@ -71,7 +71,9 @@ class Variables:
         return known if known is not None and known.tensor is not None and known.tensor() is tensor else None
 
     def living(self, optimizer: int | None = None) -> list[tuple[Variable, Any]]:
-        """Variables with their tensors: all, or those of one optimizer."""
+        """Variables with their tensors: all, those of one optimizer, or (for -1) those of none."""
+        if optimizer is not None and optimizer >= 0:
+            return self._of_optimizer(optimizer)
         found = []
         for variable in self.by_name.values():
             if optimizer is not None and variable.optimizer != optimizer:
@@ -80,6 +82,17 @@ class Variables:
             if tensor is not None:
                 found.append((variable, tensor))
         return found
+
+    def _of_optimizer(self, index: int) -> list[tuple[Variable, Any]]:
+        """What an optimizer holds now; another one may hold the same."""
+        optimizer = self._optimizers[index]() if index < len(self._optimizers) else None
+        found: dict[int, tuple[Variable, Any]] = {}
+        for group in getattr(optimizer, "param_groups", None) or ():
+            for tensor in group["params"]:
+                variable = self.of(tensor)
+                if variable is not None:
+                    found[variable.ident] = (variable, tensor)
+        return [found[ident] for ident in sorted(found)]
 
     def refresh(self) -> None:
         """Look at roots and optimizers again, and hand over the rows of variables that are new or have changed."""

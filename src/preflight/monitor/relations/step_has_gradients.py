@@ -1,0 +1,90 @@
+"""A step finds gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.window import Window
+
+_ALONE, _AMONG_OTHERS = 2, 6
+"""Steps in a row without any gradient that are one too many; several optimizers may take turns."""
+
+
+class StepHasGradients(Relation):
+    """A step after a backward pass finds a gradient in at least one parameter of its optimizer.
+
+    Where it finds none, nothing is trained and nothing complains: the optimizer holds other tensors than the model
+    (made before the model was copied, moved, wrapped or replaced), all it holds is frozen, or the gradients were
+    cleared between the backward pass and the step.
+    A single step without gradients is no violation: a batch may have been skipped by clearing them. Where several
+    optimizers step, one may wait for its turn.
+    """
+
+    name = "step-has-gradients"
+    needs = frozenset({"step", "backward", "state"})
+    priority = 6
+    cause = "the optimizer holds other tensors than those that the loss depends on, or the gradients were cleared before the step"
+    advice = "make the optimizer from model.parameters() after the model is final, and call zero_grad() before backward()"
+
+    def __init__(self) -> None:
+        self._empty: dict[int, int] = {}
+        self._seen: set[int] = set()
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for step in steps_of(window):
+            self._seen.add(step.optimizer)
+            if step.closure or not step.named("backward") or step.after is None or not step.after.ids:
+                continue
+            held = step.gradients
+            some = held is not None and any(norm is not None and norm != 0 for norm in held.norm)
+            count = self._empty[step.optimizer] = 0 if some else self._empty.get(step.optimizer, 0) + 1
+            yield self._example(step, count, window)
+
+    def _example(self, step: Step, count: int, window: Window) -> Example:
+        wrong = count >= (_ALONE if len(self._seen) == 1 else _AMONG_OTHERS)
+        cleared = _cleared(step, window)
+        held = step.after.ids if step.after is not None else []
+        names = tuple(window.run.name(ident) for ident in held) if wrong else ()
+        words = "the gradients were cleared between the backward pass and the step" if cleared else "none has a gradient"
+        return Example(
+            (),
+            not wrong,
+            {"optimizer": step.kind, "cleared": cleared},
+            variables=names,
+            expected="a gradient in at least one parameter of the optimizer",
+            seen=f"{len(names)} parameters, {words}, {count} steps in a row" if wrong else None,
+            call=step.call,
+            detail=(
+                "Gradients are cleared between the backward pass and the step, which therefore changes nothing"
+                if cleared
+                else "No parameter of the optimizer has a gradient when it steps, although backward passes were made"
+            )
+            if wrong
+            else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        rows = ("forward model", "backward", ("gradients", {"model.weight": 0.5}), "step optimizer0:SGD", ("after", {"model.weight": 1.0}))
+        yield [mini.window(*rows) for _ in range(3)]
+        mini = Mini({"model.weight": {}})
+        skipped = ("forward model", "backward", "zero_grad optimizer0:SGD", ("gradients", {"model.weight": None}), "step optimizer0:SGD", ("after", {"model.weight": 1.0}))
+        yield [mini.window(*rows), mini.window(*skipped), mini.window(*rows)]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        for cleared in ((), ("zero_grad optimizer0:SGD",)):
+            mini = Mini({"model.weight": {}})
+            rows = ("forward model", "backward", *cleared, ("gradients", {"model.weight": None}), "step optimizer0:SGD", ("after", {"model.weight": 1.0}))
+            yield [mini.window(*rows) for _ in range(3)]
+
+
+def _cleared(step: Step, window: Window) -> bool:
+    """Whether the gradients were cleared after the last backward pass."""
+    roots = step.owned(window)
+    last = max((call.q for call in step.named("backward")), default=-1)
+    return any(call.q > last and step.clears(call, roots) for call in step.between)
