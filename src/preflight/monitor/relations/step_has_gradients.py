@@ -27,7 +27,9 @@ class StepHasGradients(Relation):
     needs = frozenset({"step", "backward", "state"})
     priority = 6
     cause = "the optimizer holds other tensors than those that the loss depends on, or the gradients were cleared before the step"
-    advice = "make the optimizer from model.parameters() after the model is final, and call zero_grad() before backward()"
+    advice = (
+        "make the optimizer from model.parameters() after the model is final, and call zero_grad() before backward()"
+    )
 
     def __init__(self) -> None:
         self._empty: dict[int, int] = {}
@@ -48,7 +50,9 @@ class StepHasGradients(Relation):
         cleared = _cleared(step, window)
         held = step.after.ids if step.after is not None else []
         names = tuple(window.run.name(ident) for ident in held) if wrong else ()
-        words = "the gradients were cleared between the backward pass and the step" if cleared else "none has a gradient"
+        words = (
+            "the gradients were cleared between the backward pass and the step" if cleared else "none has a gradient"
+        )
         return Example(
             (),
             not wrong,
@@ -69,17 +73,37 @@ class StepHasGradients(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}})
-        rows = ("forward model", "backward", ("gradients", {"model.weight": 0.5}), "step optimizer0:SGD", ("after", {"model.weight": 1.0}))
+        rows = (
+            "forward model",
+            "backward",
+            ("gradients", {"model.weight": 0.5}),
+            "step optimizer0:SGD",
+            ("after", {"model.weight": 1.0}),
+        )
         yield [mini.window(*rows) for _ in range(3)]
         mini = Mini({"model.weight": {}})
-        skipped = ("forward model", "backward", "zero_grad optimizer0:SGD", ("gradients", {"model.weight": None}), "step optimizer0:SGD", ("after", {"model.weight": 1.0}))
+        skipped = (
+            "forward model",
+            "backward",
+            "zero_grad optimizer0:SGD",
+            ("gradients", {"model.weight": None}),
+            "step optimizer0:SGD",
+            ("after", {"model.weight": 1.0}),
+        )
         yield [mini.window(*rows), mini.window(*skipped), mini.window(*rows)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         for cleared in ((), ("zero_grad optimizer0:SGD",)):
             mini = Mini({"model.weight": {}})
-            rows = ("forward model", "backward", *cleared, ("gradients", {"model.weight": None}), "step optimizer0:SGD", ("after", {"model.weight": 1.0}))
+            rows = (
+                "forward model",
+                "backward",
+                *cleared,
+                ("gradients", {"model.weight": None}),
+                "step optimizer0:SGD",
+                ("after", {"model.weight": 1.0}),
+            )
             yield [mini.window(*rows) for _ in range(3)]
 
 

@@ -35,7 +35,9 @@ class TrainedAreHeld(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         variables = window.run.variables
-        states = [one for one in window.states if one.moment == "before_step" and (one.extra or {}).get("optimizer") == -1]
+        states = [
+            one for one in window.states if one.moment == "before_step" and (one.extra or {}).get("optimizer") == -1
+        ]
         with_gradient = {
             ident
             for state in states

@@ -1,0 +1,64 @@
+"""Clipping finds gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Call, Window
+
+
+class ClippingCovers(Relation):
+    """Clipping is given parameters, and at least one of them has a gradient.
+
+    An iterator (``filter``, ``map``, a generator) that was used up before yields nothing, and nothing is clipped;
+    torch warns of it only for generators. Clipping before the backward pass, after the gradients were cleared, or after
+    a fused optimizer has used and freed them, finds no gradients.
+    """
+
+    name = "clipping-covers"
+    needs = frozenset({"clip_grad_norm", "clip_grad_value"})
+    priority = 18
+    cause = "an iterator that was already used up, or a call at a moment when there are no gradients"
+    advice = "hand a list (list(model.parameters())) to clipping, between the last backward pass and the step"
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for call in (*window.named("clip_grad_norm"), *window.named("clip_grad_value")):
+            given = call.args or {}
+            if call.error or "parameters" not in given or "gradients" not in given:
+                continue
+            if given.get("optimizers") == [] and given["parameters"]:
+                continue  # not of what an optimizer trains
+            wrong = not given["parameters"] or not given["gradients"]
+            yield Example(
+                (),
+                not wrong,
+                {"call": call.name},
+                variables=(_word(call),) if wrong else (),
+                expected="parameters with gradients",
+                seen=_seen(call) if wrong else None,
+                call=call,
+                detail=f"Gradient clipping does nothing: it is given {_seen(call)}" if wrong else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        given = {"args": {"max_norm": 1.0, "parameters": 4, "gradients": 3, "optimizers": [0], "of": [4]}}
+        yield [Mini({"model.weight": {}}).window("backward", ("clip_grad_norm", given), "step optimizer0:SGD")]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        nothing = {"args": {"max_norm": 1.0, "parameters": 0, "gradients": 0, "optimizers": [], "of": []}}
+        yield [Mini({"model.weight": {}}).window("backward", ("clip_grad_norm", nothing), "step optimizer0:SGD")]
+        early = {"args": {"max_norm": 1.0, "parameters": 4, "gradients": 0, "optimizers": [0], "of": [4]}}
+        yield [Mini({"model.weight": {}}).window(("clip_grad_norm", early), "backward", "step optimizer0:SGD")]
+
+
+def _word(call: Call) -> str:
+    return call.name + "_"
+
+
+def _seen(call: Call) -> str:
+    count = (call.args or {}).get("parameters")
+    return f"{count} parameters of which none has a gradient" if count else "no parameters at all"

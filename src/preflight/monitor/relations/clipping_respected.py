@@ -1,0 +1,97 @@
+"""A limit on gradients is kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.window import Call, State, Window
+
+_SLACK = 1.02
+_LEARNT = 5
+
+
+class ClippingRespected(Relation):
+    """Where the gradients of an optimizer are clipped before its steps, the gradients that each step uses are within the limit.
+
+    Broken where the gradients grow again after clipping (another backward pass, unscaling, averaging), and where a step
+    of the same loop is made without the clipping that each earlier one had, on gradients above the limit.
+    """
+
+    name = "clipping-respected"
+    needs = frozenset({"clip_grad_norm", "step", "state"})
+    severity = "warning"
+    priority = 24
+    cause = "something changes the gradients between clipping and the step, or clipping is left out on one of the paths to the step"
+    advice = "clip last before the step, on every path that leads to it"
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, float, str | None]] = {}  # by optimizer: clipped steps in a row, limit, place
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for step in steps_of(window):
+            if step.gradients is None or step.closure:
+                continue
+            clips = [call for call in step.named("clip_grad_norm") if _covers(call, step, step.gradients)]
+            used = math.sqrt(sum(norm * norm for norm in step.gradients.norm if norm is not None))
+            known = self._known.get(step.optimizer)
+            if clips:
+                limit = clips[-1].args["max_norm"]  # type: ignore[index]
+                count = known[0] + 1 if known is not None else 1
+                self._known[step.optimizer] = (count, limit, step.call.place)
+                if math.isfinite(used):
+                    yield _example(step, used, limit, "was clipped to")
+            elif step.named("clip_grad_norm"):
+                continue
+            elif known is not None and known[0] >= _LEARNT and known[2] == step.call.place and math.isfinite(used):
+                yield _example(step, used, known[1], "was not clipped, as each step before was, to")
+            else:
+                self._known.pop(step.optimizer, None)
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        yield [mini.window(*_rows(0.999, True)) for _ in range(7)]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield [Mini({"model.weight": {}}).window(*_rows(3.0, True))]
+        mini = Mini({"model.weight": {}})
+        yield [*(mini.window(*_rows(1.0, True)) for _ in range(6)), mini.window(*_rows(3.0, False))]
+
+
+def _rows(norm: float, clipped: bool) -> tuple[object, ...]:
+    given = {"max_norm": 1.0, "norm_type": 2.0, "parameters": 1, "gradients": 1, "optimizers": [0], "of": [1]}
+    clip = (("clip_grad_norm", {"args": given}),) if clipped else ()
+    return ("backward", *clip, ("gradients", {"model.weight": norm}), "step optimizer0:SGD")
+
+
+def _covers(call: Call, step: Step, gradients: State) -> bool:
+    """Whether a clipping limits the norm of all gradients that a step uses."""
+    given = call.args or {}
+    counts = dict(zip(given.get("optimizers") or (), given.get("of") or (), strict=False))
+    limit = given.get("max_norm")
+    return (
+        not call.error
+        and given.get("norm_type") == 2.0
+        and limit is not None
+        and limit > 0
+        and counts.get(step.optimizer, 0) >= len(gradients.ids)
+    )
+
+
+def _example(step: Step, used: float, limit: float, words: str) -> Example:
+    wrong = used > limit * _SLACK + 1e-6
+    return Example(
+        (),
+        not wrong,
+        {"optimizer": step.kind},
+        variables=("clip_grad_norm_",) if wrong else (),
+        expected=f"a norm of at most {limit:g}",
+        seen=f"a norm of {used:.4g}" if wrong else None,
+        call=step.call,
+        detail=f"A step uses gradients with a norm of {used:.4g}, which {words} {limit:g}" if wrong else "",
+    )

@@ -1,0 +1,143 @@
+"""Backward passes are followed by steps."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import optimizer_number
+from preflight.monitor.window import Call, Window
+
+_LEARNT = 5
+"""Steps after which it is known how many backward passes one takes."""
+_MUCH = 8
+"""How many times as many backward passes without a step are too many where their gradients are kept."""
+_NEVER = 3
+"""How often an optimizer may clear the gradients of backward passes before its first step."""
+
+
+class StepsCome(Relation):
+    """Backward passes of training are followed by a step, as often as they were before.
+
+    A condition that is never true again, a call that was lost in a branch, or a scheduler stepped in the optimizer's
+    place: the loss is computed and nothing is trained. How many backward passes a step takes is learnt from the run.
+    Passes whose gradients are cleared without a step count as soon as there are two in a row, unless the loss, the norm
+    of the gradients or the gradients themselves are not finite, or the program has cleared gradients in this way before.
+    A step that a loss scaler skips is a step.
+    """
+
+    name = "steps-come"
+    needs = frozenset({"step", "backward", "zero_grad"})
+    priority = 7
+    cause = "the condition around optimizer.step() is no longer true, the call is missing, or another object is stepped in its place"
+    advice = "call optimizer.step() after the backward pass (or the last of those that are accumulated)"
+
+    def __init__(self) -> None:
+        self._usual: deque[int] = deque(maxlen=_LEARNT)
+        self._steps = 0
+        self._since = 0  # backward passes of training since the last step
+        self._cleared = 0  # of these, such that were cleared again
+        self._open = False  # a pass whose gradients were neither used nor cleared
+        self._discards = False  # gradients were cleared unused between steps before
+        self._finite = True
+        self._first: dict[str, int] = {}  # by optimizer that never stepped: cleared passes
+
+    def see(self, window: Window) -> Iterator[Example]:
+        rows = [(call.q, 0, call) for call in window.calls if call.name in _WATCHED]
+        numbers = [(one.q, 1, one) for one in window.numbers if one.name in ("loss", "grad_norm")]
+        states = [(one.q, 2, one) for one in window.states if one.moment == "before_clear"]
+        training = True
+        for _, sort, row in sorted([*rows, *numbers, *states], key=_order):
+            if sort == 1:
+                self._finite = self._finite and row.value is not None and math.isfinite(row.value)
+            elif sort == 2:
+                self._finite = self._finite and not any(norm is not None and norm != norm for norm in row.norm)
+            elif row.name == "forward":
+                training = bool((row.args or {}).get("training", True)) and "nograd" not in row.context
+            elif row.name == "backward":
+                if training:
+                    self._since += 1
+                    self._open = True
+                    yield self._judge(row)
+            elif row.name == "zero_grad":
+                self._clear(row)
+            else:
+                self._step()
+                self._first[row.object] = -1
+        yield from self._never(window)
+
+    def _clear(self, call: Call) -> None:
+        if self._open:
+            self._cleared += 1
+            self._open = False
+            if optimizer_number(call) >= 0 and self._first.get(call.object, 0) >= 0:
+                self._first[call.object] = self._first.get(call.object, 0) + 1
+
+    def _step(self) -> None:
+        self._steps += 1
+        self._discards = self._discards or (self._cleared > 0 and self._finite)
+        if self._since:
+            self._usual.append(self._since)
+        self._since = self._cleared = 0
+        self._open = False
+        self._finite = True
+
+    def _judge(self, call: Call) -> Example:
+        most = max(self._usual, default=0)
+        known = self._steps >= _LEARNT and most > 0
+        thrown = self._cleared >= max(1, most) and not self._discards and self._finite
+        wrong = known and ((thrown and self._since > most) or self._since >= _MUCH * most)
+        return Example(
+            (),
+            not wrong,
+            {"discards": self._discards, "finite": self._finite},
+            expected=f"a step after {most} backward passes" if known else None,
+            seen=f"{self._since} backward passes without a step" if wrong else None,
+            call=call,
+            detail="Backward passes are no longer followed by a step of an optimizer" if wrong else "",
+        )
+
+    def _never(self, window: Window) -> Iterator[Example]:
+        for name, count in self._first.items():
+            if count >= _NEVER:
+                owned = optimizer_number(window.calls[0]._replace(object=name)) if window.calls else -1
+                names = tuple(one.name for one in window.run.variables.values() if one.optimizer == owned)
+                calls = [call for call in window.named("zero_grad") if call.object == name]
+                yield Example(
+                    (),
+                    False,
+                    {"discards": self._discards, "finite": self._finite},
+                    variables=names or (name,),
+                    expected=f"a step of {name} after the backward pass",
+                    seen=f"its gradients were cleared {count} times after a backward pass, and it never stepped",
+                    call=calls[-1] if calls else None,
+                    detail="An optimizer clears the gradients of backward passes and never makes a step",
+                )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        rows = ("zero_grad optimizer0:SGD", "forward model", "backward", "step optimizer0:SGD")
+        skipped = ("zero_grad optimizer0:SGD", "forward model", ("loss", math.inf), "backward")
+        yield [*(mini.window(*rows) for _ in range(7)), mini.window(*skipped), mini.window(*rows)]
+        mini = Mini({"model.weight": {}})
+        micro = ("forward model", "backward") * 4
+        yield [mini.window(*micro, "step optimizer0:SGD", "zero_grad optimizer0:SGD") for _ in range(8)]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        rows = ("zero_grad optimizer0:SGD", "forward model", "backward", "step optimizer0:SGD")
+        yield [*(mini.window(*rows) for _ in range(7)), *(mini.window(*rows[:-1]) for _ in range(2))]
+        mini = Mini({"model.weight": {}})
+        yield [mini.window(*rows[:-1]) for _ in range(5)]
+
+
+_WATCHED = ("forward", "backward", "zero_grad", "step", "scaler.step")
+
+
+def _order(row: tuple[int, int, object]) -> tuple[int, int]:
+    return row[0], row[1]
