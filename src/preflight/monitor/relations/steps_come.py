@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -30,7 +31,7 @@ class StepsCome(Relation):
     """
 
     name = "steps-come"
-    needs = frozenset({"step", "backward", "zero_grad"})
+    needs = frozenset({"step", "backward", "zero_grad", "scaler.step", "forward", "state"})
     priority = 7
     cause = "the condition around optimizer.step() is no longer true, the call is missing, or another object is stepped in its place"
     advice = "call optimizer.step() after the backward pass (or the last of those that are accumulated)"
@@ -46,7 +47,7 @@ class StepsCome(Relation):
         self._first: dict[str, int] = {}  # by optimizer that never stepped: cleared passes
 
     def see(self, window: Window) -> Iterator[Example]:
-        rows = [(call.q, 0, call) for call in window.calls if call.name in _WATCHED]
+        rows: list[tuple[int, int, Any]] = [(call.q, 0, call) for call in window.calls if call.name in _WATCHED]
         numbers = [(one.q, 1, one) for one in window.numbers if one.name in ("loss", "grad_norm")]
         states = [(one.q, 2, one) for one in window.states if one.moment == "before_clear"]
         training = True
