@@ -45,6 +45,7 @@ class Distributed:
         parallel = sys.modules["torch.nn.parallel.distributed"]
         patches.around(parallel.DistributedDataParallel, "__init__", self._wrapping("wrap.ddp"), self._wrapped_ddp)
         patches.around(parallel.DistributedDataParallel, "no_sync", self._no_sync)
+        patches.around(parallel.DistributedDataParallel, "register_comm_hook", self._hooking)
         imports.when("torch.distributed.fsdp", lambda module: self._fsdp(patches, module))
         imports.when("torch.distributed.tensor.parallel", lambda module: self._tensor_parallel(patches, module))
 
@@ -126,6 +127,8 @@ class Distributed:
             if group is None:
                 kind = type(recorder.torch.distributed.group.WORLD)
                 group = next((value for value in args if type(value) is kind), None)
+            if word == "all_to_all_single" and (len(args) > 2 or kwargs.get("input_split_sizes") is not None):
+                seen["splits"] = True
             seen["group"] = self.group(group)
             return recorder.enter(f"collective.{word}", "", seen)
 
@@ -141,24 +144,41 @@ class Distributed:
                 return None
             sight = self.names.root(module, sys._getframe(1))
             entry = recorder.enter(name, sight, {"type": type(module).__name__})
-            entry.about = args[0] if name == "wrap.ddp" else None
+            entry.about = args[0] if name == "wrap.ddp" else kwargs.get("mesh", kwargs.get("device_mesh"))
+            if entry.about is None and name == "wrap.tp" and len(args) > 1:
+                entry.about = args[1]
             return entry
 
         return before
 
     def _wrapped(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
-        if entry is not None:
-            self.variables.stale = True
-            self.recorder.leave(entry, None, type(error).__name__ if error else None)
+        if entry is None:
+            return
+        mesh, entry.about = entry.about, None
+        self.variables.stale = True
+        dist = self.recorder.torch.distributed
+        ranks = None
+        if hasattr(mesh, "mesh"):
+            ranks = sorted(int(rank) for rank in mesh.mesh.reshape(-1).tolist())
+        elif mesh is None and entry.name == "wrap.fsdp2" and dist.is_initialized():
+            ranks = list(range(dist.get_world_size()))
+        self.recorder.leave(entry, {"ranks": ranks}, type(error).__name__ if error else None)
 
     def _wrapped_ddp(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         if entry is None:
             return
         wrapper, entry.about = entry.about, None
-        self.recorder.leave(entry, None, type(error).__name__ if error else None)
-        if error is None:
-            ranks = self.recorder.torch.distributed.get_process_group_ranks(wrapper.process_group)
-            self.variables.replicated(wrapper.module, sorted(ranks))
+        if error is not None:
+            self.recorder.leave(entry, None, type(error).__name__)
+            return
+        ranks = sorted(self.recorder.torch.distributed.get_process_group_ranks(wrapper.process_group))
+        synced = bool(getattr(wrapper, "broadcast_buffers", False))
+        self.recorder.leave(entry, {"ranks": ranks, "buffers": synced})
+        self.variables.replicated(wrapper.module, ranks, synced)
+
+    def _hooking(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        hook = kwargs.get("hook", args[2] if len(args) > 2 else None)
+        return self.recorder.enter("comm_hook", self.names.of(args[0]) or "", {"hook": getattr(hook, "__name__", "")})
 
     def _no_sync(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         return self.recorder.enter("no_sync", self.names.of(args[0]) or "")

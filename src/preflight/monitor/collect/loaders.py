@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import random
+import itertools
 import sys
-import time
 import weakref
-import zlib
 from typing import Any
 
 from .digests import Digests, few
+from .orders import Numbers, facts
 from .patching import Patches
 from .recorder import Entry, Recorder
+from .workers import Seats, tell_of
 
 _MOST_INDICES = 64
 _TOLD_LOOPS = 16  # workers of later loops are not told: each would leave a file
+_MOST_LABELS = 4096
 
 
 class Loaders:
@@ -24,11 +24,15 @@ class Loaders:
     def __init__(self, recorder: Recorder, digests: Digests) -> None:
         self.recorder = recorder
         self.digests = digests
+        self._next = itertools.count()
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._epochs: dict[int, int] = {}
         self._loops_begun = 0
         self._asked: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         self._loops: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
+        self._datasets = Numbers()
+        self._seats: weakref.WeakKeyDictionary[Any, Seats] = weakref.WeakKeyDictionary()
+        self._seats_now: Seats | None = None
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -38,6 +42,7 @@ class Loaders:
         base = module._BaseDataLoaderIter
         patches.around(module.DataLoader, "__iter__", self._looping, self._looped)
         patches.around(base, "__next__", self._before, self._after)
+        patches.around(module._MultiProcessingDataLoaderIter, "__init__", self._employing, self._employed)
         if "_next_index" in vars(base):
             original = base._next_index
             asked = self._asked
@@ -61,17 +66,8 @@ class Loaders:
         """The number of a loader, by the order in which they were used."""
         known = self._numbers.get(loader)
         if known is None:
-            known = self._numbers[loader] = len(self._numbers)
-            sampler = getattr(loader, "sampler", None)
-            seen = {
-                "index": known,
-                "batch_size": getattr(loader, "batch_size", None),
-                "workers": getattr(loader, "num_workers", None),
-                "sampler": type(sampler).__name__,
-                "iterable": type(sampler).__name__ == "_InfiniteConstantSampler",
-                "drop_last": getattr(loader, "drop_last", None),
-                "length": _length(getattr(loader, "dataset", None)),
-            }
+            known = self._numbers[loader] = next(self._next)
+            seen = {"index": known, **facts(loader, self._datasets)}
             self.recorder.event("loader.new", f"loader{known}", seen)
         return known
 
@@ -80,6 +76,9 @@ class Loaders:
             return None
         number = self.number(args[0])
         self._loops_begun += 1
+        again = getattr(args[0], "_iterator", None)
+        if again is not None:
+            self._asked.pop(again, None)  # workers that stay: what was asked for and never fetched is dropped
         epoch = self._epochs[number] = self._epochs.get(number, -1) + 1
         entry = self.recorder.enter("loop", f"loader{number}", {"epoch": epoch})
         entry.about = (number, epoch)
@@ -107,20 +106,48 @@ class Loaders:
         if entry is None:
             return
         recorder = self.recorder
-        recorder.leave(entry, None, type(error).__name__ if error else None)
+        found = few(value, recorder.torch.Tensor) if error is None else []
+        recorder.leave(entry, self._single(found) if recorder.detail else None, type(error).__name__ if error else None)
         iterator = entry.about()
         if error is not None or iterator is None:
             return
         loop = self._loops[iterator]
+        seats = self._seats.get(iterator)
+        if seats is not None and not seats.told_all:
+            for seen in seats.news():
+                recorder.event("worker", entry.object, {"epoch": loop[1], **seen}, place=entry.place)
         waiting = self._asked.get(iterator)
-        indices = waiting.pop(0) if waiting else None
+        indices = waiting.pop(0) if waiting and getattr(iterator, "_in_order", True) else None
         where = {
             "epoch": loop[1],
             "fetch": loop[2],
             "indices": [int(one) for one in indices[:_MOST_INDICES]] if indices else None,
         }
         loop[2] += 1
-        self.digests.batch(entry.object, few(value, recorder.torch.Tensor), where)
+        self.digests.batch(entry.object, found, where)
+
+    def _single(self, found: list[Any]) -> dict[str, Any] | None:
+        """Which tensors of a batch are lists of labels, or other whole numbers, that are all the same."""
+        kinds = (self.recorder.torch.int64, self.recorder.torch.int32)
+        alike = {}
+        for position, tensor in enumerate(found):
+            if tensor.dtype not in kinds or tensor.dim() != 1 or not 1 < tensor.numel() <= _MOST_LABELS:
+                continue
+            if tensor.device.type == "cpu":
+                values = tensor.tolist()
+                if values.count(values[0]) == len(values):
+                    alike[str(position)] = values[0]
+        return {"single": alike} if alike else None
+
+    # -- workers: what they draw from is told to this process through a page of memory that a fork shares
+
+    def _employing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        if self.recorder.role == "trainer" and len(args) > 1:
+            self._seats_now = self._seats[args[0]] = Seats(args[1].num_workers)
+        return None
+
+    def _employed(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        self._seats_now = None
 
     def _set_epoch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         epoch = kwargs.get("epoch", args[1] if len(args) > 1 else None)
@@ -132,50 +159,5 @@ class Loaders:
         """A worker process begins: it tells its seeds at its first sample, when the person's own seeding is done."""
         recorder = self.recorder
         recorder.role = "worker"
-        if self._loops_begun > _TOLD_LOOPS:
-            return None
-        module = sys.modules["torch.utils.data._utils.fetch"]
-        told: list[int] = []
-
-        def tell() -> None:
-            if told:
-                return
-            told.append(1)
-            with recorder.work("worker"):
-                info = sys.modules["torch.utils.data"].get_worker_info()
-                recorder.put(
-                    "seed", (recorder.number(), time.monotonic_ns(), info.id, str(os.getppid()), *_generators(), None)
-                )
-
-        for kind in (module._MapDatasetFetcher, module._IterableDatasetFetcher):
-            kind.fetch = _telling(kind.fetch, tell)
-        return None
-
-
-def _telling(fetch: Any, tell: Any) -> Any:
-    def told_fetch(self: Any, possibly_batched_index: Any) -> Any:
-        tell()
-        return fetch(self, possibly_batched_index)
-
-    return told_fetch
-
-
-def _generators() -> tuple[int | None, int | None, int | None]:
-    """What identifies the state of torch's, NumPy's and Python's generators, none of them moved."""
-    torch = sys.modules["torch"]
-    numpy = sys.modules.get("numpy")
-    own = (
-        zlib.crc32(bytes(torch.random.get_rng_state().numpy().tobytes())) if numpy is not None else torch.initial_seed()
-    )
-    state = numpy.random.get_state() if numpy is not None else None
-    arrays = zlib.crc32(state[1].tobytes() + str(state[2]).encode()) if state is not None else None
-    return own, arrays, zlib.crc32(repr(random.getstate()).encode())
-
-
-def _length(dataset: Any) -> int | None:
-    if not hasattr(type(dataset), "__len__"):
-        return None
-    try:
-        return len(dataset)
-    except Exception:
+        tell_of(recorder, self._seats_now, self._loops_begun <= _TOLD_LOOPS)
         return None

@@ -16,7 +16,7 @@ from .recorder import Recorder
 class Variable:
     """One variable and the tensor that stands behind it now."""
 
-    __slots__ = ("group", "ident", "kind", "module", "name", "optimizer", "row", "tensor")
+    __slots__ = ("group", "ident", "kind", "module", "name", "optimizer", "part", "row", "tensor")
 
     def __init__(self, ident: int, name: str, kind: str, module: str) -> None:
         self.ident = ident
@@ -27,6 +27,7 @@ class Variable:
         self.optimizer = -1
         self.group = -1
         self.row: tuple[Any, ...] | None = None
+        self.part: dict[str, Any] | None = None
 
 
 class Variables:
@@ -38,7 +39,7 @@ class Variables:
         self.by_name: dict[str, Variable] = {}
         self._by_tensor: dict[int, Variable] = {}
         self._optimizers: list[weakref.ref[Any]] = []
-        self._spread: dict[int, dict[str, Any]] = {}
+        self._spread: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
         self.stale = True
 
     # -- what there is
@@ -59,10 +60,17 @@ class Variables:
                 return index
         return -1
 
-    def replicated(self, module: Any, ranks: list[int]) -> None:
-        """Note that the parameters and buffers of a module are meant to be the same on these ranks."""
-        for tensor in (*module.parameters(), *module.buffers()):
-            self._spread[id(tensor)] = {"kind": "replicated", "ranks": ranks}
+    def replicated(self, module: Any, ranks: list[int], synced: bool) -> None:
+        """Note that the parameters and buffers of a module are meant to be the same on these ranks.
+
+        Args:
+            module: The module that was wrapped; whatever its parts hold later counts too.
+            ranks: The ranks.
+            synced: Whether the wrapper sends the buffers that it holds now to all ranks before each forward pass.
+        """
+        for part in module.modules():
+            buffers = [weakref.ref(one) for one in part._buffers.values() if one is not None] if synced else []
+            self._spread[part] = {"ranks": ranks, "synced": buffers}
         self.stale = True
 
     def of(self, tensor: Any) -> Variable | None:
@@ -102,12 +110,14 @@ class Variables:
         shared: dict[str, int] = {}
         for root, module in self.names.living():
             for name, part in parts(module, root):
+                part_of = self._spread.get(part) if self._spread else None
                 for kind, held in (("parameter", part._parameters), ("buffer", part._buffers)):
                     for word, tensor in list(held.items()):
                         if tensor is None:
                             continue
                         full = f"{name}.{word}"
                         variable = self._take(full, kind, type(part).__name__, tensor)
+                        variable.part = part_of
                         present[full] = None
                         if id(tensor) in first:
                             shared[full] = first[id(tensor)].ident
@@ -165,17 +175,11 @@ class Variables:
             variable.optimizer,
             variable.group,
             shared,
-            self._spread_of(tensor),
+            _spread_of(variable, tensor),
         )
         if row != variable.row:
             variable.row = row
             recorder.put("variable", (recorder.number(), recorder.iteration, *row))
-
-    def _spread_of(self, tensor: Any) -> dict[str, Any] | None:
-        placements = getattr(tensor, "placements", None)
-        if placements is not None and hasattr(tensor, "device_mesh"):
-            return _of_mesh(tensor)
-        return self._spread.get(id(tensor))
 
     def flags_changed(self) -> bool:
         """Whether a parameter was frozen or freed since the rows were written."""
@@ -184,6 +188,19 @@ class Variables:
             if tensor is not None and variable.row is not None and tensor.requires_grad != variable.row[8]:
                 return True
         return False
+
+
+def _spread_of(variable: Variable, tensor: Any) -> dict[str, Any] | None:
+    """On which ranks a variable is meant to be the same, when its placement or a wrapper says so."""
+    placements = getattr(tensor, "placements", None)
+    if placements is not None and hasattr(tensor, "device_mesh"):
+        return _of_mesh(tensor)
+    if variable.part is None:
+        return None
+    spread = {"kind": "replicated", "ranks": variable.part["ranks"]}
+    if variable.kind == "buffer":
+        spread["synced"] = any(known() is tensor for known in variable.part["synced"])
+    return spread
 
 
 def _of_mesh(tensor: Any) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""In which order a loader gives its samples, as far as its samplers say."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import weakref
+from typing import Any
+
+
+class Numbers:
+    """Numbers for objects in the order in which they are met; none is given twice, and nothing is kept alive."""
+
+    def __init__(self) -> None:
+        self._next = itertools.count()
+        self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def of(self, value: Any) -> int | None:
+        """The number of an object; None for one that cannot be held weakly, such as a list."""
+        try:
+            known = self._known.get(value)
+            if known is None:
+                known = self._known[value] = next(self._next)
+        except TypeError:
+            return None
+        return known
+
+
+def facts(loader: Any, datasets: Numbers) -> dict[str, Any]:
+    """What is known of a loader before it gives anything; datasets are numbered."""
+    sampler = getattr(loader, "sampler", None)
+    dataset = getattr(loader, "dataset", None)
+    return {
+        "batch_size": getattr(loader, "batch_size", None),
+        "workers": getattr(loader, "num_workers", None),
+        "sampler": type(sampler).__name__,
+        "iterable": type(sampler).__name__ == "_InfiniteConstantSampler",
+        "drop_last": getattr(loader, "drop_last", None),
+        "length": _length(dataset),
+        "order": _order(loader, sampler),
+        "samples": _length(sampler),
+        "replicas": _replicas(sampler),
+        "dataset": datasets.of(dataset),
+        "kind": type(dataset).__name__,
+    }
+
+
+def _order(loader: Any, sampler: Any) -> str:
+    """The order: sequential, random, drawn (with repetitions), distributed, distributed random; or the program's own."""
+    data = sys.modules["torch.utils.data"]
+    batches = getattr(loader, "batch_sampler", None)
+    if batches is not None and type(batches) is not data.BatchSampler:
+        return "own"
+    if type(sampler) is data.SequentialSampler:
+        return "sequential"
+    if isinstance(sampler, data.WeightedRandomSampler):
+        return "drawn"
+    if isinstance(sampler, data.RandomSampler):
+        return "drawn" if sampler.replacement else "random"
+    if isinstance(sampler, data.SubsetRandomSampler):
+        return "random"
+    distributed = sys.modules.get("torch.utils.data.distributed")
+    if distributed is not None and type(sampler) is distributed.DistributedSampler:
+        return "distributed random" if sampler.shuffle else "distributed"
+    return "own"
+
+
+def _replicas(sampler: Any) -> list[int] | None:
+    """The rank of a distributed sampler, and how many there are."""
+    replicas, rank = getattr(sampler, "num_replicas", None), getattr(sampler, "rank", None)
+    return [rank, replicas] if isinstance(rank, int) and isinstance(replicas, int) else None
+
+
+def _length(dataset: Any) -> int | None:
+    if not hasattr(type(dataset), "__len__"):
+        return None
+    try:
+        return len(dataset)
+    except Exception:
+        return None

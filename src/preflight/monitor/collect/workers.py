@@ -1,0 +1,146 @@
+"""What the workers of a loader draw their random numbers from, and whether they draw at all.
+
+A worker tells it in its own file, and to the process that trains through a page of memory that a fork shares.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import struct
+import sys
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from .recorder import Recorder
+
+_SEAT = struct.Struct("<BBIIII")
+_SIZE = 32
+_SOURCES = ("torch", "numpy", "python", "own")
+_MOST_OWN = 64
+
+
+class Seats:
+    """A place for each worker of one iterator, in memory that its forked workers share.
+
+    Attributes:
+        told_all: Whether every worker has been read.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self._memory = mmap.mmap(-1, _SIZE * workers)
+        self._waiting = set(range(workers))
+        self.told_all = not workers
+
+    def write(self, worker: int, states: tuple[int, ...], moved: int) -> None:
+        """Called in the worker: its generators before its first sample, and which of them that sample moved."""
+        place = worker * _SIZE
+        self._memory[place + 1 : place + _SEAT.size] = _SEAT.pack(1, moved, *states)[1:]
+        self._memory[place] = 1
+
+    def news(self) -> Iterator[dict[str, Any]]:
+        """Called by the trainer: the workers that have written since the last time."""
+        for worker in sorted(self._waiting):
+            ready, moved, *states = _SEAT.unpack_from(self._memory, worker * _SIZE)
+            if ready:
+                self._waiting.discard(worker)
+                used = [word for bit, word in enumerate(_SOURCES) if moved & 1 << bit]
+                yield {"worker": worker, **dict(zip(_SOURCES, states, strict=True)), "used": used}
+        self.told_all = not self._waiting
+
+
+def tell_of(recorder: Recorder, seats: Seats | None, file: bool) -> None:
+    """Called as a worker begins: it tells its generators around its first sample, when the person's seeding is done.
+
+    Args:
+        recorder: The worker's recorder.
+        seats: Where to tell the trainer, if it is there.
+        file: Whether to leave a file of its own.
+    """
+    module = sys.modules["torch.utils.data._utils.fetch"]
+    told: list[int] = []
+
+    def telling(fetch: Any) -> Any:
+        def told_fetch(self: Any, possibly_batched_index: Any) -> Any:
+            if told:
+                return fetch(self, possibly_batched_index)
+            told.append(1)
+            own: list[Any] = []
+            before: list[int] = []
+            with recorder.work("worker"):
+                own.extend(_generators_near(self.dataset))
+                before.extend(_states(own))
+                if file:
+                    _row(recorder, before)
+            value = fetch(self, possibly_batched_index)
+            with recorder.work("worker"):
+                if seats is not None and before:
+                    _seat(seats, before, _states(own))
+            return value
+
+        return told_fetch
+
+    for kind in (module._MapDatasetFetcher, module._IterableDatasetFetcher):
+        kind.fetch = telling(kind.fetch)
+
+
+def _row(recorder: Recorder, states: list[int]) -> None:
+    worker = sys.modules["torch.utils.data"].get_worker_info().id
+    row = (recorder.number(), time.monotonic_ns(), worker, str(os.getppid()), *states[:3], None)
+    recorder.put("seed", row)
+
+
+def _seat(seats: Seats, before: list[int], after: list[int]) -> None:
+    """Write what a worker began with, and what its first sample moved; of its own generators only those that moved."""
+    moved = sum(1 << bit for bit in range(3) if before[bit] != after[bit])
+    own = [old for old, new in zip(before[3:], after[3:], strict=True) if old != new]
+    together = zlib.crc32(repr(own).encode()) if own else 0
+    worker = sys.modules["torch.utils.data"].get_worker_info().id
+    seats.write(worker, (*before[:3], together), moved | (8 if own else 0))
+
+
+def _states(own: list[Any]) -> list[int]:
+    """What identifies the state of torch's, NumPy's and Python's generators and of some more, none of them moved."""
+    numpy = sys.modules.get("numpy")
+    return [
+        _state_of(sys.modules["torch"].default_generator),
+        _state_of(numpy.random.mtrand._rand) if numpy is not None else 0,
+        zlib.crc32(repr(random.getstate()).encode()),
+        *(_state_of(one) for one in own),
+    ]
+
+
+def _state_of(generator: Any) -> int:
+    if isinstance(generator, random.Random):
+        return zlib.crc32(repr(generator.getstate()).encode())
+    torch = sys.modules["torch"]
+    if isinstance(generator, torch.Generator):
+        return zlib.crc32(bytes(generator.get_state().tolist()))
+    held = getattr(generator, "bit_generator", None)
+    if held is not None:
+        return zlib.crc32(repr(held.state).encode())
+    kind, keys, *rest = generator.get_state()
+    return zlib.crc32(repr(rest).encode(), zlib.crc32(keys.tobytes(), zlib.crc32(str(kind).encode())))
+
+
+def _generators_near(dataset: Any) -> Iterator[Any]:
+    """Generators that a dataset holds, one of those it wraps, or the module in which it is written."""
+    numpy, torch = sys.modules.get("numpy"), sys.modules["torch"]
+    kinds: tuple[type, ...] = (random.Random, torch.Generator)
+    if numpy is not None:
+        kinds += (numpy.random.Generator, numpy.random.RandomState)
+    seen: set[int] = {id(torch.default_generator)}
+    for _ in range(4):
+        module = sys.modules.get(type(dataset).__module__)
+        ours = getattr(module, "__name__", "").partition(".")[0] in ("torch", "builtins")
+        for held in (getattr(dataset, "__dict__", {}), {} if module is None or ours else vars(module)):
+            for value in list(held.values()):
+                if isinstance(value, kinds) and id(value) not in seen and len(seen) < _MOST_OWN:
+                    seen.add(id(value))
+                    yield value
+        dataset = getattr(dataset, "dataset", None)
+        if dataset is None:
+            return
