@@ -32,11 +32,11 @@ class Examples:
 
     def see(self, window: Window) -> Iterator[Judged]:
         """The examples that a window gives, and those of an iteration that it completes."""
-        if window.complete:
-            instances = self._instances.get(window.rank)
-            if instances is None:
-                instances = self._instances[window.rank] = [(number, kind()) for number, kind in self._single]
-            for number, instance in instances:
+        instances = self._instances.get(window.rank)
+        if instances is None:
+            instances = self._instances[window.rank] = [(number, kind()) for number, kind in self._single]
+        for number, instance in instances:
+            if window.complete or not instance.whole:
                 for example in instance.see(window):
                     yield number, example, window
         if self._across:

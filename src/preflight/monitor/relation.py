@@ -57,6 +57,8 @@ class Relation:
         fields: Names of the parts of a subject.
         across: Whether it compares ranks: then ``see_ranks`` is called instead of ``see``.
         needs: Names of calls and of rows (``state``, ``tensor``, ``batch`` ...) without which it cannot be judged.
+        whole: Whether it needs whole iterations; one that speaks of single calls may also judge the last one of a run,
+            which may have been cut short.
         severity: What a violation means: ``error`` where the training is wrong.
         priority: Which of several violations of one cause is the root: the lowest number.
         learns: Whether invariants about named subjects are learnt from runs; otherwise only the general statement is.
@@ -68,6 +70,7 @@ class Relation:
     fields: ClassVar[tuple[str, ...]] = ()
     across: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset()
+    whole: ClassVar[bool] = True
     severity: ClassVar[Severity] = "error"
     priority: ClassVar[int] = 50
     learns: ClassVar[bool] = False

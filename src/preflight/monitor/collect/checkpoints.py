@@ -11,7 +11,7 @@ from .naming import Names
 from .patching import Patches
 from .recorder import Entry, Recorder
 from .state import States
-from .variables import Variables
+from .variables import Variable, Variables
 
 _MOST_KEYS = 2000
 
@@ -40,12 +40,47 @@ class Checkpoints:
         where = kwargs.get("f", args[1] if len(args) > 1 else None)
         seen: dict[str, Any] = {"file": os.fspath(where) if isinstance(where, (str, os.PathLike)) else None}
         seen.update(_contents(what, self.recorder.torch))
-        return self.recorder.enter("save", "", seen)
+        entry = self.recorder.enter("save", "", seen)
+        entry.about = what if seen["kind"] in ("state", "dict") else None
+        return entry
 
     def _saved(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         if entry is None:
             return
+        what, entry.about = entry.about, None
         self.recorder.leave(entry, None, type(error).__name__ if error else None)
+        if error is None and what is not None:
+            self._contents(what, entry.number)
+
+    def _contents(self, what: Any, call: int) -> None:
+        """Hand over what the model and the optimizers are at this moment, and which of it went into the file."""
+        torch, states = self.recorder.torch, self.states
+        if self.variables.stale or self.names.changed:
+            self.variables.refresh()
+        told = False
+        for part, tensors in _models(what, torch):
+            found = _under(tensors, self.variables.by_name)
+            if found is None:
+                continue
+            prefix, held = found
+            own = {name for name in self.variables.by_name if name.startswith(prefix)}
+            alias = sum(
+                variable.tensor is not None and _same_memory(variable.tensor(), tensor) for variable, tensor in held
+            )
+            extra = {
+                "call": call,
+                "part": part,
+                "under": prefix.rstrip("."),
+                "missing": sorted(own - {variable.name for variable, _ in held})[:_MOST_KEYS],
+                "unknown": len(tensors) - len(held),
+                "alias": alias,
+            }
+            states.take("saved", "file", held, True, extra)
+            told = True
+        if told or (isinstance(what, dict) and any(_sort_of(value, torch) == "model" for value in what.values())):
+            states.parameters("saved", None, True)
+            for index, optimizer in self.variables.optimizers():
+                states.optimizer("saved", optimizer, index)
 
     def _loading(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         where = kwargs.get("f", args[0] if args else None)
@@ -61,22 +96,69 @@ class Checkpoints:
         given = kwargs.get("state_dict", args[1] if len(args) > 1 else None)
         strict = kwargs.get("strict", args[2] if len(args) > 2 else True)
         keys = set(given.keys()) if given is not None and hasattr(given, "keys") else set()
-        own = set(module.state_dict(keep_vars=True)) if keys else set()
+        held = module.state_dict(keep_vars=True) if keys else {}
+        own = set(held)
         seen = {
             "strict": bool(strict),
             "missing": sorted(own - keys)[:_MOST_KEYS],
             "unexpected": sorted(keys - own)[:_MOST_KEYS],
             "matched": len(own & keys),
+            "itself": sum(_same_memory(held[key], given[key]) for key in own & keys) if given else 0,
+            "distributed": "torch.distributed.checkpoint" in sys.modules,
         }
-        return self.recorder.enter("load_state_dict", self.names.of(module) or type(module).__name__, seen)
+        # What is loaded before it is first called is known from now on, so that what came in can be compared.
+        named = next(module.parameters(), None) is not None
+        name = self.names.root(module, sys._getframe(1)) if named else type(module).__name__
+        return self.recorder.enter("load_state_dict", name, seen)
 
     def _taken(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         self._inside = max(0, self._inside - 1)
         if entry is None:
             return
         self.recorder.leave(entry, None, type(error).__name__ if error else None)
-        if error is None and not self.variables.stale:
+        if error is None:
+            if self.variables.stale or self.names.changed:
+                self.variables.refresh()
             self.states.parameters("loaded", None, True)
+
+
+def _same_memory(one: Any, other: Any) -> bool:
+    """Whether two tensors are the same numbers in memory; only plain tensors are asked."""
+    if one is other:
+        return True
+    plain = type(other).__name__ in ("Tensor", "Parameter") and type(one).__name__ in ("Tensor", "Parameter")
+    if not plain or one.numel() == 0 or one.device.type == "meta":
+        return False
+    return bool(one.data_ptr() == other.data_ptr() and one.shape == other.shape and one.device == other.device)
+
+
+def _models(what: Any, torch: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The dictionaries of tensors in what is saved: the whole, or some of its first parts."""
+    if not isinstance(what, dict) or not what:
+        return []
+    if all(isinstance(one, torch.Tensor) for one in what.values()):
+        return [("", what)]
+    return [(str(key), value) for key, value in list(what.items())[:64] if _sort_of(value, torch) == "model"]
+
+
+def _without_wrappers(key: Any) -> str:
+    """The name of a variable as it is without what wraps its module."""
+    return ".".join(word for word in str(key).split(".") if word not in ("module", "_orig_mod"))
+
+
+def _under(tensors: dict[str, Any], known: dict[str, Variable]) -> tuple[str, list[tuple[Variable, Any]]] | None:
+    """Under which module's name the names of saved tensors are known, and the variables that they are then."""
+    tensors = {_without_wrappers(key): one for key, one in tensors.items()}
+    first = next(iter(tensors))
+    best: tuple[str, list[tuple[Variable, Any]]] | None = None
+    for name in known:
+        if name != first and not name.endswith("." + first):
+            continue
+        prefix = name[: len(name) - len(first)]
+        held = [(known[prefix + key], one) for key, one in tensors.items() if prefix + key in known]
+        if best is None or len(held) > len(best[1]):
+            best = prefix, held
+    return best
 
 
 def _contents(what: Any, torch: Any) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class Modes:
         torch = self.recorder.torch
         patches.around(torch.nn.Module, "train", self._before, self._after)
         patches.around(torch, "manual_seed", self._seeding)
+        patches.around(torch, "clear_autocast_cache", self._casts_cleared)
         show = warnings.showwarning
 
         def showwarning(message: Any, category: Any, filename: str, lineno: int, *rest: Any, **more: Any) -> Any:
@@ -49,6 +50,10 @@ class Modes:
         self._inside = max(0, self._inside - 1)
         if entry is not None:
             self.recorder.leave(entry, None, type(error).__name__ if error else None)
+
+    def _casts_cleared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        self.recorder.casts_cleared += 1
+        return None
 
     def _seeding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         seed = kwargs.get("seed", args[0] if args else None)

@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from .digests import Digests
+from .modal import Modal
 from .naming import Names, inner
 from .patching import Patches
 from .recorder import Entry, Recorder
@@ -26,6 +27,7 @@ class Forwards:
         self.recorder = recorder
         self.names = names
         self.digests = digests
+        self.modal = Modal(recorder, names)
         self.thread = _Thread()
         self.compiling = recorder.torch.compiler.is_compiling
         self.parts_wanted = recorder.wants("module", "tensor")
@@ -72,6 +74,8 @@ class Forwards:
         else:
             name = self.names.of(module) or self._hidden(module)
         args_seen = {"training": module.training, "type": type(module).__name__}
+        if root:
+            args_seen.update(self.modal.of(name, module))
         entry = Entry(recorder, "forward" if root else "module", name, args_seen, None if not root else _place())
         recorder.stack().append(entry.number)
         opened.append((module, entry))

@@ -30,6 +30,7 @@ class Optimizers:
         self._steps: dict[int, int] = {}
         self._used: dict[int, int] = {}  # how many backward passes there were when gradients were last used or cleared
         self._made: list[weakref.ref[Any]] = []
+        self._casts: dict[int, int] = {}
         self.after_step: list[Any] = []
         self.uncleared: set[int] = set()
 
@@ -43,7 +44,7 @@ class Optimizers:
         patches.around(base, "zero_grad", self._clearing)
         patches.around(torch.nn.Module, "zero_grad", self._clearing_module)
         patches.around(base, "add_param_group", self._group_added, self._group_was_added)
-        patches.around(base, "load_state_dict", self._loading)
+        patches.around(base, "load_state_dict", self._loading, self._loaded)
 
     def name(self, optimizer: Any) -> str:
         """What an optimizer is called: its number and its kind."""
@@ -120,7 +121,24 @@ class Optimizers:
             self._used[one] = passes
 
     def _loading(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
-        return self.recorder.enter("load_state_dict", self.name(args[0]))
+        given = kwargs.get("state_dict", args[1] if len(args) > 1 else None)
+        groups = given.get("param_groups", ()) if isinstance(given, dict) else ()
+        state = given.get("state", ()) if isinstance(given, dict) else ()
+        rates = [_number(group.get("lr")) for group in groups if isinstance(group, dict)]
+        seen = {"state": len(state), "rates": rates[:_MOST_GROUPS]}
+        entry = self.recorder.enter("load_state_dict", self.name(args[0]), seen)
+        entry.about = args[0]
+        return entry
+
+    def _loaded(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        if entry is None:
+            return
+        optimizer, entry.about = entry.about, None
+        self.recorder.leave(entry, None, type(error).__name__ if error else None)
+        if error is None:
+            if self.variables.stale:
+                self.variables.refresh()
+            self.states.optimizer("loaded", optimizer, self.variables.index_of(optimizer))
 
     # -- steps
 
@@ -152,7 +170,15 @@ class Optimizers:
                 self.states.parameters("before_step", -1, True)
                 self.states.gradients("before_step", -1, False)
         self._rates(optimizer, name, index)
-        self._open[id(optimizer)] = recorder.enter("step", name, {"closure": closure})
+        seen: dict[str, Any] = {"closure": closure}
+        if index == recorder.primary or recorder.detail:
+            seen["states"] = len(optimizer.state)
+        entry = self._open[id(optimizer)] = recorder.enter("step", name, seen)
+        inside = "autocast" in entry.context and recorder.torch.is_autocast_cache_enabled()
+        if inside:
+            # Copies of the weights in the lower precision live until the outermost autocast context ends.
+            seen["casts_kept"] = self._casts.get(index) == recorder.casts_cleared
+        self._casts[index] = recorder.casts_cleared if inside else -1
 
     def _rates(self, optimizer: Any, name: str, index: int) -> None:
         """Hand over the settings of the groups that have changed since they were last handed over."""

@@ -91,6 +91,7 @@ class Recorder:
         self.trained = False  # a backward pass or a step has happened in this iteration
         self.stepped = False  # the first optimizer has stepped in this iteration
         self.fetched = False  # a loader gave a batch in this iteration
+        self.casts_cleared = 0  # how often an outermost autocast context has ended
         self.backwards = 0
         self.most_backwards = 0
         self.passes = 0  # backward passes of the whole run

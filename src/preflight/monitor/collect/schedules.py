@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from types import FrameType
 from typing import Any
 
@@ -18,6 +19,7 @@ class Schedules:
         self.recorder = recorder
         self.optimizers = optimizers
         self._open: list[Any] = []
+        self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -25,6 +27,8 @@ class Schedules:
         for kind in list(vars(module).values()) if module else ():
             if isinstance(kind, type) and "step" in vars(kind):
                 patches.around(kind, "step", self._before, self._after)
+            if isinstance(kind, type) and "load_state_dict" in vars(kind):
+                patches.around(kind, "load_state_dict", self._loading)
 
     def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         scheduler = args[0]
@@ -36,7 +40,9 @@ class Schedules:
         if _in_making(scheduler):
             return None
         self._open.append(scheduler)
-        seen = {"count": scheduler.last_epoch, "before": _rates(optimizer)}
+        number = self._number(scheduler)
+        seen: dict[str, Any] = {"index": number, "optimizer": self.optimizers.name(optimizer), "by": _caller()}
+        seen.update({"count": scheduler.last_epoch, "before": _rates(optimizer), **_horizon(scheduler)})
         return self.recorder.enter("scheduler.step", type(scheduler).__name__, seen)
 
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
@@ -50,6 +56,50 @@ class Schedules:
             "optimizer": self.optimizers.name(optimizer),
         }
         self.recorder.leave(entry, result, type(error).__name__ if error else None)
+
+    def _number(self, scheduler: Any) -> int:
+        """The number of a scheduler, by the order in which they were used."""
+        number = self._numbers.get(scheduler)
+        if number is None:
+            number = self._numbers[scheduler] = len(self._numbers)
+        return number
+
+    def _loading(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        scheduler = args[0]
+        optimizer = getattr(scheduler, "optimizer", None)
+        if self._open or optimizer is None:
+            return None
+        given = kwargs.get("state_dict", args[1] if len(args) > 1 else None)
+        count = given.get("last_epoch") if isinstance(given, dict) else None
+        seen = {
+            "scheduler": self._number(scheduler),
+            "optimizer": self.optimizers.name(optimizer),
+            "count": count if isinstance(count, int) else None,
+            "before": scheduler.last_epoch if hasattr(scheduler, "last_epoch") else None,
+        }
+        return self.recorder.enter("load_state_dict", type(scheduler).__name__, seen)
+
+
+def _caller() -> str:
+    """The package whose code called the scheduler: it may step it in a way of its own."""
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(12):
+        if frame is None:
+            break
+        package = str(frame.f_globals.get("__name__", "")).split(".")[0]
+        if package not in ("torch", "contextlib", __name__.split(".")[0]):
+            return package
+        frame = frame.f_back
+    return ""
+
+
+def _horizon(scheduler: Any) -> dict[str, int]:
+    """After how many steps a scheduler is at its end, for those that say so."""
+    for word in ("total_steps", "T_max"):
+        value = vars(scheduler).get(word)
+        if isinstance(value, int):
+            return {"horizon": value}
+    return {}
 
 
 def _in_making(scheduler: Any) -> bool:

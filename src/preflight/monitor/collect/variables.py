@@ -60,6 +60,11 @@ class Variables:
                 return index
         return -1
 
+    def optimizers(self) -> list[tuple[int, Any]]:
+        """The optimizers that are alive, with their numbers."""
+        known = [(index, held()) for index, held in enumerate(self._optimizers)]
+        return [(index, optimizer) for index, optimizer in known if optimizer is not None]
+
     def replicated(self, module: Any, ranks: list[int], synced: bool) -> None:
         """Note that the parameters and buffers of a module are meant to be the same on these ranks.
 

@@ -1,0 +1,80 @@
+"""What behaves differently in training and in evaluation: dropout and running statistics of a model, found once.
+
+At each forward pass of a root it is told how many of these parts are in training mode: a few attributes are read.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from .naming import Names, parts
+from .recorder import Recorder
+
+_MOST_NAMES = 64
+
+
+class _Root:
+    """The parts of one root, held weakly."""
+
+    __slots__ = ("dropouts", "module", "names", "norms")
+
+    def __init__(self, module: Any) -> None:
+        self.module = weakref.ref(module)
+        self.dropouts: list[weakref.ref[Any]] = []
+        self.norms: list[weakref.ref[Any]] = []
+        self.names: dict[str, list[str]] = {"dropout": [], "norm": []}
+
+
+class Modal:
+    """Finds the parts that have a mode, and reads it."""
+
+    def __init__(self, recorder: Recorder, names: Names) -> None:
+        self.recorder = recorder
+        self.names = names
+        self._roots: dict[int, _Root] = {}
+        nn = recorder.torch.nn
+        self._dropout = nn.modules.dropout._DropoutNd
+        self._recurrent = nn.RNNBase
+        self._attention = nn.MultiheadAttention
+        self._norm = nn.modules.batchnorm._NormBase
+
+    def of(self, name: str, module: Any) -> dict[str, Any]:
+        """How many parts of a root drop or follow statistics, and how many of them are in training mode."""
+        known = self._roots.get(id(module))
+        if known is None or known.module() is not module or (self.names.changed and self.recorder.detail):
+            known = self._look(name, module, known)
+        told: dict[str, Any] = {}
+        if known.dropouts:
+            told["dropouts"] = len(known.dropouts)
+            told["dropout"] = sum(1 for one in known.dropouts if (part := one()) is not None and part.training)
+        if known.norms:
+            told["norms"] = len(known.norms)
+            # A momentum of 0 pauses the statistics as evaluation does; None takes the mean of all batches.
+            told["norm"] = sum(
+                1 for one in known.norms if (part := one()) is not None and part.training and part.momentum != 0
+            )
+        return told
+
+    def _look(self, name: str, module: Any, before: _Root | None) -> _Root:
+        found = _Root(module)
+        for part_name, part in parts(module, name):
+            if self._drops(part):
+                found.dropouts.append(weakref.ref(part))
+                found.names["dropout"].append(part_name)
+            elif isinstance(part, self._norm) and part.track_running_stats and part.running_mean is not None:
+                found.norms.append(weakref.ref(part))
+                found.names["norm"].append(part_name)
+        self._roots[id(module)] = found
+        told = before is not None and before.module() is module and before.names == found.names
+        if not told:
+            short = {word: names[:_MOST_NAMES] for word, names in found.names.items()}
+            self.recorder.event("root", name, {"type": type(module).__name__, **short})
+        return found
+
+    def _drops(self, part: Any) -> bool:
+        if isinstance(part, self._dropout):
+            return bool(part.p > 0)
+        if isinstance(part, self._recurrent):
+            return bool(part.dropout > 0 and part.num_layers > 1)
+        return isinstance(part, self._attention) and bool(part.dropout > 0)

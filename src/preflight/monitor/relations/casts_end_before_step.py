@@ -1,0 +1,56 @@
+"""Cast copies of weights end before the next step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import optimizer_number
+from preflight.monitor.window import Window
+
+
+class CastsEndBeforeStep(Relation):
+    """No autocast context, with its copies of the weights in a lower precision, lasts from one step to the next.
+
+    Autocast keeps the copies that it makes of the weights until its outermost context ends. Where that context spans
+    several steps, the forward passes go on with copies of weights from before the step, whatever the optimizer does.
+    Judged at every step that happens inside an autocast context: the context must have ended at least once since the
+    step before, unless the cache is switched off.
+    """
+
+    name = "casts-end-before-step"
+    needs = frozenset({"step"})
+    whole = False
+    priority = 11
+    cause = "one autocast context is open around the whole training loop"
+    advice = "open autocast around the forward pass and the loss of one step only, or give it cache_enabled=False"
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for call in window.named("step"):
+            kept = (call.args or {}).get("casts_kept")
+            names = {one.root for one in window.run.variables.values() if one.optimizer == optimizer_number(call)}
+            yield Example(
+                (),
+                not kept,
+                {"autocast": "inside" if "autocast" in call.context else "outside"},
+                variables=(call.object, *sorted(names)) if kept else (),
+                expected="an autocast context that ends between two steps",
+                seen="the same context as at the step before" if kept else None,
+                call=call,
+                detail="The step happens in the autocast context of the step before, whose copies of the weights live on"
+                if kept
+                else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        inside = {"args": {"closure": False, "casts_kept": False}, "context": "grad,autocast.cpu=bfloat16"}
+        yield [mini.window("forward model", "backward", ("step optimizer0:SGD", inside)) for _ in range(2)]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        inside = {"args": {"closure": False, "casts_kept": True}, "context": "grad,autocast.cpu=bfloat16"}
+        yield [mini.window("forward model", "backward", ("step optimizer0:SGD", inside))]

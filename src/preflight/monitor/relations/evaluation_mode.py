@@ -1,0 +1,106 @@
+"""Evaluation happens in evaluation mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Call, Window
+
+
+class EvaluationMode(Relation):
+    """A model that is being trained is evaluated in evaluation mode.
+
+    An evaluation is a row of forward passes without gradients of a model whose parameters an optimizer owns, in an
+    iteration that the training itself does not have as a rule: passes without gradients that belong to every step
+    (targets, teachers, rollouts of each step) are not judged, nor are passes over the batches of the loader that
+    feeds the training (statistics that are estimated anew).
+    It is broken where dropout is active in these passes, or running statistics follow what is evaluated on.
+    """
+
+    name = "evaluation-mode"
+    needs = frozenset({"forward", "step"})
+    whole = False
+    severity = "warning"
+    priority = 14
+    cause = "model.eval() is missing before the evaluation, or its mode is set from the wrong condition"
+    advice = "call model.eval() before the evaluation and model.train() after it"
+
+    def __init__(self) -> None:
+        self._trained: dict[str, int] = {}
+        self._beside: dict[str, int] = {}
+        self._feeding: set[str] = set()
+        self._loader = ""
+        self._loaders: dict[str, str] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        owned = {one.root for one in window.run.variables.values() if one.optimizer >= 0 and one.trainable}
+        blocks: dict[str, list[tuple[Call, str]]] = {}
+        trained: set[str] = set()
+        for call in window.calls:
+            if call.name in ("fetch", "loop"):
+                self._loader = call.object
+            elif call.name == "backward" and self._loader:
+                self._feeding.add(self._loader)
+            elif call.name == "forward" and call.object.split(".")[0] in owned:
+                if call.context.startswith("grad"):
+                    trained.add(call.object)
+                else:
+                    blocks.setdefault(call.object, []).append((call, self._loader))
+        for name, passes in blocks.items():
+            yield from self._judge(name, passes)
+        for name in trained:
+            self._trained[name] = self._trained.get(name, 0) + 1
+        for name in blocks:
+            self._beside[name] = self._beside.get(name, 0) + 1
+
+    def _judge(self, name: str, passes: list[tuple[Call, str]]) -> Iterator[Example]:
+        steps, beside = self._trained.get(name, 0), self._beside.get(name, 0)
+        if steps < 3 or 2 * beside >= steps:
+            return  # part of the training, or not to be told from it yet
+        judged = [
+            call
+            for call, loader in passes
+            if (call.args or {}).get("dropouts", 0) + (call.args or {}).get("norms", 0)
+            and not (loader and loader in self._feeding)
+        ]
+        if not judged:
+            return
+        wrong = [call for call in judged if _active(call) and (call.args or {}).get("training")]
+        told = (wrong[0].args or {}) if wrong else {}
+        kinds = [word for word, key in (("dropout", "dropout"), ("running statistics", "norm")) if told.get(key)]
+        yield Example(
+            (),
+            not wrong,
+            {"model": name},
+            variables=(name,),
+            expected="evaluation mode in passes without gradients",
+            seen=f"{len(wrong)} of {len(judged)} passes with {' and '.join(kinds)} active" if wrong else None,
+            call=wrong[0] if wrong else None,
+            detail=f"{name} is evaluated in training mode" if wrong else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run({"training": False, "dropouts": 1, "dropout": 0})
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run({"training": True, "dropouts": 1, "dropout": 1})
+
+
+def _active(call: Call) -> bool:
+    told = call.args or {}
+    return bool(told.get("dropout", 0) + told.get("norm", 0))
+
+
+def _run(evaluated: dict[str, object]) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    train = (
+        ("forward model", {"args": {"training": True, "dropouts": 1, "dropout": 1}}),
+        "backward",
+        "step optimizer0:SGD",
+    )
+    windows = [mini.window(*train) for _ in range(4)]
+    return [*windows, mini.window(*train, ("forward model", {"args": evaluated, "context": "nograd"}))]

@@ -1,0 +1,76 @@
+"""The learning rate is above zero."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Window
+
+_STEPS = 5
+
+
+class RateAboveZero(Relation):
+    """No optimizer goes on stepping at a learning rate of zero in all of its groups, or below zero in any.
+
+    A rate of zero for a step or two is the beginning of a warm-up or the end of a decay. One that has been above zero
+    and then stays at zero for five steps or more means that the schedule is at its end and the training is not: what
+    follows is computed for nothing.
+    """
+
+    name = "rate-above-zero"
+    needs = frozenset({"step", "scalar"})
+    whole = False
+    severity = "warning"
+    priority = 26
+    cause = "the schedule is shorter than the training, or advances more often than once a step"
+    advice = "compare the length of the schedule with the number of steps, and how often scheduler.step() is called"
+
+    def __init__(self) -> None:
+        self._rates: dict[str, dict[str, float]] = {}
+        self._above: set[str] = set()
+        self._zero: dict[str, int] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        numbers = [one for one in window.numbers if one.name == "lr" and one.value is not None]
+        at = 0
+        for call in window.named("step"):
+            while at < len(numbers) and numbers[at].q < call.q:
+                name, _, group = numbers[at].object.rpartition(".")
+                self._rates.setdefault(name, {})[group] = numbers[at].value or 0.0
+                at += 1
+            rates = list(self._rates.get(call.object, {}).values())
+            if not rates:
+                continue
+            if max(rates) > 0:
+                self._above.add(call.object)
+            zero = max(rates) == 0 and call.object in self._above
+            count = self._zero[call.object] = self._zero.get(call.object, 0) + 1 if zero else 0
+            wrong = min(rates) < 0 or count >= _STEPS
+            yield Example(
+                (),
+                not wrong,
+                {"optimizer": call.object.split(":")[-1]},
+                variables=(call.object,) if wrong else (),
+                expected="a learning rate above zero",
+                seen=f"{min(rates):g}" + (f" for {count} steps" if count else "") if wrong else None,
+                call=call,
+                detail=f"{call.object} steps at a learning rate of {min(rates):g}" if wrong else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run([0.0, 0.1, 0.1, 0.0, 0.0])
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run([0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
+        yield _run([-0.1])
+
+
+def _run(rates: list[float]) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    return [
+        mini.window("backward", ("scalar", "lr", "optimizer0:SGD.0", rate), "step optimizer0:SGD") for rate in rates
+    ]

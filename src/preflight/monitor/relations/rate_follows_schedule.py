@@ -1,0 +1,91 @@
+"""The rate of a step is the one that was left for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import optimizer_number
+from preflight.monitor.window import Call, Window
+
+_CLOSE = 1e-9
+
+
+class RateFollowsSchedule(Relation):
+    """After its state was loaded, an optimizer steps with the learning rate that the state holds.
+
+    Loading the state of an optimizer brings back the rate at which the run stood. A scheduler that is made afterwards,
+    or one that was not restored, puts the rate of its own beginning in its place: the rate jumps.
+    Judged at the first step after the load, where no scheduler has advanced in between.
+    """
+
+    name = "rate-follows-schedule"
+    needs = frozenset({"step", "load_state_dict", "scalar"})
+    whole = False
+    severity = "warning"
+    priority = 24
+    cause = "a scheduler was made after the optimizer was restored, or was itself not restored, and set its first rate"
+    advice = (
+        "make the scheduler before the state of the optimizer is loaded, and load the scheduler's state as well as the "
+        "optimizer's"
+    )
+
+    def __init__(self) -> None:
+        self._loaded: dict[int, tuple[Call, list[float]]] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for call in window.calls:
+            number = optimizer_number(call)
+            if call.name == "load_state_dict" and number >= 0:
+                told = call.args or {}
+                rates = [one for one in told.get("rates", ()) if isinstance(one, (int, float))]
+                if told.get("state") and rates and len(rates) == len(told["rates"]):
+                    self._loaded[number] = call, rates
+            elif call.name == "scheduler.step":
+                named = (call.args or {}).get("optimizer") or (call.result or {}).get("optimizer") or ""
+                self._loaded.pop(optimizer_number(call._replace(object=named)), None)
+            elif call.name == "step" and number in self._loaded:
+                yield from self._judge(window, call, *self._loaded.pop(number))
+
+    @staticmethod
+    def _judge(window: Window, call: Call, load: Call, rates: list[float]) -> Iterator[Example]:
+        seen: dict[int, float] = {}
+        for one in window.numbers:
+            if (
+                one.name == "lr"
+                and one.object.startswith(call.object + ".")
+                and one.q < call.q
+                and one.value is not None
+            ):
+                seen[int(one.object.rsplit(".", 1)[1])] = one.value
+        pairs = [(rates[group], rate) for group, rate in sorted(seen.items()) if group < len(rates)]
+        if not pairs:
+            return
+        wrong = [pair for pair in pairs if abs(pair[0] - pair[1]) > _CLOSE + 1e-6 * abs(pair[0])]
+        yield Example(
+            (),
+            not wrong,
+            {"optimizer": call.object.split(":")[-1]},
+            variables=(call.object,) if wrong else (),
+            expected=[one for one, _ in wrong] or None,
+            seen=[other for _, other in wrong] or None,
+            call=call,
+            detail=f"The state that was loaded holds the rate {wrong[0][0]:g}; the step after it takes {wrong[0][1]:g}"
+            if wrong
+            else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _resumed(0.025)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _resumed(0.2)
+
+
+def _resumed(rate: float) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    load = ("load_state_dict optimizer0:SGD", {"args": {"state": 1, "rates": [0.025]}})
+    return [mini.window(load, "backward", ("scalar", "lr", "optimizer0:SGD.0", rate), "step optimizer0:SGD")]

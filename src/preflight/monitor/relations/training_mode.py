@@ -1,0 +1,118 @@
+"""Training happens in training mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, Steps
+from preflight.monitor.window import Call, Window
+
+
+class TrainingMode(Relation):
+    """A model that was put into evaluation mode to be evaluated is back in training mode when it is trained.
+
+    Judged at each step of an optimizer, for each model of which it owns parameters and that has parts with a mode
+    (dropout, running statistics): at least one of the forward passes before the step must have had such parts in
+    training mode. It is broken where none had, and the mode was set to evaluation for passes without gradients that
+    came before: ``model.eval()`` with nobody to say ``model.train()`` again.
+    A model that is trained in evaluation mode on purpose, with no evaluation in between, is left alone.
+    """
+
+    name = "training-mode"
+    needs = frozenset({"mode", "forward", "step"})
+    whole = False
+    priority = 12
+    cause = "model.eval() was called for an evaluation and nothing called model.train() afterwards"
+    advice = "call model.train() at the beginning of every epoch of training, and after every evaluation"
+
+    def __init__(self) -> None:
+        self._steps = Steps()
+        self._evaluating: dict[str, Call] = {}
+        self._evaluated: set[str] = set()
+        self._seen = -1
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for step in self._steps.see(window):
+            self._follow(step.between)
+            yield from self._judge(step, window)
+        self._follow(window.calls)
+
+    def _follow(self, calls: list[Call]) -> None:
+        """Which roots were put into evaluation mode, and which of them then ran without gradients."""
+        for call in calls:
+            if call.q <= self._seen:
+                continue
+            self._seen = call.q
+            if call.name == "mode" and call.object:
+                if (call.args or {}).get("training"):
+                    self._evaluating = {
+                        name: one for name, one in self._evaluating.items() if not _within(name, call.object)
+                    }
+                else:
+                    self._evaluating[call.object] = call
+                self._evaluated = {name for name in self._evaluated if not _within(name, call.object)}
+            elif call.name == "forward" and not call.context.startswith("grad"):
+                self._evaluated.add(call.object)
+
+    def _judge(self, step: Step, window: Window) -> Iterator[Example]:
+        roots = {one.root for one in window.run.variables.values() if one.optimizer == step.optimizer and one.trainable}
+        passes: dict[str, list[Call]] = {}
+        for call in step.between:
+            if call.name == "forward" and call.context.startswith("grad") and call.object.split(".")[0] in roots:
+                passes.setdefault(call.object, []).append(call)
+        for name, calls in passes.items():
+            told = [call.args or {} for call in calls]
+            parts = max(one.get("dropouts", 0) + one.get("norms", 0) for one in told)
+            if not parts:
+                continue
+            active = max(one.get("dropout", 0) + one.get("norm", 0) for one in told)
+            switched = next((one for root, one in self._evaluating.items() if _within(name, root)), None)
+            left = not active and switched is not None and name in self._evaluated
+            yield Example(
+                (),
+                not left,
+                {"model": name, "optimizer": step.call.object.split(":")[-1]},
+                variables=(name,),
+                expected="training mode in the forward passes of a step",
+                seen=f"all {parts} parts with a mode in evaluation" if left else None,
+                call=calls[-1],
+                detail=_sentence(name, switched) if left else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        on = {"args": {"training": True, "dropouts": 1, "dropout": 1}}
+        off = {"args": {"training": False, "dropouts": 1, "dropout": 0}, "context": "nograd"}
+        train = (("mode model", {"args": {"training": True}}), ("forward model", on), "backward", "step optimizer0:SGD")
+        evaluate = (("mode model", {"args": {"training": False}}), ("forward model", off))
+        yield [mini.window(*train, *evaluate), mini.window(*train)]
+        still = {"args": {"training": False, "dropouts": 1, "dropout": 0}}
+        mini = Mini({"model.weight": {}})
+        on_purpose = (evaluate[0], ("forward model", still), "backward", "step optimizer0:SGD")
+        yield [mini.window(*on_purpose), mini.window(*on_purpose)]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        on = {"args": {"training": True, "dropouts": 1, "dropout": 1}}
+        off = {"training": False, "dropouts": 1, "dropout": 0}
+        first = mini.window(
+            ("forward model", on),
+            "backward",
+            "step optimizer0:SGD",
+            ("mode model", {"args": {"training": False}, "place": "train.py:3"}),
+            ("forward model", {"args": off, "context": "nograd"}),
+        )
+        yield [first, mini.window(("forward model", {"args": off}), "backward", "step optimizer0:SGD")]
+
+
+def _within(name: str, outer: str) -> bool:
+    return name == outer or name.startswith(outer + ".")
+
+
+def _sentence(name: str, switched: Call | None) -> str:
+    where = f" at {switched.place.rsplit('/', 1)[-1]}" if switched is not None and switched.place else ""
+    return f"{name} is trained in the evaluation mode that was set{where}"
