@@ -36,7 +36,7 @@ class AutocastReachesLayers(Relation):
             call.q: call
             for name in ("module", "forward")
             for call in window.named(name)
-            if "autocast." in call.context and (call.args or {}).get("type") in _LAYERS
+            if "autocast." in (call.context or "") and (call.args or {}).get("type") in _LAYERS
         }
         if not calls:
             return
@@ -46,7 +46,7 @@ class AutocastReachesLayers(Relation):
             first = given.get(seen.call)
             if call is None or first is None or seen.position != "out0" or first.dtype not in _CAST:
                 continue
-            wanted = _asked(call.context, first.device)
+            wanted = _asked(call.context or "", first.device)
             if wanted is None:
                 continue
             kind = (call.args or {}).get("type")

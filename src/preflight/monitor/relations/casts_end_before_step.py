@@ -33,7 +33,7 @@ class CastsEndBeforeStep(Relation):
             yield Example(
                 (),
                 not kept,
-                {"autocast": "inside" if "autocast" in call.context else "outside"},
+                {"autocast": "inside" if "autocast" in (call.context or "") else "outside"},
                 variables=(call.object, *sorted(names)) if kept else (),
                 expected="an autocast context that ends between two steps",
                 seen="the same context as at the step before" if kept else None,

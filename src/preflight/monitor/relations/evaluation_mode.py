@@ -44,7 +44,7 @@ class EvaluationMode(Relation):
             elif call.name == "backward" and self._loader:
                 self._feeding.add(self._loader)
             elif call.name == "forward" and call.object.split(".")[0] in owned:
-                if call.context.startswith("grad"):
+                if (call.context or "").startswith("grad"):
                     trained.add(call.object)
                 else:
                     blocks.setdefault(call.object, []).append((call, self._loader))

@@ -53,14 +53,18 @@ class TrainingMode(Relation):
                 else:
                     self._evaluating[call.object] = call
                 self._evaluated = {name for name in self._evaluated if not _within(name, call.object)}
-            elif call.name == "forward" and not call.context.startswith("grad"):
+            elif call.name == "forward" and not (call.context or "").startswith("grad"):
                 self._evaluated.add(call.object)
 
     def _judge(self, step: Step, window: Window) -> Iterator[Example]:
         roots = {one.root for one in window.run.variables.values() if one.optimizer == step.optimizer and one.trainable}
         passes: dict[str, list[Call]] = {}
         for call in step.between:
-            if call.name == "forward" and call.context.startswith("grad") and call.object.split(".")[0] in roots:
+            if (
+                call.name == "forward"
+                and (call.context or "").startswith("grad")
+                and call.object.split(".")[0] in roots
+            ):
                 passes.setdefault(call.object, []).append(call)
         for name, calls in passes.items():
             told = [call.args or {} for call in calls]
