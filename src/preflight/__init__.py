@@ -12,6 +12,7 @@ from preflight.vocabulary.version import VERSION as __version__
 if TYPE_CHECKING:
     from preflight.check.api import TrainingPreflightAnalyzer, analyze
     from preflight.errors import PreflightError
+    from preflight.monitor.learn.infer import infer_invariants
     from preflight.plan.api import MemoryAnalyzer, create_cluster_spec, create_distribution_strategy, make_plan
     from preflight.vocabulary.finding import Edit, Evidence, Finding, Fix, Location
     from preflight.vocabulary.hardware import Gpu
@@ -27,6 +28,7 @@ _HOMES = {
     "create_cluster_spec": "preflight.plan.api",
     "create_distribution_strategy": "preflight.plan.api",
     "make_plan": "preflight.plan.api",
+    "infer_invariants": "preflight.monitor.learn.infer",
     "PreflightError": "preflight.errors",
     "Edit": "preflight.vocabulary.finding",
     "Evidence": "preflight.vocabulary.finding",
@@ -62,6 +64,7 @@ __all__ = [
     "analyze",
     "create_cluster_spec",
     "create_distribution_strategy",
+    "infer_invariants",
     "make_plan",
 ]
 

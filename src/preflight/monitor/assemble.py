@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from preflight.monitor.window import ROWS, Run, Variable, Window
@@ -15,6 +16,7 @@ _LISTS = {
     "batch": "batches",
     "variable": "changed",
 }
+_MAKE: dict[str, Callable[[Any], Any]] = {kind: partial(tuple.__new__, made) for kind, made in ROWS.items()}
 
 
 class Assembler:
@@ -50,14 +52,18 @@ class Assembler:
             yield self._given(window)
 
     def _rows(self, kind: str, columns: dict[str, list[Any]]) -> None:
-        make, where = ROWS[kind]._make, _LISTS[kind]
-        number: int | None = None
-        target: list[Any] = []
-        for iteration, row in zip(columns["i"], zip(*columns.values(), strict=True), strict=True):
-            if iteration != number:
-                number = iteration
-                target = getattr(self._window(iteration), where)
-            target.append(make(row))
+        make, where = _MAKE[kind], _LISTS[kind]
+        # Made by tuple's own constructor: a NamedTuple's is a function in Python, and there are very many rows.
+        fields = list(columns.values())[: len(ROWS[kind]._fields)]
+        rows = list(map(make, zip(*fields, strict=True)))
+        iterations = columns["i"]
+        start = 0
+        while start < len(rows):
+            number, end = iterations[start], start + 1
+            while end < len(rows) and iterations[end] == number:
+                end += 1
+            getattr(self._window(number), where).extend(rows[start:end])
+            start = end
 
     def _notes(self, kind: str, columns: dict[str, list[Any]]) -> None:
         for row in _dictionaries(columns):

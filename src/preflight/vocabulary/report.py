@@ -8,7 +8,7 @@ import msgspec
 
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import SEVERITY_ORDER, Finding
-from preflight.vocabulary.invariant import Violation
+from preflight.vocabulary.invariant import Invariant, Violation
 from preflight.vocabulary.measured import Measured
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.plan import Plan
@@ -80,6 +80,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recommendations: tuple[Recommendation, ...] = ()
     plan: Plan | None = None
     violations: tuple[Violation, ...] = ()
+    invariants: tuple[Invariant, ...] = ()
     watched: Watched | None = None
     incident: dict[str, Any] | None = None
     verification: dict[str, Any] | None = None

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import preflight
 from preflight.errors import TraceError, UsageError
 from preflight.monitor.engine import Engine
-from preflight.monitor.learn.infer import infer
+from preflight.monitor.invariants_file import read_invariants
+from preflight.monitor.learn.infer import infer, known_of
 from preflight.monitor.learn.reduce import parts, windows_of
 from preflight.monitor.relation import relations
 from preflight.monitor.trace.folder import TraceFolder
@@ -68,3 +70,27 @@ def test_what_cannot_be_inferred_from(tmp_path: Path) -> None:
         infer([tmp_path / "nothing"])
     with pytest.raises(UsageError, match="no engine is called"):
         infer([tmp_path / "one"], engine="spark")  # type: ignore[arg-type]
+
+
+def test_it_is_public_and_answers_with_a_report(tmp_path: Path) -> None:
+    out = tmp_path / "invariants.jsonl"
+    report = preflight.infer_invariants(training(tmp_path / "one"), output=out, relations=AXIOMS)
+    assert [one.id for one in report.invariants] == ["gradients-cleared", "step-updates"]
+    assert read_invariants(out) == list(report.invariants)
+    assert report.facts["invariants"].value == 2
+    before = out.read_bytes()
+    preflight.infer_invariants(tmp_path / "one", output=out, relations=AXIOMS)
+    assert out.read_bytes() == before
+
+
+def test_what_is_broken_is_noted(tmp_path: Path) -> None:
+    report = preflight.infer_invariants(training(tmp_path / "apart", world=2, apart_at=5), relations=AXIOMS)
+    assert len(report.notes) == 1
+    assert "replicas-equal was broken 7 times" in report.notes[0]
+
+
+def test_what_the_library_knows_is_not_widened() -> None:
+    kinds = list(relations().values())
+    known = known_of(kinds)
+    assert all(one.precondition and not one.subject for found in known.values() for one in found)
+    assert not {kind.name for kind in kinds if kind.learns} & set(known)

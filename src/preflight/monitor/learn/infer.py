@@ -15,7 +15,10 @@ from preflight.monitor.learn.evidence import Observed, together
 from preflight.monitor.learn.reduce import Part, Reduced, parts, reduce
 from preflight.monitor.relation import Relation, relation, relations
 from preflight.monitor.trace.folder import TraceFolder
+from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.invariant import Invariant, Provenance
+from preflight.vocabulary.report import SCHEMA, Report, Tool
+from preflight.vocabulary.version import VERSION
 
 Where = Literal["local", "ray"]
 Path_ = str | os.PathLike[str]
@@ -59,7 +62,8 @@ def infer(
         relations: Names of the relations to learn; None for all.
         engine: Where the runs are read: ``local`` in this process, ``ray`` on the machines of a cluster.
         tell: Called after each part with how many of how many are done.
-        base: General statements that are known, by relation; what is learnt is not wider than they are.
+        base: General statements with preconditions that are known, by relation: what is learnt is not wider than they
+            are. None for those of the shipped library, which has seen more kinds of programs.
 
     Raises:
         UsageError: No folder, an unknown relation, or ray is not installed.
@@ -79,8 +83,75 @@ def infer(
     for pieces in work:
         runs.append(together(Observed.decoded(one.evidence) for one in reduced[at : at + len(pieces)]))
         at += len(pieces)
-    stable = learn(runs, {kind.name: kind for kind in kinds}, base)
+    stable = learn(runs, {kind.name: kind for kind in kinds}, known_of(kinds) if base is None else base)
     return _learnt(stable, folders, reduced)
+
+
+def infer_invariants(
+    *trace_folders: Path_,
+    output: Path_ | None = None,
+    relations: Sequence[str] | None = None,
+    engine: Where = "local",
+) -> Report:
+    """Learn what holds in recorded runs of correct training.
+
+    Args:
+        trace_folders: The runs; a statement about a named parameter, module or call must hold in two of several.
+        output: An invariants file to be written.
+        relations: Names of the relations to learn; None for all.
+        engine: Where the runs are read: ``local`` in this process, ``ray`` on the machines of a cluster.
+
+    Returns:
+        The report, with ``invariants``.
+
+    Raises:
+        UsageError: No folder, an unknown relation, or ray is not installed.
+        TraceError: A folder holds no trace.
+        InputError: The file cannot be written.
+    """
+    learnt = infer(trace_folders, relations, engine)
+    if output is not None:
+        from preflight.monitor.invariants_file import write_invariants
+
+        write_invariants(output, learnt.invariants)
+    return report_of(learnt)
+
+
+def report_of(learnt: Learnt) -> Report:
+    """What was learnt, as a report."""
+    count = {
+        "iterations": learnt.windows,
+        "events": learnt.rows,
+        "invariants": len(learnt.invariants),
+        "invariants.unstable": learnt.unstable,
+        "invariants.unconfirmed": learnt.unconfirmed,
+    }
+    notes = [
+        f"{name} was broken {fails} times in these runs, and no precondition tells when: it is left out"
+        for name, fails in learnt.broken.items()
+    ]
+    return Report(
+        schema=SCHEMA,
+        command="monitor infer",
+        tool=Tool("preflight", VERSION),
+        verdict="GO",
+        inputs={"paths": list(learnt.runs)},
+        facts={name: Fact(value=value) for name, value in count.items()},
+        invariants=learnt.invariants,
+        notes=tuple(notes),
+    )
+
+
+def known_of(kinds: Sequence[type[Relation]]) -> dict[str, list[Invariant]]:
+    """What the shipped library says, with preconditions, of relations without named subjects."""
+    from preflight.monitor.library_of import shipped
+
+    wanted = {kind.name for kind in kinds if not kind.learns}
+    known: dict[str, list[Invariant]] = {}
+    for one in shipped():
+        if one.relation in wanted and not one.subject and one.precondition and one.suppressed is None:
+            known.setdefault(one.relation, []).append(one)
+    return known
 
 
 def _kinds(names: Sequence[str] | None) -> list[type[Relation]]:

@@ -53,14 +53,19 @@ def parts(folder: TraceFolder, kinds: Sequence[type[Relation]]) -> list[Part]:
 
 
 def teams(folder: TraceFolder) -> list[list[Process]]:
-    """The processes that trained together: of each world, the first of every rank, then the second of every rank."""
+    """The processes that trained together: of each world, the first of every rank, then the second of every rank.
+
+    As the checker does, a process is placed by what is known when its first window is whole, and one without a window
+    has no place.
+    """
     found: dict[tuple[int, int], list[Process]] = {}
     places: dict[tuple[int, int], int] = {}
     for process in folder.identified():
-        if process.role != "trainer":
+        first = next(windows_of(folder, process), None) if process.role == "trainer" else None
+        if first is None:
             continue
-        world = process.world or 1
-        nth = places[world, process.rank] = places.get((world, process.rank), -1) + 1
+        world, rank = first.run.world, first.rank
+        nth = places[world, rank] = places.get((world, rank), -1) + 1
         found.setdefault((world, nth), []).append(process)
     return [found[key] for key in sorted(found)]
 
@@ -87,10 +92,13 @@ def in_order(
     observed: Observed,
 ) -> Iterator[Window]:
     """Count the windows of processes iteration by iteration, within one by rank; yield them as they are counted."""
-    lanes = {process.rank: windows_of(folder, process) for process in processes}
+    lanes: dict[int, Iterator[Window]] = {}
     waiting: dict[int, Window] = {}
-    for rank in sorted(lanes):
-        _advance(rank, lanes, waiting)
+    for process in processes:
+        lane = windows_of(folder, process)
+        first = next(lane, None)
+        if first is not None:
+            lanes[first.rank], waiting[first.rank] = lane, first
     while waiting:
         rank = min(waiting, key=lambda one: (waiting[one].iteration, one))
         window = waiting.pop(rank)

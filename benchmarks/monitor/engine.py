@@ -1,0 +1,242 @@
+"""Measure learning and checking: inference, the live check of a step, the engine fed in batches, and how they grow.
+
+    python benchmarks/monitor/engine.py TRACE [--rows 1000000] [--profile NAME]
+
+TRACE is a recording of `gpt.py --steps 100` (`preflight monitor collect -o TRACE -- python gpt.py --steps 100`).
+Longer traces are made of it: its windows again and again, with iterations, steps and events numbered on.
+An event is a row of the trace. CPU time of the process, not wall time, so that a busy machine matters less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import pstats
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from preflight.monitor.assemble import Assembler
+from preflight.monitor.collect.columns import ITERATION, TABLES
+from preflight.monitor.collect.encode import block, payload
+from preflight.monitor.engine import Engine
+from preflight.monitor.learn.infer import infer
+from preflight.monitor.library_of import shipped
+from preflight.monitor.trace.folder import TraceFolder
+from preflight.monitor.window import Window
+
+Tables = dict[str, dict[str, list[Any]]]
+FIRST, LAST = 20, 90
+"""The iterations that are repeated: after the first ones, which are all recorded in detail."""
+
+
+def read(trace: Path) -> list[Tables]:
+    """The tables of the trainer's blocks."""
+    return [batch.tables for batch in TraceFolder(trace).batches() if batch.process.role == "trainer"]
+
+
+def rows_in(tables: list[Tables]) -> int:
+    """How many rows there are."""
+    return sum(len(next(iter(columns.values()), ())) for one in tables for columns in one.values())
+
+
+def by_iteration(trace: Path) -> tuple[list[tuple[str, tuple[Any, ...]]], dict[int, list[tuple[str, tuple[Any, ...]]]]]:
+    """The rows before the first iteration, and those of each iteration in their order."""
+    before: list[tuple[str, tuple[Any, ...]]] = []
+    found: dict[int, list[tuple[str, tuple[Any, ...]]]] = {}
+    for tables in read(trace):
+        for kind, columns in tables.items():
+            for row in zip(*columns.values(), strict=True):
+                if kind in ("begin", "variable", "group"):
+                    before.append((kind, row))
+                elif kind in ITERATION and kind not in ("end", "thinned"):
+                    found.setdefault(row[ITERATION[kind]], []).append((kind, row))
+    return before, found
+
+
+def lengthened(trace: Path, rows: int, rank: int = 0, world: int = 1) -> Iterator[list[tuple[str, tuple[Any, ...]]]]:
+    """The rows of a longer trace of one rank: what comes before the first iteration, then iteration by iteration."""
+    before, found = by_iteration(trace)
+    place = {name: list(TABLES["begin"]).index(name) for name in ("rank", "world")}
+    spread = list(TABLES["variable"]).index("spread")
+    start = []
+    for kind, row in before:
+        values = list(row)
+        if kind == "begin":
+            values[place["rank"]], values[place["world"]] = rank, world
+        elif kind == "variable" and world > 1:
+            values[spread] = {"kind": "replicated", "ranks": list(range(world))}
+        start.append((kind, tuple(values)))
+    yield start
+    made, number = len(start), 0
+    first_q = min(row[0] for _, row in found[FIRST])
+    stride = max(row[0] for _, row in found[LAST]) - first_q + 2
+    lap = 0
+    while made < rows:
+        for i in range(FIRST, LAST):
+            moved = [(kind, _moved(kind, row, lap * stride - first_q + 1000, number - i)) for kind, row in found[i]]
+            made += len(moved)
+            number += 1
+            yield moved
+        lap += 1
+
+
+def _moved(kind: str, row: tuple[Any, ...], q: int, i: int) -> tuple[Any, ...]:
+    values = list(row)
+    for place, name in enumerate(TABLES[kind]):
+        if name in ("q", "e", "call") or (name == "parent" and values[place] >= 0):
+            values[place] += q
+        elif name in ("i", "s"):
+            values[place] += i
+    return tuple(values)
+
+
+def written(trace: Path, out: Path, rows: int, world: int = 1) -> Path:
+    """Write a longer trace, in blocks of ten iterations."""
+    out.mkdir(parents=True)
+    for rank in range(world):
+        with (out / f"rank-{rank:05d}.{rank + 1}.trace").open("wb") as file:
+            held: list[tuple[str, tuple[Any, ...]]] = []
+            for number, part in enumerate(lengthened(trace, rows, rank, world)):
+                held += part
+                if number % 10 == 0:
+                    file.write(block(payload(held)))
+                    held = []
+            file.write(block(payload(held)))
+    return out
+
+
+def in_own_process(what: str, *arguments: str) -> dict[str, Any]:
+    """Run a measurement in a process of its own: CPU seconds, largest memory and what it says."""
+    command = [sys.executable, __file__, "--inner", what, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def inner_infer(*folders: str) -> dict[str, Any]:
+    learnt = infer(folders)
+    return {"rows": learnt.rows, "invariants": len(learnt.invariants)}
+
+
+def inner_import() -> dict[str, Any]:
+    return {}
+
+
+def told_inner(what: str, arguments: list[str]) -> None:
+    import resource
+
+    said = {"infer": inner_infer, "import": inner_import}[what](*arguments)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    print(json.dumps({**said, "cpu": usage.ru_utime + usage.ru_stime, "megabytes": usage.ru_maxrss / 1024}))
+
+
+def cpu(what: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.process_time()
+    given = what()
+    return time.process_time() - began, given
+
+
+def live(parts: list[Tables]) -> list[float]:
+    """CPU milliseconds for each iteration, fed as it would come in a run."""
+    engine, assembler = Engine(shipped()), Assembler()
+    spent = []
+    for tables in parts:
+        began = time.process_time()
+        for window in assembler.feed(tables):
+            engine.see(window)
+        spent.append((time.process_time() - began) * 1e3)
+    return spent
+
+
+def batch(tables: list[Tables]) -> Engine:
+    """The same engine over all tables at once."""
+    engine, assembler = Engine(shipped()), Assembler()
+    for one in tables:
+        for window in assembler.feed(one):
+            engine.see(window)
+    engine.finish()
+    return engine
+
+
+def as_tables(rows: list[tuple[str, tuple[Any, ...]]]) -> Tables:
+    """Rows as the columns that a reader gives."""
+    tables: Tables = {}
+    for kind, row in rows:
+        columns = tables.setdefault(kind, {name: [] for name in TABLES[kind]})
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
+    return tables
+
+
+def alone(trace: Path) -> None:
+    """What each relation of the library costs by itself, in microseconds for each iteration."""
+    assembler = Assembler()
+    windows: list[Window] = [window for tables in read(trace) for window in assembler.feed(tables)]
+    invariants = shipped()
+    for name in sorted({one.relation for one in invariants}):
+        engine = Engine([one for one in invariants if one.relation == name])
+        spent, _ = cpu(lambda engine=engine: [engine.see(window) for window in windows])
+        print(f"  {name:40s} {spent / len(windows) * 1e6:8.1f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", nargs="?", type=Path)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--profile", choices=["batch", "infer"])
+    parser.add_argument("--inner", nargs="+")
+    given = parser.parse_args()
+    if given.inner:
+        told_inner(given.inner[0], given.inner[1:])
+        return
+    if given.profile:
+        tables = read(given.trace)
+        with cProfile.Profile() as profile:
+            batch(tables) if given.profile == "batch" else infer([given.trace])
+        pstats.Stats(profile).sort_stats("tottime").print_stats(35)
+        return
+    measure(given.trace, given.rows)
+
+
+def measure(trace: Path, rows: int) -> None:
+    nothing = in_own_process("import")
+    print(f"{'the imports alone':44s} {nothing['cpu']:6.2f} s CPU  {nothing['megabytes']:5.0f} MB")
+    one = in_own_process("infer", str(trace))
+    print(f"{'inference, ' + format(one['rows'], ',') + ' events (the recording)':44s} {_of(one)}")
+    parts = [as_tables(part) for part in lengthened(trace, 30_000)]
+    spent = sorted(live(parts)[1:])
+    middle, most = spent[len(spent) // 2], spent[int(len(spent) * 0.99)]
+    mean = sum(spent) / len(spent)
+    print(f"live check of one step: mean {mean:.3f} ms, median {middle:.3f}, 99 of 100 below {most:.3f} ms CPU")
+    for size in (100_000, 200_000):
+        tables = [as_tables(part) for part in lengthened(trace, size)]
+        seconds, engine = cpu(lambda tables=tables: batch(tables))
+        count = rows_in(tables)
+        told = f"{count / seconds:9,.0f} events/s, violations: {len(engine.violations())}"
+        print(f"{'engine in batches, ' + format(count, ',') + ' events':44s} {seconds:6.2f} s CPU  {told}")
+        del tables, engine
+    with tempfile.TemporaryDirectory() as folder:
+        for size, world in ((rows // 4, 1), (rows // 4, 2), (rows // 2, 1), (rows, 1)):
+            long = written(trace, Path(folder) / f"{size}.{world}", size, world)
+            told = in_own_process("infer", str(long))
+            ranks = f" on {world} ranks" if world > 1 else ""
+            print(f"{'inference, ' + format(told['rows'], ',') + ' events' + ranks:44s} {_of(told)}")
+    print("each relation by itself, microseconds for each iteration:")
+    alone(trace)
+
+
+def _of(told: dict[str, Any]) -> str:
+    rate = told["rows"] / told["cpu"]
+    return (
+        f"{told['cpu']:6.2f} s CPU  {told['megabytes']:5.0f} MB  {rate:9,.0f} events/s  {told['invariants']} invariants"
+    )
+
+
+if __name__ == "__main__":
+    main()
