@@ -14,6 +14,8 @@ from .variables import Variables
 
 _NAMED = ("lr", "momentum", "weight_decay")
 _MOST_GROUPS = 64
+_MOST_WRITTEN = 100
+_BEFORE_EVERY = 4  # iterations in which norms of parameters before a step are taken, beside the detailed ones
 _STATES_EVERY = 10  # detailed iterations in which an optimizer's own state is looked at
 
 
@@ -33,6 +35,7 @@ class Optimizers:
         self._casts: dict[int, int] = {}
         self.after_step: list[Any] = []
         self.uncleared: set[int] = set()
+        self._versions: dict[int, tuple[int, int]] = {}
 
     def install(self, patches: Patches) -> None:
         """Put the hooks in place."""
@@ -165,12 +168,16 @@ class Optimizers:
         exact = recorder.detail
         if recorder.norms:
             self.states.gradients("before_step", index, False)
-            self.states.parameters("before_step", index, exact)
+            if exact or recorder.iteration % _BEFORE_EVERY == 0:
+                self.states.parameters("before_step", index, exact)
             if exact and index == recorder.primary:
                 self.states.parameters("before_step", -1, True)
                 self.states.gradients("before_step", -1, False)
         self._rates(optimizer, name, index)
         seen: dict[str, Any] = {"closure": closure}
+        written = self._written(index)
+        if written:
+            seen["written"] = written
         if index == recorder.primary or recorder.detail:
             seen["states"] = len(optimizer.state)
         entry = self._open[id(optimizer)] = recorder.enter("step", name, seen)
@@ -179,6 +186,16 @@ class Optimizers:
             # Copies of the weights in the lower precision live until the outermost autocast context ends.
             seen["casts_kept"] = self._casts.get(index) == recorder.casts_cleared
         self._casts[index] = recorder.casts_cleared if inside else -1
+
+    def _written(self, index: int) -> list[int]:
+        """Variables that were written to since the optimizer's last step, as torch counts it; ``.data`` is not counted."""
+        known = self._versions
+        return [
+            variable.ident
+            for variable, tensor in self.variables.living(index)
+            if variable.kind == "parameter" and known.get(variable.ident, (None, 0))[0] == id(tensor)
+            if known[variable.ident][1] != tensor._version
+        ][:_MOST_WRITTEN]
 
     def _rates(self, optimizer: Any, name: str, index: int) -> None:
         """Hand over the settings of the groups that have changed since they were last handed over."""
@@ -203,6 +220,8 @@ class Optimizers:
         with recorder.work("step"):
             recorder.leave(entry)
             index = self.variables.index_of(optimizer)
+            for variable, tensor in self.variables.living(index):
+                self._versions[variable.ident] = (id(tensor), tensor._version)
             if recorder.norms or recorder.exact_after:
                 self.states.parameters("after_step", index, recorder.exact_after)
                 steps = self._steps[index] = self._steps.get(index, 0) + 1

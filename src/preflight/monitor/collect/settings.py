@@ -26,8 +26,8 @@ class Settings:
     """
 
     folder: str
-    detail_first: int = 20
-    detail_every: int = 10
+    detail_first: int = 5
+    detail_every: int = 16
     norms_every: int = 1
     budget: float = 2.0
     needs: tuple[str, ...] = field(default=())
