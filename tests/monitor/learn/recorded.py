@@ -29,15 +29,11 @@ def _variable(world: int) -> Row:
 
 def _iteration(i: int, seed: int) -> list[Row]:
     q = 100 * i + 10
-    rows = [
-        row("call", q=q + at, e=q + at, t=q + at, d=1, i=i, s=i, name=name, object=subject, parent=-1, thread=1)
-        for at, name, subject in ((1, "zero_grad", "optimizer0:SGD"), (2, "forward", "model"), (3, "backward", ""))
-    ]
+    calls = ((1, "zero_grad", "optimizer0:SGD"), (2, "forward", "model"), (3, "backward", ""))
+    rows = [_call(q + at, i, name, subject) for at, name, subject in calls]
     rows.append(_state(q + 4, i, "before_step", "gradient", 0.5, None))
     rows.append(_state(q + 5, i, "before_step", "parameter", 1.0 + seed + i, 7 * seed + i))
-    rows.append(
-        row("call", q=q + 6, e=q + 7, t=q, d=1, i=i, s=i, name="step", object="optimizer0:SGD", parent=-1, thread=1)
-    )
+    rows.append(_call(q + 6, i, "step", "optimizer0:SGD", q + 7))
     rows.append(_state(q + 8, i, "after_step", "parameter", 2.0 + seed + i, 7 * seed + i + 1))
     rows.append(row("iteration", q=q + 9, t=q + 9, i=i, s=i + 1))
     return rows
@@ -47,3 +43,8 @@ def _state(q: int, i: int, moment: str, what: str, norm: float, bits: int | None
     level = "norm" if bits is None else "exact"
     held = {"ids": [0], "norm": [norm], "bits": None if bits is None else [bits]}
     return row("state", q=q, t=q, i=i, s=i, moment=moment, what=what, level=level, **held)
+
+
+def _call(q: int, i: int, name: str, subject: str, e: int | None = None) -> Row:
+    times = {"q": q, "e": q if e is None else e, "t": q, "d": 1, "i": i, "s": i}
+    return "call", (*times.values(), name, subject, -1, 1, "train.py:9", "train,grad", None, None, None)
