@@ -1,0 +1,89 @@
+"""A batch in training holds more than one class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from preflight.monitor.fetches import Fetch, Fetches
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Window
+
+_FEWEST = 8
+_ROW = 2
+
+
+class ClassesMixed(Relation):
+    """A loader that gives its samples in the order in which they are stored does not give batches of a single label.
+
+    Folders of images list class after class, so that a loader without shuffling shows the model one class for a while.
+    Judged are loaders with a sequential order whose batches are pairs of inputs and whole numbers, one for each of at
+    least eight samples, from the second batch in a row with a single label on.
+    """
+
+    name = "classes-mixed"
+    needs = frozenset({"fetch", "batch", "backward"})
+    severity = "warning"
+    priority = 9
+    cause = "the training loader does not shuffle (shuffle=True is missing) and the samples are sorted by class"
+    advice = "shuffle the training loader"
+
+    def __init__(self) -> None:
+        self._fetches = Fetches()
+        self._row: dict[str, int] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for fetch in self._fetches.see(window):
+            if not fetch.trained or fetch.order != "sequential" or not _is_a_pair(fetch):
+                continue
+            single = ((fetch.call.result or {}) if fetch.call is not None else {}).get("single") or {}
+            loader = fetch.batch.loader
+            row = self._row[loader] = self._row.get(loader, 0) + 1 if "1" in single else 0
+            wrong = row >= _ROW
+            yield Example(
+                (),
+                not wrong,
+                {"order": fetch.order},
+                variables=(loader,) if wrong else (),
+                expected="several labels in a batch",
+                seen=f"label {single['1']} alone, {row} batches in a row" if wrong else None,
+                call=fetch.call,
+                detail=f"{loader} does not shuffle and gives batches of a single label" if wrong else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _batches("sequential", None, None)
+        yield _batches("sequential", {"1": 0}, None, {"1": 0})
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _batches("sequential", {"1": 0}, {"1": 0})
+
+
+def _is_a_pair(fetch: Fetch) -> bool:
+    shapes, dtypes = fetch.batch.shapes, fetch.batch.dtypes
+    return (
+        len(shapes) == 2
+        and len(shapes[0]) > 1
+        and len(shapes[1]) == 1
+        and shapes[1][0] >= _FEWEST
+        and shapes[0][0] == shapes[1][0]
+        and dtypes[0].startswith("float")
+        and dtypes[1] in ("int64", "int32")
+    )
+
+
+def _batches(order: str, *singles: dict[str, int] | None) -> list[Window]:
+    mini = Mini()
+    windows = []
+    for number, single in enumerate(singles):
+        new: list[Any] = [("loader.new loader0", {"args": {"order": order}})] if not number else []
+        call = (
+            "fetch loader0",
+            {"args": {"epoch": 0, "fetch": number}, "result": {"single": single} if single else None},
+        )
+        row = ("batch", {"fetch": number, "shapes": [[8, 3], [8]], "dtypes": ["float32", "int64"]})
+        windows.append(mini.window(*new, call, row, "backward"))
+    return windows
