@@ -166,16 +166,16 @@ class Optimizers:
         closure = bool(kwargs.get("closure") or (len(args) > 1 and args[1] is not None))
         name = f"optimizer{index}:{type(optimizer).__name__}"
         exact = recorder.detail
+        written = self._written(index)
         if recorder.norms:
             self.states.gradients("before_step", index, False)
-            if exact or recorder.iteration % _BEFORE_EVERY == 0:
+            if exact or written or recorder.iteration % _BEFORE_EVERY == 0:
                 self.states.parameters("before_step", index, exact)
             if exact and index == recorder.primary:
                 self.states.parameters("before_step", -1, True)
                 self.states.gradients("before_step", -1, False)
         self._rates(optimizer, name, index)
         seen: dict[str, Any] = {"closure": closure}
-        written = self._written(index)
         if written:
             seen["written"] = written
         if index == recorder.primary or recorder.detail:
