@@ -33,11 +33,20 @@ class Modal:
         self.recorder = recorder
         self.names = names
         self._roots: dict[int, _Root] = {}
+        self._bases: weakref.WeakKeyDictionary[type, str | None] = weakref.WeakKeyDictionary()
         nn = recorder.torch.nn
         self._dropout = nn.modules.dropout._DropoutNd
         self._recurrent = nn.RNNBase
         self._attention = nn.MultiheadAttention
         self._norm = nn.modules.batchnorm._NormBase
+
+    def base(self, kind: type) -> str | None:
+        """The layer of torch that a class of the program is made from, None for torch's own and for containers."""
+        if kind not in self._bases:
+            layers = [one for one in kind.__mro__ if one.__module__.startswith("torch.nn.modules.")]
+            name = layers[0].__name__ if layers and layers[0] is not kind else None
+            self._bases[kind] = None if name in ("Module", "Sequential", "ModuleList", "ModuleDict") else name
+        return self._bases[kind]
 
     def of(self, name: str, module: Any) -> dict[str, Any]:
         """How many parts of a root drop or follow statistics, and how many of them are in training mode."""

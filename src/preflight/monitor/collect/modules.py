@@ -74,6 +74,9 @@ class Forwards:
         else:
             name = self.names.of(module) or self._hidden(module)
         args_seen = {"training": module.training, "type": type(module).__name__}
+        base = self.modal.base(type(module))
+        if base:
+            args_seen["base"] = base
         if root:
             args_seen.update(self.modal.of(name, module))
         entry = Entry(recorder, "forward" if root else "module", name, args_seen, None if not root else _place())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Window
+from preflight.monitor.window import Call, Window
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 _CAST = ("float32", "float16", "bfloat16")
@@ -24,6 +24,7 @@ class AutocastReachesLayers(Relation):
     name = "autocast-reaches-layers"
     needs = frozenset({"module", "tensor"})
     whole = False
+    severity = "warning"
     priority = 25
     cause = (
         "the layer's operator is one that autocast does not know (a custom function or kernel), or its forward method "
@@ -36,7 +37,7 @@ class AutocastReachesLayers(Relation):
             call.q: call
             for name in ("module", "forward")
             for call in window.named(name)
-            if "autocast." in (call.context or "") and (call.args or {}).get("type") in _LAYERS
+            if "autocast." in (call.context or "") and _kind(call) in _LAYERS
         }
         if not calls:
             return
@@ -49,7 +50,7 @@ class AutocastReachesLayers(Relation):
             wanted = _asked(call.context or "", first.device)
             if wanted is None:
                 continue
-            kind = (call.args or {}).get("type")
+            kind = _kind(call)
             holds = seen.dtype == wanted
             yield Example(
                 (),
@@ -69,6 +70,12 @@ class AutocastReachesLayers(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _layer("float32")
+
+
+def _kind(call: Call) -> str | None:
+    """The layer of torch that was called; a class of the program that is made from one counts as that."""
+    told = call.args or {}
+    return told.get("base") or told.get("type")
 
 
 def _asked(context: str, device: str) -> str | None:

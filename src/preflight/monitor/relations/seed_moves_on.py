@@ -1,0 +1,75 @@
+"""The seed is not set anew for each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Call, Window
+
+
+class SeedMovesOn(Relation):
+    """The program does not seed torch's generator with the same number between every two steps.
+
+    Who seeds inside the loop draws the same numbers in each step: the same dropout masks, the same noise, the same
+    permutations. The loss falls, and often faster than it should.
+    Judged at each forward pass of training that follows a seeding by the person's own code since the step before: in
+    two steps in succession the number must differ. Seedings before an evaluation, or before the first step, are fine.
+    """
+
+    name = "seed-moves-on"
+    needs = frozenset({"seed", "forward", "step"})
+    whole = False
+    severity = "warning"
+    priority = 20
+    cause = "torch.manual_seed is called with a constant inside the training loop"
+    advice = "seed once before the loop, or use a torch.Generator of its own for what must repeat"
+
+    def __init__(self) -> None:
+        self._seeding: Call | None = None
+        self._used: Call | None = None
+        self._stepped = False
+        self._before: int | None = None
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for call in window.calls:
+            told = call.args or {}
+            if call.name == "seed" and told.get("user") and isinstance(told.get("seed"), int):
+                self._seeding = call
+            elif call.name == "forward" and (call.context or "").startswith("grad"):
+                self._used = self._used or self._seeding
+            elif call.name == "step":
+                if self._stepped and self._used is not None:
+                    yield self._judge(self._used)
+                else:
+                    self._before = None
+                self._stepped = True
+                self._seeding = self._used = None
+
+    def _judge(self, call: Call) -> Example:
+        seed = (call.args or {})["seed"]
+        wrong = seed == self._before
+        self._before = seed
+        return Example(
+            (),
+            not wrong,
+            {},
+            variables=("torch.manual_seed",) if wrong else (),
+            expected="another state of the generator in each step",
+            seen=f"seed {seed} again before the step" if wrong else None,
+            call=call,
+            detail="The generator starts from the same seed in each step" if wrong else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        rows = [("seed torch", {"args": {"seed": number, "user": True}}) for number in range(4)]
+        yield [mini.window(row, "forward model", "backward", "step optimizer0:SGD") for row in rows]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        row = ("seed torch", {"args": {"seed": 0, "user": True}})
+        yield [mini.window(row, "forward model", "backward", "step optimizer0:SGD") for _ in range(4)]

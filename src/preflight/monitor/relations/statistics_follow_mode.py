@@ -1,0 +1,207 @@
+"""Running statistics follow the training and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Call, Window
+
+_WORDS = ("running_mean", "running_var")
+
+
+class StatisticsFollowMode(Relation):
+    """Running statistics move in training passes, and stay as they are in evaluation and in frozen parts.
+
+    Three things are judged, by the number of layers that follow statistics and by their fingerprints:
+
+    * once layers of a model followed their statistics in training passes, they still do after passes without gradients
+      for which they were paused, unless the program put them into evaluation mode itself (context ``paused``);
+    * a layer that was only called in evaluation mode between two steps has the same statistics (context ``still``);
+    * a layer that no optimizer owns, inside a part of a trained model whose parameters are all frozen, is in
+      evaluation mode in training passes (context ``frozen``): otherwise what was frozen changes all the same.
+    """
+
+    name = "statistics-follow-mode"
+    needs = frozenset({"forward", "module", "mode", "step", "state"})
+    severity = "warning"
+    priority = 30
+    cause = "a layer's mode or momentum was set and not set back, or model.train() put frozen layers back into training"
+    advice = "put frozen parts into eval() after every model.train(), and restore what an evaluation changes"
+
+    def __init__(self) -> None:
+        self._following: dict[str, int] = {}
+        self._paused: set[str] = set()
+        self._bits: dict[str, tuple[int | None, ...]] = {}
+        self._last = -2
+        self._called: dict[str, set[bool]] = {}
+        self._loaded = False
+
+    def see(self, window: Window) -> Iterator[Example]:
+        trained = {one.root for one in window.run.variables.values() if one.optimizer >= 0}
+        for call in window.calls:
+            told = call.args or {}
+            if call.name == "mode" and not told.get("training"):
+                self._following = {
+                    n: c for n, c in self._following.items() if n.split(".")[0] != call.object.split(".")[0]
+                }
+                if not call.object:
+                    self._following = {}
+            elif call.name == "forward" and "norms" in told and call.object.split(".")[0] in trained:
+                yield from self._pass(call, told)
+        yield from self._frozen(window)
+        yield from self._still(window)
+
+    def _pass(self, call: Call, told: dict[str, int]) -> Iterator[Example]:
+        """A forward pass of a model with running statistics."""
+        if not (call.context or "").startswith("grad"):
+            if told.get("training") and not told["norm"]:
+                self._paused.add(call.object)
+            return
+        before = self._following.get(call.object, 0)
+        if call.object in self._paused and before and told.get("training"):
+            stopped = not told["norm"]
+            yield Example(
+                (),
+                not stopped,
+                {"judged": "paused"},
+                variables=(call.object,) if stopped else (),
+                expected=f"{before} layers that follow their statistics",
+                seen="none" if stopped else None,
+                call=call,
+                detail=f"Running statistics of {call.object} were paused for passes without gradients, and still are"
+                if stopped
+                else "",
+            )
+        if told.get("training") and told["norm"]:
+            self._following[call.object] = told["norm"]
+            self._paused.discard(call.object)
+
+    @staticmethod
+    def _frozen(window: Window) -> Iterator[Example]:
+        """Layers of frozen parts that are called in training mode; only detailed iterations tell."""
+        layers = {
+            call.object: call
+            for call in window.named("module")
+            if str((call.args or {}).get("base") or (call.args or {}).get("type")).startswith(
+                ("BatchNorm", "SyncBatch")
+            )
+            and (call.context or "").startswith("grad")
+        }
+        if not layers or not window.named("step"):
+            return
+        parts: dict[str, list[bool]] = {}
+        buffers = set()
+        for one in window.run.variables.values():
+            if one.kind == "buffer":
+                buffers.add(one.name)
+                continue
+            words = one.name.split(".")
+            for length in range(1, len(words)):
+                parts.setdefault(".".join(words[:length]), []).append(one.trainable or one.optimizer >= 0)
+        for name, call in layers.items():
+            root = name.split(".")[0]
+            part = name.rpartition(".")[0]
+            flags = parts.get(part, [])
+            if (
+                f"{name}.running_mean" not in buffers
+                or name not in parts
+                or part == root
+                or not any(parts.get(root, ()))
+            ):
+                continue
+            if len(flags) <= len(parts[name]) or any(flags):
+                continue
+            moving = bool((call.args or {}).get("training"))
+            yield Example(
+                (),
+                not moving,
+                {"judged": "frozen"},
+                variables=(name,) if moving else (),
+                expected="evaluation mode in a part whose parameters are all frozen",
+                seen="training mode" if moving else None,
+                call=call,
+                detail=f"The parameters of {part} are frozen, and its running statistics go on changing"
+                if moving
+                else "",
+            )
+
+    def _still(self, window: Window) -> Iterator[Example]:
+        """Layers that were only called in evaluation mode between two steps."""
+        events: list[tuple[int, object]] = [
+            (call.q, call) for call in window.calls if call.name in ("module", "load_state_dict")
+        ]
+        events += [
+            (one.q, one) for one in window.states if one.moment == "after_step" and one.what == "buffer" and one.bits
+        ]
+        for _, event in sorted(events, key=lambda pair: pair[0]):
+            if isinstance(event, Call):
+                if event.name == "module":
+                    self._called.setdefault(event.object, set()).add(bool((event.args or {}).get("training")))
+                else:
+                    self._loaded = True
+                continue
+            held: dict[str, tuple[int | None, ...]] = {}
+            for ident, bits in zip(event.ids, event.bits or (), strict=False):  # type: ignore[attr-defined]
+                layer, _, word = window.run.name(ident).rpartition(".")
+                if word in _WORDS:
+                    held[layer] = (*held.get(layer, ()), bits)
+            if window.iteration - self._last == 1 and not self._loaded and window.run.world == 1:
+                wrong = tuple(
+                    name
+                    for name, bits in held.items()
+                    if self._called.get(name) == {False} and self._bits.get(name, bits) != bits and _owned(name, window)
+                )
+                asked = [name for name in held if self._called.get(name) == {False} and _owned(name, window)]
+                if asked:
+                    yield Example(
+                        (),
+                        not wrong,
+                        {"judged": "still"},
+                        variables=wrong,
+                        expected="the same statistics after passes in evaluation mode",
+                        seen=f"{len(wrong)} layers with others" if wrong else None,
+                        call=window.named("step")[-1] if window.named("step") else None,
+                        detail="Running statistics changed although the layers were only called in evaluation mode"
+                        if wrong
+                        else "",
+                    )
+            self._bits, self._last, self._called, self._loaded = held, window.iteration, {}, False
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        on = ("forward model", {"args": {"training": True, "norms": 1, "norm": 1}})
+        probe = ("forward model", {"args": {"training": True, "norms": 1, "norm": 0}, "context": "nograd"})
+        yield [mini.window(on, "backward", "step optimizer0:SGD", probe), mini.window(on)]
+        yield _frozen_part(False)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        on = ("forward model", {"args": {"training": True, "norms": 1, "norm": 1}})
+        probe = ("forward model", {"args": {"training": True, "norms": 1, "norm": 0}, "context": "nograd"})
+        off = ("forward model", {"args": {"training": True, "norms": 1, "norm": 0}})
+        yield [mini.window(on, "backward", "step optimizer0:SGD", probe), mini.window(off)]
+        yield _frozen_part(True)
+
+
+def _owned(layer: str, window: Window) -> bool:
+    """Whether an optimizer owns parameters of the model that a layer is a part of."""
+    root = layer.split(".")[0]
+    return any(one.optimizer >= 0 for one in window.run.variables.values() if one.root == root)
+
+
+def _frozen_part(training: bool) -> list[Window]:
+    frozen = {"trainable": False, "optimizer": -1}
+    mini = Mini(
+        {
+            "model.head.weight": {},
+            "model.body.0.weight": frozen,
+            "model.body.1.weight": frozen,
+            "model.body.1.running_mean": {**frozen, "kind": "buffer"},
+        }
+    )
+    layer = ("module model.body.1", {"args": {"type": "BatchNorm1d", "training": training}})
+    return [mini.window("forward model", layer, "backward", "step optimizer0:SGD")]
