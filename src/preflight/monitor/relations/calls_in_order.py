@@ -1,0 +1,78 @@
+"""The calls of a step come in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relations.step_contains import CALLS, mine
+from preflight.monitor.steps import Step, Steps
+from preflight.monitor.window import Window
+
+
+class CallsInOrder(Relation):
+    """Before each call of one kind there is one of another since the call before.
+
+    For every two of the calls of a training loop that belong to the same optimizer, or to none in particular: whether
+    the second is always preceded by the first. Clipping after unscaling, a step after a backward pass, a backward pass
+    after a forward pass. Calls that have nothing to do with each other (of two optimizers) are not compared.
+    """
+
+    name = "calls-in-order"
+    fields = ("optimizer", "first", "then")
+    needs = frozenset({"step", *CALLS})
+    severity = "warning"
+    priority = 42
+    learns = True
+    cause = "two calls of the training loop have changed places, or one of them is missing"
+    advice = "compare the order of the calls with the loop this was learnt from"
+
+    def __init__(self) -> None:
+        self._steps = Steps()
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for step in self._steps.see(window):
+            if step.done:
+                yield from self._judge(step)
+
+    @staticmethod
+    def _judge(step: Step) -> Iterator[Example]:
+        kind = step.call.object.split(":")[-1]
+        line = [call for call in step.between if call.name in CALLS and mine(call, step)] + [step.call]
+        latest: dict[str, int] = {}
+        missing: dict[tuple[str, str], bool] = {}
+        names = {call.name for call in line}
+        for place, call in enumerate(line):
+            since = latest.get(call.name, -1)
+            for name in names:
+                if name != call.name:
+                    pair = name, call.name
+                    missing[pair] = missing.get(pair, False) or latest.get(name, -1) <= since
+            latest[call.name] = place
+        for (first, then), wrong in sorted(missing.items()):
+            yield Example(
+                (kind, first, then),
+                not wrong,
+                {"closure": bool((step.call.args or {}).get("closure"))},
+                variables=(step.call.object,),
+                expected=f"{first} before {then}",
+                seen=f"{then} without {first} before it" if wrong else None,
+                call=step.call,
+            )
+
+    @classmethod
+    def sentence(cls, subject: Mapping[str, Any]) -> str:
+        return f"{subject.get('first')} comes before each {subject.get('then')} of {subject.get('optimizer')}"
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        yield [mini.window("backward", "clip_grad_norm", "step optimizer0:SGD") for _ in range(8)]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        first = [mini.window("backward", "clip_grad_norm", "step optimizer0:SGD") for _ in range(8)]
+        yield [*first, mini.window("clip_grad_norm", "backward", "step optimizer0:SGD")]

@@ -1,0 +1,78 @@
+"""Each step comes with the calls that belong to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, Steps
+from preflight.monitor.window import Call, Window
+
+CALLS = (
+    *("zero_grad", "backward", "autograd.grad", "forward", "fetch", "clip_grad_norm", "clip_grad_value"),
+    *("scaler.scale", "scaler.unscale", "scaler.update", "scheduler.step"),
+)
+
+
+class StepContains(Relation):
+    """Between two steps of an optimizer the same calls occur as in the runs this was learnt from.
+
+    For each kind of optimizer and each call of the training loop (clearing, backward pass, clipping, unscaling, advance
+    of the schedule, next batch): whether it occurs between two steps. Calls that name an optimizer count for their own
+    only. The first step of an optimizer is told apart, because the calls that follow a step come after it.
+    """
+
+    name = "step-contains"
+    fields = ("optimizer", "call")
+    needs = frozenset({"step", *CALLS})
+    severity = "warning"
+    priority = 41
+    learns = True
+    cause = "a call of the training loop is missing or stands in a branch that is not taken any more"
+    advice = "compare the training loop with the one this was learnt from"
+
+    def __init__(self) -> None:
+        self._steps = Steps()
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for step in self._steps.see(window):
+            kind = step.call.object.split(":")[-1]
+            closure = bool((step.call.args or {}).get("closure"))
+            context = {"first": step.done == 0, "closure": closure}
+            found = {call.name for call in step.between if mine(call, step)}
+            for name in CALLS:
+                holds = name in found
+                yield Example(
+                    (kind, name),
+                    holds,
+                    context,
+                    variables=(step.call.object,),
+                    expected=f"{name} before the step",
+                    seen=None if holds else f"no {name} since the step before",
+                    call=step.call,
+                )
+
+    @classmethod
+    def sentence(cls, subject: Mapping[str, Any]) -> str:
+        return f"{subject.get('call')} occurs between two steps of {subject.get('optimizer')}"
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        yield [mini.window("zero_grad optimizer0:SGD", "backward", "step optimizer0:SGD") for _ in range(8)]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        first = [mini.window("zero_grad optimizer0:SGD", "backward", "step optimizer0:SGD") for _ in range(8)]
+        yield [*first, mini.window("backward", "step optimizer0:SGD")]
+
+
+def mine(call: Call, step: Step) -> bool:
+    """Whether a call belongs to the optimizer of a step, or to none in particular."""
+    told = call.object
+    if call.name == "scheduler.step":
+        told = (call.args or {}).get("optimizer") or (call.result or {}).get("optimizer") or ""
+    return not told.startswith("optimizer") or told.split(":")[0] == f"optimizer{step.optimizer}"

@@ -1,0 +1,37 @@
+"""Relations that learn: what they learn of their holding traces holds there, and is broken in the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.monitor.engine import Engine
+from preflight.monitor.examples import Examples
+from preflight.monitor.learn.evidence import Evidence
+from preflight.monitor.learn.statements import statements
+from preflight.monitor.relation import Relation, relations
+from preflight.monitor.window import Window
+from preflight.vocabulary.invariant import Invariant
+
+LEARNING = [kind for kind in relations().values() if kind.learns]
+
+
+def learnt_of(kind: type[Relation], windows: list[Window]) -> list[Invariant]:
+    evidence, examples = Evidence(kind.name), Examples([kind])
+    for window in windows:
+        for _, example, where in examples.see(window):
+            evidence.see(example, where.iteration)
+    return statements(kind, evidence)
+
+
+@pytest.mark.parametrize("kind", LEARNING, ids=lambda kind: kind.name)
+def test_what_is_learnt_holds_and_is_broken(kind: type[Relation]) -> None:
+    learnt = [one for windows in kind.holding() for one in learnt_of(kind, windows)]
+    assert learnt
+    assert all(one.text.endswith(".") and "None" not in one.text for one in learnt)
+    for expected, cases in ((False, kind.holding()), (True, kind.broken())):
+        for windows in cases:
+            engine = Engine(learnt)
+            for window in windows:
+                engine.see(window)
+            engine.finish()
+            assert bool(engine.violations()) is expected
