@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import steps_of
 from preflight.monitor.window import Window
 
 _MOST_WAITING = 256
@@ -32,6 +33,7 @@ class Examples:
 
     def see(self, window: Window) -> Iterator[Judged]:
         """The examples that a window gives, and those of an iteration that it completes."""
+        steps_of(window)  # in the order of the windows, whichever relation asks first
         instances = self._instances.get(window.rank)
         if instances is None:
             instances = self._instances[window.rank] = [(number, kind()) for number, kind in self._single]

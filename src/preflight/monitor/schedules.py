@@ -8,6 +8,8 @@ from typing import NamedTuple
 from preflight.monitor.steps import optimizer_number
 from preflight.monitor.window import Call, Window
 
+_MOST_CALLS = 4096
+
 
 class Advance(NamedTuple):
     """One step of one scheduler.
@@ -40,6 +42,7 @@ class Schedules:
         self._steps: dict[int, int] = {}
         self._tried: dict[int, int] = {}
         self._loaded: set[int] = set()
+        self._full = 256
 
     def see(self, window: Window) -> Iterator[Advance]:
         """The steps of schedulers in a window, in order."""
@@ -55,9 +58,10 @@ class Schedules:
                 yield self._advance(call)
             if call.name != "module":
                 self._calls.append(call)
-        oldest = min(self._last.values(), default=-1)
-        if len(self._calls) > 256:
-            self._calls = [one for one in self._calls if one.q > oldest][-4096:]
+        if len(self._calls) > self._full:
+            oldest = min(self._last.values(), default=-1)
+            self._calls = [one for one in self._calls if one.q > oldest][-_MOST_CALLS:]
+            self._full = max(256, 2 * len(self._calls))
 
     def _advance(self, call: Call) -> Advance:
         told = (call.result or {}).get("optimizer") or (call.args or {}).get("optimizer") or ""
@@ -68,6 +72,16 @@ class Schedules:
         self._last[name] = call.e
         steps, tried = self._steps.get(optimizer, 0), self._tried.get(optimizer, 0)
         return Advance(call, name, optimizer, between, since is None, steps, tried)
+
+
+def advances_of(window: Window) -> list[Advance]:
+    """The steps of schedulers in a window; the windows of a rank must be asked for in order."""
+    if window.advances is None:
+        if window.run.schedules is None:
+            window.run.schedules = Schedules()
+        window.advances = list(window.run.schedules.see(window))
+    found: list[Advance] = window.advances
+    return found
 
 
 def own(call: Call) -> bool:

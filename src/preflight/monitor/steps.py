@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from preflight.monitor.window import Call, State, Window
@@ -50,7 +51,7 @@ class Step(NamedTuple):
 
     def owned(self, window: Window) -> set[str]:
         """Names of the roots of its variables."""
-        return {one.root for one in window.run.variables.values() if one.optimizer == self.optimizer}
+        return window.run.roots(self.optimizer)
 
     def clears(self, call: Call, roots: set[str]) -> bool:
         """Whether a call clears its gradients."""
@@ -61,7 +62,12 @@ class Step(NamedTuple):
 
 def optimizer_number(call: Call) -> int:
     """The number of the optimizer that a call names, or -1."""
-    word = call.object.split(":")[0]
+    return _number(call.object)
+
+
+@lru_cache(maxsize=4096)
+def _number(subject: str) -> int:
+    word = subject.split(":")[0]
     return int(word[9:]) if word.startswith("optimizer") and word[9:].isdigit() else -1
 
 

@@ -122,6 +122,18 @@ ROWS: dict[str, type[Any]] = {
 """The kinds of rows that belong to an iteration and are looked at one by one."""
 
 
+class Variables(dict[int, Variable]):
+    """Variables by their number; what was worked out of them is forgotten when one changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.roots: dict[int, set[str]] = {}
+
+    def __setitem__(self, ident: int, variable: Variable) -> None:
+        super().__setitem__(ident, variable)
+        self.roots.clear()
+
+
 class Run:
     """What is known of one rank's run up to the window that is looked at.
 
@@ -138,11 +150,20 @@ class Run:
     def __init__(self, rank: int, world: int) -> None:
         self.rank = rank
         self.world = world
-        self.variables: dict[int, Variable] = {}
+        self.variables = Variables()
         self.groups: dict[int, list[int]] = {}
         self.begin: dict[str, Any] = {}
         self.notes: dict[str, list[dict[str, Any]]] = {}
         self.follower: Any = None  # what follows the steps of optimizers, see steps.py
+        self.schedules: Any = None  # and those of schedulers, see schedules.py
+
+    def roots(self, optimizer: int) -> set[str]:
+        """Names of the roots of the variables of an optimizer; not to be changed."""
+        known = self.variables.roots.get(optimizer)
+        if known is None:
+            known = {one.root for one in self.variables.values() if one.optimizer == optimizer}
+            self.variables.roots[optimizer] = known
+        return known
 
     def name(self, ident: int) -> str:
         """The name of a variable."""
@@ -167,7 +188,7 @@ class Window:
 
     __slots__ = (
         *("batches", "calls", "changed", "complete", "iteration", "notes", "numbers"),
-        *("_by_name", "rank", "run", "states", "step", "steps", "tensors"),
+        *("_by_name", "advances", "rank", "run", "states", "step", "steps", "tensors"),
     )
 
     def __init__(self, run: Run, iteration: int) -> None:
@@ -184,6 +205,7 @@ class Window:
         self.changed: list[Variable] = []
         self.notes: dict[str, list[dict[str, Any]]] = {}
         self.steps: list[Any] | None = None  # the steps of optimizers, once steps.py has found them
+        self.advances: list[Any] | None = None  # the steps of schedulers, once schedules.py has found them
         self._by_name: dict[str, list[Call]] | None = None
 
     @property

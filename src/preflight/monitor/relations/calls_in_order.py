@@ -8,7 +8,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.relations.step_contains import CALLS, mine
-from preflight.monitor.steps import Step, Steps
+from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Window
 
 
@@ -29,11 +29,8 @@ class CallsInOrder(Relation):
     cause = "two calls of the training loop have changed places, or one of them is missing"
     advice = "compare the order of the calls with the loop this was learnt from"
 
-    def __init__(self) -> None:
-        self._steps = Steps()
-
     def see(self, window: Window) -> Iterator[Example]:
-        for step in self._steps.see(window):
+        for step in steps_of(window):
             if step.done:
                 yield from self._judge(step)
 

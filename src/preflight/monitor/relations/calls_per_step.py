@@ -8,7 +8,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.relations.step_contains import mine
-from preflight.monitor.steps import Steps
+from preflight.monitor.steps import steps_of
 from preflight.monitor.window import Window
 
 _COUNTED = ("zero_grad", "backward", "clip_grad_norm", "clip_grad_value", "scheduler.step", "scaler.update")
@@ -31,11 +31,10 @@ class CallsPerStep(Relation):
     advice = "compare how often each call is made with the loop this was learnt from"
 
     def __init__(self) -> None:
-        self._steps = Steps()
         self._known: set[tuple[str, str]] = set()
 
     def see(self, window: Window) -> Iterator[Example]:
-        for step in self._steps.see(window):
+        for step in steps_of(window):
             kind = step.call.object.split(":")[-1]
             counts = dict.fromkeys(_COUNTED, 0)
             for call in step.between:

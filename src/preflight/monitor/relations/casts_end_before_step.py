@@ -29,7 +29,7 @@ class CastsEndBeforeStep(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.named("step"):
             kept = (call.args or {}).get("casts_kept")
-            names = {one.root for one in window.run.variables.values() if one.optimizer == optimizer_number(call)}
+            names = window.run.roots(optimizer_number(call))
             yield Example(
                 (),
                 not kept,

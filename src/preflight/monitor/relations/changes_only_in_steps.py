@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, Steps
+from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import State, Window
 
 _USUAL = 4
@@ -35,12 +35,11 @@ class ChangesOnlyInSteps(Relation):
     )
 
     def __init__(self) -> None:
-        self._steps = Steps()
         self._after: dict[int, State] = {}
         self._quiet: dict[str, int] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for step in self._steps.see(window):
+        for step in steps_of(window):
             last = self._after.pop(step.optimizer, None)  # of the step right before, or none
             if step.after is not None:
                 self._after[step.optimizer] = step.after

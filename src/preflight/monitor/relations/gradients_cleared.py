@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, Steps
+from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Window
 
 
@@ -29,11 +29,8 @@ class GradientsCleared(Relation):
         "call optimizer.zero_grad() once for every optimizer.step(), before the first backward pass of the next step"
     )
 
-    def __init__(self) -> None:
-        self._steps = Steps()
-
     def see(self, window: Window) -> Iterator[Example]:
-        for step in self._steps.see(window):
+        for step in steps_of(window):
             if step.done == 0 or not any(call.name == "backward" for call in step.between):
                 continue
             left = self._left(step, window)
@@ -56,7 +53,7 @@ class GradientsCleared(Relation):
     def _left(step: Step, window: Window) -> tuple[str, ...] | None:
         """Names of the parameters whose gradients were left; None when it cannot be said."""
         variables = window.run.variables
-        roots = {one.root for one in variables.values() if one.optimizer == step.optimizer}
+        roots = step.owned(window)
         for call in step.between:
             owner = call.object == step.call.object or call.object.split(".")[0] in roots
             if call.name == "zero_grad" and owner:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.schedules import Advance, Schedules
+from preflight.monitor.schedules import Advance, advances_of
 from preflight.monitor.window import Window
 
 
@@ -29,14 +29,13 @@ class ScheduleFollowsStep(Relation):
     advice = "call scheduler.step() after optimizer.step()"
 
     def __init__(self) -> None:
-        self._schedules = Schedules()
         self._waiting: list[Advance] = []
         self._backward = False
         self._since: dict[int, bool] = {}
         self._ended: dict[int, int] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        advances = {one.call.q: one for one in self._schedules.see(window)}
+        advances = {one.call.q: one for one in advances_of(window)}
         for call in window.calls:
             if call.name == "backward":
                 # What waits was followed by another backward pass: it is not this order.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.schedules import Advance, Schedules
+from preflight.monitor.schedules import Advance, advances_of
 from preflight.monitor.steps import optimizer_number
 from preflight.monitor.window import Window
 
@@ -30,11 +30,10 @@ class ScheduleHasItsOptimizer(Relation):
     advice = "make the scheduler again whenever the optimizer is made again"
 
     def __init__(self) -> None:
-        self._schedules = Schedules()
         self._idle: dict[str, int] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for advance in self._schedules.see(window):
+        for advance in advances_of(window):
             if advance.first or not advance.steps:
                 continue
             stepped = {optimizer_number(one) for one in advance.between if one.name in ("step", "scaler.step")}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.schedules import Advance, Schedules, own
+from preflight.monitor.schedules import Advance, advances_of, own
 from preflight.monitor.window import Window
 
 
@@ -34,12 +34,11 @@ class ScheduleOncePerStep(Relation):
     )
 
     def __init__(self) -> None:
-        self._schedules = Schedules()
         self._extra: dict[str, int] = {}
         self._rows: dict[str, int] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for advance in self._schedules.see(window):
+        for advance in advances_of(window):
             if advance.first or not own(advance.call) or not advance.tried:
                 self._extra.setdefault(advance.scheduler, 0)
                 continue

@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, Steps
+from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
 
 CALLS = (
@@ -33,11 +33,8 @@ class StepContains(Relation):
     cause = "a call of the training loop is missing or stands in a branch that is not taken any more"
     advice = "compare the training loop with the one this was learnt from"
 
-    def __init__(self) -> None:
-        self._steps = Steps()
-
     def see(self, window: Window) -> Iterator[Example]:
-        for step in self._steps.see(window):
+        for step in steps_of(window):
             kind = step.call.object.split(":")[-1]
             closure = bool((step.call.args or {}).get("closure"))
             context = {"first": step.done == 0, "closure": closure}

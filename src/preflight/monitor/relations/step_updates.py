@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, Steps
+from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Window
 
 
@@ -30,12 +30,11 @@ class StepUpdates(Relation):
     )
 
     def __init__(self) -> None:
-        self._steps = Steps()
         self._norms: dict[int, tuple[list[int], list[float | None]]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         rates = {number.object: number.value for number in window.numbers if number.name == "lr"}
-        for step in self._steps.see(window):
+        for step in steps_of(window):
             before = self._norms.get(step.optimizer)
             if step.after is not None:
                 self._norms[step.optimizer] = (step.after.ids, step.after.norm)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, Steps
+from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
 
 
@@ -28,13 +28,12 @@ class TrainingMode(Relation):
     advice = "call model.train() at the beginning of every epoch of training, and after every evaluation"
 
     def __init__(self) -> None:
-        self._steps = Steps()
         self._evaluating: dict[str, Call] = {}
         self._evaluated: set[str] = set()
         self._seen = -1
 
     def see(self, window: Window) -> Iterator[Example]:
-        for step in self._steps.see(window):
+        for step in steps_of(window):
             self._follow(step.between)
             yield from self._judge(step, window)
         self._follow(window.calls)
