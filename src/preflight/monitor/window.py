@@ -236,6 +236,12 @@ class Window:
             if one.moment == moment and one.what == what and (not exact or one.level == "exact")
         ]
 
+    def pass_of(self, call: Call) -> Call:
+        """The forward pass of a root that a call of one of its modules belongs to; the call itself where none is."""
+        return next(
+            (one for one in self.named("forward") if one.q < call.q < one.e and one.thread == call.thread), call
+        )
+
     def inside(self, outer: Call) -> list[Call]:
         """The calls within another, by time and thread."""
         return [call for call in self.calls if outer.q < call.q and call.e < outer.e and call.thread == outer.thread]

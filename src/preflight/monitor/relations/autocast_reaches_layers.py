@@ -59,7 +59,7 @@ class AutocastReachesLayers(Relation):
                 variables=(call.object,),
                 expected=wanted,
                 seen=None if holds else seen.dtype,
-                call=call,
+                call=call if holds else window.pass_of(call),
                 detail="" if holds else f"{call.object} gives out {seen.dtype} under autocast to {wanted}",
             )
 

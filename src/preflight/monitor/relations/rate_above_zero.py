@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Window
+from preflight.monitor.window import Call, Window
 
 _STEPS = 5
 
@@ -15,12 +15,12 @@ class RateAboveZero(Relation):
     """No optimizer goes on stepping at a learning rate of zero in all of its groups, or below zero in any.
 
     A rate of zero for a step or two is the beginning of a warm-up or the end of a decay. One that has been above zero
-    and then stays at zero for five steps or more means that the schedule is at its end and the training is not: what
-    follows is computed for nothing.
+    and then stays at zero for five steps, and for five advances of its schedule where there is one, means that the
+    schedule is at its end and the training is not: what follows is computed for nothing.
     """
 
     name = "rate-above-zero"
-    needs = frozenset({"step", "scalar"})
+    needs = frozenset({"step", "scalar", "scheduler.step"})
     whole = False
     severity = "warning"
     priority = 26
@@ -31,33 +31,49 @@ class RateAboveZero(Relation):
         self._rates: dict[str, dict[str, float]] = {}
         self._above: set[str] = set()
         self._zero: dict[str, int] = {}
+        self._advances: dict[str, int] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         numbers = [one for one in window.numbers if one.name == "lr" and one.value is not None]
         at = 0
-        for call in window.named("step"):
+        for call in window.calls:
+            if call.name == "scheduler.step":
+                self._advanced(call)
+            if call.name != "step":
+                continue
             while at < len(numbers) and numbers[at].q < call.q:
                 name, _, group = numbers[at].object.rpartition(".")
                 self._rates.setdefault(name, {})[group] = numbers[at].value or 0.0
                 at += 1
             rates = list(self._rates.get(call.object, {}).values())
-            if not rates:
-                continue
-            if max(rates) > 0:
-                self._above.add(call.object)
-            zero = max(rates) == 0 and call.object in self._above
-            count = self._zero[call.object] = self._zero.get(call.object, 0) + 1 if zero else 0
-            wrong = min(rates) < 0 or count >= _STEPS
-            yield Example(
-                (),
-                not wrong,
-                {"optimizer": call.object.split(":")[-1]},
-                variables=(call.object,) if wrong else (),
-                expected="a learning rate above zero",
-                seen=f"{min(rates):g}" + (f" for {count} steps" if count else "") if wrong else None,
-                call=call,
-                detail=f"{call.object} steps at a learning rate of {min(rates):g}" if wrong else "",
-            )
+            if rates:
+                yield self._judge(call, rates)
+
+    def _advanced(self, call: Call) -> None:
+        """Count how often the schedule of an optimizer has left it at zero in a row."""
+        told = call.result or {}
+        rates, name = told.get("rates") or [], told.get("optimizer") or ""
+        zero = bool(rates) and max(rates) == 0
+        self._advances[name] = self._advances.get(name, 0) + 1 if zero else 0
+
+    def _judge(self, call: Call, rates: list[float]) -> Example:
+        name = call.object
+        if max(rates) > 0:
+            self._above.add(name)
+        zero = max(rates) == 0 and name in self._above
+        count = self._zero[name] = self._zero.get(name, 0) + 1 if zero else 0
+        # A schedule that advances once in an epoch holds its last value for an epoch: its advances count.
+        wrong = min(rates) < 0 or min(count, self._advances.get(name, count)) >= _STEPS
+        return Example(
+            (),
+            not wrong,
+            {"optimizer": name.split(":")[-1]},
+            variables=(name,) if wrong else (),
+            expected="a learning rate above zero",
+            seen=f"{min(rates):g}" + (f" for {count} steps" if count else "") if wrong else None,
+            call=call,
+            detail=f"{name} steps at a learning rate of {min(rates):g}" if wrong else "",
+        )
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

@@ -18,7 +18,7 @@ class ScheduleOncePerStep(Relation):
     end, often zero.
     Two advances with neither a backward pass nor a step between them are wrong at once; advances after backward passes
     without a step are so when it happens in two steps in succession, because a single step may have been left out.
-    Advances before the first step of the optimizer are not judged: a resumed run may bring its schedule to where it was.
+    Advances before any backward pass are not judged: a resumed run may bring its schedule to where it was.
     Nor are those of a library that is known to count batches of all ranks on purpose.
     """
 
@@ -39,10 +39,14 @@ class ScheduleOncePerStep(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         for advance in advances_of(window):
-            if advance.first or not own(advance.call) or not advance.tried:
-                self._extra.setdefault(advance.scheduler, 0)
+            if not own(advance.call):
                 continue
             since = [one.name for one in advance.between]
+            if advance.first or not advance.tried:
+                # Without a backward pass before it, a resumed run brings its schedule to where it was.
+                early = "backward" in since and not advance.tried
+                self._extra[advance.scheduler] = self._extra.get(advance.scheduler, 0) + early
+                continue
             stepped = any(
                 one.name in ("step", "scaler.step") and one.object.split(":")[0] == f"optimizer{advance.optimizer}"
                 for one in advance.between

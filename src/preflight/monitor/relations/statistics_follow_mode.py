@@ -33,6 +33,7 @@ class StatisticsFollowMode(Relation):
     def __init__(self) -> None:
         self._following: dict[str, int] = {}
         self._paused: set[str] = set()
+        self._parts_off: set[str] = set()
         self._bits: dict[str, tuple[int | None, ...]] = {}
         self._last = -2
         self._called: dict[str, set[bool]] = {}
@@ -42,12 +43,9 @@ class StatisticsFollowMode(Relation):
         trained = {one.root for one in window.run.variables.values() if one.optimizer >= 0}
         for call in window.calls:
             told = call.args or {}
-            if call.name == "mode" and not told.get("training"):
-                self._following = {
-                    n: c for n, c in self._following.items() if n.split(".")[0] != call.object.split(".")[0]
-                }
-                if not call.object:
-                    self._following = {}
+            if call.name == "mode":
+                within = {name for name in self._parts_off if name == call.object or name.startswith(call.object + ".")}
+                self._parts_off = self._parts_off - within if told.get("training") else self._parts_off | {call.object}
             elif call.name == "forward" and "norms" in told and call.object.split(".")[0] in trained:
                 yield from self._pass(call, told)
         yield from self._frozen(window)
@@ -60,7 +58,8 @@ class StatisticsFollowMode(Relation):
                 self._paused.add(call.object)
             return
         before = self._following.get(call.object, 0)
-        if call.object in self._paused and before and told.get("training"):
+        off = any(not name or name.split(".")[0] == call.object.split(".")[0] for name in self._parts_off)
+        if call.object in self._paused and before and told.get("training") and not off:
             stopped = not told["norm"]
             yield Example(
                 (),
@@ -121,7 +120,7 @@ class StatisticsFollowMode(Relation):
                 variables=(name,) if moving else (),
                 expected="evaluation mode in a part whose parameters are all frozen",
                 seen="training mode" if moving else None,
-                call=call,
+                call=window.pass_of(call),
                 detail=f"The parameters of {part} are frozen, and its running statistics go on changing"
                 if moving
                 else "",
