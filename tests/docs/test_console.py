@@ -7,7 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?ms)^```console\n(.*?)^```$")
 OMITTED = "..."
 PROGRAMS = {"preflight", "sed", "echo"}
+TRAINS = re.compile(r"(?m)^\$ preflight monitor (?:run|collect) .*-- ")
+"""A command that starts a training program, which needs torch; alarms go to stderr, beside what the program prints."""
 
 
 def _steps(text: str) -> list[tuple[str, list[str]]]:
@@ -48,6 +52,16 @@ def _explain(shown: list[str], printed: list[str]) -> str | None:
     return None
 
 
+def _of_streams(shown: list[str], streams: list[list[str]]) -> list[list[str]]:
+    """The shown lines as those of each stream: a line belongs to the first stream that has it, else to the last."""
+    lines: list[list[str]] = [[] for _ in streams]
+    for line in shown:
+        owner = next((n for n, printed in enumerate(streams) if any(text.startswith(line) for text in printed)), -1)
+        for place in range(len(streams)) if line == OMITTED else (owner,):
+            lines[place].append(line)
+    return lines
+
+
 def test_the_comparison_sees_differences() -> None:
     printed = ["a", "", "b", "c"]
     assert _explain(["a", "", "b", "c"], printed) is None
@@ -58,21 +72,31 @@ def test_the_comparison_sees_differences() -> None:
     assert _explain(["a"], printed) is not None
     assert _explain(["...", "d"], printed) is not None
     assert _explain(["...", "c", "b"], printed) is not None
+    assert _of_streams(["x", "a", "...", "b"], [["a", "b"], ["x"]]) == [["a", "...", "b"], ["x", "..."]]
+    assert _of_streams(["a", "y"], [["a"], ["x"]]) == [["a"], ["y"]]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the pages show a POSIX shell")
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if BLOCK.search(page.read_text(encoding="utf-8"))],
-    ids=lambda page: page.relative_to(ROOT).as_posix(),
-)
+def _with_blocks() -> Iterator[Any]:
+    """The pages that show commands; those that train are marked."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if BLOCK.search(text):
+            marks = [pytest.mark.torch, pytest.mark.slow] if TRAINS.search(text) else []
+            yield pytest.param(page, marks=marks, id=page.relative_to(ROOT).as_posix())
+
+
+@pytest.mark.parametrize("page", list(_with_blocks()))
 def test_a_page_shows_what_is_printed(page: Path, tmp_path: Path) -> None:
+    if TRAINS.search(page.read_text(encoding="utf-8")):
+        pytest.importorskip("torch")
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (tmp_path / "pyproject.toml").write_text("")
     commands = tmp_path / "bin"
     commands.mkdir()
-    (commands / "preflight").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m preflight "$@"\n')
-    (commands / "preflight").chmod(0o755)
+    for name, options in (("preflight", " -m preflight"), ("python", ""), ("torchrun", " -m torch.distributed.run")):
+        (commands / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{options} "$@"\n')
+        (commands / name).chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     environment |= {"PATH": f"{commands}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80", "LC_ALL": "C.UTF-8"}
     environment["PYTHONPATH"] = os.pathsep.join((str(ROOT / "src"), environment.get("PYTHONPATH", "")))
@@ -88,7 +112,10 @@ def test_a_page_shows_what_is_printed(page: Path, tmp_path: Path) -> None:
         code = done.returncode
         assert code in (0, 1, 3), f"{command}: {done.stderr}"
         assert "internal error" not in done.stderr
-        why = _explain(shown, [line.rstrip() for line in done.stdout.splitlines()])
+        printed = [[line.rstrip() for line in stream.splitlines()] for stream in (done.stdout, done.stderr)]
+        streams = printed if TRAINS.match(f"$ {command}") else printed[:1]
+        parts = zip(_of_streams(shown, streams), streams, strict=True)
+        why = next((why for lines, stream in parts if (why := _explain(lines, stream)) is not None), None)
         assert why is None, f"{page.name}: $ {command}\n{why}\n\n{done.stdout}{done.stderr}"
 
 
