@@ -7,7 +7,8 @@ What is learnt comes from the programs that `healthy/HELDOUT` does not name. It 
 ``--also``, against further recordings of any of them (other seeds, lengths, sizes); nothing may be alarmed there.
 
 - Of a relation without named subjects the general statement is taken, with a precondition where programs break it.
-  One that a held-out recording breaks is written with the reason why it is suppressed, so that it is not in force.
+  One that a held-out recording breaks, or whose precondition gives up more than a fifth of what held, is written with
+  the reason why it is suppressed, so that it is not in force until the relation, or the program, is put right.
 - Of a relation that learns, statements whose subject holds no name of a program are taken, where at least three
   programs speak of it and all agree; what a held-out recording breaks is dropped.
 
@@ -34,12 +35,15 @@ from preflight.monitor.keys import frozen
 from preflight.monitor.learn.crossrun import learn
 from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.learn.reduce import in_order, teams
+from preflight.monitor.learn.sentences import sentence
 from preflight.monitor.learn.statements import values_of
 from preflight.monitor.library_of import FOLDER
 from preflight.monitor.relation import Relation, relations
 from preflight.monitor.trace.folder import TraceFolder
 from preflight.vocabulary.invariant import Invariant, Provenance
 
+LEAST_SHARE = 0.8
+"""Of what held, the share that a precondition must leave in force: one that gives up more hides what is wrong."""
 LEAST_PROGRAMS = 3
 """Programs that speak of a statement with a named subject."""
 
@@ -97,22 +101,44 @@ def learnt(programs: Sequence[Program], kinds: Mapping[str, type[Relation]]) -> 
     """What the programs say in common."""
     stable = learn([program.observed for program in programs], kinds, least_runs=LEAST_PROGRAMS)
     names = {name for program in programs for name in program.names}
+    broken: list[Invariant] = []
     for relation, fails in sorted(stable.broken.items()):
         print(
             f"NO STATEMENT  {relation}: failed {fails} times, and no precondition saves it: {_who(relation, programs)}"
         )
-    kept = []
+        source = Provenance(origin="library", runs=tuple(p.name for p in programs if relation in p.observed))
+        reason = f"a correct program breaks it where others keep it: {_who(relation, programs)}"
+        broken.append(_general(kinds[relation], 0, source, reason))
+    kept = broken
     for one in stable.invariants:
         if speaks_of_names(one, names):
             continue
         sources = [program for program in programs if spoken(one, kinds[one.relation], program)]
         torch = tuple(sorted({version for program in sources for version in program.torch}))
         source = Provenance(origin="library", runs=tuple(program.name for program in sources), torch=torch)
-        kept.append(msgspec.structs.replace(one, source=source))
+        one = msgspec.structs.replace(one, source=source)
         if not kinds[one.relation].learns and one.precondition:
-            print(f"PRECONDITION  {one.text} (support {one.support}, {len(sources)} programs); broken otherwise by:")
+            share = one.support / sum(_held(one.relation, program) for program in programs)
+            print(f"PRECONDITION  {one.text} ({share:.1%} of what held, {len(sources)} programs); broken otherwise by:")
             print(f"              {_who(one.relation, programs)}")
+            if share < LEAST_SHARE:
+                reason = f"a correct program breaks it where others keep it: {_who(one.relation, programs)}"
+                one = _general(kinds[one.relation], one.support, source, reason)
+        kept.append(one)
     return kept
+
+
+def _held(relation: str, program: Program) -> int:
+    table = program.observed[relation].table() if relation in program.observed else {}
+    return sum(cell.holds for cell in table.values())
+
+
+def _general(kind: type[Relation], support: int, source: Provenance, reason: str) -> Invariant:
+    """The general statement, not in force: with the reason."""
+    text = sentence(kind, {}, ())
+    return Invariant(
+        kind.name, kind.name, text=text, support=support, source=source, severity=kind.severity, suppressed=reason
+    )
 
 
 def _who(relation: str, programs: Sequence[Program]) -> str:
