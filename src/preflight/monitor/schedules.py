@@ -46,7 +46,7 @@ class Schedules:
 
     def see(self, window: Window) -> Iterator[Advance]:
         """The steps of schedulers in a window, in order."""
-        for call in window.calls:
+        for call in window.plain:
             if call.name in ("step", "scaler.step"):
                 number = optimizer_number(call)
                 self._tried[number] = self._tried.get(number, 0) + 1
@@ -56,8 +56,7 @@ class Schedules:
                 self._steps[optimizer_number(call)] = self._tried[optimizer_number(call)] = 0
             elif call.name == "scheduler.step":
                 yield self._advance(call)
-            if call.name != "module":
-                self._calls.append(call)
+            self._calls.append(call)
         if len(self._calls) > self._full:
             oldest = min(self._last.values(), default=-1)
             self._calls = [one for one in self._calls if one.q > oldest][-_MOST_CALLS:]

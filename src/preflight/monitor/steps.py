@@ -82,7 +82,7 @@ class Steps:
 
     def see(self, window: Window) -> Iterator[Step]:
         """The steps of a window, in order."""
-        self._calls.extend(call for call in window.calls if call.name != "module")
+        self._calls.extend(window.plain)
         self._states.extend(window.states)
         for call in window.named("step"):
             index = optimizer_number(call)

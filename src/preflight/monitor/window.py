@@ -165,6 +165,14 @@ class Run:
             self.variables.roots[optimizer] = known
         return known
 
+    def trained(self) -> set[str]:
+        """Names of the roots of the variables that some optimizer has; not to be changed."""
+        known = self.variables.roots.get(-2)
+        if known is None:
+            known = {one.root for one in self.variables.values() if one.optimizer >= 0}
+            self.variables.roots[-2] = known
+        return known
+
     def name(self, ident: int) -> str:
         """The name of a variable."""
         known = self.variables.get(ident)
@@ -188,7 +196,7 @@ class Window:
 
     __slots__ = (
         *("batches", "calls", "changed", "complete", "iteration", "notes", "numbers"),
-        *("_by_name", "advances", "rank", "run", "states", "step", "steps", "tensors"),
+        *("_by_name", "_plain", "advances", "rank", "run", "states", "step", "steps", "tensors"),
     )
 
     def __init__(self, run: Run, iteration: int) -> None:
@@ -207,12 +215,20 @@ class Window:
         self.steps: list[Any] | None = None  # the steps of optimizers, once steps.py has found them
         self.advances: list[Any] | None = None  # the steps of schedulers, once schedules.py has found them
         self._by_name: dict[str, list[Call]] | None = None
+        self._plain: list[Call] | None = None
 
     @property
     def rows(self) -> int:
         """How many rows it was made of."""
         own = len(self.calls) + len(self.states) + len(self.tensors) + len(self.numbers) + len(self.batches)
         return own + len(self.changed) + sum(map(len, self.notes.values()))
+
+    @property
+    def plain(self) -> list[Call]:
+        """The calls without those of submodules, of which there are many and only in detailed iterations."""
+        if self._plain is None:
+            self._plain = [call for call in self.calls if call.name != "module"]
+        return self._plain
 
     def named(self, name: str) -> list[Call]:
         """The calls of a name, in order."""

@@ -32,7 +32,7 @@ class CallsPeriodic(Relation):
         self._last: dict[tuple[str, str], int] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.calls:
+        for call in window.plain:
             if call.name == "step":
                 self._steps += 1
             elif call.name in _CALLS:

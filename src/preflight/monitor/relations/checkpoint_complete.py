@@ -44,7 +44,7 @@ class CheckpointComplete(Relation):
         self._keeps = False
 
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.calls:
+        for call in window.plain:
             if call.name == "optimizer.new":
                 groups = (call.args or {}).get("groups", ())
                 momentum = any(group.get("momentum") for group in groups)

@@ -38,7 +38,7 @@ class ClippingInOrder(Relation):
         ] = {}  # the last clipping of an optimizer's gradients since they were cleared or used
 
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.calls:
+        for call in window.plain:
             if call.name == "backward":
                 self._backward = call.q
             elif call.name == "autograd.grad":

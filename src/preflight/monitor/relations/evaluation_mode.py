@@ -38,7 +38,7 @@ class EvaluationMode(Relation):
         owned = {one.root for one in window.run.variables.values() if one.optimizer >= 0 and one.trainable}
         blocks: dict[str, list[tuple[Call, str]]] = {}
         trained: set[str] = set()
-        for call in window.calls:
+        for call in window.plain:
             if call.name in ("fetch", "loop"):
                 self._loader = call.object
             elif call.name == "backward" and self._loader:

@@ -30,7 +30,7 @@ class GradientsUsedOnce(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         steps = {step.call.q: step for step in steps_of(window)}
-        for call in window.calls:
+        for call in window.plain:
             if call.name in ("backward", "autograd.grad"):
                 self._passes += 1
             step = steps.get(call.q)

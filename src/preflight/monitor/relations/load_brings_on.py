@@ -34,7 +34,7 @@ class LoadBringsOn(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         events: list[tuple[int, Call | State]] = [
-            (call.q, call) for call in window.calls if call.name in ("load_state_dict", "step", "optimizer.new")
+            (call.q, call) for call in window.plain if call.name in ("load_state_dict", "step", "optimizer.new")
         ]
         events += [(one.q, one) for one in window.states if one.what == "parameter" and one.bits]
         for _, event in sorted(events, key=lambda pair: pair[0]):

@@ -29,7 +29,7 @@ class LossFinite(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         events: list[tuple[int, Call | Number]] = [
-            (call.q, call) for call in window.calls if call.name in ("step", "scaler.step", "zero_grad")
+            (call.q, call) for call in window.plain if call.name in ("step", "scaler.step", "zero_grad")
         ]
         events += [(one.q, one) for one in window.numbers if one.name == "loss"]
         scaled = {call.parent for call in window.named("step")} & {call.q for call in window.named("scaler.step")}

@@ -30,7 +30,7 @@ class OptimizerResumes(Relation):
         self._first: dict[int, Call] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.calls:
+        for call in window.plain:
             told = call.args or {}
             if call.name == "load_state_dict" and "scheduler" in told:
                 number = optimizer_number(call._replace(object=told.get("optimizer") or ""))

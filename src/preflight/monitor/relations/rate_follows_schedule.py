@@ -35,7 +35,7 @@ class RateFollowsSchedule(Relation):
         self._loaded: dict[int, tuple[Call, list[float]]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.calls:
+        for call in window.plain:
             number = optimizer_number(call)
             if call.name == "load_state_dict" and number >= 0:
                 told = call.args or {}

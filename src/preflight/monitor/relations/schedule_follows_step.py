@@ -36,7 +36,7 @@ class ScheduleFollowsStep(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         advances = {one.call.q: one for one in advances_of(window)}
-        for call in window.calls:
+        for call in window.plain:
             if call.name == "backward":
                 # What waits was followed by another backward pass: it is not this order.
                 yield from self._settled(False)

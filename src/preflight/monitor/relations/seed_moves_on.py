@@ -33,7 +33,7 @@ class SeedMovesOn(Relation):
         self._before: int | None = None
 
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.calls:
+        for call in window.plain:
             told = call.args or {}
             if call.name == "seed" and told.get("user") and isinstance(told.get("seed"), int):
                 self._seeding = call

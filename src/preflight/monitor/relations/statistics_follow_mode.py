@@ -40,8 +40,8 @@ class StatisticsFollowMode(Relation):
         self._loaded = False
 
     def see(self, window: Window) -> Iterator[Example]:
-        trained = {one.root for one in window.run.variables.values() if one.optimizer >= 0}
-        for call in window.calls:
+        trained = window.run.trained()
+        for call in window.plain:
             told = call.args or {}
             if call.name == "mode":
                 within = {name for name in self._parts_off if name == call.object or name.startswith(call.object + ".")}

@@ -47,7 +47,7 @@ class StepsCome(Relation):
         self._first: dict[str, int] = {}  # by optimizer that never stepped: cleared passes
 
     def see(self, window: Window) -> Iterator[Example]:
-        rows: list[tuple[int, int, Any]] = [(call.q, 0, call) for call in window.calls if call.name in _WATCHED]
+        rows: list[tuple[int, int, Any]] = [(call.q, 0, call) for call in window.plain if call.name in _WATCHED]
         numbers = [(one.q, 1, one) for one in window.numbers if one.name in ("loss", "grad_norm")]
         states = [(one.q, 2, one) for one in window.states if one.moment == "before_clear"]
         training = True
