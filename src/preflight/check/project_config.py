@@ -58,7 +58,7 @@ class Project(msgspec.Struct, frozen=True):
         return os.path.normpath(os.path.join(self.folder, path))
 
     def catalog(self) -> tuple[str, ...]:
-        """The folders of the user's own catalog.
+        """The folders of the user's own catalog, as whole paths: what is read there is kept under them.
 
         Raises:
             UsageError: One of them is not there.
@@ -67,7 +67,7 @@ class Project(msgspec.Struct, frozen=True):
         for folder in folders:
             if not os.path.isdir(folder):
                 raise UsageError(f"{self.path}: catalog names the folder {folder}, which is not there")
-        return folders
+        return tuple(map(os.path.abspath, folders))
 
 
 def load_project(first: str) -> Project:
