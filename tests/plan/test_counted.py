@@ -43,9 +43,9 @@ def test_published_training_rates_of_convolutional_networks() -> None:
     found = errors()
     assert len(found) >= 20
     sizes = [abs(error) for error in found.values()]
-    assert statistics.median(sizes) < 0.20
-    # regnety_160 alone took four times what any other network of its size takes.
-    assert sorted(sizes)[-2] < 0.35
+    assert statistics.median(sizes) < 0.10
+    # regnety_160 convolves in groups of 112 channels, for which cuDNN had no quick kernel with channels last.
+    assert sorted(sizes)[-2] < 0.25
 
 
 def test_time_grows_with_the_area_of_the_image() -> None:

@@ -47,6 +47,7 @@ class _GpuFile(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     aliases: tuple[str, ...] = ()
     achievable_tflops: dict[str, float] = {}
+    achievable_gb_per_s: float | None = None
     compute_capability: tuple[int, int] | None = None
     sms: int | None = None
     l2_mib: float | None = None
@@ -134,6 +135,7 @@ def _read_gpu(path: str) -> Gpu:
         architecture=read.architecture,
         sources=read.sources,
         aliases=read.aliases,
+        achievable_bandwidth=None if read.achievable_gb_per_s is None else read.achievable_gb_per_s * 1e9,
         compute_capability=read.compute_capability,
         sms=read.sms,
         l2_bytes=None if read.l2_mib is None else int(read.l2_mib * MIB),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from preflight.cost.machine import Machine
-from preflight.cost.numeric import ceiling, larger, root
+from preflight.cost.numeric import ceiling, larger, root, smaller
 
 # Tiles of a product (rows, columns) and the share of the rate that each reaches: a smaller tile loads more bytes for
 # every FLOP ("Matrix Multiplication Background User's Guide", NVIDIA DU-09799-001).
@@ -11,10 +11,6 @@ _TILES = ((256.0, 128.0, 1.0), (128.0, 128.0, 0.93), (64.0, 64.0, 0.65))
 # Without tensor cores an operation takes eight times as long and an element has twice the bytes: four times as many loads
 # hide behind it, so that half the tile's sides (64 x 64, what 256 x 256 is to tensor cores) lose nothing.
 _PLAIN_TILES = ((128.0, 128.0, 1.0), (128.0, 64.0, 1.0), (64.0, 64.0, 1.0))
-# A product of few inner steps spends them filling its pipeline: a K loop of 64 reaches about half the rate.
-_FILL = 96.0
-# Without tensor cores every step takes so much longer that the same latency is worth fewer of them.
-_PLAIN_FILL = 12.0
 # Keys that a flash kernel's start and end are worth: forward rates of FlashAttention-2 on an H100 at 512, 1k, 2k ... 16k keys
 # are 329, 390, 434, 458, 471, 477 TFLOP/s, those of FlashAttention-3 430, 517, 566, 590, 614, 621 (pytorch/benchmark pull
 # request 2391): both keys / (keys + 230) of what they approach.
@@ -39,13 +35,16 @@ def matmul_seconds(
         element: Bytes of an element.
         moved: Elements that are read and written, where they are not those of the three matrices.
     """
-    work = 2.0 * rows * columns * (inner + (_FILL if machine.tensor_cores else _PLAIN_FILL)) / machine.matmul
-    best: float = 0.0
-    for high, wide, reached in _TILES if machine.tensor_cores else _PLAIN_TILES:
-        waves = ceiling(ceiling(rows / high) * ceiling(columns / wide) / machine.sms)
-        best = larger(best, reached ** (1 / _QUANT) / (high * wide) / larger(waves, 1.0))
-    # The power of the best is the best of the powers, and two roots are quicker than a power of 3/4.
-    half = root(best * (rows * columns / machine.sms))
+    work = 2.0 * rows * columns * (inner + machine.fill) / machine.matmul
+    # What a tile costs in the place of its own share, to the power of 4/3: the cheapest of the powers is the power of the
+    # cheapest, and two roots are quicker than a power of 3/4.
+    tiles = _TILES if machine.tensor_cores else _PLAIN_TILES
+    across = {wide: ceiling(columns * (1 / wide)) for wide in {wide for _, wide, _ in tiles}}
+    costs = [
+        ceiling(ceiling(rows * (1 / high)) * across[wide] / machine.sms) * (high * wide / reached ** (1 / _QUANT))
+        for high, wide, reached in tiles
+    ]
+    half = root(rows * columns / (machine.sms * larger(smaller(*costs), 1.0)))
     share = half * root(half)
     if moved is None:
         moved = rows * inner + inner * columns + rows * columns

@@ -22,6 +22,18 @@ REACHED = {
     "blackwell": 0.78,
     "cdna3": 0.55,
 }
+# GeForce boards add up in fp32 at half the rate of their tensor cores, and power does not hold them back there: an RTX 3090
+# Ti takes products of 8192 at 81 of 80 TFLOP/s, an RTX 4090 at 172 of 165, where an RTX A6000, the same chip at full rate,
+# reaches 95 of 155 (mli/transformers-benchmarks, torch 1.13).
+_HALF_RATE = 1.0
+# A product of few inner steps spends them filling its pipeline: a K loop of 64 reaches about half the rate of an A100. What
+# has to be waited for takes as long on a multiprocessor that multiplies more slowly, and is worth fewer steps there.
+_FILL, _FILL_RATE = 96.0, 312e12 / 108
+# Without tensor cores every step takes eight times as long.
+_PLAIN_FILL = 12.0
+# Share of an A100's bandwidth that scaling a vector reaches (1616 of 2039 GB/s): what the coefficient of bandwidth is of. The
+# same benchmark reaches more elsewhere: 0.85 on GDDR6 (mli/transformers-benchmarks).
+_SCALED = 1616 / 2039
 # Attention kernels, forward and backward together, share of the peak with the causal half counted once, by what runs:
 # FlashAttention-2 reaches 0.55 to 0.73 on an A100 (arXiv 2307.08691) and 0.35 to 0.40 on an H100; FlashAttention-3 and
 # cuDNN 0.5 to 0.75 there (arXiv 2407.08608); FlashAttention-1 and the memory-efficient kernel that CUTLASS gives PyTorch
@@ -51,7 +63,7 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         matmul: Share of the achievable rate that large products reach inside a model.
         attention: Factor on the table's share for flash attention.
-        bandwidth: Share of the memory bandwidth that memory-bound kernels reach.
+        bandwidth: Share of the memory bandwidth that memory-bound kernels reach on an A100.
         head: Factor on the seconds of the output matrix and the loss.
         kernel: Seconds that every kernel takes on the GPU beside its work (start, tail).
         host: Seconds of the host for one operator.
@@ -105,6 +117,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         gpus_per_node: GPUs of a node.
         sms: Multiprocessors, over which the tiles of a product are dealt out.
         tensor_cores: Whether products of this type run on them.
+        fill: Inner steps of a product that filling its pipeline is worth.
         peak: FLOP per second that the data sheet promises, the basis of MFU.
         host_link: Bytes per second between the GPU and the host's memory.
         operator: Seconds of the host for one operator.
@@ -123,6 +136,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     gpus_per_node: int
     sms: int
     tensor_cores: bool
+    fill: float
     peak: float
     host_link: float
     operator: float
@@ -146,6 +160,15 @@ def attention_share(run: RunSpec, architecture: str) -> float:
     return table.get(architecture, 0.3)
 
 
+def reached(gpu: Gpu) -> float:
+    """Return the share of a GPU's peak that its largest products reach: measured, or that of boards of its kind."""
+    for dtype in ("bf16", "fp16"):
+        if dtype in gpu.achievable_flops and gpu.peak_flops.get(dtype):
+            return gpu.achievable_flops[dtype] / gpu.peak_flops[dtype]
+    half_rate = gpu.peak_flops.get("int8", 0.0) > 3 * gpu.peak_flops.get("fp16", float("inf"))
+    return _HALF_RATE if half_rate else REACHED.get(gpu.architecture, 0.75)
+
+
 def host_rate(gpu: Gpu) -> float:
     """Return bytes per second between a GPU and the host's memory, one direction."""
     return _host_rate(gpu.host_link) if gpu.host_link else _HOST_LINK
@@ -167,11 +190,8 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
     peak = peaks.get(dtype) or (peaks.get("fp16") if dtype == "bf16" else None)
     if not peak:
         return None
-    achievable = gpu.achievable_flops.get(dtype)
-    if achievable is None:
-        known = gpu.achievable_flops.get("bf16")
-        share = known / peaks["bf16"] if known and peaks.get("bf16") else REACHED.get(gpu.architecture, 0.75)
-        achievable = peak * share
+    achievable = gpu.achievable_flops.get(dtype) or peak * reached(gpu)
+    sms, tensor_cores = gpu.sms or 100, dtype not in ("fp32", "fp64")
     low = peaks.get("bf16") or peaks.get("fp16") or peak
     attention_peak = low if dtype == "fp8" else peak
     multicast, gain = _MULTICAST.get(gpu.architecture, (0, 1.0)) if cluster.intra else (0, 1.0)
@@ -182,15 +202,16 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
         matmul=achievable * given.matmul,
         attention=attention_peak * attention_share(run, gpu.architecture) * given.attention,
         vector=peaks.get("fp32", peak / 8),
-        bandwidth=gpu.bandwidth * given.bandwidth,
+        bandwidth=(gpu.achievable_bandwidth / _SCALED if gpu.achievable_bandwidth else gpu.bandwidth) * given.bandwidth,
         fabric=(cluster.intra.bandwidth if cluster.intra else _HOST_LINK) * given.fabric,
         meshed=cluster.intra is not None and cluster.intra.topology == "mesh",
         multicast=multicast,
         multicast_gain=gain,
         network=network * given.network,
         gpus_per_node=cluster.gpus_per_node,
-        sms=gpu.sms or 100,
-        tensor_cores=dtype not in ("fp32", "fp64"),
+        sms=sms,
+        tensor_cores=tensor_cores,
+        fill=_FILL * min(peak / sms / _FILL_RATE, 1.0) if tensor_cores else _PLAIN_FILL,
         peak=peak,
         host_link=host_rate(gpu),
         operator=given.host * _HOST.get(gpu.architecture, 1.0),

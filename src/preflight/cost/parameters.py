@@ -71,6 +71,11 @@ def is_transformer(model: ModelSpec) -> bool:
     return model.family in families and bool(model.layers and model.hidden and model.heads and feed_forward(model))
 
 
+def reads_text(model: ModelSpec) -> bool:
+    """Return whether the architecture is such a stack over tokens, not over the patches of an image."""
+    return is_transformer(model) and model.family != "vision_transformer"
+
+
 def feed_forward(model: ModelSpec) -> float:
     """Return the width inside the feed-forward layer (of one expert where there are only experts), 0 if unknown."""
     if model.ffn is None and model.family == "moe":

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.cost.machine import ATTENTION, REACHED
+from preflight.cost.machine import ATTENTION, reached
 from preflight.vocabulary.hardware import Gpu, Link
 from preflight.vocabulary.profile import Kind, Work
 from preflight.vocabulary.quantity import Interval
@@ -188,7 +188,7 @@ def achievable(gpu: Gpu, dtype: str) -> float:
     same = gpu.peak_flops.get("fp16") == gpu.peak_flops.get("bf16")
     if key in gpu.achievable_flops and (dtype != "float16" or same):
         return gpu.achievable_flops[key]
-    return REACHED.get(gpu.architecture, 0.8) * peak(gpu, dtype)
+    return reached(gpu) * peak(gpu, dtype)
 
 
 def tile_share(product: tuple[int, int, int, int], sms: int) -> float:

@@ -10,7 +10,7 @@ from preflight.cost.ledger import ledger_if_known, training_moments
 from preflight.cost.machine import Coefficients, machine_of
 from preflight.cost.memory import estimate_memory
 from preflight.cost.networks.spread import known_step
-from preflight.cost.parameters import is_transformer
+from preflight.cost.parameters import is_transformer, reads_text
 from preflight.cost.saved import in_flight
 from preflight.cost.step import tokens_of
 from preflight.cost.workspace import context_bytes
@@ -91,7 +91,7 @@ def _step(
     tokens = tokens_of(model, run) if model.vocab else None
     nodes = -(-parallel.world_size // cluster.gpus_per_node)
     standing = known.standing(model, run, parallel, cluster) if known else None
-    regime = regime_of(nodes, spent.host / seconds, standing, is_transformer(model))
+    regime = regime_of(nodes, spent.host / seconds, standing, reads_text(model))
     return StepEstimate(
         seconds=around(seconds, regime, known.own if known and standing == "inside" else None),
         tokens_per_second_per_gpu=samples * tokens / seconds / parallel.world_size if tokens else None,

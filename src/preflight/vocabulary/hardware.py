@@ -18,6 +18,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
         bandwidth: Memory bandwidth, bytes per second.
         peak_flops: Dense peak by dtype, FLOP per second: fp64, fp32, tf32, fp16, bf16, fp8, int8, fp4.
         achievable_flops: Largest matrix-multiply rate that was measured by dtype, FLOP per second, where published.
+        achievable_bandwidth: What scaling a large vector reads and writes, bytes per second, where published.
         compute_capability: (major, minor) for NVIDIA; None for AMD.
         architecture: ``hopper``, ``ampere``, ``cdna3`` ...
         sms: Streaming multiprocessors or compute units.
@@ -41,6 +42,7 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     aliases: tuple[str, ...] = ()
     achievable_flops: dict[str, float] = {}
+    achievable_bandwidth: float | None = None
     compute_capability: tuple[int, int] | None = None
     sms: int | None = None
     l2_bytes: int | None = None

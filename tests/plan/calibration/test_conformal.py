@@ -45,6 +45,8 @@ def test_regimes() -> None:
     assert regime_of(1, 0.0) == "catalog, one node"
     assert regime_of(4, 0.0) == "catalog, many nodes"
     assert regime_of(1, 0.5) == "catalog, waiting for the host"
+    assert regime_of(1, 0.0, text=False) == "catalog, network of images"
+    assert regime_of(1, 0.0, "few", text=False) == regime_of(1, 0.0, "few")
     assert regime_of(4, 0.0, "inside") == "calibrated, many nodes"
     assert regime_of(4, 0.0, "beyond").startswith("extrapolated")
 

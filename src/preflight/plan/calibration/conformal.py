@@ -24,7 +24,7 @@ _FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "intervals.json
 
 CATALOG_NODE, CATALOG_NODES = "catalog, one node", "catalog, many nodes"
 CATALOG_HOST = "catalog, waiting for the host"
-CATALOG_NETWORK = "catalog, network without blocks of one kind"
+CATALOG_IMAGES = "catalog, network of images"
 FITTED_NODE, FITTED_NODES = "calibrated, one node", "calibrated, many nodes"
 FITTED_OTHER = "calibrated on other models"
 FITTED_FEW = "calibrated on a few rows"
@@ -90,14 +90,15 @@ def write_regimes(found: dict[str, Regime], path: str = _FILE) -> None:
         stream.write(msgspec.json.format(msgspec.json.encode(rounded), indent=1) + b"\n")
 
 
-def regime_of(nodes: float, waiting: float, calibration: str | None = None, blocks: bool = True) -> str:
+def regime_of(nodes: float, waiting: float, calibration: str | None = None, text: bool = True) -> str:
     """Return the regime that a prediction belongs to.
 
     Args:
         nodes: Nodes of the run.
         waiting: Share of the step in which the GPU waits for the host.
         calibration: None with the catalog alone; ``inside``, ``other``, ``few`` or ``beyond`` for a calibration.
-        blocks: Whether the model is a stack of blocks of one kind; counted operations are known less.
+        text: Whether the model is a stack of blocks that reads tokens; what is known of networks of images is another
+            thing, and less.
     """
     if calibration == "beyond":
         return BEYOND
@@ -109,8 +110,8 @@ def regime_of(nodes: float, waiting: float, calibration: str | None = None, bloc
         return FITTED_NODES if nodes > 1 else FITTED_NODE
     if waiting >= _WAITING:
         return CATALOG_HOST
-    if not blocks:
-        return CATALOG_NETWORK
+    if not text:
+        return CATALOG_IMAGES
     return CATALOG_NODES if nodes > 1 else CATALOG_NODE
 
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from preflight.cost.machine import Coefficients
-from preflight.cost.parameters import is_transformer
+from preflight.cost.parameters import reads_text
 from preflight.plan.calibration.calibrate import folds_of, held_out, residuals_of
 from preflight.plan.calibration.conformal import (
     BEYOND,
@@ -111,7 +111,7 @@ def _alone(samples: tuple[Sample, ...]) -> Split:
     blocks, cold = blocks_of(samples), Coefficients()
     shares = waiting(blocks, cold, len(samples))
     names = tuple(
-        regime_of(_nodes(sample), float(share), blocks=is_transformer(sample.model))
+        regime_of(_nodes(sample), float(share), text=reads_text(sample.model))
         for sample, share in zip(samples, shares, strict=True)
     )
     return Split(name=ALONE, rows=np.arange(len(samples)), residuals=residuals_of(samples, cold), regimes=names)
