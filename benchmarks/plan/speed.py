@@ -19,7 +19,7 @@ from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
 # Columns of this length stay in the second-level cache.
-BLOCK = 8192
+BLOCK = 4096
 
 
 def main() -> None:

@@ -177,6 +177,21 @@ def test_what_a_framework_cannot_run_has_a_reason() -> None:
     assert "megatron" in reasons["torchtitan"]
 
 
+def test_megatrons_refused_loss_has_a_reason_and_the_others_are_named() -> None:
+    parallel = ParallelDims(tp=8, framework="megatron")
+    for loss in ("eager", "parallel", "fused"):
+        run = RunSpec(
+            micro_batch=1, global_batch=8, sequence_length=2048, precision="bf16", optimizer="adamw", stack="megatron",
+            cross_entropy=loss,  # type: ignore[arg-type]
+        )  # fmt: skip
+        candidate = Candidate(parallel=parallel, run=run, memory=MemoryEstimate())
+        texts, reasons = settings_of(request_for(parallel, run), candidate)
+        if loss == "fused":
+            assert "fused loss" in reasons["megatron"]
+        else:
+            assert ("--cross-entropy-fusion-impl native" in texts["megatron"]) == (loss == "eager")
+
+
 def test_a_schedule_that_other_forms_do_not_say_is_left_to_our_own() -> None:
     parallel = ParallelDims(pp=8, schedule="gpipe", framework="megatron")
     run = RunSpec(

@@ -19,7 +19,7 @@ from preflight.cost.parameters import is_transformer
 from preflight.plan.request import Request
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
-CHUNK = 8192
+CHUNK = 4096
 _STAGES = {"fsdp": ("fsdp2", 3), "hsdp": ("fsdp2", 3), "data_parallel": ("ddp", 0)}
 _STAGES |= {"zero1": ("deepspeed", 1), "zero2": ("deepspeed", 2), "zero3": ("deepspeed", 3)}
 _MODEL_PARALLEL = ("tensor_parallel", "pipeline_parallel", "hybrid")
@@ -184,9 +184,8 @@ def variants_of(request: Request, family: Family) -> list[Variant]:
     )
     found = []
     for stack in stacks:
-        losses: tuple[str, ...] = (
-            ("eager", "fused", "parallel") if stack == "megatron" else ("eager", "fused", "chunked")
-        )
+        # Megatron-LM refuses the fused loss that it once had.
+        losses: tuple[str, ...] = ("eager", "parallel") if stack == "megatron" else ("eager", "fused", "chunked")
         if "tp" in _AXES.get(family.framework or "", ()) and stack != "megatron":
             losses = (*losses, "parallel")
         for recompute in options("recompute", *_recomputations(request, stack)):

@@ -19,11 +19,10 @@ _SCRIPTS = {
 _PRECISIONS = {"bf16": ["--bf16"], "fp16": ["--fp16"], "fp32": [], "fp8": ["--bf16", "--fp8-format", "hybrid"]}
 _OPTIMIZERS = ("adam", "adamw", "sgd")
 _BACKENDS = {"flash": "flash", "cudnn": "fused", "math": "unfused"}
-# In place by itself; a fused kernel of its own, which needs one more copy; that of Transformer Engine.
-_LOSSES = {
-    "parallel": [], "eager": ["--cross-entropy-loss-fusion"],
-    "fused": ["--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl", "te"],
-}  # fmt: skip
+# In place by itself; a fused kernel of its own, which needs one more copy.
+_LOSSES = {"parallel": [], "eager": ["--cross-entropy-loss-fusion", "--cross-entropy-fusion-impl", "native"]}
+# Transformer Engine's, which Megatron-LM refuses from core 0.19 on.
+_REFUSED = "te"
 
 
 def write(request: Request, candidate: Candidate) -> str:
@@ -54,6 +53,10 @@ def _check(request: Request, candidate: Candidate) -> None:
         raise CannotSay(f"it runs {', '.join(_PRECISIONS)}, not {run.precision}")
     if run.optimizer not in _OPTIMIZERS or run.finetune != "full":
         raise CannotSay(f"it has {' and '.join(_OPTIMIZERS[1:])} over all parameters")
+    if run.cross_entropy == "fused":
+        raise CannotSay(
+            "it refuses Transformer Engine's fused loss as unstable (core 0.19 and later); eager and parallel run"
+        )
     if run.attention not in _BACKENDS or run.cross_entropy not in _LOSSES:
         raise CannotSay(f"it has no {run.attention} attention or no {run.cross_entropy} cross entropy")
     if run.recompute == "op":
@@ -203,14 +206,16 @@ def _read_run(given: dict[str, str], stages: int) -> dict[str, Any]:
     precision = (
         "fp8" if "--fp8-format" in given else "bf16" if "--bf16" in given else "fp16" if "--fp16" in given else "fp32"
     )
-    loss = [word for word in _LOSSES["fused"] if word in given]
+    loss = "eager" if "--cross-entropy-loss-fusion" in given else "parallel"
+    if given.get("--cross-entropy-fusion-impl") == _REFUSED:
+        loss = "fused"
     capacity = given.get("--moe-expert-capacity-factor")
     return {
         "micro_batch": int(given["--micro-batch-size"]), "global_batch": int(given["--global-batch-size"]),
         "precision": precision, "stack": "megatron",
         "recompute": given.get("--recompute-granularity", "none"), "recompute_layers": blocks,
         "attention": next(kind for kind, word in _BACKENDS.items() if word == given["--attention-backend"]),
-        "cross_entropy": ("parallel", "eager", "fused", "fused")[len(loss)],
+        "cross_entropy": loss,
         "clipping": float(given["--clip-grad"]) > 0,
         "optimizer_momentum": float(given.get("--sgd-momentum", 0)) or None,
         "offload": "optimizer" if "--optimizer-cpu-offload" in given else "none",

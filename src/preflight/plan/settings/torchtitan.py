@@ -1,4 +1,4 @@
-"""The TOML file of torchtitan."""
+"""The TOML file that torchtitan reads up to 0.2.2; later ones are configured by functions in Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from preflight.plan.request import Request
 from preflight.plan.settings_reason import CannotSay
 from preflight.vocabulary.plan import Candidate
 
-TITLE = "torchtitan: train.toml"
+TITLE = "torchtitan up to 0.2.2 (later ones read Python, not TOML): train.toml"
 # It clips always, and takes the attention that PyTorch chooses for the length.
 ASIDE = ("clipping", "attention", "gradient_as_bucket_view")
 _RECOMPUTE = {"none": "none", "full": "full", "op": "selective"}
@@ -27,6 +27,7 @@ def write(request: Request, candidate: Candidate) -> str:
     _check(request, candidate)
     run, parallel = candidate.run, candidate.parallel
     lines = [
+        "# for torchtitan up to 0.2.2: later ones read a function in Python that returns a Trainer.Config",
         "[training]",
         f"local_batch_size = {_local(candidate)}",
         f"global_batch_size = {run.global_batch}",
