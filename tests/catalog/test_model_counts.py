@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 FILES = {name: model_file(name) for name in model_names()}
-OF_TRANSFORMERS = sorted(name for name, content in FILES.items() if content.config is not None)
+OF_TRANSFORMERS = sorted(name for name, content in FILES.items() if content.config and "model_type" in content.config)
 OF_TIMM = sorted(name for name, content in FILES.items() if content.library == "timm")
 OF_TORCHVISION = sorted(name for name, content in FILES.items() if content.library == "torchvision")
 

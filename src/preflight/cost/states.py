@@ -23,7 +23,7 @@ class States(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes on one rank.
 
     Attributes:
-        parameters: Weights that stay (shards, fp32 copies are in ``optimizer``), with an EMA copy.
+        parameters: Weights that stay (shards, fp32 copies are in ``optimizer``), with an EMA copy and frozen networks beside them.
         gradients: All gradients once the backward pass is over.
         gradients_summed: What gradients take while micro-batches add up, before they are reduced: as ``gradients``, but
             whole under FSDP in a pipeline, which reduces them behind the last micro-batch (torch's pipeline stages).
@@ -118,6 +118,7 @@ def states_of(
         weights += recipe.parameter * share.parameters
     if stage >= 3:
         weights *= over
+    beside = recipe.parameter * run.frozen_beside
     host = 0.0
     if run.offload in ("optimizer", "parameters"):
         # The host updates: it holds the states and takes every gradient (Ren et al. 2021; FSDP's CPU offload).
@@ -134,7 +135,7 @@ def states_of(
     if recipe.master and not (optimizer.at_construction or recipe.eager_states) and run.offload == "none":
         at_start = recipe.master * share.trainable * (over if stage >= 1 else 1.0)
     return States(
-        parameters=weights,
+        parameters=weights + beside,
         gradients=gradients,
         gradients_summed=summed,
         gradients_persist=recipe.persistent_gradients or run.gradients_stay,

@@ -88,6 +88,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         logits_upcast: Whether the logits are turned into fp32 before the loss.
         lora_rank: Rank of the adapters when ``finetune`` is ``lora`` or ``qlora``.
         trainable_parameters: Parameters that get a gradient; None means all.
+        frozen_beside: Parameters of frozen networks that lie in memory beside the model, whole on every rank.
         recompute_layers: Blocks that full recomputation covers; None means all of them.
         foreach: Whether the optimizer and clipping use multi-tensor kernels (temporaries of the size of the parameters).
         evaluation_micro_batch: Samples per forward of an evaluation phase, or None where there is none.
@@ -137,6 +138,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     expert_grouping: bool = True
     logits_upcast: bool = True
     trainable_parameters: int | None = None
+    frozen_beside: float = 0.0
     offload: Literal["none", "optimizer", "parameters", "activations"] = "none"
     foreach: bool = True
     clipping: bool = False

@@ -92,19 +92,21 @@ def test_a_model_of_the_line_replaces_that_of_the_file(capsys: pytest.CaptureFix
     assert sized["plan"]["chosen"]["run"]["precision"] == "fp16"
 
 
+@pytest.mark.parametrize("size", [400_000_000_000, 500_000_000_000])
 def test_a_user_catalog_is_looked_up_first(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
+    # Twice, in two projects whose folders have one name: what was read of the first must not answer for the second.
     (tmp_path / "pyproject.toml").write_text('[tool.preflight]\ncatalog = ["mine"]\n')
     gpus = tmp_path / "mine" / "gpus"
     gpus.mkdir(parents=True)
     (gpus / "big_one.toml").write_text(
-        'title = "Big One"\nvendor = "nvidia"\nmemory_bytes = 400000000000\nsold_as_gb = 400\nbandwidth_gb_per_s = 8000\n'
+        f'title = "Big One"\nvendor = "nvidia"\nmemory_bytes = {size}\nsold_as_gb = 400\nbandwidth_gb_per_s = 8000\n'
         'architecture = "hopper"\nsources = ["ours"]\n[peak_tflops]\nbf16 = 1000\nfp32 = 60\n'
     )
     monkeypatch.chdir(tmp_path)
     found = report(capsys, "7", "8", "--gpu", "big_one")
-    assert found["memory"]["capacity_bytes"] == 400_000_000_000
+    assert found["memory"]["capacity_bytes"] == size
 
 
 def test_help_shows_its_groups_at_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -204,3 +206,19 @@ def test_a_model_larger_than_the_cluster_does_not_fit(capsys: pytest.CaptureFixt
     status, out, _ = run(capsys, "175", "16", "--gpus", "8", "--strategy", "pipeline_parallel")
     assert status == 1
     assert "does not fit" in out
+
+
+def test_what_lies_beside_a_model_is_in_its_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "--model dit-xl-2 --batch 8 --gpu a100-80gb --precision autocast-fp16".split()
+    plain, averaged = report(capsys, *line), report(capsys, *line, "--ema", "--frozen-beside", "84e6")
+    added = averaged["memory"]["breakdown"]["model_parameters"] - plain["memory"]["breakdown"]["model_parameters"]
+    parameters = plain["memory"]["breakdown"]["model_parameters"] / 4
+    assert added == pytest.approx(4 * (parameters + 84e6), rel=1e-3)
+
+
+def test_compiling_a_network_that_is_counted_says_that_it_is_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "--model dit-xl-2 --batch 8 --gpu a100-80gb --stack".split()
+    eager, compiled = report(capsys, *line, "eager"), report(capsys, *line, "compile")
+    assert compiled["step"]["seconds"] == eager["step"]["seconds"]
+    assert any("not compiled" in said and "torch.compile" in said for said in compiled["plan"]["assumptions"])
+    assert not any("torch.compile" in said for said in eager["plan"]["assumptions"])

@@ -22,6 +22,7 @@ FLAGS = (
 )  # fmt: skip
 _FLAG_OPTIONS = {
     "deterministic": ("--deterministic", "Deterministic algorithms, with the workspaces that they need."),
+    "ema": ("--ema", "A moving average of the weights is kept beside them."),
     "fp8_weights": ("--fp8-weights", "Weights of 8 bits too (precision fp8)."),
 }  # fmt: skip
 _LARGEST = 1e15
@@ -116,6 +117,8 @@ _RUN = (
     _amount("run.sample_seconds", "--sample-seconds", help="What one loader process takes for a sample.", above=None, least=0.0),
     _text("run.torch", "--torch", shown="VERSION", help="Version of PyTorch: 2.6 (default: the newest)."),
     _count("run.trainable_parameters", least=0, most=_LARGEST),
+    _amount("run.frozen_beside", "--frozen-beside", above=None, least=0.0,
+            help="Parameters of frozen networks beside it: encoders, a teacher."),
     _count("run.evaluation_micro_batch"),
     _amount("run.expert_imbalance", "--expert-imbalance", above=None, least=1.0,
             help="Tokens of the fullest rank's experts over the mean (default 1)."),

@@ -8,6 +8,7 @@ import msgspec
 
 from preflight.cost.networks.trace import network_step
 from preflight.cost.optimizers import known_optimizers, optimizer_state
+from preflight.cost.parameters import is_transformer
 from preflight.cost.workspace import version_of
 from preflight.errors import UsageError, nearest
 from preflight.plan.inputs.form import ADAPTED, FLAGS
@@ -21,7 +22,7 @@ DEFAULT_LENGTH = 2048
 ENCODER_LENGTH = 512
 _DIRECT = (
     "micro_batch", "gradient_accumulation", "precision", "optimizer_momentum", "attention", "cross_entropy",
-    "cross_entropy_chunks", "loader_workers", "sample_seconds", "finetune", "offload", "trainable_parameters", "evaluation_micro_batch", "expert_imbalance",
+    "cross_entropy_chunks", "loader_workers", "sample_seconds", "finetune", "offload", "trainable_parameters", "frozen_beside", "evaluation_micro_batch", "expert_imbalance",
     "expert_capacity", *FLAGS,
 )  # fmt: skip
 _ADAPTER_FLAGS = ("double_quantization", "quantized_head", "quantized_inputs")
@@ -119,6 +120,10 @@ def _stack(settings: Settings, model: ModelSpec, wish: Wish, assumptions: list[s
     """Return the layers: as said, those of Megatron where tensors or stages are split, else plain PyTorch."""
     said = settings.get("run.stack")
     if said is not None:
+        if said == "compile" and not is_transformer(model):
+            assumptions.append(
+                f"figures of layers that are not compiled: what torch.compile fuses of a {_kind(model)} is not known"
+            )
         return str(said)
     split = wish.strategy in _WHOLE_BLOCKS or max(wish.tensor_parallel or 1, wish.pipeline_parallel or 1) > 1
     if split and model.heads:
