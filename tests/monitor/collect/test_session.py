@@ -211,3 +211,22 @@ def test_only_what_is_needed_is_recorded() -> None:
     assert set(kept.rows) <= {"begin", "call", "variable", "iteration", "scalar", "end"}
     assert not kept.calls("module")
     assert len(kept.calls("step")) == 3
+
+
+def test_a_step_within_another_optimizers_step_is_not_one_of_its_own() -> None:
+    class Wrapping(torch.optim.Optimizer):  # type: ignore[misc]
+        def __init__(self, parameters: Any) -> None:
+            super().__init__(parameters, {"lr": 0.1})
+            self.held = torch.optim.SGD(self.param_groups, lr=0.1)
+
+        def step(self, closure: Any = None) -> None:
+            self.held.step()
+
+    with recorded() as kept:
+        net = torch.nn.Linear(2, 1)
+        optimizer = Wrapping(net.parameters())
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+    assert [row["object"] for row in kept.calls("step")] == ["optimizer0:Wrapping"] * 2

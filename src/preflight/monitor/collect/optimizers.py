@@ -28,6 +28,7 @@ class Optimizers:
         self.variables = variables
         self.states = states
         self._open: dict[int, Entry] = {}
+        self._opened_in = 0
         self._settings: dict[int, list[tuple[Any, ...]]] = {}
         self._steps: dict[int, int] = {}
         self._used: dict[int, int] = {}  # how many backward passes there were when gradients were last used or cleared
@@ -149,6 +150,10 @@ class Optimizers:
         recorder = self.recorder
         if recorder.torch.compiler.is_compiling() or not recorder.active() or recorder.gave_up("step"):
             return
+        if self._open and recorder.iteration > self._opened_in + 1:
+            self._open.clear()  # a step that ended with an exception
+        if self._open and id(optimizer) not in self._open:
+            return  # a step within another one's: the optimizer that a wrapper holds
         with recorder.work("step"):
             self._begin(optimizer, args, kwargs)
 
@@ -180,6 +185,7 @@ class Optimizers:
             seen["written"] = written
         if index == recorder.primary or recorder.detail:
             seen["states"] = len(optimizer.state)
+        self._opened_in = recorder.iteration
         entry = self._open[id(optimizer)] = recorder.enter("step", name, seen)
         inside = "autocast" in entry.context and recorder.torch.is_autocast_cache_enabled()
         if inside:

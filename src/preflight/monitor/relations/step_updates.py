@@ -7,13 +7,18 @@ from collections.abc import Iterator, Mapping
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
-from preflight.monitor.window import Window
+from preflight.monitor.window import State, Window
+
+_ROUNDING = 1e-5
+"""Share of the largest gradient norm of a step below which another is taken for rounding: a hundred units of float32."""
 
 
 class StepUpdates(Relation):
     """A step changes every parameter of the optimizer that has a gradient other than zero.
 
     Judged by fingerprints for each parameter where they were taken, and by norms for all together in every step.
+    Steps with a rate of zero are left out, and so are gradients that are mere rounding beside the others of the step:
+    the bias of a layer in front of a normalisation has one, and an update of its size leaves no trace.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
     """
@@ -31,24 +36,23 @@ class StepUpdates(Relation):
 
     def __init__(self) -> None:
         self._norms: dict[int, tuple[list[int], list[float | None]]] = {}
+        self._rates: dict[str, float | None] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        rates = {number.object: number.value for number in window.numbers if number.name == "lr"}
+        # A rate is told when it changes: the last one told is in force.
+        self._rates.update({one.object: one.value for one in window.numbers if one.name == "lr"})
         for step in steps_of(window):
             before = self._norms.get(step.optimizer)
             if step.after is not None:
                 self._norms[step.optimizer] = (step.after.ids, step.after.norm)
             if step.gradients is None or step.after is None:
                 continue
-            with_gradient = {
-                ident for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True) if norm
-            }  # NaN counts as a gradient
-            if not with_gradient:
+            with_gradient = _worth_a_change(step.gradients)
+            own = step.call.object + "."
+            if not with_gradient or any(value == 0 for name, value in self._rates.items() if name.startswith(own)):
                 continue
-            zero_rate = any(value == 0 for name, value in rates.items() if name.startswith(step.call.object + "."))
             context = {
                 "optimizer": step.call.object.split(":")[-1],
-                "rate": "zero" if zero_rate else "positive",
                 "closure": bool((step.call.args or {}).get("closure")),
             }
             yield from self._exact(step, with_gradient, window, context)
@@ -134,3 +138,14 @@ class StepUpdates(Relation):
             ("after", {"model.a": 1.0, "model.b": 2.0}),
         )
         yield [mini.window(*rows), mini.window(*rows)]
+
+
+def _worth_a_change(gradients: State) -> set[int]:
+    """The variables whose gradient is more than rounding beside the largest of the step."""
+    finite = [norm for norm in gradients.norm if norm is not None and norm == norm]
+    least = _ROUNDING * max(finite, default=0.0)
+    return {
+        ident
+        for ident, norm in zip(gradients.ids, gradients.norm, strict=True)
+        if norm is not None and (norm != norm or norm > least)
+    }

@@ -17,7 +17,10 @@ class TrainingMode(Relation):
     (dropout, running statistics): at least one of the forward passes before the step must have had such parts in
     training mode. It is broken where none had, and the mode was set to evaluation for passes without gradients that
     came before: ``model.eval()`` with nobody to say ``model.train()`` again.
-    A model that is trained in evaluation mode on purpose, with no evaluation in between, is left alone.
+    Without an evaluation it is broken where dropout was active in the steps before and has been switched off with the
+    mode of the whole model.
+    A model that is trained in evaluation mode from its beginning is left alone, and so is one without dropout whose
+    running statistics are frozen later on.
     """
 
     name = "training-mode"
@@ -30,6 +33,7 @@ class TrainingMode(Relation):
     def __init__(self) -> None:
         self._evaluating: dict[str, Call] = {}
         self._evaluated: set[str] = set()
+        self._dropped_out: set[str] = set()  # models whose dropout was active in a step before
         self._seen = -1
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -72,7 +76,9 @@ class TrainingMode(Relation):
                 continue
             active = max(one.get("dropout", 0) + one.get("norm", 0) for one in told)
             switched = next((one for root, one in self._evaluating.items() if _within(name, root)), None)
-            left = not active and switched is not None and name in self._evaluated
+            left = not active and switched is not None and (name in self._evaluated or name in self._dropped_out)
+            if any(one.get("dropout", 0) for one in told):
+                self._dropped_out.add(name)
             yield Example(
                 (),
                 not left,
