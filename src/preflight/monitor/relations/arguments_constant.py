@@ -44,6 +44,8 @@ class ArgumentsConstant(Relation):
                 told = call.args or {}
                 subject = call.object.split(":")[-1] if name in ("step", "zero_grad") else call.object
                 context = {"gradients": (call.context or "").startswith("grad")}
+                if name == "forward" and not context["gradients"]:
+                    continue  # how a model is evaluated is not how it is trained, also where no run did both
                 for argument in arguments:
                     value = told.get(argument)
                     key = (subject, argument, value, context["gradients"])

@@ -1,0 +1,97 @@
+"""Loss and gradient norm stay in the range of their own past."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Window
+
+_LEAST = 40
+_LONG = 200
+_ROW = 5
+_WIDTH = 20.0
+_MAD = 1.4826  # a median deviation in standard deviations of a normal distribution
+
+
+class LossInRange(Relation):
+    """Loss and gradient norm do not leave the range of the run's last 200 values for good.
+
+    It is broken when five values in a row lie above the largest of those before and more than twenty robust standard
+    deviations (of the median of deviations from the median) above their median. Judged after forty values, for each
+    place in the code by itself.For values that are drawn independently from any one distribution, the last five of n + 5
+    values are the five largest with a probability of one in the ways to choose five of them: at a given step, less than
+    one in a million after forty values and one in two thousand million after 200, however heavy the tails.
+    A loss that changes what it measures (a curriculum, a new
+    task) can leave its range rightly, which is why this is never more than a warning.
+    """
+
+    name = "loss-in-range"
+    needs = frozenset({"backward", "scalar"})
+    whole = False
+    severity = "warning"
+    priority = 49
+    cause = "the rate is too high, a batch is corrupt, or something else than before is computed"
+    advice = "look at the rate, the data and the clipping of the steps before, and at the other alarms of this step"
+
+    def __init__(self) -> None:
+        self._past: dict[tuple[str, str], deque[float]] = {}
+        self._out: dict[tuple[str, str], list[float]] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for number in window.numbers:
+            value = number.value
+            if number.name not in ("loss", "grad_norm") or value is None or value - value != 0:
+                continue
+            key = number.name, number.object
+            past = self._past.setdefault(key, deque(maxlen=_LONG))
+            out = self._out.setdefault(key, [])
+            if len(past) < _LEAST:
+                past.append(value)
+                continue
+            limit = _limit(past)
+            if value <= limit:
+                past.extend([*out, value])
+                out.clear()
+                yield Example((), True, {"number": number.name})
+                continue
+            out.append(value)
+            if len(out) < _ROW:
+                continue
+            steps = window.named("step")
+            yield Example(
+                (),
+                False,
+                {"number": number.name},
+                variables=(number.name,),
+                expected=f"at most {limit:.4g}",
+                seen=f"{value:.4g}, the fifth in a row above",
+                call=steps[-1] if steps else None,
+                detail=f"The {number.name.replace('_', ' ')} has left the range of its last {len(past)} values",
+            )
+            past.extend(out)
+            out.clear()
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run([1.0 + 0.1 * (n % 7) for n in range(60)])
+        yield _run([1.0 + 0.1 * (n % 7) for n in range(50)] + [90.0] * 3 + [1.2])
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run([1.0 + 0.1 * (n % 7) for n in range(50)] + [90.0] * 5)
+
+
+def _limit(past: deque[float]) -> float:
+    """The largest of the past, or twenty robust deviations above the median where that is more."""
+    ordered = sorted(past)
+    median = ordered[len(ordered) // 2]
+    deviation = sorted(abs(value - median) for value in ordered)[len(ordered) // 2]
+    return max(ordered[-1], median + _WIDTH * _MAD * deviation)
+
+
+def _run(losses: list[float]) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    return [mini.window("backward", ("loss", loss), "step optimizer0:SGD") for loss in losses]
