@@ -12,6 +12,8 @@ from .naming import Names, parts
 from .recorder import Recorder
 
 _MOST_NAMES = 64
+_MOST_KINDS = 4096
+_CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict")
 
 
 class _Root:
@@ -33,7 +35,7 @@ class Modal:
         self.recorder = recorder
         self.names = names
         self._roots: dict[int, _Root] = {}
-        self._bases: weakref.WeakKeyDictionary[type, str | None] = weakref.WeakKeyDictionary()
+        self._bases: dict[type, str | None] = {}
         nn = recorder.torch.nn
         self._dropout = nn.modules.dropout._DropoutNd
         self._recurrent = nn.RNNBase
@@ -42,11 +44,15 @@ class Modal:
 
     def base(self, kind: type) -> str | None:
         """The layer of torch that a class of the program is made from, None for torch's own and for containers."""
-        if kind not in self._bases:
+        try:
+            return self._bases[kind]
+        except KeyError:
             layers = [one for one in kind.__mro__ if one.__module__.startswith("torch.nn.modules.")]
             name = layers[0].__name__ if layers and layers[0] is not kind else None
-            self._bases[kind] = None if name in ("Module", "Sequential", "ModuleList", "ModuleDict") else name
-        return self._bases[kind]
+            if len(self._bases) >= _MOST_KINDS:
+                self._bases.clear()  # a program that makes classes as it goes
+            self._bases[kind] = name = None if name in _CONTAINERS else name
+            return name
 
     def of(self, name: str, module: Any) -> dict[str, Any]:
         """How many parts of a root drop or follow statistics, and how many of them are in training mode."""
