@@ -13,6 +13,9 @@ _MOMENTS = {
     "after": ("after_step", "parameter"),
     "buffers": ("after_step", "buffer"),
     "left": ("before_backward", "gradient"),
+    "made": ("after_backward", "gradient"),
+    "unscaling": ("before_unscale", "gradient"),
+    "thrown": ("before_clear", "gradient"),
     "loaded": ("loaded", "parameter"),
     "states": ("after_step", "optimizer"),
 }
@@ -29,7 +32,8 @@ class Mini:
         mini.window("zero_grad optimizer0:SGD", "forward model", "backward", ("gradients", {"model.fc.weight": 0.5}),
                     "step optimizer0:SGD", ("after", {"model.fc.weight": (1.0, 17)}))
 
-    Words of states: gradients, before, after (a step), buffers, left (gradients as a backward pass begins), loaded, states.
+    Words of states: gradients, before, after (a step), buffers, left (gradients as a backward pass begins), made (by one),
+    unscaling, thrown (gradients that are cleared unused), loaded, states.
     ``("loss", 0.5)`` and other numbers are ``("scalar", name, object, value)``.
     """
 

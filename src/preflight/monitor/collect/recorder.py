@@ -20,6 +20,7 @@ from .settings import Settings
 
 _TROUBLES_KEPT = 50
 _QUIET_AFTER = 20
+_NEVER_STEPPED = 4
 
 
 Rows = Callable[[Any], Iterable[tuple[str, tuple[Any, ...]]]]
@@ -258,6 +259,8 @@ class Recorder:
 
     def begins(self, what: str) -> None:
         """A fetch of a training batch, a forward pass that trains, or a clearing of gradients begins here."""
+        if what != "fetch" and self.stack():
+            return  # within a call, such as a step that calls a closure
         if not self.trained:
             if what == "fetch":
                 self.fetched = True
@@ -269,7 +272,9 @@ class Recorder:
         else:
             # No loader: after the step of the first optimizer, or where the step that always came did not come.
             late = what == "forward" and 0 < self.most_backwards <= self.backwards
-            new = self.stepped or late
+            # Nothing has ever stepped, and gradients are cleared again and again.
+            never = what == "zero_grad" and self.primary is None and self.backwards >= _NEVER_STEPPED
+            new = self.stepped or late or never
         if new:
             self.next_iteration()
             self.fetched = what == "fetch"

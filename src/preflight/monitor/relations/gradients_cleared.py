@@ -58,9 +58,13 @@ class GradientsCleared(Relation):
             owner = call.object == step.call.object or call.object.split(".")[0] in roots
             if call.name == "zero_grad" and owner:
                 return ()
+        passes = [call.args or {} for call in step.between if call.name == "backward"]
+        if any("gradients" in seen and str(step.optimizer) not in (seen.get("of") or {}) for seen in passes):
+            return ()  # somebody cleared them by hand
+        called = {call.object.split(".")[0] for call in step.between if call.name == "forward"}
+        if called and not called & roots:
+            return None  # gradients are put there, not added up
         backward = next(call for call in step.between if call.name == "backward")
-        if (backward.args or {}).get("gradients") == 0:
-            return ()
         found = [one for one in step.cleared if one.q < backward.e]
         if not found:
             return None

@@ -44,10 +44,13 @@ class StepsCome(Relation):
         self._open = False  # a pass whose gradients were neither used nor cleared
         self._discards = False  # gradients were cleared unused between steps before
         self._finite = True
-        self._first: dict[str, int] = {}  # by optimizer that never stepped: cleared passes
+        self._first: dict[int, int] = {}  # by optimizer that never stepped: cleared passes; -1 once it did
+        self._with: set[int] = set()  # optimizers whose parameters had gradients as a backward pass began
 
     def see(self, window: Window) -> Iterator[Example]:
-        rows: list[tuple[int, int, Any]] = [(call.q, 0, call) for call in window.plain if call.name in _WATCHED]
+        rows: list[tuple[int, int, Any]] = [
+            (call.q, 0, call) for call in window.plain if call.name in _WATCHED and _outside(call)
+        ]
         numbers = [(one.q, 1, one) for one in window.numbers if one.name in ("loss", "grad_norm")]
         states = [(one.q, 2, one) for one in window.states if one.moment == "before_clear"]
         training = True
@@ -59,23 +62,30 @@ class StepsCome(Relation):
             elif row.name == "forward":
                 training = bool((row.args or {}).get("training", True)) and "nograd" not in row.context
             elif row.name == "backward":
+                self._with.update(int(index) for index in (row.args or {}).get("of") or ())  # left since it was cleared
                 if training:
                     self._since += 1
                     self._open = True
                     yield self._judge(row)
             elif row.name == "zero_grad":
-                self._clear(row)
+                self._clear(row, window)
             else:
                 self._step()
-                self._first[row.object] = -1
+                self._first[optimizer_number(row)] = -1
         yield from self._never(window)
 
-    def _clear(self, call: Call) -> None:
-        if self._open:
-            self._cleared += 1
-            self._open = False
-            if optimizer_number(call) >= 0 and self._first.get(call.object, 0) >= 0:
-                self._first[call.object] = self._first.get(call.object, 0) + 1
+    def _clear(self, call: Call, window: Window) -> None:
+        index = optimizer_number(call)
+        owners = {index}
+        if index < 0:
+            root = call.object.split(".")[0]
+            owners = {one.optimizer for one in window.run.variables.values() if one.root == root} & self._with
+        for owner in owners:
+            if (self._open or owner in self._with) and self._first.get(owner, 0) >= 0:
+                self._first[owner] = self._first.get(owner, 0) + 1
+        self._with -= owners
+        self._cleared += self._open
+        self._open = False
 
     def _step(self) -> None:
         self._steps += 1
@@ -102,21 +112,21 @@ class StepsCome(Relation):
         )
 
     def _never(self, window: Window) -> Iterator[Example]:
-        for name, count in self._first.items():
-            if count >= _NEVER:
-                owned = optimizer_number(window.calls[0]._replace(object=name)) if window.calls else -1
-                names = tuple(one.name for one in window.run.variables.values() if one.optimizer == owned)
-                calls = [call for call in window.named("zero_grad") if call.object == name]
-                yield Example(
-                    (),
-                    False,
-                    {"discards": self._discards, "finite": self._finite},
-                    variables=names or (name,),
-                    expected=f"a step of {name} after the backward pass",
-                    seen=f"its gradients were cleared {count} times after a backward pass, and it never stepped",
-                    call=calls[-1] if calls else None,
-                    detail="An optimizer clears the gradients of backward passes and never makes a step",
-                )
+        for index, count in self._first.items():
+            if count < _NEVER:
+                continue
+            clearing = window.named("zero_grad")
+            name = next((call.object for call in clearing if optimizer_number(call) == index), f"optimizer{index}")
+            yield Example(
+                (),
+                False,
+                {"discards": self._discards, "finite": self._finite},
+                variables=tuple(one.name for one in window.run.variables.values() if one.optimizer == index) or (name,),
+                expected=f"a step of {name} after the backward pass",
+                seen=f"its gradients were cleared {count} times after a backward pass, and it never stepped",
+                call=clearing[-1] if clearing else None,
+                detail="The gradients of an optimizer's parameters are cleared again and again, and it never makes a step",
+            )
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -138,6 +148,11 @@ class StepsCome(Relation):
 
 
 _WATCHED = ("forward", "backward", "zero_grad", "step", "scaler.step")
+
+
+def _outside(call: Call) -> bool:
+    """Whether a call is not part of another one: a closure makes its passes inside of the step."""
+    return call.parent < 0 or call.name in ("step", "forward")
 
 
 def _order(row: tuple[int, int, object]) -> tuple[int, int]:

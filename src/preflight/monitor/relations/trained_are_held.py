@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.monitor.flow import Flow
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Window
+from preflight.monitor.window import Variable, Window
 
 _ROUNDS = 2
 
@@ -14,6 +15,9 @@ _ROUNDS = 2
 class TrainedAreHeld(Relation):
     """Every trainable parameter that gets gradients is held by an optimizer, or changes in another way.
 
+    Where only the upper part of a model is handed to the optimizer, the parts below it are meant to stay, whether they
+    are frozen or not: that is no violation. It is one where something that is trained lies below or beside them, and where
+    the optimizer holds a tensor without gradients in their place.
     A parameter that gets gradients step after step, belongs to no optimizer and never changes was forgotten: it came
     after the optimizer was made, sits in a plain list, belongs to a second network, or was meant to be frozen.
     Parameters that the program updates by hand do change, and are left alone.
@@ -32,9 +36,11 @@ class TrainedAreHeld(Relation):
     def __init__(self) -> None:
         self._bits: dict[int, int | None] = {}
         self._rounds: dict[int, int] = {}
+        self._flow = Flow()
 
     def see(self, window: Window) -> Iterator[Example]:
         variables = window.run.variables
+        self._flow.look(window)
         states = [
             one for one in window.states if one.moment == "before_step" and (one.extra or {}).get("optimizer") == -1
         ]
@@ -43,8 +49,14 @@ class TrainedAreHeld(Relation):
             for state in states
             if state.what == "gradient"
             for ident, norm in zip(state.ids, state.norm, strict=True)
-            if norm and ident in variables and variables[ident].optimizer < 0 and variables[ident].trainable
+            if norm and ident in variables and _unheld(variables[ident])
         }
+        orphans = any(
+            norm is None and ident in variables and not variables[ident].module
+            for state in window.states
+            if state.moment == "before_step" and state.what == "gradient"
+            for ident, norm in zip(state.ids, state.norm, strict=True)
+        )
         for state in states:
             if state.what != "parameter" or state.bits is None:
                 continue
@@ -56,7 +68,7 @@ class TrainedAreHeld(Relation):
                     self._rounds.pop(ident, None)
                     continue
                 rounds = self._rounds[ident] = 1 + (self._rounds.get(ident, 0) if still else 0)
-                if rounds >= _ROUNDS:
+                if rounds >= _ROUNDS and (orphans or self._forgotten(variables[ident], variables)):
                     wrong.append(window.run.name(ident))
             steps = window.named("step")
             yield Example(
@@ -70,22 +82,45 @@ class TrainedAreHeld(Relation):
                 detail="Parameters get gradients, but no optimizer holds them and they never change" if wrong else "",
             )
 
+    def _forgotten(self, variable: Variable, variables: dict[int, Variable]) -> bool:
+        """Whether it is hidden, or something that an optimizer holds took part beside or below it in a forward pass."""
+        called = self._flow.called
+        at = called.get(variable.name.rpartition(".")[0])
+        if at is None:
+            return False
+        if variable.root not in self._flow.roots:
+            return True  # called inside of another module that does not know of it
+        held = {one.name.rpartition(".")[0] for one in variables.values() if one.optimizer >= 0 and one.trainable}
+        return any(called[module] < at or self._flow.source(module) for module in held if module in called)
+
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}, "model.frozen": {"trainable": False, "optimizer": -1}})
         yield [mini.window(*_rows("model.frozen", None, 7)) for _ in range(3)]
         mini = Mini({"model.weight": {}, "table": {"optimizer": -1}})
         yield [mini.window(*_rows("table", 0.5, bits)) for bits in (7, 8, 9)]
+        mini = Mini({"head.weight": {}, "body.weight": {"optimizer": -1}})
+        yield [mini.window(*_rows("body.weight", 0.5, 7, ("body", "head"))) for _ in range(3)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}, "decoder.weight": {"optimizer": -1}})
         yield [mini.window(*_rows("decoder.weight", 0.5, 7)) for _ in range(3)]
+        mini = Mini({"optimizer0.group0.0": {"module": ""}, "model.weight": {"optimizer": -1}})
+        stale = ("gradients", {"optimizer0.group0.0": None}, {"optimizer": 0})
+        yield [mini.window(stale, *_rows("model.weight", 0.5, 7)) for _ in range(3)]
 
 
-def _rows(name: str, norm: float | None, bits: int) -> tuple[object, ...]:
+def _unheld(variable: Variable) -> bool:
+    return variable.optimizer < 0 and variable.trainable and variable.shared < 0
+
+
+def _rows(
+    name: str, norm: float | None, bits: int, order: tuple[str, ...] = ("model", "decoder")
+) -> tuple[object, ...]:
     unheld = {"optimizer": -1}
     return (
+        *((f"forward {one}", {"args": {"training": True}, "inside": [f"module {one}"]}) for one in order),
         "backward",
         ("before", {name: (1.0, bits)}, unheld),
         ("gradients", {name: norm}, unheld),

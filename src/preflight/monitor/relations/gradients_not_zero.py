@@ -1,0 +1,84 @@
+"""Gradients are not zero for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.flow import Flow
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import steps_of
+from preflight.monitor.window import Window
+
+_ROUNDS = 3
+
+
+class GradientsNotZero(Relation):
+    """A weight whose gradient exists has at some time one that is not zero.
+
+    A gradient that is exactly zero in each of the first steps, while others are not, means that the parameter has no effect
+    or is held by another one at a saddle: two factors that both start at zero, a gate that is closed, a mask that is empty.
+    Parameters of modules that did not take part in the pass are left out, and so are biases.
+    """
+
+    name = "gradients-not-zero"
+    needs = frozenset({"step", "state", "module", "forward"})
+    severity = "warning"
+    priority = 30
+    cause = "the parameter is multiplied by zero: both factors of a product start at zero, units are dead, a mask or gate is closed"
+    advice = "look at the initial values of the parameter and of what its output is multiplied by"
+
+    def __init__(self) -> None:
+        self._zero: dict[int, int] = {}
+        self._flow = Flow()
+
+    def see(self, window: Window) -> Iterator[Example]:
+        seen = self._flow.look(window)
+        for step in steps_of(window):
+            if step.gradients is None or step.closure or not seen:
+                continue
+            pairs = list(zip(step.gradients.ids, step.gradients.norm, strict=True))
+            if not any(norm and norm == norm for _, norm in pairs):
+                continue
+            wrong = []
+            for ident, norm in pairs:
+                variable = window.run.variables.get(ident)
+                if norm is None or (variable is not None and (variable.spread or {}).get("kind") == "sharded"):
+                    continue  # a part of a tensor may be empty or have no effect
+                if self._zero.get(ident, 0) < 0 or variable is None or len(variable.shape) < 2:
+                    continue
+                if norm:
+                    self._zero[ident] = -1
+                    continue
+                count = self._zero[ident] = self._zero.get(ident, 0) + 1
+                if count >= _ROUNDS and variable.name.rpartition(".")[0] in self._flow.called:
+                    wrong.append(variable.name)
+            yield Example(
+                (),
+                not wrong,
+                {"optimizer": step.kind},
+                variables=tuple(wrong),
+                expected="a gradient other than zero in one of the first steps",
+                seen=f"{len(wrong)} weights had gradients of exactly zero in every step" if wrong else None,
+                call=step.call,
+                detail="Weights have gradients that have always been exactly zero" if wrong else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run([0.0, 0.0, 0.1, 0.0])
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run([0.0] * 4)
+
+
+def _run(norms: list[float]) -> list[Window]:
+    mini = Mini({"net.a.weight": {}, "net.b.weight": {}})
+    forward = ("forward net", {"args": {"training": True}, "inside": ["module net.a", "module net.b"]})
+    return [
+        mini.window(
+            forward, "backward", ("gradients", {"net.a.weight": norm, "net.b.weight": 0.5}), "step optimizer0:SGD"
+        )
+        for norm in norms
+    ]

@@ -1,0 +1,136 @@
+"""Gradients reach the parameters of modules that took part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.flow import Flow
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.window import Call, Window
+
+_NEVER = 3
+"""Steps without a gradient, from the first on, that are one too many."""
+_ALWAYS = 4
+"""Steps with a gradient after which one without is a break."""
+
+
+class GradientsReach(Relation):
+    """The parameters of a module that took part in a training forward pass have gradients at the step.
+
+    Where the graph is cut, by ``detach``, ``no_grad``, a conversion to numbers or a checkpointed block whose inputs need no
+    gradient, everything below the cut keeps its first values. The loss falls all the same, by what lies above.
+    A cut reaches down to the modules that take in the data. Where those have gradients, a module without any merely has
+    an output that is not used, and nothing is said of it. Modules are seen in iterations that are recorded in detail.
+    """
+
+    name = "gradients-reach"
+    needs = frozenset({"step", "state", "module", "tensor", "forward"})
+    priority = 9
+    cause = "the graph is cut above them: detach(), no_grad(), .data or .item() on the way, a cache, or re-entrant checkpointing of inputs without gradients"
+    advice = "look at what lies between the last module without gradients and the first one with them"
+
+    def __init__(self) -> None:
+        self._flow = Flow()
+        self._since: dict[int, int] = {}
+        self._had: dict[int, int] = {}
+        self._missed: dict[int, int] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        seen = self._flow.look(window)
+        for step in steps_of(window):
+            since = self._since.get(step.optimizer, -1)
+            self._since[step.optimizer] = step.call.e
+            if step.gradients is None or step.closure or not seen:
+                continue
+            found = self._judge(step, since, window)
+            if found is not None:
+                yield found
+
+    def _judge(self, step: Step, since: int, window: Window) -> Example | None:
+        assert step.gradients is not None
+        reached: set[str] = set()
+        lost: list[tuple[int, str, bool]] = []
+        for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True):
+            name = window.run.name(ident)
+            module = name.rpartition(".")[0]
+            if not since < self._flow.called.get(module, -1) < step.call.q:
+                continue
+            if norm is not None:
+                reached.add(module)
+                self._had[ident] = self._had.get(ident, 0) + 1
+                self._missed[ident] = 0
+                continue
+            missed = self._missed[ident] = self._missed.get(ident, 0) + 1
+            had = self._had.get(ident, 0)
+            if had >= _ALWAYS or (had == 0 and missed >= _NEVER):
+                lost.append((ident, module, had > 0))
+            if had < _ALWAYS:
+                self._had[ident] = min(had, 0)
+        if not reached:
+            return None
+        below = [(ident, module) for ident, module, before in lost if before or module not in reached]
+        cut = any(self._flow.source(module) for _, module in below)
+        return self._example(step, below if cut else [], reached, window)
+
+    def _example(self, step: Step, below: list[tuple[int, str]], reached: set[str], window: Window) -> Example:
+        names = tuple(window.run.name(ident) for ident, _ in below)
+        last = max((module for _, module in below), key=lambda module: self._flow.called[module], default="")
+        above = [module for module in reached if below and self._flow.called[module] > self._flow.called[last]]
+        first = min(above, key=lambda module: self._flow.called[module], default="")
+        where = f" between {last} and {first}" if first else ""
+        return Example(
+            (),
+            not below,
+            {"optimizer": step.kind},
+            variables=names,
+            expected="gradients of all modules that took part",
+            seen=f"no gradients of {len(names)} parameters; the graph is cut{where}" if below else None,
+            call=_forward(step, window),
+            detail=f"Parameters of modules that took part in the forward pass have no gradients: the graph is cut{where}"
+            if below
+            else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _chain(0.5, 0.5, 0.5)
+        yield _chain(0.5, 0.5, None)  # an output that is not used
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _chain(None, None, 0.5)
+        whole, cut = (0.5, 0.5, 0.5), (None, None, 0.5)
+        yield _windows([whole, whole, whole, whole, whole, cut])
+
+
+def _chain(*norms: float | None) -> list[Window]:
+    return _windows([norms] * 4)
+
+
+def _windows(steps: list[tuple[float | None, ...]]) -> list[Window]:
+    names = ("net.embed", "net.block", "net.head")
+    mini = Mini({f"{name}.weight": {} for name in names})
+    found = []
+    for norms in steps:
+        inside = [(f"module {name}", {"inside": (_entering(name, name != "net.embed"),)}) for name in names]
+        window = mini.window(
+            ("forward net", {"inside": inside, "args": {"training": True}}),
+            "backward",
+            ("gradients", {f"{name}.weight": norm for name, norm in zip(names, norms, strict=True)}),
+            "step optimizer0:SGD",
+        )
+        modules = {call.object: call.q for call in window.calls}
+        window.tensors = [one._replace(call=modules[one.object]) for one in window.tensors]
+        found.append(window)
+    return found
+
+
+def _entering(name: str, requires_grad: bool) -> tuple[str, dict[str, object]]:
+    return ("tensor", {"object": name, "position": "in0", "requires_grad": requires_grad})
+
+
+def _forward(step: Step, window: Window) -> Call:
+    forwards = [call for call in window.named("forward") if call.q < step.call.q]
+    return forwards[-1] if forwards else step.call

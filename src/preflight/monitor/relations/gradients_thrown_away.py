@@ -1,0 +1,102 @@
+"""Gradients are not thrown away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.window import Call, Window
+
+_ROUNDS = 2
+
+
+class GradientsThrownAway(Relation):
+    """The backward passes of a training loop on batches of its own end up in a step.
+
+    With accumulation, clearing the gradients at every micro-batch instead of once per step leaves only the last one.
+    Meant are passes from the same place of the program, in the same mode, each on another batch: an attack on the inputs,
+    a sharpness-aware first pass or a penalty make passes at other places, or on the same batch.
+    It must happen in two steps in a row, so that a batch which is dropped for its gradients is no violation.
+    """
+
+    name = "gradients-thrown-away"
+    needs = frozenset({"step", "backward", "zero_grad", "forward", "batch"})
+    priority = 11
+    cause = "zero_grad() is called at every micro-batch instead of once for every step"
+    advice = "call zero_grad() right after step(), or only where a new accumulation begins"
+
+    def __init__(self) -> None:
+        self._rounds: dict[int, int] = {}
+        self._batches: list[tuple[int, str]] = []
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for batch in window.batches:
+            if batch.loader.startswith("forward:") and batch.bits:
+                self._batches.append((batch.q, f"{batch.loader} {batch.bits}"))
+        for step in steps_of(window):
+            if step.closure:
+                continue
+            passes = [call for call in step.between if call.name == "backward"]
+            if not passes:
+                continue
+            thrown = self._thrown(step, passes, window)
+            thrown = (
+                thrown if len({call.q for call in thrown}) == len(passes) - 1 else []
+            )  # a remainder is cleared all at once
+            rounds = self._rounds.get(step.optimizer, 0) + 1 if thrown else 0
+            self._rounds[step.optimizer] = rounds
+            wrong = rounds >= _ROUNDS
+            yield Example(
+                (),
+                not wrong,
+                {"optimizer": step.kind},
+                variables=("zero_grad",) if wrong else (),
+                expected="a step that uses the gradients of all backward passes before it",
+                seen=f"gradients of {len(thrown)} of {len(passes)} backward passes were cleared" if wrong else None,
+                call=thrown[-1] if wrong else step.call,
+                detail="Gradients of micro-batches are cleared before the step could use them" if wrong else "",
+            )
+        self._batches = self._batches[-256:]
+
+    def _thrown(self, step: Step, passes: list[Call], window: Window) -> list[Call]:
+        """Clearings that threw away the gradients of a pass like the last one."""
+        roots = step.owned(window)
+        last = passes[-1]
+        own = self._batch_of(last, step)
+        found = []
+        for earlier in passes[:-1]:
+            if earlier.place != last.place or self._batch_of(earlier, step) in (None, own):
+                continue
+            clearing = [call for call in step.between if earlier.q < call.q < last.q and step.clears(call, roots)]
+            if clearing and not any(
+                call.name in ("step", "scaler.step") and earlier.q < call.q < clearing[0].q for call in step.between
+            ):
+                found.append(clearing[0])
+        return found
+
+    def _batch_of(self, backward: Call, step: Step) -> str | None:
+        """What went into the last forward pass before a backward pass."""
+        forwards = [call.q for call in step.between if call.name == "forward" and call.q < backward.q]
+        return next((bits for q, bits in reversed(self._batches) if forwards and forwards[-1] < q < backward.q), None)
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        rows = [row for number in range(2) for row in _micro(number)]
+        yield [mini.window("zero_grad optimizer0:SGD", *rows, "step optimizer0:SGD") for _ in range(3)]
+        mini = Mini({"model.weight": {}})
+        twice = [row for _ in range(2) for row in ("zero_grad optimizer0:SGD", *_micro(0))]
+        yield [mini.window(*twice, "step optimizer0:SGD") for _ in range(3)]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        rows = [row for number in range(2) for row in ("zero_grad optimizer0:SGD", *_micro(number))]
+        yield [mini.window(*rows, "step optimizer0:SGD") for _ in range(3)]
+
+
+def _micro(number: int) -> tuple[object, ...]:
+    batch = ("batch", {"loader": "forward:model", "bits": [number], "fetch": number})
+    return (("forward model", {"inside": (batch,)}), "backward")

@@ -1,0 +1,160 @@
+"""The state of an optimizer goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.window import State, Window
+
+_CLOSE = 1e-7
+_WORN = 3
+"""Steps after which a state is worth keeping."""
+
+
+class _Kept(NamedTuple):
+    """What is known of an optimizer that has state."""
+
+    kind: str
+    settings: object
+    ids: tuple[int, ...]
+    steps: int
+    weights: dict[int, tuple[float | None, int | None]]
+
+
+class StateContinues(Relation):
+    """An optimizer that goes on training the same weights goes on with its state.
+
+    Momentum, second moments and step counts start from zero where a new optimizer of the same kind, with the same settings
+    and for the same parameters takes over the weights as the old one left them: it is made anew in every epoch, or a run
+    was resumed from a checkpoint of the weights alone. A count of steps that falls without a load is the same.
+    An optimizer of another kind, other settings, other parameters or other weights is a new phase of training.
+    """
+
+    name = "state-continues"
+    needs = frozenset({"step", "state", "optimizer.new", "load_state_dict"})
+    severity = "warning"
+    priority = 22
+    cause = "the optimizer is made inside the loop over epochs, or its state is not in the checkpoint that a run goes on from"
+    advice = "make the optimizer once, and save and load its state_dict together with that of the model"
+
+    def __init__(self) -> None:
+        self._settings: dict[str, object] = {}
+        self._kept: dict[int, _Kept] = {}
+        self._counts: dict[int, float] = {}
+        self._loaded: set[str] = set()
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for call in window.calls:
+            if call.name == "optimizer.new":
+                self._settings[call.object] = (call.args or {}).get("groups")
+            elif call.name == "load_state_dict" and call.object.startswith("optimizer"):
+                self._loaded.add(call.object)
+        states = [one for one in window.states if one.what == "optimizer" and one.moment == "after_step"]
+        for step in steps_of(window):
+            if step.done == 0 and step.before is not None:
+                yield self._taken_over(step, step.before, window)
+            own = [
+                one for one in states if one.q > step.call.e and (one.extra or {}).get("optimizer") == step.optimizer
+            ]
+            if own:
+                yield from self._grows(step, own[0], window)
+            kept = self._kept.get(step.optimizer)
+            if step.after is not None and (own or kept is not None):
+                self._kept[step.optimizer] = _Kept(
+                    step.kind,
+                    self._settings.get(step.call.object),
+                    tuple(step.after.ids),
+                    step.done + 1,
+                    _values(step.after),
+                )
+
+    def _taken_over(self, step: Step, before: State, window: Window) -> Example:
+        """Whether a new optimizer takes over what another one with state has trained."""
+        now = _values(before)
+        settings = self._settings.get(step.call.object)
+        fresh = step.call.object not in self._loaded and settings is not None
+        old = [
+            index
+            for index, kept in self._kept.items()
+            if index != step.optimizer
+            and kept.kind == step.kind
+            and kept.settings == settings
+            and kept.steps >= _WORN
+            and kept.ids == tuple(before.ids)
+            and all(_same(kept.weights[ident], now[ident]) for ident in before.ids)
+        ]
+        wrong = fresh and bool(old)
+        count = self._kept[old[-1]].steps if wrong else 0
+        return self._example(
+            step, before.ids if wrong else [], f"no state, after {count} steps of the one before", window
+        )
+
+    def _grows(self, step: Step, state: State, window: Window) -> Iterator[Example]:
+        """Whether the counts of steps have grown."""
+        fell = []
+        for ident, count in zip(state.ids, (state.extra or {}).get("steps") or (), strict=False):
+            if count is None:
+                continue
+            if count < self._counts.get(ident, 0) and step.done > 0 and step.call.object not in self._loaded:
+                fell.append(ident)
+            self._counts[ident] = count
+        self._loaded.discard(step.call.object)
+        yield self._example(step, list(dict.fromkeys(fell)), "a count of steps that fell", window)
+
+    @staticmethod
+    def _example(step: Step, ids: list[int], seen: str, window: Window) -> Example:
+        return Example(
+            (),
+            not ids,
+            {"optimizer": step.kind},
+            variables=(step.kind, *(window.run.name(ident) for ident in ids)) if ids else (),
+            expected="the state of the steps before",
+            seen=seen if ids else None,
+            call=step.call,
+            detail="An optimizer starts again without state on weights that one like it has trained" if ids else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _two("Adam", "SGD", 1.0)
+        yield _two("Adam", "Adam", 2.0)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _two("Adam", "Adam", 1.0)
+
+
+def _two(first: str, second: str, weight: float) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    found = []
+    for index, kind, value in ((0, first, 1.0), (1, second, weight)):
+        made = (f"optimizer.new optimizer{index}:{kind}", {"args": {"groups": [{"lr": 0.1}]}})
+        owner = {"optimizer": index}
+        steps = (
+            (
+                ("before", {"model.weight": value}, owner),
+                f"step optimizer{index}:{kind}",
+                ("after", {"model.weight": value}, owner),
+                ("states", {"model.weight": 0.5}, {**owner, "steps": [number + 1.0]}),
+            )
+            for number in range(4)
+        )
+        found.append(mini.window(made, *(row for rows in steps for row in rows)))
+    return found
+
+
+def _values(state: State) -> dict[int, tuple[float | None, int | None]]:
+    bits = state.bits or [None] * len(state.ids)
+    return dict(zip(state.ids, zip(state.norm, bits, strict=True), strict=True))
+
+
+def _same(one: tuple[float | None, int | None], other: tuple[float | None, int | None]) -> bool:
+    if one[1] is not None and other[1] is not None:
+        return one[1] == other[1]
+    if one[0] is None or other[0] is None:
+        return one[0] is other[0]
+    return abs(one[0] - other[0]) <= _CLOSE * max(abs(one[0]), abs(other[0]))

@@ -1,0 +1,128 @@
+"""Weights stay between steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.window import State, Window
+
+_QUIET = 5
+"""Gaps between steps without a change by another hand, after which one is a surprise."""
+_FEW = 0.25
+"""Share of the parameters: averaging, swapping and restoring concern more."""
+_CLOSE = 1e-6
+
+
+class WeightsBetweenSteps(Relation):
+    """Between two steps of their optimizer, parameters stay as they are.
+
+    Programs may have a second hand that changes weights: clamping, averaging over ranks, moving averages, restored or loaded
+    weights. It does so from the beginning or again and again, concerns all parameters or is a call that is seen.
+    What is reported is the first change after a quiet time, of a few parameters, without such a call: damaged memory,
+    a write through an alias, an edit that was meant for a copy. Single numbers (a learned temperature) may be clamped.
+    A change that only makes a parameter smaller may be the first of a constraint that begins to hold, and is reported
+    when the next gap is quiet again.
+    """
+
+    name = "weights-between-steps"
+    needs = frozenset({"step", "state", "load_state_dict", "collective"})
+    priority = 13
+    cause = "something other than the optimizer writes to the parameters: an alias or view that is changed in place, a hook, faulty memory"
+    advice = "search for in-place changes under no_grad() or through .data, and compare the parameter after a step with that before the next"
+
+    def __init__(self) -> None:
+        self._after: dict[int, dict[int, tuple[float | None, int | None]]] = {}
+        self._quiet: dict[int, int] = {}
+        self._hand: set[int] = set()
+        self._suspected: dict[int, tuple[str, ...]] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for step in steps_of(window):
+            known = self._after.pop(step.optimizer, None)
+            if step.before is not None and known is not None and step.optimizer not in self._hand:
+                yield from self._judge(step, known, window)
+            if step.after is not None:
+                self._after[step.optimizer] = _values(step.after)
+
+    def _judge(
+        self, step: Step, known: dict[int, tuple[float | None, int | None]], window: Window
+    ) -> Iterator[Example]:
+        assert step.before is not None
+        now = _values(step.before)
+        changed = [ident for ident, value in now.items() if ident in known and _differ(known[ident], value)]
+        index = step.optimizer
+        if not changed:
+            self._quiet[index] = self._quiet.get(index, 0) + 1
+            names = self._suspected.pop(index, ())
+            yield self._example(step, names, window)
+            return
+        large = [ident for ident in changed if ident in window.run.variables and window.run.variables[ident].numel > 1]
+        explained = any(
+            call.name in ("load_state_dict", "step") or call.name.startswith("collective.") for call in step.between
+        )
+        if explained or self._quiet.get(index, 0) < _QUIET or len(changed) > max(1, _FEW * len(now)) or not large:
+            self._suspected.pop(index, None)
+            if not explained and large:
+                self._hand.add(index)
+            return
+        if index in self._suspected:
+            self._hand.add(index)
+            del self._suspected[index]
+            return
+        self._quiet[index] = 0
+        names = tuple(window.run.name(ident) for ident in large)
+        if all((now[ident][0] or 0.0) <= (known[ident][0] or 0.0) for ident in large):
+            self._suspected[index] = names
+        else:
+            yield self._example(step, names, window)
+
+    @staticmethod
+    def _example(step: Step, names: tuple[str, ...], window: Window) -> Example:
+        return Example(
+            (),
+            not names,
+            {"optimizer": step.kind},
+            variables=names,
+            expected="the values that the step before left",
+            seen=f"{len(names)} parameters were changed between two steps" if names else None,
+            call=step.call,
+            detail="Parameters were changed between two steps by something other than an optimizer" if names else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _written([0.0] * 9)
+        yield _written([0.0] * 6 + [-0.1, -0.1, -0.1])
+        yield _written([0.0] * 3 + [0.1] * 6)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _written([0.0] * 6 + [0.1, 0.0])
+        yield _written([0.0] * 6 + [-0.1, 0.0])
+
+
+def _written(changes: list[float]) -> list[Window]:
+    names = [f"model.{number}.weight" for number in range(5)]
+    mini = Mini({name: {} for name in names})
+    found, value = [], 1.0
+    for change in changes:
+        before = {name: value + (change if name == names[0] else 0.0) for name in names}
+        value += 0.01
+        found.append(mini.window(("before", before), "step optimizer0:SGD", ("after", dict.fromkeys(names, value))))
+    return found
+
+
+def _values(state: State) -> dict[int, tuple[float | None, int | None]]:
+    bits = state.bits or [None] * len(state.ids)
+    return dict(zip(state.ids, zip(state.norm, bits, strict=True), strict=True))
+
+
+def _differ(one: tuple[float | None, int | None], other: tuple[float | None, int | None]) -> bool:
+    if one[1] is not None and other[1] is not None:
+        return one[1] != other[1]
+    if one[0] is None or other[0] is None or one[0] != one[0] or other[0] != other[0]:
+        return False
+    return abs(one[0] - other[0]) > _CLOSE * max(abs(one[0]), abs(other[0]))
