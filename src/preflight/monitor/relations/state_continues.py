@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -19,7 +19,8 @@ class _Kept(NamedTuple):
     """What is known of an optimizer that has state."""
 
     kind: str
-    settings: object
+    word: str
+    settings: list[dict[str, Any]]
     ids: tuple[int, ...]
     steps: int
     weights: dict[int, tuple[float | None, int | None]]
@@ -42,7 +43,8 @@ class StateContinues(Relation):
     advice = "make the optimizer once, and save and load its state_dict together with that of the model"
 
     def __init__(self) -> None:
-        self._settings: dict[str, object] = {}
+        self._settings: dict[str, list[dict[str, Any]]] = {}
+        self._rates: dict[str, float | None] = {}  # by optimizer and group: the rate now
         self._kept: dict[int, _Kept] = {}
         self._counts: dict[int, float] = {}
         self._loaded: set[str] = set()
@@ -50,9 +52,10 @@ class StateContinues(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.calls:
             if call.name == "optimizer.new":
-                self._settings[call.object] = (call.args or {}).get("groups")
+                self._settings[call.object] = (call.args or {}).get("groups") or []
             elif call.name == "load_state_dict" and call.object.startswith("optimizer"):
                 self._loaded.add(call.object)
+        self._rates.update({one.object: one.value for one in window.numbers if one.name == "lr"})
         states = [one for one in window.states if one.what == "optimizer" and one.moment == "after_step"]
         for step in steps_of(window):
             if step.done == 0 and step.before is not None:
@@ -66,7 +69,8 @@ class StateContinues(Relation):
             if step.after is not None and (own or kept is not None):
                 self._kept[step.optimizer] = _Kept(
                     step.kind,
-                    self._settings.get(step.call.object),
+                    step.call.object,
+                    self._settings.get(step.call.object) or [],
                     tuple(step.after.ids),
                     step.done + 1,
                     _values(step.after),
@@ -75,14 +79,14 @@ class StateContinues(Relation):
     def _taken_over(self, step: Step, before: State, window: Window) -> Example:
         """Whether a new optimizer takes over what another one with state has trained."""
         now = _values(before)
-        settings = self._settings.get(step.call.object)
-        fresh = step.call.object not in self._loaded and settings is not None
+        settings = self._settings.get(step.call.object) or []
+        fresh = step.call.object not in self._loaded and bool(settings)
         old = [
             index
             for index, kept in self._kept.items()
             if index != step.optimizer
             and kept.kind == step.kind
-            and kept.settings == settings
+            and self._alike(kept, settings)
             and kept.steps >= _WORN
             and kept.ids == tuple(before.ids)
             and all(_same(kept.weights[ident], now[ident]) for ident in before.ids)
@@ -92,6 +96,16 @@ class StateContinues(Relation):
         return self._example(
             step, before.ids if wrong else [], f"no state, after {count} steps of the one before", window
         )
+
+    def _alike(self, kept: _Kept, settings: list[dict[str, Any]]) -> bool:
+        """Whether settings are those of an optimizer: with the rate that it began with, or that a schedule gave it."""
+        if len(kept.settings) != len(settings):
+            return False
+        for number, (old, new) in enumerate(zip(kept.settings, settings, strict=True)):
+            rates = (old.get("lr"), self._rates.get(f"{kept.word}.{number}"))
+            if {**old, "lr": None} != {**new, "lr": None} or new.get("lr") not in rates:
+                return False
+        return True
 
     def _grows(self, step: Step, state: State, window: Window) -> Iterator[Example]:
         """Whether the counts of steps have grown."""
