@@ -13,6 +13,7 @@ class Flow:
         fed: Of these, modules whose first input needed no gradient when they were called last.
         inner: Modules that other modules are parts of.
         roots: Modules that the program calls itself.
+        seen: Whether the modules of the last window were seen.
     """
 
     def __init__(self) -> None:
@@ -20,23 +21,33 @@ class Flow:
         self.fed: set[str] = set()
         self.inner: set[str] = set()
         self.roots: set[str] = set()
+        self.seen = False
+        self._passes: dict[
+            str, int
+        ] = {}  # by root: windows with a forward pass that trains in which its modules were seen
+        self._part: dict[str, int] = {}  # by module: in how many of these it took part
+        self._root: dict[str, int] = {}  # by root: the number of its last forward pass that trains
 
     def look(self, window: Window) -> bool:
         """Take in a window; say whether its modules were seen."""
         modules = window.named("module")
-        if not modules:
-            return False
         roots = [
             call
             for call in window.named("forward")
             if (call.args or {}).get("training", True) and call.context.startswith("grad")
         ]
         self.roots.update(call.object for call in roots)
+        self._root.update({call.object.split(".")[0]: call.q for call in roots})
+        self.seen = bool(modules)
+        if not self.seen:
+            return False
         inputs = {seen.call: seen.requires_grad for seen in window.tensors if seen.position == "in0"}
+        took: set[str] = set()
         for call in (*roots, *modules):
             if call.name == "module" and not any(root.q < call.q < root.e for root in roots):
                 continue
             name = call.object
+            took.add(name)
             self.called[name] = max(call.q, self.called.get(name, -1))
             outer = name.rpartition(".")[0]
             while outer and outer not in self.inner:
@@ -46,7 +57,19 @@ class Flow:
                 self.fed.add(name)
             else:
                 self.fed.discard(name)
+        for root in {call.object.split(".")[0] for call in roots}:
+            self._passes[root] = self._passes.get(root, 0) + 1
+        for name in took:
+            self._part[name] = self._part.get(name, 0) + 1
         return True
+
+    def between(self, module: str, since: int, until: int) -> bool:
+        """Whether a module took part between two calls, or its root did, in which it took part whenever it was seen."""
+        if self.seen:
+            return since < self.called.get(module, -1) < until
+        root = module.split(".")[0]
+        always = 0 < self._passes.get(root, 0) == self._part.get(module, 0)
+        return always and since < self._root.get(root, -1) < until
 
     def source(self, module: str) -> bool:
         """Whether a module without parts took in something that needs no gradient."""

@@ -22,7 +22,8 @@ class GradientsReach(Relation):
     Where the graph is cut, by ``detach``, ``no_grad``, a conversion to numbers or a checkpointed block whose inputs need no
     gradient, everything below the cut keeps its first values. The loss falls all the same, by what lies above.
     A cut reaches down to the modules that take in the data. Where those have gradients, a module without any merely has
-    an output that is not used, and nothing is said of it. Modules are seen in iterations that are recorded in detail.
+    an output that is not used, and nothing is said of it. Modules are seen in iterations that
+    are recorded in detail; in others one is taken to take part that took part whenever it was seen.
     """
 
     name = "gradients-reach"
@@ -38,11 +39,11 @@ class GradientsReach(Relation):
         self._missed: dict[int, int] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        seen = self._flow.look(window)
+        self._flow.look(window)
         for step in steps_of(window):
             since = self._since.get(step.optimizer, -1)
             self._since[step.optimizer] = step.call.e
-            if step.gradients is None or step.closure or not seen:
+            if step.gradients is None or step.closure:
                 continue
             found = self._judge(step, since, window)
             if found is not None:
@@ -55,7 +56,7 @@ class GradientsReach(Relation):
         for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True):
             name = window.run.name(ident)
             module = name.rpartition(".")[0]
-            if not since < self._flow.called.get(module, -1) < step.call.q:
+            if not self._flow.between(module, since, step.call.q):
                 continue
             if norm is not None:
                 reached.add(module)
