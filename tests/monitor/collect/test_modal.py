@@ -1,0 +1,87 @@
+"""What the recorder tells of modes, cast copies of weights, schedules and checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parent))
+from recording import recorded  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+def built() -> Any:
+    return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Dropout(0.5))
+
+
+def test_a_root_tells_its_parts_with_a_mode_once_and_how_many_are_on_each_time() -> None:
+    with recorded() as kept:
+        model = built()
+        model(torch.randn(3, 4))
+        model[1].momentum = 0.0
+        model(torch.randn(3, 4))
+        model.eval()
+        model(torch.randn(3, 4))
+    (root,) = kept.calls("root")
+    assert (root["args"]["dropout"], root["args"]["norm"]) == (["model.2"], ["model.1"])
+    told = [(call["args"]["dropout"], call["args"]["norm"]) for call in kept.calls("forward")]
+    assert told == [(1, 1), (1, 0), (0, 0)]
+
+
+def test_a_class_of_the_program_tells_the_layer_it_is_made_from() -> None:
+    class Own(torch.nn.Linear):  # type: ignore[misc]
+        pass
+
+    with recorded() as kept:
+        model = torch.nn.Sequential(Own(4, 4), torch.nn.Linear(4, 4))
+        model(torch.randn(3, 4))
+    assert [call["args"].get("base") for call in kept.calls("module")] == ["Linear", None]
+
+
+@pytest.mark.parametrize("around", [None, True, False])
+def test_a_step_tells_whether_cast_copies_live_on(around: bool | None) -> None:
+    with recorded() as kept:
+        model = torch.nn.Linear(4, 4)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        # An outer context keeps the copies even where it is switched off: it counts as the outermost one.
+        with contextlib.nullcontext() if around is None else torch.autocast("cpu", torch.bfloat16, enabled=around):
+            for _ in range(3):
+                with torch.autocast("cpu", torch.bfloat16):
+                    model(torch.randn(3, 4)).float().sum().backward()
+                    optimizer.step()
+    told = [call["args"]["casts_kept"] for call in kept.calls("step")]
+    assert told == [False, *[around is not None] * 2]
+
+
+def test_saving_and_loading_tell_what_went_where(tmp_path: Path) -> None:
+    with recorded() as kept:
+        model = built()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 7)
+        model(torch.randn(3, 4)).sum().backward()
+        optimizer.step()
+        schedule.step()
+        whole = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "schedule": schedule.state_dict()}
+        torch.save(whole, tmp_path / "last.pt")
+        loaded = torch.load(tmp_path / "last.pt")
+        model.load_state_dict(model.state_dict())
+        model.load_state_dict(loaded["model"])
+        optimizer.load_state_dict(loaded["optimizer"])
+        schedule.load_state_dict(loaded["schedule"])
+    itself, fresh, restored, again = (call["args"] for call in kept.calls("load_state_dict"))
+    assert (itself["itself"], fresh["itself"], itself["matched"]) == (7, 0, 7)
+    assert restored["state"] == 4
+    assert restored["rates"] == [optimizer.param_groups[0]["lr"]]
+    assert (again["count"], again["optimizer"]) == (1, "optimizer0:SGD")
+    assert kept.calls("scheduler.step")[0]["args"]["horizon"] == 7
+    states = {(row["moment"], row["what"]): row for row in kept.table("state")}
+    file = states["saved", "file"]
+    assert (file["extra"]["under"], file["extra"]["missing"], file["extra"]["alias"]) == ("model", [], 7)
+    assert states["saved", "optimizer"]["bits"] == states["loaded", "optimizer"]["bits"]
+    assert states["saved", "parameter"]["bits"] == states["loaded", "parameter"]["bits"]
