@@ -15,7 +15,7 @@ class GradientsUsedOnce(Relation):
 
     Two steps on the same gradients, without a backward pass between them, update twice: an optimizer that is stepped
     beside the loss scaler or the trainer, or two optimizers that hold the same parameter.
-    A step with a closure computes its gradients itself and is left out.
+    A step within another one (a wrapper that shards or accumulates) is part of it. A step with a closure computes its gradients itself and is left out.
     """
 
     name = "gradients-used-once"
@@ -36,6 +36,8 @@ class GradientsUsedOnce(Relation):
             step = steps.get(call.q)
             if step is None or step.gradients is None or step.closure:
                 continue
+            if any(other.call.q < call.q < other.call.e for other in steps.values()):
+                continue  # the part of a wrapping optimizer's step that does the work
             wrong, others = [], set()
             for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True):
                 if not norm or norm != norm:
@@ -63,6 +65,10 @@ class GradientsUsedOnce(Relation):
         mini = Mini({"model.weight": {}})
         rows = ("backward", ("gradients", {"model.weight": 0.5}), "step optimizer0:SGD")
         yield [mini.window(*rows, *rows), mini.window(*rows)]
+        mini = Mini({"model.weight": {}})
+        held = ("gradients", {"model.weight": 0.5}, {"optimizer": 1})
+        inner = (held, "step optimizer1:Adam")
+        yield [mini.window("backward", rows[1], ("step optimizer0:Sharded", {"inside": inner}))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
