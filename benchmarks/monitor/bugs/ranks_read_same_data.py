@@ -19,8 +19,12 @@ from torch.utils.data.distributed import DistributedSampler
 
 
 def infinite(loader):
+    epoch = 0
     while True:
+        if isinstance(loader.sampler, DistributedSampler):
+            loader.sampler.set_epoch(epoch)
         yield from loader
+        epoch += 1
 
 
 class TrainLoop:

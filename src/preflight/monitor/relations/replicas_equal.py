@@ -16,6 +16,7 @@ class ReplicasEqual(Relation):
 
     Which ranks these are is told by the wrapper (DDP) or by the placement of a distributed tensor.
     Fingerprints are compared where all ranks took them in the same step; norms otherwise, which must agree to five digits.
+    Where a communication hook lets ranks step on their own and averages their weights now and then, nothing is judged.
     """
 
     name = "replicas-equal"
@@ -28,8 +29,15 @@ class ReplicasEqual(Relation):
     )
     advice = "call the wrapper (not the module inside it), and compare parameters over ranks right after it is made"
 
+    def __init__(self) -> None:
+        self._averages_weights = False
+
     def see_ranks(self, windows: dict[int, Window]) -> Iterator[Example]:
         first = next(iter(windows.values()))
+        hooks = [str((call.args or {}).get("hook", "")) for call in first.named("comm_hook")]
+        self._averages_weights = self._averages_weights or any("localSGD" in hook for hook in hooks)
+        if self._averages_weights:
+            return
         groups: dict[tuple[int, ...], list[str]] = {}
         for variable in first.run.variables.values():
             spread = variable.spread
