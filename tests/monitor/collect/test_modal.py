@@ -83,5 +83,7 @@ def test_saving_and_loading_tell_what_went_where(tmp_path: Path) -> None:
     states = {(row["moment"], row["what"]): row for row in kept.table("state")}
     file = states["saved", "file"]
     assert (file["extra"]["under"], file["extra"]["missing"], file["extra"]["alias"]) == ("model", [], 7)
+    assert states["saved", "optimizer"]["bits"]
     assert states["saved", "optimizer"]["bits"] == states["loaded", "optimizer"]["bits"]
+    assert states["saved", "parameter"]["bits"]
     assert states["saved", "parameter"]["bits"] == states["loaded", "parameter"]["bits"]

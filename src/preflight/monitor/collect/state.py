@@ -92,7 +92,9 @@ class States:
                     held.append((variable, value))
                     steps.append(_count(kept.get("step")))
                     keys.append(key)
-        self.take(moment, "optimizer", held, False, {"optimizer": index, "steps": steps, "keys": keys})
+        self.take(
+            moment, "optimizer", held, moment in ("saved", "loaded"), {"optimizer": index, "steps": steps, "keys": keys}
+        )
 
 
 def _whose(optimizer: int | None) -> dict[str, Any] | None:
