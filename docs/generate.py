@@ -110,6 +110,26 @@ def rule_page(rule: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
+def relation_pages() -> dict[str, str]:
+    """Return the index of the relations, and a page for each."""
+    pages = importlib.import_module("preflight.cli.parts.relation_pages")
+    relations = listed("relations")
+    rows: list[tuple[object, ...]] = [
+        (f"[`{one['name']}`]({one['name']}.md)", one["severity"], one["compares"], one["learns"], one["title"])
+        for one in relations
+    ]
+    index = (
+        "# Relations\n\nWritten by `make docs` from the files of the relations.\n"
+        "A relation says what can be held against a recorded training run; `preflight explain NAME` prints its page.\n"
+        f"There are {len(relations)}.\n\n"
+        + table(("name", "a violation is", "it compares", "it is", "what it says"), rows)
+    )
+    found = {
+        f"relations/{one['name']}.md": pages.relation_markdown(pages.relation_page(one["name"])) for one in relations
+    }
+    return {"relations/README.md": index, **found}
+
+
 def gpu_page() -> str:
     """Return the table of the GPUs."""
     rows: list[tuple[object, ...]] = [
@@ -201,6 +221,7 @@ def pages() -> dict[str, str]:
         "models.md": model_page(),
         "report.md": report_page(),
         **rule_pages(),
+        **relation_pages(),
     }
 
 
@@ -216,8 +237,9 @@ def stale() -> list[str]:
 
 
 def left_over(wanted: dict[str, str]) -> list[str]:
-    """Return the pages of rules that are no more."""
-    there = (path.relative_to(REFERENCE).as_posix() for path in (REFERENCE / "rules").glob("*.md"))
+    """Return the pages of rules and relations that are no more."""
+    folders = ("rules", "relations")
+    there = (path.relative_to(REFERENCE).as_posix() for name in folders for path in (REFERENCE / name).glob("*.md"))
     return sorted(name for name in there if name not in wanted)
 
 
@@ -229,7 +251,8 @@ def main() -> int:
             print(f"docs/reference/{name} is out of date; run `make docs`", file=sys.stderr)
         return 1 if out_of_date else 0
     wanted = pages()
-    (REFERENCE / "rules").mkdir(parents=True, exist_ok=True)
+    for folder in ("rules", "relations"):
+        (REFERENCE / folder).mkdir(parents=True, exist_ok=True)
     for name in left_over(wanted):
         (REFERENCE / name).unlink()
     for name, text in wanted.items():

@@ -12,7 +12,9 @@ from preflight.vocabulary.version import VERSION as __version__
 if TYPE_CHECKING:
     from preflight.check.api import TrainingPreflightAnalyzer, analyze
     from preflight.errors import PreflightError
+    from preflight.monitor.api import check_trace, monitoring
     from preflight.monitor.learn.infer import infer_invariants
+    from preflight.monitor.resume import resume
     from preflight.plan.api import MemoryAnalyzer, create_cluster_spec, create_distribution_strategy, make_plan
     from preflight.vocabulary.finding import Edit, Evidence, Finding, Fix, Location
     from preflight.vocabulary.hardware import Gpu
@@ -29,6 +31,9 @@ _HOMES = {
     "create_distribution_strategy": "preflight.plan.api",
     "make_plan": "preflight.plan.api",
     "infer_invariants": "preflight.monitor.learn.infer",
+    "check_trace": "preflight.monitor.api",
+    "monitoring": "preflight.monitor.api",
+    "resume": "preflight.monitor.resume",
     "PreflightError": "preflight.errors",
     "Edit": "preflight.vocabulary.finding",
     "Evidence": "preflight.vocabulary.finding",
@@ -62,10 +67,13 @@ __all__ = [
     "TrainingPreflightAnalyzer",
     "__version__",
     "analyze",
+    "check_trace",
     "create_cluster_spec",
     "create_distribution_strategy",
     "infer_invariants",
     "make_plan",
+    "monitoring",
+    "resume",
 ]
 
 

@@ -141,7 +141,7 @@ def test_watch_says_what_check_says(broken_run: Recorded, tmp_path: Path) -> Non
     [
         (("-S", "-c", "print(1)"), "Python was started with -S"),
         (("-I", "-c", "print(1)"), "Python was started with -I"),
-        (("-c", "print(1)"), "did not import PyTorch"),
+        (("-c", "print(1)"), "the program did not import PyTorch"),
     ],
 )
 def test_it_is_said_why_nothing_was_recorded(tmp_path: Path, command: tuple[str, ...], reason: str) -> None:

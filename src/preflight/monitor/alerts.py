@@ -22,7 +22,13 @@ TIMEOUT = 5.0
 
 
 class Told(Protocol):
-    """Somebody who is told of alarms."""
+    """Somebody who is told of alarms.
+
+    Attributes:
+        run: What to call the run.
+    """
+
+    run: str
 
     def tell(self, group: Sequence[Violation]) -> None:
         """Take an alarm: the violations of one cause so far, the root first."""
@@ -55,7 +61,7 @@ class LinesFile:
         Raises:
             UsageError: It cannot be written.
         """
-        self._run = run
+        self.run = run
         self._problem: str | None = None
         try:
             self._stream = open(path, "ab")  # noqa: SIM115
@@ -65,7 +71,7 @@ class LinesFile:
     def tell(self, group: Sequence[Violation]) -> None:
         """Write a line."""
         try:
-            self._stream.write(encoded(message(group, self._run)) + b"\n")
+            self._stream.write(encoded(message(group, self.run)) + b"\n")
             self._stream.flush()
         except OSError as error:
             self._problem = f"alarms could not be written: {error.strerror or error}"
@@ -93,7 +99,7 @@ class Webhook:
         if not address.startswith(("http://", "https://")):
             raise UsageError(f"--webhook {address}: is no address", "it begins with http:// or https://")
         self._address = address
-        self._run = run
+        self.run = run
         self._waiting: queue.Queue[bytes | None] = queue.Queue(MOST_WAITING)
         self._failed = 0
         self._problem = ""
@@ -103,7 +109,7 @@ class Webhook:
     def tell(self, group: Sequence[Violation]) -> None:
         """Put a message in the line; where too many wait it is counted as failed."""
         try:
-            self._waiting.put_nowait(encoded(message(group, self._run)))
+            self._waiting.put_nowait(encoded(message(group, self.run)))
         except queue.Full:
             self._failed += 1
 

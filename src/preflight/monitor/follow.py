@@ -21,6 +21,8 @@ from preflight.vocabulary.invariant import Invariant, Violation
 
 PATIENCE = 15.0
 """Seconds that the ranks of a growing trace wait for one that has written nothing yet."""
+DEAD_AFTER = 1.0
+"""Seconds without a lock and without rows after which a process is taken to be gone."""
 MOST_BEHIND = 256
 """Iterations by which a rank may be behind before the others go on without it."""
 
@@ -36,6 +38,7 @@ class Lane:
         self.window: Window | None = None
         self.over = False  # it gives no more windows
         self.closed = False  # it gives no more rows
+        self.unlocked: float | None = None  # since when nobody seems to write
         self._source = source
         self._blocks: deque[Tables] = deque()
         self._windows: Iterator[Window] | None = None
@@ -44,6 +47,7 @@ class Lane:
     def put(self, tables: Tables) -> None:
         """Take the tables of a block that has come."""
         self._blocks.append(tables)
+        self.unlocked = None
 
     def look(self) -> Window | None:
         """The next window, or None where there is none yet or, when ``over``, no more."""
@@ -191,7 +195,7 @@ class Follower:
             if lane is not None:
                 lane.put(batch.tables)
         for lane in self._lanes.values():
-            if not lane.closed and (ended or self._has_ended(lane.process)):
+            if not lane.closed and (ended or self._has_ended(lane)):
                 lane.closed = True
         if ended:
             self.folder.finish()
@@ -208,8 +212,7 @@ class Follower:
 
     def all_ended(self) -> bool:
         """Whether there was a process that trained, and all that are known have ended."""
-        trainers = [process for process in self.folder.processes if process.role == "trainer"]
-        return bool(trainers) and all(self._has_ended(process) for process in trainers)
+        return bool(self._lanes) and all(lane.closed for lane in self._lanes.values())
 
     def violations(self) -> list[Violation]:
         """All violations, group by group, the root of each first; groups are numbered through all teams."""
@@ -228,8 +231,16 @@ class Follower:
                 counts[ident] = counts.get(ident, 0) + count
         return counts
 
-    def _has_ended(self, process: Process) -> bool:
-        return process.end is not None or self.folder.running(process) is False
+    def _has_ended(self, lane: Lane) -> bool:
+        """Whether a process has said that it ended, or has been without a lock for a while."""
+        if lane.process.end is not None:
+            return True
+        if self.folder.running(lane.process) is not False:
+            lane.unlocked = None
+            return False
+        now = time.monotonic()
+        lane.unlocked = now if lane.unlocked is None else lane.unlocked
+        return now - lane.unlocked >= DEAD_AFTER
 
     def _add(self, lane: Lane) -> Lane:
         self._lanes[lane.process.file] = lane

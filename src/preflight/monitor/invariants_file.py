@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from preflight.errors import InputError, UsageError, nearest
+from preflight.vocabulary.finding import SEVERITY_ORDER
 from preflight.vocabulary.invariant import Invariant
 
 
@@ -113,3 +114,59 @@ def change(
     changed = [how(one) if one.id in wanted else one for one in invariants]
     write_invariants(path, changed)
     return [one for one in changed if one.id in wanted]
+
+
+def merge(parts: Sequence[Sequence[Invariant]], everything: bool = False) -> list[Invariant]:
+    """Return one list of invariants from several that were learnt apart.
+
+    Args:
+        parts: The lists. An invariant is known by its id.
+        everything: Whether to keep what only some lists have; else only what all have, and what is pinned.
+    """
+    by_id: dict[str, list[Invariant]] = {}
+    for part in parts:
+        for one in part:
+            by_id.setdefault(one.id, []).append(one)
+    merged = [
+        _one_of(same)
+        for same in by_id.values()
+        if everything or len(same) == len(parts) or any(one.pinned for one in same)
+    ]
+    return sorted(merged, key=sort_key)
+
+
+def _one_of(same: Sequence[Invariant]) -> Invariant:
+    """Return one invariant of several that say the same; what a person said of one counts for all."""
+    support = sum(one.support for one in same)
+    weighed = sum(one.support * one.confidence for one in same)
+    reasons = [one.suppressed for one in same if one.suppressed is not None]
+    first = same[0]
+    origins = {one.source.origin for one in same}
+    source = msgspec.structs.replace(
+        first.source,
+        origin="person" if "person" in origins else "library" if "library" in origins else "learnt",
+        runs=tuple(sorted({run for one in same for run in one.source.runs})),
+        torch=tuple(sorted({version for one in same for version in one.source.torch})),
+    )
+    return msgspec.structs.replace(
+        first,
+        support=support,
+        confidence=weighed / support if support else min(one.confidence for one in same),
+        severity=min((one.severity for one in same), key=SEVERITY_ORDER.__getitem__),
+        pinned=any(one.pinned for one in same),
+        suppressed=reasons[0] if reasons else None,
+        source=source,
+    )
+
+
+def keep_said(before: Sequence[Invariant], learnt: Sequence[Invariant]) -> list[Invariant]:
+    """Return what was learnt, with what a person said of the same invariants before, and with those that are pinned."""
+    known = {one.id: one for one in before}
+    found = [
+        msgspec.structs.replace(one, pinned=known[one.id].pinned, suppressed=known[one.id].suppressed)
+        if one.id in known
+        else one
+        for one in learnt
+    ]
+    here = {one.id for one in found}
+    return found + [one for one in before if one.pinned and one.id not in here]

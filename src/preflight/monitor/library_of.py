@@ -6,10 +6,13 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from preflight.errors import InputError, nearest
 from preflight.monitor.invariants_file import read_invariants
 from preflight.monitor.relation import relations
 from preflight.vocabulary.invariant import Invariant, Provenance
 
+OWN = Path(".preflight") / "invariants.jsonl"
+"""What a project says of shipped invariants, and its own ones: read where no file is named."""
 FOLDER = Path(__file__).resolve().parent / "library"
 
 
@@ -38,21 +41,35 @@ def general(name: str) -> Invariant:
 
 
 def in_force(files: Sequence[str | os.PathLike[str]] = (), catalog: Iterable[str] = ()) -> list[Invariant]:
-    """The invariants of the files, or, where none is given, the shipped library and those of a user's catalog.
+    """The invariants of the files; where none is given, the shipped library, those of a catalog and of the project.
 
     Args:
         files: Invariants files; where an id is in several, the last one counts.
         catalog: Folders of the user's own catalog; files ``*.jsonl`` in their folder ``invariants`` are read.
 
     Raises:
-        InputError: A file cannot be read.
+        InputError: A file cannot be read, or names a relation that is not known.
     """
     if files:
         found = [one for file in files for one in read_invariants(file)]
     else:
         own = [file for folder in catalog for file in sorted((Path(folder) / "invariants").glob("*.jsonl"))]
+        own += [OWN] if OWN.is_file() else []
         found = shipped() + [one for file in own for one in read_invariants(file)]
+    _refuse_unknown(found, [*files])
     return list({one.id: one for one in found}.values())
+
+
+def _refuse_unknown(found: Iterable[Invariant], files: Sequence[str | os.PathLike[str]]) -> None:
+    known = relations()
+    for one in found:
+        if one.relation not in known:
+            near = nearest(one.relation, known)
+            where = f" in {', '.join(map(str, files))}" if files else ""
+            raise InputError(
+                f"invariant {one.id!r}{where} is of a relation {one.relation!r} that is not known",
+                f"did you mean {near}?" if near else "preflight list relations shows all",
+            )
 
 
 def needs_of(invariants: Iterable[Invariant]) -> set[str]:

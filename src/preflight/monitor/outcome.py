@@ -12,12 +12,12 @@ from preflight.monitor.follow import Follower
 from preflight.monitor.series import Marks
 from preflight.monitor.trace.gaps import gaps
 from preflight.vocabulary.fact import Fact
-from preflight.vocabulary.finding import Evidence, Location, Related, Scalar
+from preflight.vocabulary.finding import Evidence, Location, Related
 from preflight.vocabulary.invariant import Invariant, Violation
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
 from preflight.vocabulary.trace import TraceGap
 from preflight.vocabulary.version import VERSION
-from preflight.vocabulary.watched import Watched
+from preflight.vocabulary.watched import Series, Watched
 
 MOST_RELATED = 20
 MOST_NOTES = 12
@@ -74,16 +74,10 @@ def with_evidence(violations: Sequence[Violation]) -> list[Violation]:
         members.setdefault(one.group, []).append(one)
     told = []
     for one in violations:
-        evidence = [
-            Evidence(what, _scalar(value))
-            for what, value in (("expected", one.expected), ("seen", one.seen))
-            if value is not None
-        ]
+        evidence = _evidence(one)
         others = members[one.group][1:] if members[one.group][0] is one else []
         related = tuple(Related(_nearer(other.location), other.message) for other in others[:MOST_RELATED])
-        told.append(
-            msgspec.structs.replace(one, evidence=tuple(evidence), related=related, location=_nearer(one.location))
-        )
+        told.append(msgspec.structs.replace(one, evidence=evidence, related=related, location=_nearer(one.location)))
     return told
 
 
@@ -95,10 +89,18 @@ def _nearer(at: Location) -> Location:
     return at if relative.startswith("..") else msgspec.structs.replace(at, path=relative)
 
 
-def _scalar(value: Any) -> Scalar:
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    return msgspec.json.encode(value).decode()
+def _evidence(one: Violation) -> tuple[Evidence, ...]:
+    """Return what was seen, and beside it what was expected."""
+    if one.expected is None and one.seen is None:
+        return ()
+    seen = "something else" if one.seen is None else plain_text(one.seen)
+    expected = None if one.expected is None else f"expected {plain_text(one.expected)}"
+    return (Evidence(seen, arithmetic=expected),) if expected else (Evidence("value", seen),)
+
+
+def plain_text(value: Any) -> str:
+    """Return a value as a person reads it."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def watched_of(follower: Follower, invariants: Sequence[Invariant]) -> Watched:
@@ -124,9 +126,22 @@ def watched_of(follower: Follower, invariants: Sequence[Invariant]) -> Watched:
         unknown_relations=tuple(unknown),
         marks=marks,
         mark_width=width,
-        series=max((one.series() for one in watching), key=len, default=()),
+        series=_series([one.series() for one in watching]),
         gaps=tuple(gaps(follower.folder)),
     )
+
+
+def _series(of_teams: Sequence[tuple[Series, ...]]) -> tuple[Series, ...]:
+    """Return the curves of the team that has most of them."""
+    return tuple(_named(one) for one in sorted(of_teams, key=len)[-1]) if of_teams else ()
+
+
+def _named(series: Series) -> Series:
+    """Return a curve whose place in the code is named as it is reached from here."""
+    path, colon, line = series.subject.rpartition(":")
+    if not colon or not line.isdigit():
+        return series
+    return msgspec.structs.replace(series, subject=f"{_nearer(Location(path=path)).path}:{line}")
 
 
 def _marks(follower: Follower) -> tuple[int, Any]:

@@ -47,7 +47,7 @@ class Watching:
         self.ranks: set[int] = set()
         self.world = 1
         self._curves: dict[tuple[str, str, int], Curve] = {}
-        self._last: dict[int, int] = {}
+        self._last: dict[int, tuple[int, int]] = {}
 
     def see(self, window: Window) -> None:
         """Take the numbers of a window."""
@@ -65,9 +65,10 @@ class Watching:
         self._gradients(window)
         if window.calls and window.complete:
             began = window.calls[0].t
-            if rank in self._last and began > self._last[rank]:
-                self._add("step time", "", rank, window.step, (began - self._last[rank]) / 1e9)
-            self._last[rank] = began
+            last = self._last.get(rank)
+            if last is not None and began > last[1] and last[0] > 0:  # the first iteration warms everything up
+                self._add("step time", "", rank, window.step, (began - last[1]) / 1e9)
+            self._last[rank] = (window.iteration, began)
 
     def series(self) -> tuple[Series, ...]:
         """The curves that have more than one point."""

@@ -13,6 +13,13 @@ from preflight.cli.parts.recording import ProgramCommand, recording
 
 @click.command("run", cls=ProgramCommand)
 @recording
+@click.option(
+    "--on-violation",
+    type=click.Choice(["warn", "checkpoint", "stop"]),
+    default="warn",
+    show_default=True,
+    help="What is done at the first error: only say it; let every rank save its state; end the program.",
+)
 @telling
 @click.pass_context
 def command(context: click.Context, /, **given: Any) -> int:
@@ -20,20 +27,29 @@ def command(context: click.Context, /, **given: Any) -> int:
 
     Alarms go to stderr. The exit code is the program's own; 1 where that is 0 and something was found that makes the
     training wrong.
+
+    With --on-violation stop, every rank sends itself SIGTERM at the end of the same iteration: the program's own
+    handler runs where it has one, else it ends with 143. With checkpoint, every rank saves models, optimizers, schedules,
+    scalers and random states at the end of the same iteration, below the trace folder; preflight.resume goes on from it.
     """
     from preflight.cli.parts.live import EVERY, Live, closing, colored, remark, told_of
     from preflight.cli.parts.recording import Session
+    from preflight.monitor.control import Asking
     from preflight.monitor.follow import Follower
     from preflight.monitor.outcome import report_of
     from preflight.monitor.trace.folder import TraceFolder
 
-    session = Session(context, given)
-    told = told_of(given, str(session.folder))
+    wanted = given["on_violation"]
+    told = told_of(given)
+    session = Session(context, given, control=wanted != "warn")
+    asking = Asking(session.folder) if wanted != "warn" else None
+    for one in told:
+        one.run = str(session.folder)
     live: list[Live] = []
 
     def watch(process: subprocess.Popen[bytes]) -> None:
         follower = Follower(TraceFolder(session.folder), session.invariants)
-        live.append(Live(follower, told, colored(given["no_color"])))
+        live.append(Live(follower, told, colored(given["no_color"]), asking, wanted))
         while True:
             try:
                 process.wait(EVERY)
@@ -44,6 +60,8 @@ def command(context: click.Context, /, **given: Any) -> int:
         live[0].look(ended=True)
 
     code = session.go(watch)
+    if asking is not None and (said := asking.close()) is not None:
+        remark(said)
     for problem in live[0].close():
         remark(problem)
     nothing = session.nothing()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from preflight.monitor.alerts import Told
+from preflight.monitor.control import Asking
 from preflight.monitor.follow import Follower
 from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import Report
@@ -27,17 +28,21 @@ class Live:
         follower: Follower,
         told: Sequence[Told] = (),
         color: bool = False,
-        act: Callable[[Sequence[Violation]], str | None] | None = None,
+        asking: Asking | None = None,
+        wanted: str = "warn",
     ) -> None:
-        """Take what is followed, who is told besides the terminal, and what is done at the first error."""
+        """Take what is followed, who is told besides the terminal, and what is asked of the program at the first error."""
         self.follower = follower
         self._told = told
         self._color = color
-        self._act = act
+        self._asking = asking
+        self._wanted: str | None = wanted
         self._known: set[tuple[int, int]] = set()
 
     def look(self, ended: bool = False) -> None:
         """Judge what has come and tell of alarms that are new."""
+        if self._asking is not None and (said := self._asking.look()) is not None:
+            remark(said)
         if not self.follower.take(ended):
             return
         for number, team in enumerate(self.follower.teams):
@@ -57,10 +62,14 @@ class Live:
         say(alarm_text(len(self._known), group, self._color))
         for one in self._told:
             one.tell(group)
-        if self._act is not None and any(one.decides for one in group):
-            done = self._act(group)
-            if done is not None:
-                remark(done)
+        if self._asking is not None and any(one.decides for one in group):
+            if self._wanted == "checkpoint":
+                self._asking.ask("checkpoint")
+                remark("every rank is asked for a checkpoint")
+            elif self._wanted == "stop":
+                self._asking.ask("stop")
+                remark("the program is asked to stop")
+            self._wanted = None  # once is enough
 
 
 def alarm_text(number: int, group: Sequence[Violation], color: bool) -> str:
@@ -125,7 +134,7 @@ def _columns() -> int:
     return max(shutil.get_terminal_size((WIDTH, 24)).columns, 60)
 
 
-def told_of(given: dict[str, Any], run: str) -> list[Told]:
+def told_of(given: dict[str, Any], run: str = "") -> list[Told]:
     """Who is to be told of alarms besides the terminal."""
     from preflight.monitor.alerts import LinesFile, Webhook
 

@@ -54,9 +54,16 @@ def _find(identifier: str) -> RuleFile:
     for loaded in all_rules():
         if wanted in (loaded.rule.name, loaded.rule.code.lower()):
             return loaded
-    near = nearest_rule(identifier)
+    near = nearest_rule(identifier) or _nearest_relation(identifier)
     hint = f"did you mean {near}? " if near else ""
     raise UsageError(f"no rule is called {identifier!r}", f"{hint}preflight list rules shows all")
+
+
+def _nearest_relation(identifier: str) -> str | None:
+    from preflight.errors import nearest
+    from preflight.monitor.relation import relations
+
+    return nearest(identifier, relations())
 
 
 def _example(given: str | Example) -> dict[str, Any]:

@@ -105,7 +105,9 @@ def answer(report: Report, writing: Writing, sources: SourceLines) -> None:
     paths = dict.fromkeys(finding.location.path for finding in report.told if finding.location.path is not None)
     texts = {path: text for path in paths if (text := sources.text(path)) is not None}
     infos: tuple[RuleInfo, ...] = ()
-    if writing.format in ("sarif", "html"):
+    if report.watched is not None or report.violations:
+        infos = _of_relations(report)
+    elif writing.format in ("sarif", "html"):
         from preflight.check.notices import rule_infos
 
         infos = rule_infos()
@@ -118,6 +120,28 @@ def answer(report: Report, writing: Writing, sources: SourceLines) -> None:
         from preflight.report.parts.sentences import quick_line
 
         remark(f"{quick_line(report)}; written to {writing.output}", writing)
+
+
+def _of_relations(report: Report) -> tuple[RuleInfo, ...]:
+    """What the invariants that were broken say of themselves."""
+    from preflight.monitor.relation import relations
+
+    known = relations()
+    return tuple(
+        RuleInfo(
+            code=one.code, name=one.rule, title=known[one.rule].title(), page=_page(known[one.rule]),
+            severity=one.severity, confidence=one.confidence, persona="regular", tags=("monitor",),
+        )
+        for one in {violation.code: violation for violation in report.violations}.values()
+        if one.rule in known
+    )  # fmt: skip
+
+
+def _page(kind: type) -> str:
+    """The docstring of a class as it is read."""
+    from inspect import getdoc
+
+    return getdoc(kind) or ""
 
 
 def put(text: str, writing: Writing) -> None:

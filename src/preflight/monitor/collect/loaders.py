@@ -11,6 +11,7 @@ from .digests import Digests, few
 from .orders import Numbers, facts
 from .patching import Patches
 from .recorder import Entry, Recorder
+from .snapshot import Sight
 from .workers import Seats, tell_of
 
 _MOST_INDICES = 64
@@ -21,8 +22,9 @@ _MOST_LABELS = 4096
 class Loaders:
     """Watches the iterators of ``torch.utils.data.DataLoader`` and the start of their workers."""
 
-    def __init__(self, recorder: Recorder, digests: Digests) -> None:
+    def __init__(self, recorder: Recorder, digests: Digests, sight: Sight) -> None:
         self.recorder = recorder
+        self.sight = sight
         self.digests = digests
         self._next = itertools.count()
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -80,6 +82,8 @@ class Loaders:
         if again is not None:
             self._asked.pop(again, None)  # workers that stay: what was asked for and never fetched is dropped
         epoch = self._epochs[number] = self._epochs.get(number, -1) + 1
+        if self.sight.wanted:
+            self.sight.began(number, epoch, args[0])
         entry = self.recorder.enter("loop", f"loader{number}", {"epoch": epoch})
         entry.about = (number, epoch)
         return entry
@@ -97,6 +101,7 @@ class Loaders:
         if recorder.role != "trainer" or loop is None:
             return None
         if recorder.torch.is_grad_enabled():
+            self.sight.fetches(*loop)
             recorder.begins("fetch")
         entry = recorder.enter("fetch", f"loader{loop[0]}", {"epoch": loop[1], "fetch": loop[2]})
         entry.about = weakref.ref(args[0])

@@ -87,7 +87,12 @@ class Recorder:
         self.role = "trainer"
         self.torch: Any = sys.modules.get("torch")
         self.at_boundary: list[Callable[[], None]] = []
+        self.at_turn: list[
+            Callable[[], None]
+        ] = []  # between two iterations: the old one is told, the new one not begun
         self.at_end: list[Callable[[], None]] = []
+        self.on_leave: Callable[[Entry], None] | None = None
+        self.begun_by = ""  # what began this iteration: fetch, forward, zero_grad
         self.primary: int | None = None
         self.trained = False  # a backward pass or a step has happened in this iteration
         self.stepped = False  # the first optimizer has stepped in this iteration
@@ -233,6 +238,8 @@ class Recorder:
                 error,
             ),
         )
+        if self.on_leave is not None:
+            self.on_leave(entry)
 
     def event(self, name: str, subject: str = "", args: dict[str, Any] | None = None, place: str | None = None) -> None:
         """Note a call that takes no time."""
@@ -276,6 +283,7 @@ class Recorder:
             never = what == "zero_grad" and self.primary is None and self.backwards >= _NEVER_STEPPED
             new = self.stepped or late or never
         if new:
+            self.begun_by = what
             self.next_iteration()
             self.fetched = what == "fetch"
 
@@ -290,6 +298,8 @@ class Recorder:
         while self.on_device and self.on_device[0][1].query():
             began, ended = self.on_device.pop(0)
             self.spent += int(began.elapsed_time(ended) * 1e6)
+        for act in self.at_turn:
+            act()
         self.trained = self.stepped = False
         self.backwards = 0
         self.iteration += 1

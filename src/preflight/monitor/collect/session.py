@@ -17,6 +17,7 @@ from .backward import Backwards
 from .budget import Budget
 from .checkpoints import Checkpoints
 from .clipping import Clipping
+from .control import Control
 from .digests import Digests
 from .distributed import Distributed
 from .importing import Imports
@@ -30,6 +31,7 @@ from .recorder import Recorder, Sink
 from .scaling import Scaling
 from .schedules import Schedules
 from .settings import Settings
+from .snapshot import Sight
 from .state import States
 from .variables import Variables
 from .writer import Writer
@@ -50,6 +52,7 @@ class Session:
         digests = Digests(recorder)
         states = States(recorder, self.variables)
         optimizers = Optimizers(recorder, self.names, self.variables, states)
+        sight = Sight(self.names, self.variables)
         self.forwards = Forwards(recorder, self.names, digests)
         self.parts: list[Any] = [
             self.forwards,
@@ -58,12 +61,14 @@ class Session:
             Clipping(recorder, self.variables),
             Scaling(recorder, optimizers),
             Schedules(recorder, optimizers),
-            Loaders(recorder, digests),
+            Loaders(recorder, digests, sight),
             Modes(recorder, self.names),
             Checkpoints(recorder, self.names, self.variables, states),
         ]
         if settings.api or (settings.needs and any(need.startswith("api") for need in settings.needs)):
             self.parts.append(Api(recorder))
+        if settings.control:
+            self.parts.append(Control(recorder, sight, self._rank))
         self.distributed = Distributed(recorder, self.names, self.variables, self._begin)
         self.opened: Callable[[], None] = lambda: None
         recorder.at_boundary += [self.forwards.clear, Budget(recorder).boundary]

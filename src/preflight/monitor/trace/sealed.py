@@ -178,7 +178,12 @@ def connect(overflow: Path | None = None) -> Any:
     """
     import duckdb
 
-    settings: dict[str, Any] = {"threads": 1, "memory_limit": MEMORY, "autoinstall_known_extensions": False}
+    settings: dict[str, Any] = {
+        "threads": 1,
+        "memory_limit": MEMORY,
+        "autoinstall_known_extensions": False,
+        "enable_progress_bar": False,
+    }
     return duckdb.connect(":memory:", config=settings | ({"temp_directory": str(overflow)} if overflow else {}))
 
 

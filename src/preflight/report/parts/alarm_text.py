@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.finding_text import snippet_lines
 from preflight.report.parts.paint import SEVERITY_STYLES, Canvas
-from preflight.report.parts.sentences import evidence_line
 from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import Report
 
@@ -60,9 +61,9 @@ def details(root: Violation, *, verbose: bool = False) -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     if root.variables:
         rows.append(("of", names(root.variables, len(root.variables) if verbose else MOST_NAMES)))
-    for evidence in root.evidence:
-        told = evidence_line(evidence)
-        rows.append((evidence.what, told.removeprefix(f"{evidence.what}: ")))
+    for name, value in (("expected", root.expected), ("seen", root.seen)):
+        if value is not None:
+            rows.append((name, one_line(value if isinstance(value, str) else msgspec.json.encode(value).decode())))
     if root.neighbourhood:
         rows.append(("around", ", ".join(clean(line) for line in root.neighbourhood)))
     if root.cause:

@@ -8,6 +8,7 @@ from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.options import Options
 from preflight.report.parts.page_memory import bar, memory_view
 from preflight.report.parts.page_plan import plan_view
+from preflight.report.parts.page_watched import watched_view
 from preflight.report.parts.plan_rows import span
 from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows
 from preflight.report.parts.sentences import (
@@ -37,6 +38,7 @@ def view(report: Report, options: Options) -> dict[str, Any]:
         "subject": subject(report),
         "told": verdict_line(report)[len(report.verdict) + 2 :],
         "plan": plan_view(report.plan) if report.plan is not None else None,
+        "watched": watched_view(report, options),
         "inputs": input_line(report),
         "tiles": _tiles(report),
         "memory": memory_view(report.memory) if report.memory is not None else None,

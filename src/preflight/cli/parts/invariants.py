@@ -1,0 +1,162 @@
+"""Invariants on the command line: which file is meant, and how invariants are shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from preflight.cli.parts.writing import Writing
+from preflight.errors import UsageError, nearest
+from preflight.vocabulary.invariant import Invariant
+
+FORMATS = ("text", "json", "csv", "markdown")
+COLUMNS = ("id", "relation", "severity", "support", "confidence", "state", "text")
+SORTS = ("relation", "id", "support", "confidence")
+
+
+def chosen(
+    invariants: Sequence[Invariant], relation: str | None, words: Sequence[str], state: str | None, sort: str
+) -> list[Invariant]:
+    """Return the invariants that fit all that was asked for, in the order that was asked for.
+
+    Raises:
+        UsageError: No relation is called so.
+    """
+    from preflight.monitor.invariants_file import sort_key
+
+    found = list(invariants)
+    if relation is not None:
+        known = sorted({one.relation for one in invariants})
+        if relation not in known:
+            near = nearest(relation, known)
+            raise UsageError(
+                f"no invariant is of a relation {relation!r}",
+                f"did you mean {near}?" if near else f"there are {', '.join(known) or 'none'}",
+            )
+        found = [one for one in found if one.relation == relation]
+    for word in words:
+        found = [one for one in found if word.casefold() in _searched(one)]
+    if state is not None:
+        found = [one for one in found if state in states(one)]
+    found.sort(key=sort_key)
+    if sort in ("support", "confidence"):
+        found.sort(key=lambda one: -float(getattr(one, sort)))
+    elif sort == "id":
+        found.sort(key=lambda one: one.id)
+    return found
+
+
+def _searched(one: Invariant) -> str:
+    import msgspec
+
+    return f"{one.id} {one.text} {msgspec.json.encode(one.subject).decode()}".casefold()
+
+
+def states(one: Invariant) -> list[str]:
+    """What a person has said of an invariant: ``pinned``, ``suppressed``."""
+    return [word for word, said in (("pinned", one.pinned), ("suppressed", one.suppressed is not None)) if said]
+
+
+def sentence(one: Invariant) -> str:
+    """Return what an invariant says, as a sentence without a full stop."""
+    if one.text:
+        return one.text.rstrip(".")
+    from preflight.monitor.relation import relations
+
+    kind = relations().get(one.relation)
+    return kind.sentence(one.subject) if kind is not None else one.relation
+
+
+def render_invariants(invariants: Sequence[Invariant], look: Writing) -> str:
+    """Return the invariants in a format.
+
+    Raises:
+        UsageError: They cannot be shown in it.
+    """
+    if look.format not in FORMATS:
+        raise UsageError(f"invariants cannot be shown as {look.format}", f"one of {', '.join(FORMATS)}")
+    if look.format == "json":
+        from preflight.report.parts.plain import encode, plain
+
+        return encode({"schema": "preflight.invariants/1", "invariants": plain(list(invariants))})
+    rows = [row(one) for one in invariants]
+    if look.format == "csv":
+        import csv
+        import io
+
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([cells[column] for column in COLUMNS] for cells in rows)
+        return out.getvalue()
+    if look.format == "markdown":
+        from preflight.report.markdown import escape
+
+        head = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
+        return "\n".join(head + [f"| {' | '.join(escape(str(c[k])) for k in COLUMNS)} |" for c in rows]) + "\n"
+    return _text(invariants, look)
+
+
+def row(one: Invariant) -> dict[str, Any]:
+    """Return an invariant as the cells of a table."""
+    return {
+        "id": one.id, "relation": one.relation, "severity": one.severity, "support": one.support,
+        "confidence": one.confidence, "state": ", ".join(states(one)), "text": sentence(one),
+    }  # fmt: skip
+
+
+def _text(invariants: Sequence[Invariant], look: Writing) -> str:
+    from preflight.report.parts.clean import one_line
+    from preflight.report.parts.options import Options
+    from preflight.report.parts.paint import Canvas
+
+    canvas = Canvas(Options(width=look.width, color=look.color))
+    relation = None
+    for one in invariants:
+        if one.relation != relation:
+            relation = one.relation
+            canvas.heading(one_line(relation))
+        canvas.write(one_line(sentence(one)), indent=2, first="- ")
+        canvas.write(one_line(about(one)), indent=4, style="dim")
+    canvas.blank()
+    canvas.write(f"{len(invariants)} {'invariant' if len(invariants) == 1 else 'invariants'}")
+    return canvas.text()
+
+
+def about(one: Invariant) -> str:
+    """Return the id, how often it held, where it comes from, and what a person said of it."""
+    parts = [one.id, one.severity]
+    if one.support:
+        share = "" if one.confidence >= 1 else f" ({one.confidence * 100:.1f} %)"
+        parts.append(f"held {one.support:,} times{share}")
+    runs = f" from {', '.join(one.source.runs)}" if one.source.runs else ""
+    parts.append({"library": "shipped", "learnt": "learnt", "person": "written by hand"}[one.source.origin] + runs)
+    if one.source.note:
+        parts.append(one.source.note)
+    if one.pinned:
+        parts.append("pinned")
+    if one.suppressed is not None:
+        parts.append(f"suppressed: {one.suppressed}")
+    return "; ".join(parts)
+
+
+def change_in(file: str | None, idents: Sequence[str], how: Any) -> tuple[list[Invariant], str]:
+    """Change invariants of a file, or say of shipped ones in the project's own file what is different.
+
+    Returns:
+        The invariants as they are now, and the file.
+    """
+    from preflight.monitor.invariants_file import change, find, read_invariants, write_invariants
+    from preflight.monitor.library_of import OWN, in_force
+
+    if file is not None:
+        return change(file, idents, how), file
+    known = in_force()
+    changed = [how(find(known, ident)) for ident in idents]
+    own = read_invariants(OWN) if os.path.exists(OWN) else []
+    kept = {one.id: one for one in own} | {one.id: one for one in changed}
+    Path(OWN).parent.mkdir(parents=True, exist_ok=True)
+    write_invariants(OWN, kept.values())
+    return changed, str(OWN)

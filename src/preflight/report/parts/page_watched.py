@@ -1,0 +1,132 @@
+"""A watched run as the page draws it: alarms, a map of broken examples by rank and step, and curves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from preflight.report.parts.alarm_text import details, groups, where
+from preflight.report.parts.clean import clean, one_line
+from preflight.report.parts.options import Options
+from preflight.report.parts.snippet import snippet
+from preflight.vocabulary.invariant import Violation
+from preflight.vocabulary.report import Report
+from preflight.vocabulary.watched import Series, Watched
+
+WIDTH, HEIGHT = 1000.0, 100.0
+"""The box in which curves are drawn; it is stretched to the room there is."""
+MOST_CURVES = 24
+MOST_ROWS = 64
+_KINDS = {"error": "Error", "warning": "Warning", "info": "Note"}
+
+
+def watched_view(report: Report, options: Options) -> dict[str, Any] | None:
+    """Return everything that the page shows of a watched run; None where the report is not of one."""
+    if report.watched is None and not report.violations:
+        return None
+    watched = report.watched or Watched()
+    starts = sorted({root.first_step for root in report.alarms})
+    return {
+        "alarms": [_alarm(number, group, report, options) for number, group in enumerate(groups(report.violations), 1)],
+        "map": _map(watched, starts),
+        "curves": [_curve(series, starts, watched.steps) for series in _chosen(watched.series)],
+        "curves_left": max(len(watched.series) - MOST_CURVES, 0),
+    }
+
+
+def _alarm(number: int, group: list[Violation], report: Report, options: Options) -> dict[str, Any]:
+    root = group[0]
+    severity = next(one.severity for one in report.alarms if one.group == root.group)
+    return {
+        "index": number,
+        "severity": severity,
+        "kind": _KINDS[severity],
+        "message": one_line(root.message),
+        "place": f"{where(root)} · {clean(root.relation)}",
+        "snippet": [
+            {"no": f"{line.number:>4}", "here": line.width > 0, "text": line.text}
+            for line in snippet(root.location, options.sources, around=2)
+        ],
+        "details": details(root, verbose=True),
+        "others": [f"{one_line(one.message)} ({where(one)}, {clean(one.relation)})" for one in group[1:]],
+    }
+
+
+def _map(watched: Watched, starts: list[int]) -> dict[str, Any] | None:
+    """Return the map: a row for each rank, a column for each step or span of steps."""
+    if not watched.marks:
+        return None
+    ranks = sorted({*watched.ranks, *(mark.rank for mark in watched.marks)})
+    shown = ranks if len(ranks) <= MOST_ROWS else sorted({mark.rank for mark in watched.marks})[:MOST_ROWS]
+    place = {rank: at for at, rank in enumerate(shown)}
+    total = max(watched.steps, max(mark.step for mark in watched.marks) + watched.mark_width)
+    most = max(mark.count for mark in watched.marks)
+    height = 16 if len(shown) > 8 else 24
+    cells = [
+        {
+            "x": round(100 * mark.step / total, 3),
+            "width": round(max(100 * watched.mark_width / total, 0.3), 3),
+            "y": place[mark.rank] * height,
+            "strength": round(0.35 + 0.65 * mark.count / most, 3),
+            "title": f"rank {mark.rank}, {_span(mark.step, watched.mark_width)}: {mark.count} broken",
+        }
+        for mark in watched.marks
+        if mark.rank in place
+    ]
+    return {
+        "cells": cells,
+        "rows": [{"name": f"rank {rank}", "y": at * height} for rank, at in place.items()],
+        "row": height - 2,
+        "height": height * len(shown),
+        "left_out": len(ranks) - len(shown),
+        "ticks": _ticks(total),
+        "table": [
+            (f"rank {mark.rank}", _span(mark.step, watched.mark_width), str(mark.count)) for mark in watched.marks
+        ],
+    }
+
+
+def _span(step: int, width: int) -> str:
+    return f"step {step}" if width == 1 else f"steps {step} to {step + width - 1}"
+
+
+def _ticks(total: int) -> list[dict[str, Any]]:
+    """Return some round steps with their places in percent."""
+    every, factors = 1, (2, 2.5, 2)
+    for turn in range(64):
+        if total / every <= 8:
+            break
+        every = round(every * factors[turn % 3])
+    return [{"name": f"{step:,}", "at": round(100 * step / total, 2)} for step in range(0, total, every)]
+
+
+def _chosen(series: tuple[Series, ...]) -> list[Series]:
+    order = {"loss": 0, "gradient norm": 1, "learning rate": 2, "step time": 3}
+    return sorted(series, key=lambda one: (order.get(one.name, 9), one.rank, one.subject))[:MOST_CURVES]
+
+
+def _curve(series: Series, starts: list[int], steps: int) -> dict[str, Any]:
+    """Return a curve as polylines in the box, broken where a value is not finite."""
+    finite = [value for value in series.values if value is not None]
+    low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+    room = high - low or 1.0
+    last = max([steps - 1, *series.steps, 1])
+    lines: list[str] = []
+    points: list[str] = []
+    for step, value in zip(series.steps, series.values, strict=True):
+        if value is None:
+            lines += [" ".join(points)] if points else []
+            points = []
+            continue
+        points.append(f"{step / last * WIDTH:.1f},{HEIGHT - (value - low) / room * (HEIGHT - 8) - 4:.1f}")
+    lines += [" ".join(points)] if points else []
+    missing = len(series.values) - len(finite)
+    subject = f" of {clean(series.subject)}" if series.subject else ""
+    unit = f" {series.unit}" if series.unit else ""
+    return {
+        "name": f"{clean(series.name)}{subject}, rank {series.rank}",
+        "lines": lines,
+        "low": f"{low:.4g}{unit}",
+        "high": f"{high:.4g}{unit}",
+        "missing": missing,
+        "marks": [{"x": round(start / last * WIDTH, 1), "name": f"alarm at step {start}"} for start in starts],
+    }
