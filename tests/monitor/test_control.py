@@ -57,7 +57,7 @@ torch.manual_seed(dist.get_rank())
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 4))
 replica = torch.nn.parallel.DistributedDataParallel(model)
 optimizer = torch.optim.SGD(replica.parameters(), lr=0.01, momentum=0.9)
-scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 150)
 first = 0
 if len(sys.argv) > 1:
     import preflight

@@ -182,9 +182,10 @@ def connect(overflow: Path | None = None) -> Any:
         "threads": 1,
         "memory_limit": MEMORY,
         "autoinstall_known_extensions": False,
-        "enable_progress_bar": False,
     }
-    return duckdb.connect(":memory:", config=settings | ({"temp_directory": str(overflow)} if overflow else {}))
+    connection = duckdb.connect(":memory:", config=settings | ({"temp_directory": str(overflow)} if overflow else {}))
+    connection.execute("SET enable_progress_bar = false")  # it would stand in the middle of what is written to stdout
+    return connection
 
 
 def quoted(text: str) -> str:
