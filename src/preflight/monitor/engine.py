@@ -31,7 +31,8 @@ class _Watch:
         """The invariants that speak of an example's subject."""
         if not self.special:
             return self.general
-        return self.general + self.special.get(frozen(example.subject), [])
+        found = self.special.get(frozen(example.subject))
+        return self.general + found if found else self.general
 
 
 class _Force:

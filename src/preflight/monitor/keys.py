@@ -13,7 +13,9 @@ def frozen(value: Any) -> Any:
     if type(value) in _KEYS:
         return value
     if isinstance(value, (list, tuple)):
-        return tuple(frozen(one) for one in value)
+        if _KEYS.issuperset(map(type, value)):
+            return tuple(value)
+        return tuple(map(frozen, value))
     if isinstance(value, Mapping):
         return _Pairs((key, frozen(value[key])) for key in sorted(value))
     return value

@@ -84,8 +84,12 @@ class Evidence:
 
     def see(self, example: Example, window: Any = None) -> None:
         """Count an example; ``window`` is anything that differs from one iteration to the next."""
-        key = frozen(example.subject) if example.subject else ()
-        subject = self.subjects.get(key)
+        key = example.subject
+        try:
+            subject = self.subjects.get(key)
+        except TypeError:  # a list in it
+            key = frozen(key)
+            subject = self.subjects.get(key)
         if subject is None:
             if len(self.subjects) >= MOST_SUBJECTS:
                 self.surplus += 1
