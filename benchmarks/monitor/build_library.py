@@ -9,8 +9,10 @@ What is learnt comes from the programs that `healthy/HELDOUT` does not name. It 
 - Of a relation without named subjects the general statement is taken, with a precondition where programs break it.
   One that a held-out recording breaks, or whose precondition gives up more than a fifth of what held, is written with
   the reason why it is suppressed, so that it is not in force until the relation, or the program, is put right.
-- Of a relation that learns, statements whose subject holds no name of a program are taken, where at least three
-  programs speak of it and all agree; what a held-out recording breaks is dropped.
+- Of a relation that learns nothing is taken unless ``--habits`` is given: then statements whose subject holds no name of
+  a program, where at least three programs speak of it and all agree; what a held-out recording breaks is dropped.
+  What programs agree in without having to (gradients set to None, outputs in float32) is a habit, and a correct program
+  of other habits would be alarmed; such statements belong to the invariants that are inferred from a run of one's own.
 
 A relation that was added or changed gets in by running this again: one file for each relation is written into
 `src/preflight/monitor/library/`, and files of relations that are gone are removed. What programs break is printed.
@@ -180,6 +182,7 @@ def main() -> int:
     parser.add_argument("--also", type=Path, action="append", default=[], help="further recordings to validate on")
     parser.add_argument("--dry", action="store_true", help="write nothing")
     parser.add_argument("--no-record", action="store_true", help="leave out programs that are not recorded")
+    parser.add_argument("--habits", action="store_true", help="also what programs agree in without having to")
     given = parser.parse_args()
     jobs = jobs_of("healthy", given.traces.resolve())
     if not given.no_record:
@@ -187,7 +190,7 @@ def main() -> int:
     ready = [job.folder for job in jobs if recorded(job.folder) and any(job.folder.glob("rank-*.trace"))]
     missing = [job.folder.name for job in jobs if job.folder not in ready]
     out = set(heldout())
-    kinds = relations()
+    kinds = {name: kind for name, kind in relations().items() if given.habits or not kind.learns}
     programs = [Program(trace, list(kinds.values())) for trace in ready if trace.name not in out]
     others = [trace for trace in ready if trace.name in out]
     others += [trace for room in given.also for trace in sorted(room.iterdir()) if any(trace.glob("rank-*.trace"))]
