@@ -69,6 +69,10 @@ class _Ending:
         """Come before the writer, which closes its file at exit too: what was registered last is called first."""
         atexit.unregister(self.end)
         atexit.register(self.end)
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            # A child of multiprocessing leaves by another way than atexit; the writer comes right after, at -100.
+            util.Finalize(None, self.end, exitpriority=-99)
 
     def end(self) -> None:
         self.session.stop("exception" if self.error else "exit", None if self.error is None else 1, self.error)
