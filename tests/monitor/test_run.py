@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from preflight.monitor.collect.settings import Settings
 from preflight.monitor.recording import free_folder, why_nothing
 
 from .conftest import Recorded
@@ -75,7 +76,7 @@ def test_run_json_says_what_was_run(healthy_run: Recorded) -> None:
     assert run["world_size"] == 1
     assert run["versions"]["torch"]
     assert run["ended"] >= run["started"]
-    assert run["recorded"]["detail_first"] == 20
+    assert run["recorded"]["detail_first"] == Settings("").detail_first
 
 
 def test_a_trace_that_is_there_is_refused_without_force(healthy_run: Recorded) -> None:
@@ -87,7 +88,9 @@ def test_a_trace_that_is_there_is_refused_without_force(healthy_run: Recorded) -
     assert sorted(path.name for path in healthy_run.trace.iterdir()) == before
 
 
-@pytest.mark.parametrize(("ending", "code"), [("raise SystemExit(7)", 7), ("import os; os._exit(3)", 3)])
+@pytest.mark.parametrize(
+    ("ending", "code"), [("raise SystemExit(7)", 7), ("import os, time; time.sleep(2); os._exit(3)", 3)]
+)
 def test_the_exit_code_of_the_program_is_kept(tmp_path: Path, ending: str, code: int) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(NEVER_CLEARED + ending + "\n")

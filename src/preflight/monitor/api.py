@@ -71,7 +71,7 @@ def monitoring(
     *,
     invariants: Sequence[Path_] = (),
     budget: float = 2.0,
-    every: int = 10,
+    every: int = 16,
     watch: bool = True,
     force: bool = False,
 ) -> Iterator[Monitoring]:
