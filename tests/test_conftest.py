@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 CONFTEST = Path(__file__).with_name("conftest.py")
-SETTINGS = "[pytest]\nmarkers =\n  torch: needs torch\n"
+SETTINGS = "[pytest]\nmarkers =\n  torch: needs torch\n  cuda: needs a device\n"
 
 
 def _run(folder: Path, source: str, required: str) -> subprocess.CompletedProcess[str]:
@@ -45,6 +45,14 @@ def test_a_required_test_has_to_run(tmp_path: Path, source: str, status: int) ->
     done = _run(tmp_path, source, "torch")
     assert done.returncode == status, done.stdout
     assert ("required by PREFLIGHT_REQUIRE=torch" in done.stdout) is bool(status)
+
+
+def test_a_device_that_is_absent_is_excused_unless_it_is_required(tmp_path: Path) -> None:
+    source = (
+        MARKED.format(body="pass") + "\n@pytest.mark.cuda\n" + MARKED.format(body="pytest.skip()").replace("_a", "_c")
+    )
+    assert _run(tmp_path, source, "torch").returncode == 0
+    assert _run(tmp_path, source, "torch,cuda").returncode == 1
 
 
 def test_nothing_is_required_by_default(tmp_path: Path) -> None:

@@ -325,7 +325,7 @@ def test_the_program_is_left_as_it_was() -> None:
     state = torch.get_rng_state()
     hidden = weight * 2
     versions = weight._version, hidden._version
-    pending = [digest.fingerprints([weight, hidden]), digest.norms([weight, hidden]), digest.sample_bits(hidden)]
+    pending = [digest.fingerprints([weight, hidden]), digest.norms([weight, hidden]), digest.samples([hidden])]
     assert torch.is_grad_enabled()
     assert (weight._version, hidden._version) == versions
     assert torch.equal(torch.get_rng_state(), state)
@@ -381,16 +381,16 @@ def test_norms_of_coarse_kinds_without_a_kind_to_add_up_in(monkeypatch: pytest.M
 def test_samples_look_at_both_ends(kind: Any) -> None:
     each = (1 << 16) // kind.itemsize
     tensor = filled(kind, 5 * each)
-    before = digest.sample_bits(tensor).values()
+    before = digest.samples([tensor]).values()
     for place, seen in ((0, True), (each - 1, True), (each, False), (-each - 1, False), (-each, True), (-1, True)):
         other = tensor.clone()
         bits(other)[place] += 1
-        assert (digest.sample_bits(other).values() != before) == seen
+        assert (digest.samples([other]).values() != before) == seen
     image = tensor.view(5, 4, -1, 8)
-    assert digest.sample_bits(image).values() == before
-    assert digest.sample_bits(image.transpose(1, 3).contiguous().transpose(1, 3)).values() == before
+    assert digest.samples([image]).values() == before
+    assert digest.samples([image.transpose(1, 3).contiguous().transpose(1, 3)]).values() == before
     small = tensor[: 2 * each]
-    assert digest.sample_bits(small).values() == [number(small)]
+    assert digest.samples([small]).values() == [number(small)]
     assert digest.samples([small, None, tensor]).values() == [number(small), None, *before]
 
 
@@ -433,11 +433,14 @@ def test_a_failing_tensor_does_not_take_the_others_along(monkeypatch: pytest.Mon
     assert digest.fingerprints([plain]).values() == [None]
 
 
-cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def _needs_a_device() -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
 
 
-@cuda
+@pytest.mark.cuda
 def test_devices_agree() -> None:
+    _needs_a_device()
     tensors = [filled(kind, length, seed=3) for kind in KINDS for length in LENGTHS]
     moved = [tensor.cuda() for tensor in tensors]
     pending = digest.fingerprints([*moved, *tensors])
@@ -445,8 +448,9 @@ def test_devices_agree() -> None:
     assert values[: len(tensors)] == values[len(tensors) :] == digest.fingerprints(tensors).values()
 
 
-@cuda
+@pytest.mark.cuda
 def test_on_a_device_nothing_waits_and_a_capture_is_left_alone() -> None:
+    _needs_a_device()
     tensors = [torch.randn(300, 300, device="cuda"), torch.randn(7, device="cuda")]
     digest.fingerprints(tensors).values(wait=True)
     digest.norms(tensors).values(wait=True)
