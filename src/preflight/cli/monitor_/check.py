@@ -6,18 +6,13 @@ from typing import Any
 
 import click
 
+from preflight.cli.parts.invariants import judging
 from preflight.cli.parts.options import output
 
 
 @click.command("check")
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
-@click.option(
-    "--invariants",
-    multiple=True,
-    metavar="FILE",
-    help="What must hold, from monitor infer (default: the shipped library).",
-)
-@click.option("-v", "--verbose", is_flag=True, help="Also everything that belongs to an alarm.")
+@judging
 @output
 def command(folders: tuple[str, ...], **given: Any) -> int:
     """Hold recorded runs against what must hold in them.

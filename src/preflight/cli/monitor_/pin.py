@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import click
 
+from preflight.cli.parts.invariants import change_in, kept_in, sentence
+
 
 @click.command("pin")
 @click.argument("idents", nargs=-1, required=True, metavar="ID...")
-@click.option(
-    "--invariants",
-    "file",
-    metavar="FILE",
-    help="The invariants file (default: .preflight/invariants.jsonl, beside the shipped library).",
-)
+@kept_in
 @click.option("--undo", is_flag=True, help="Let later runs decide again.")
 @click.option("--quiet", is_flag=True, help="Say nothing on stderr but errors.")
 def command(idents: tuple[str, ...], file: str | None, undo: bool, quiet: bool) -> int:
@@ -22,7 +19,6 @@ def command(idents: tuple[str, ...], file: str | None, undo: bool, quiet: bool) 
     """
     import msgspec
 
-    from preflight.cli.parts.invariants import change_in, sentence
     from preflight.cli.parts.live import remark
     from preflight.vocabulary.invariant import Invariant
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import click
 
+from preflight.cli.parts.invariants import change_in, kept_in, sentence
+
 
 @click.command("suppress")
 @click.argument("ident", metavar="ID")
 @click.argument("reason", metavar="REASON", required=False)
-@click.option(
-    "--invariants",
-    "file",
-    metavar="FILE",
-    help="The invariants file (default: .preflight/invariants.jsonl, beside the shipped library).",
-)
+@kept_in
 @click.option("--undo", is_flag=True, help="Hear of it again.")
 @click.option("--quiet", is_flag=True, help="Say nothing on stderr but errors.")
 def command(ident: str, reason: str | None, file: str | None, undo: bool, quiet: bool) -> int:
@@ -23,7 +20,6 @@ def command(ident: str, reason: str | None, file: str | None, undo: bool, quiet:
     """
     import msgspec
 
-    from preflight.cli.parts.invariants import change_in, sentence
     from preflight.cli.parts.live import remark
     from preflight.errors import UsageError
     from preflight.vocabulary.invariant import Invariant

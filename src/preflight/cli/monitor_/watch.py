@@ -6,19 +6,14 @@ from typing import Any
 
 import click
 
+from preflight.cli.parts.invariants import judging
 from preflight.cli.parts.live import telling
 from preflight.cli.parts.options import output
 
 
 @click.command("watch")
 @click.argument("folder", metavar="DIR")
-@click.option(
-    "--invariants",
-    multiple=True,
-    metavar="FILE",
-    help="What must hold, from monitor infer (default: the shipped library).",
-)
-@click.option("-v", "--verbose", is_flag=True, help="Also everything that belongs to an alarm.")
+@judging
 @telling
 @output
 def command(folder: str, **given: Any) -> int:

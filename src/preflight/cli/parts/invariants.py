@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import click
 
 from preflight.cli.parts.writing import Writing
 from preflight.errors import UsageError, nearest
@@ -14,6 +16,20 @@ from preflight.vocabulary.invariant import Invariant
 FORMATS = ("text", "json", "csv", "markdown")
 COLUMNS = ("id", "relation", "severity", "support", "confidence", "state", "text")
 SORTS = ("relation", "id", "support", "confidence")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def judging(command: F) -> F:
+    """Add what a run is held against, and how much is told of it."""
+    command = click.option("-v", "--verbose", is_flag=True, help="Also everything that belongs to an alarm.")(command)
+    told = "What must hold, from monitor infer (default: the shipped library)."
+    return click.option("--invariants", multiple=True, metavar="FILE", help=told)(command)
+
+
+def kept_in(command: F) -> F:
+    """Add the file in which something is said of invariants."""
+    told = "The invariants file (default: .preflight/invariants.jsonl, beside the shipped library)."
+    return click.option("--invariants", "file", metavar="FILE", help=told)(command)
 
 
 def chosen(

@@ -7,14 +7,13 @@ Outside detailed iterations and inside backward passes a wrapper does nothing bu
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from .digests import dtype_of
-from .patching import Patches
-from .recorder import Recorder
+from .patching import Patches, watched
+from .recorder import Entry, Recorder
 
 _ROOMS = ("torch", "torch.functional", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
 _MOST = 8
@@ -26,7 +25,6 @@ class Api:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self.compiling = recorder.torch.compiler.is_compiling
 
     def install(self, patches: Patches) -> None:
         """Put the wrappers in place."""
@@ -50,30 +48,20 @@ class Api:
                 patches.replace(module, word, done[id(function)])
 
     def _watched(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        recorder, compiling = self.recorder, self.compiling
+        recorder = self.recorder
 
-        @functools.wraps(original)
-        def api_call(*args: Any, **kwargs: Any) -> Any:
-            if compiling() or not recorder.detail or recorder.backward_depth or not recorder.active():
-                return original(*args, **kwargs)
-            entry = None
-            with recorder.work("api"):
-                entry = recorder.enter(name, "", self._told(args, kwargs), "")
-            try:
-                value = original(*args, **kwargs)
-            except BaseException as error:
-                if entry is not None:
-                    with recorder.work("api"):
-                        recorder.leave(entry, None, type(error).__name__)
-                raise
+        def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+            return recorder.enter(name, "", self._told(args, kwargs), placed=False)
+
+        def after(entry: Entry | None, value: Any, error: BaseException | None) -> None:
             if entry is not None:
-                with recorder.work("api"):
-                    entry.place = None
-                    recorder.leave(entry, {"out": self._tensors((value,))})
-            return value
+                recorder.leave(entry, {"out": self._tensors((value,))} if error is None else None, error)
 
-        api_call._preflight_watched = True  # type: ignore[attr-defined]
-        return api_call
+        return watched(recorder, original, before, after, self._now)
+
+    def _now(self) -> bool:
+        """Whether calls are told now: in detailed iterations, outside of backward passes."""
+        return self.recorder.detail and not self.recorder.backward_depth
 
     def _told(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         named = {key: value for key, value in kwargs.items() if isinstance(value, _PLAIN)}

@@ -67,7 +67,7 @@ class Backwards:
         recorder.trained = True
         recorder.backwards += 1
         recorder.passes += 1
-        recorder.leave(entry, None, type(error).__name__ if error else None)
+        recorder.leave(entry, None, error)
         if recorder.scaled and recorder.detail and not self.variables.stale:
             self.states.gradients("after_backward", None, False)
 
@@ -78,7 +78,7 @@ class Backwards:
     def _after_grad(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         self.recorder.backward_depth = max(0, self.recorder.backward_depth - 1)
         if entry is not None:
-            self.recorder.leave(entry, None, type(error).__name__ if error else None)
+            self.recorder.leave(entry, None, error)
 
 
 class _Scalar:

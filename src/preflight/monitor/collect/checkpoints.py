@@ -48,7 +48,7 @@ class Checkpoints:
         if entry is None:
             return
         what, entry.about = entry.about, None
-        self.recorder.leave(entry, None, type(error).__name__ if error else None)
+        self.recorder.leave(entry, None, error)
         if error is None and what is not None:
             self._contents(what, entry.number)
 
@@ -115,7 +115,7 @@ class Checkpoints:
         self._inside = max(0, self._inside - 1)
         if entry is None:
             return
-        self.recorder.leave(entry, None, type(error).__name__ if error else None)
+        self.recorder.leave(entry, None, error)
         if error is None:
             if self.variables.stale or self.names.changed:
                 self.variables.refresh()

@@ -37,8 +37,7 @@ class Clipping:
             if original is None or getattr(original, "_preflight_watched", False):
                 continue
             patches.replace(module, word, watched(self.recorder, self._listening(original), before, after))
-            if hasattr(utils, word):
-                patches.replace(utils, word, getattr(module, word))
+            patches.alias(module, word, utils)
 
     def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with an iterator of parameters replaced by one that yields the same and notes them."""
@@ -94,7 +93,7 @@ class Clipping:
         noted, self._noted = self._noted, None
         if noted is not None and entry.args is not None:
             entry.args.update(_counts(noted))
-        self.recorder.leave(entry, None, type(error).__name__ if error else None)
+        self.recorder.leave(entry, None, error)
 
     def _after_norm(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         recorder = self.recorder

@@ -40,15 +40,6 @@ def fingerprints(tensors: Sequence[Any]) -> Pending | None:
     return _started(tensors, checksums, plain.parts)
 
 
-def sample_bits(tensor: Any) -> Pending | None:
-    """Start to compute the fingerprint of the first and the last 64 KiB of a tensor, or of all of a small one.
-
-    Args:
-        tensor: One tensor of a batch.
-    """
-    return samples([tensor])
-
-
 def samples(tensors: Sequence[Any]) -> Pending | None:
     """Start to compute for each tensor of a batch the fingerprint of its first and last 64 KiB.
 

@@ -51,8 +51,7 @@ class Distributed:
 
     def _both(self, patches: Patches, low: Any, high: Any, word: str, before: Any, after: Any) -> None:
         patches.around(low, word, before, after)
-        if hasattr(high, word):
-            patches.replace(high, word, getattr(low, word))
+        patches.alias(low, word, high)
 
     def _fsdp(self, patches: Patches, module: Any) -> None:
         if hasattr(module, "fully_shard"):
@@ -73,7 +72,7 @@ class Distributed:
         if entry is None:
             return
         recorder = self.recorder
-        recorder.leave(entry, None, type(error).__name__ if error else None)
+        recorder.leave(entry, None, error)
         dist = recorder.torch.distributed
         if error is None and dist.is_initialized():
             self._begin()
@@ -83,7 +82,7 @@ class Distributed:
     def _grouped(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         if entry is None:
             return
-        self.recorder.leave(entry, None, type(error).__name__ if error else None)
+        self.recorder.leave(entry, None, error)
         if error is None:
             self.group(value)
 
@@ -162,14 +161,14 @@ class Distributed:
             ranks = sorted(int(rank) for rank in mesh.mesh.reshape(-1).tolist())
         elif mesh is None and entry.name == "wrap.fsdp2" and dist.is_initialized():
             ranks = list(range(dist.get_world_size()))
-        self.recorder.leave(entry, {"ranks": ranks}, type(error).__name__ if error else None)
+        self.recorder.leave(entry, {"ranks": ranks}, error)
 
     def _wrapped_ddp(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         if entry is None:
             return
         wrapper, entry.about = entry.about, None
         if error is not None:
-            self.recorder.leave(entry, None, type(error).__name__)
+            self.recorder.leave(entry, None, error)
             return
         ranks = sorted(self.recorder.torch.distributed.get_process_group_ranks(wrapper.process_group))
         synced = bool(getattr(wrapper, "broadcast_buffers", False))

@@ -91,7 +91,7 @@ class Loaders:
     def _looped(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         if entry is None:
             return
-        self.recorder.leave(entry, None, type(error).__name__ if error else None)
+        self.recorder.leave(entry, None, error)
         if error is None:
             self._loops[value] = [*entry.about, 0]
 
@@ -112,7 +112,7 @@ class Loaders:
             return
         recorder = self.recorder
         found = few(value, recorder.torch.Tensor) if error is None else []
-        recorder.leave(entry, self._single(found) if recorder.detail else None, type(error).__name__ if error else None)
+        recorder.leave(entry, self._single(found) if recorder.detail else None, error)
         iterator = entry.about()
         if error is not None or iterator is None:
             return

@@ -49,7 +49,7 @@ class Modes:
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         self._inside = max(0, self._inside - 1)
         if entry is not None:
-            self.recorder.leave(entry, None, type(error).__name__ if error else None)
+            self.recorder.leave(entry, None, error)
 
     def _casts_cleared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self.recorder.casts_cleared += 1

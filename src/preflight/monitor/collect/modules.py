@@ -79,8 +79,7 @@ class Forwards:
             args_seen["base"] = base
         if root:
             args_seen.update(self.modal.of(name, module))
-        entry = Entry(recorder, "forward" if root else "module", name, args_seen, None if not root else _place())
-        recorder.stack().append(entry.number)
+        entry = recorder.enter("forward" if root else "module", name, args_seen, placed=root)
         opened.append((module, entry))
         if root or recorder.detail:
             self.digests.tensors(entry, "in", args, bits=root)
@@ -122,9 +121,3 @@ def _any_other(hooks: Any, own: Forwards) -> bool:
     before, after = hooks._global_forward_pre_hooks, hooks._global_forward_hooks
     others = any(hook != own.before for hook in before.values()) or any(hook != own.after for hook in after.values())
     return bool(others or hooks._global_backward_hooks or hooks._global_backward_pre_hooks)
-
-
-def _place() -> str | None:
-    from .places import here
-
-    return here()

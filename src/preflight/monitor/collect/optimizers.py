@@ -10,7 +10,7 @@ from .naming import Names, modules_in_sight
 from .patching import Patches
 from .recorder import Entry, Recorder
 from .state import States
-from .variables import Variables
+from .variables import Variable, Variables
 
 _NAMED = ("lr", "momentum", "weight_decay")
 _MOST_GROUPS = 64
@@ -34,7 +34,6 @@ class Optimizers:
         self._used: dict[int, int] = {}  # how many backward passes there were when gradients were last used or cleared
         self._made: list[weakref.ref[Any]] = []
         self._casts: dict[int, int] = {}
-        self.after_step: list[Any] = []
         self.uncleared: set[int] = set()
         self._versions: dict[int, tuple[int, int]] = {}
 
@@ -95,7 +94,7 @@ class Optimizers:
     def _group_was_added(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         if entry is not None:
             self.variables.stale = True
-            self.recorder.leave(entry, None, type(error).__name__ if error else None)
+            self.recorder.leave(entry, None, error)
 
     # -- gradients are cleared
 
@@ -138,7 +137,7 @@ class Optimizers:
         if entry is None:
             return
         optimizer, entry.about = entry.about, None
-        self.recorder.leave(entry, None, type(error).__name__ if error else None)
+        self.recorder.leave(entry, None, error)
         if error is None:
             if self.variables.stale:
                 self.variables.refresh()
@@ -171,11 +170,12 @@ class Optimizers:
         closure = bool(kwargs.get("closure") or (len(args) > 1 and args[1] is not None))
         name = f"optimizer{index}:{type(optimizer).__name__}"
         exact = recorder.detail
-        written = self._written(index)
+        held = self.variables.living(index)
+        written = self._written(held)
         if recorder.norms:
-            self.states.gradients("before_step", index, False)
+            self.states.gradients("before_step", index, False, held)
             if exact or written or recorder.iteration % _BEFORE_EVERY == 0:
-                self.states.parameters("before_step", index, exact)
+                self.states.parameters("before_step", index, exact, held)
             if exact and index == recorder.primary:
                 self.states.parameters("before_step", -1, True)
                 self.states.gradients("before_step", -1, False)
@@ -193,12 +193,12 @@ class Optimizers:
             seen["casts_kept"] = self._casts.get(index) == recorder.casts_cleared
         self._casts[index] = recorder.casts_cleared if inside else -1
 
-    def _written(self, index: int) -> list[int]:
+    def _written(self, held: list[tuple[Variable, Any]]) -> list[int]:
         """Variables that were written to since the optimizer's last step, as torch counts it; ``.data`` is not counted."""
         known = self._versions
         return [
             variable.ident
-            for variable, tensor in self.variables.living(index)
+            for variable, tensor in held
             if variable.kind == "parameter" and known.get(variable.ident, (None, 0))[0] == id(tensor)
             if known[variable.ident][1] != tensor._version
         ][:_MOST_WRITTEN]
@@ -226,10 +226,11 @@ class Optimizers:
         with recorder.work("step"):
             recorder.leave(entry)
             index = self.variables.index_of(optimizer)
-            for variable, tensor in self.variables.living(index):
+            held = self.variables.living(index)
+            for variable, tensor in held:
                 self._versions[variable.ident] = (id(tensor), tensor._version)
             if recorder.norms or recorder.exact_after:
-                self.states.parameters("after_step", index, recorder.exact_after)
+                self.states.parameters("after_step", index, recorder.exact_after, held)
                 steps = self._steps[index] = self._steps.get(index, 0) + 1
                 if recorder.detail and (steps <= 2 or recorder.iteration % _STATES_EVERY == 0):
                     self.states.optimizer("after_step", optimizer, index)
@@ -241,8 +242,6 @@ class Optimizers:
             if index == recorder.primary:
                 recorder.stepped = True
                 recorder.step += 1
-                for act in self.after_step:
-                    act(optimizer)
 
 
 def _number(value: Any) -> float | None:

@@ -43,6 +43,11 @@ class Patches:
             return
         self.replace(owner, name, watched(self.recorder, original, before, after))
 
+    def alias(self, owner: Any, name: str, other: Any) -> None:
+        """Give another place that has a name the function that now stands under it in the first."""
+        if hasattr(other, name):
+            self.replace(other, name, getattr(owner, name))
+
     def undo(self) -> None:
         """Put everything back that still is as it was left."""
         for handle in self._handles:
@@ -56,15 +61,25 @@ class Patches:
 
 
 def watched(
-    recorder: Recorder, original: Callable[..., Any], before: Before, after: After | None
+    recorder: Recorder,
+    original: Callable[..., Any],
+    before: Before,
+    after: After | None,
+    now: Callable[[], bool] | None = None,
 ) -> Callable[..., Any]:
-    """A function that does what the original does and tells the recorder before and after."""
+    """A function that does what the original does and tells the recorder before and after, where ``now`` says so."""
     compiling = recorder.torch.compiler.is_compiling
     where = getattr(original, "__qualname__", str(original))
 
+    def left(entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        if entry is not None:
+            recorder.leave(entry, None, error)
+
+    told = after or left
+
     @functools.wraps(original)
     def watched_call(*args: Any, **kwargs: Any) -> Any:
-        if compiling() or not recorder.active() or recorder.gave_up(where):
+        if compiling() or (now is not None and not now()) or not recorder.active() or recorder.gave_up(where):
             return original(*args, **kwargs)
         entry: Entry | None = None
         with recorder.work(where):
@@ -73,16 +88,10 @@ def watched(
             value = original(*args, **kwargs)
         except BaseException as error:
             with recorder.work(where):
-                if after is not None:
-                    after(entry, None, error)
-                elif entry is not None:
-                    recorder.leave(entry, None, type(error).__name__)
+                told(entry, None, error)
             raise
         with recorder.work(where):
-            if after is not None:
-                after(entry, value, None)
-            elif entry is not None:
-                recorder.leave(entry)
+            told(entry, value, None)
         return value
 
     watched_call._preflight_watched = True  # type: ignore[attr-defined]

@@ -75,21 +75,20 @@ class Recorder:
         self.settings = settings
         self.iteration = 0
         self.step = 0
-        self.detail = settings.detail_first > 0
-        self.norms = True
-        self.exact_after = self.detail
         self.detail_every = settings.detail_every
         self.norms_every = settings.norms_every
         self.detail_until = settings.detail_first
+        self.detail = settings.detail_first > 0
+        self.norms = True
+        self.exact_after = self.detail
         self.backward_depth = 0
         self.spent = 0
         self.on_device: list[tuple[Any, Any]] = []
         self.role = "trainer"
         self.torch: Any = sys.modules.get("torch")
         self.at_boundary: list[Callable[[], None]] = []
-        self.at_turn: list[
-            Callable[[], None]
-        ] = []  # between two iterations: the old one is told, the new one not begun
+        # Between two iterations: the old one is told, the new one not begun.
+        self.at_turn: list[Callable[[], None]] = []
         self.at_end: list[Callable[[], None]] = []
         self.on_leave: Callable[[Entry], None] | None = None
         self.begun_by = ""  # what began this iteration: fetch, forward, zero_grad
@@ -176,18 +175,20 @@ class Recorder:
         if pending is None:
             return
         if not self._later and pending.ready():
-            for kind, row in rows(pending.values()):
-                self.put(kind, row)
+            self._give(rows, pending.values())
         else:
             self._later.append((pending, rows))
+
+    def _give(self, rows: Rows, values: Any) -> None:
+        """Hand over the rows that are made of some values, none where these did not come."""
+        for kind, row in rows(values) if values is not None else ():
+            self.put(kind, row)
 
     def settle(self, wait: bool = False) -> None:
         """Hand over the rows whose numbers have come, in the order in which they were asked for."""
         while self._later and (wait or self._later[0][0].ready()):
             pending, rows = self._later.pop(0)
-            values = pending.values(wait)
-            for kind, row in rows(values) if values is not None else ():
-                self.put(kind, row)
+            self._give(rows, pending.values(wait))
         if not self._later:
             for iteration, step in self._finished:
                 self.put("iteration", (self.number(), time.monotonic_ns(), iteration, step))
@@ -203,15 +204,20 @@ class Recorder:
         return stack
 
     def enter(
-        self, name: str, subject: str = "", args: dict[str, Any] | None = None, place: str | None = None
+        self,
+        name: str,
+        subject: str = "",
+        args: dict[str, Any] | None = None,
+        place: str | None = None,
+        placed: bool = True,
     ) -> Entry:
-        """Note that a call begins."""
-        entry = Entry(self, name, subject, args, place or here())
+        """Note that a call begins; where it stands in the person's code is looked up unless it is given or not wanted."""
+        entry = Entry(self, name, subject, args, (place or here()) if placed else None)
         self.stack().append(entry.number)
         return entry
 
-    def leave(self, entry: Entry, result: dict[str, Any] | None = None, error: str | None = None) -> None:
-        """Note that a call has ended."""
+    def leave(self, entry: Entry, result: dict[str, Any] | None = None, error: BaseException | None = None) -> None:
+        """Note that a call has ended, and by which exception if one ended it."""
         ended = time.monotonic_ns()
         stack = self.stack()
         while stack and stack[-1] != entry.number and entry.number in stack:
@@ -235,7 +241,7 @@ class Recorder:
                 entry.context,
                 entry.args,
                 result,
-                error,
+                None if error is None else type(error).__name__,
             ),
         )
         if self.on_leave is not None:
@@ -304,13 +310,14 @@ class Recorder:
         self.backwards = 0
         self.iteration += 1
         number = self.iteration
-        self.detail = number < self.detail_until or (self.detail_every > 0 and number % self.detail_every == 0)
+        self.detail = self._in_detail(number)
         self.norms = self.detail or (self.norms_every > 0 and number % self.norms_every == 0)
         # Fingerprints after this step are what those before the next one are compared with.
-        following = number + 1
-        self.exact_after = self.detail or (
-            following < self.detail_until or (self.detail_every > 0 and following % self.detail_every == 0)
-        )
+        self.exact_after = self.detail or self._in_detail(number + 1)
+
+    def _in_detail(self, number: int) -> bool:
+        """Whether an iteration of this number is recorded in detail."""
+        return number < self.detail_until or (self.detail_every > 0 and number % self.detail_every == 0)
 
     def close(self, how: str, code: int | None, error: str | None) -> None:
         """Write the closing row; nothing is recorded after it."""

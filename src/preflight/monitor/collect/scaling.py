@@ -62,7 +62,7 @@ class Scaling:
         recorder = self.recorder
         index = int(entry.object.split(":")[0].removeprefix("optimizer"))
         skipped = index == recorder.primary and self._step == recorder.step
-        recorder.leave(entry, {"skipped": skipped}, type(error).__name__ if error else None)
+        recorder.leave(entry, {"skipped": skipped}, error)
         if recorder.primary is None:
             recorder.primary = index
         if index == recorder.primary:
@@ -72,7 +72,7 @@ class Scaling:
         if entry is None:
             return
         recorder = self.recorder
-        recorder.leave(entry, None, type(error).__name__ if error else None)
+        recorder.leave(entry, None, error)
         scale = getattr(entry.about, "_scale", None)
         if isinstance(scale, recorder.torch.Tensor):
             head = (recorder.number(), entry.began, recorder.iteration, recorder.step, "scale", entry.place or "")

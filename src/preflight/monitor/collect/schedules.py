@@ -55,7 +55,7 @@ class Schedules:
             "rates": _rates(optimizer),
             "optimizer": self.optimizers.name(optimizer),
         }
-        self.recorder.leave(entry, result, type(error).__name__ if error else None)
+        self.recorder.leave(entry, result, error)
 
     def _number(self, scheduler: Any) -> int:
         """The number of a scheduler, by the order in which they were used."""

@@ -58,16 +58,24 @@ class States:
             ended.record()
             self.recorder.on_device.append((began, ended))
 
-    def parameters(self, moment: str, optimizer: int | None, exact: bool, extra: dict[str, Any] | None = None) -> None:
-        """The parameters of one optimizer, or all parameters."""
-        held = [one for one in self.variables.living(optimizer) if one[0].kind == "parameter"]
-        self.take(moment, "parameter", held, exact, _whose(optimizer) if extra is None else extra)
+    def parameters(
+        self,
+        moment: str,
+        optimizer: int | None,
+        exact: bool,
+        living: list[tuple[Variable, Any]] | None = None,
+    ) -> None:
+        """The parameters of one optimizer, or all parameters; ``living`` where they were looked up already."""
+        held = [one for one in living or self.variables.living(optimizer) if one[0].kind == "parameter"]
+        self.take(moment, "parameter", held, exact, _whose(optimizer))
 
-    def gradients(self, moment: str, optimizer: int | None, exact: bool) -> None:
-        """The gradients of the parameters of one optimizer, or of all."""
+    def gradients(
+        self, moment: str, optimizer: int | None, exact: bool, living: list[tuple[Variable, Any]] | None = None
+    ) -> None:
+        """The gradients of the parameters of one optimizer, or of all; ``living`` where they were looked up already."""
         held = [
             (variable, _gradient(tensor))
-            for variable, tensor in self.variables.living(optimizer)
+            for variable, tensor in living or self.variables.living(optimizer)
             if variable.kind == "parameter" and tensor.requires_grad
         ]
         self.take(moment, "gradient", held, exact, _whose(optimizer))

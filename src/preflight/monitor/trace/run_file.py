@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -13,6 +14,7 @@ from preflight.errors import TraceError
 from preflight.vocabulary.trace import RUN_SCHEMA, RecordedRun
 
 NAME = "run.json"
+T = TypeVar("T")
 
 
 def write_run(folder: Path, run: RecordedRun) -> None:
@@ -30,7 +32,15 @@ def read_run(folder: Path) -> RecordedRun | None:
     Raises:
         TraceError: It is broken, of a newer format, or of something else.
     """
-    path = folder / NAME
+    return read_described(folder / NAME, RecordedRun)
+
+
+def read_described(path: Path, kind: type[T]) -> T | None:
+    """Return what a small file of a trace folder says, read as a struct; None where there is none.
+
+    Raises:
+        TraceError: It is broken, of a newer format, or of something else.
+    """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -39,7 +49,7 @@ def read_run(folder: Path) -> RecordedRun | None:
         raise TraceError(f"{path} cannot be read: {error.strerror}") from error
     try:
         check_schema(path, msgspec.json.decode(content, type=_Schema).schema)
-        return msgspec.json.decode(content, type=RecordedRun)
+        return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TraceError(f"{path} is damaged: {error}") from error
 

@@ -12,7 +12,7 @@ from preflight.errors import TraceError
 
 from .process import Process
 from .reader import Block, Columns, Damage, Tables
-from .run_file import check_schema
+from .run_file import read_described
 from .table_file import from_lists, sql_columns
 
 INDEX = "sealed.json"
@@ -72,18 +72,9 @@ class Sealed:
         Raises:
             TraceError: It is damaged, of a newer format, or a file is missing.
         """
-        path = folder / INDEX
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
+        index = read_described(folder / INDEX, SealedIndex)
+        if index is None:
             return None
-        except OSError as error:
-            raise TraceError(f"{path} cannot be read: {error.strerror}") from error
-        try:
-            check_schema(path, msgspec.json.decode(content)["schema"])
-            index = msgspec.json.decode(content, type=SealedIndex)
-        except (msgspec.DecodeError, KeyError, TypeError) as error:
-            raise TraceError(f"{path} is damaged: {error}") from error
         for table in index.tables.values():
             if Path(table.file).name != table.file or not (folder / table.file).is_file():
                 raise TraceError(f"{folder / table.file} is missing, and {INDEX} names it")

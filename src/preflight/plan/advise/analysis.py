@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from preflight.plan.advise.bottleneck import BETTER
 from preflight.plan.advise.sensitivities import Tried
@@ -49,16 +50,9 @@ def _of_time(chosen: Candidate, trials: list[Tried]) -> list[Bottleneck]:
     found = []
     for name in spent.__struct_fields__:
         part = getattr(spent, name)
-        if part / spent.total < _LEAST:
-            continue
-        best = _best(chosen, trials, seconds(name), _step)
-        text = f"{format_seconds(part)} of {format_seconds(spent.total)}"
-        found.append(
-            Bottleneck(
-                of="time", name=name.replace("_", " "), share=part / spent.total, text=text,
-                change=best and _worded(chosen, *best, format_seconds),
-            )
-        )  # fmt: skip
+        if part / spent.total >= _LEAST:
+            best = _best(chosen, trials, seconds(name), _step)
+            found.append(_part("time", name, part, spent.total, format_seconds, chosen, best))
     return sorted(found, key=lambda one: -one.share)
 
 
@@ -96,17 +90,25 @@ def _of_memory(chosen: Candidate, trials: list[Tried], attention: AttentionMemor
         found.append(_scores(attention))
     for name in parts.__struct_fields__:
         part = getattr(parts, name)
-        if part / parts.total < _LEAST or name in _GIVEN:
-            continue
-        best = _best(chosen, trials, size(name), _device)
-        text = f"{format_bytes(part)} of {format_bytes(parts.total)}"
-        found.append(
-            Bottleneck(
-                of="memory", name=name.replace("_", " "), share=part / parts.total, text=text,
-                change=best and _worded(chosen, *best, format_bytes),
-            )
-        )  # fmt: skip
+        if part / parts.total >= _LEAST and name not in _GIVEN:
+            best = _best(chosen, trials, size(name), _device)
+            found.append(_part("memory", name, part, parts.total, format_bytes, chosen, best))
     return sorted(found, key=lambda one: -one.share)
+
+
+def _part(
+    of: Literal["time", "memory"],
+    name: str,
+    part: float,
+    total: float,
+    shown: Callable[[float], str],
+    chosen: Candidate,
+    best: tuple[Tried, float] | None,
+) -> Bottleneck:
+    """A part of a whole as a bottleneck, with the change that is best against it."""
+    text = f"{shown(part)} of {shown(total)}"
+    change = best and _worded(chosen, *best, shown)
+    return Bottleneck(of=of, name=name.replace("_", " "), share=part / total, text=text, change=change)
 
 
 def _scores(attention: AttentionMemory) -> Bottleneck:

@@ -14,7 +14,8 @@ class Registry:
     """
 
     def __init__(self, name: str) -> None:
-        self._name, self._kept = name, {}  # type: ignore[var-annotated]
+        self._name = name
+        self._kept: dict[str, Any] = {}
 
     def register(self, obj: Any = None) -> Any:
         """Keep a function or class; a decorator where none is given."""
