@@ -8,6 +8,7 @@ import msgspec
 
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import SEVERITY_ORDER, Finding
+from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.invariant import Invariant, Violation
 from preflight.vocabulary.measured import Measured
 from preflight.vocabulary.memory import MemoryEstimate
@@ -82,7 +83,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     violations: tuple[Violation, ...] = ()
     invariants: tuple[Invariant, ...] = ()
     watched: Watched | None = None
-    incident: dict[str, Any] | None = None
+    incident: Incident | None = None
     verification: dict[str, Any] | None = None
     measurements: tuple[Any, ...] = ()
     not_evaluated: tuple[NotEvaluated, ...] = ()

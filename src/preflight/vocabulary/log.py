@@ -1,0 +1,268 @@
+"""What was read from the files of a run: the files, the lines that mean something, the steps, the ends."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from preflight.vocabulary.finding import Scalar
+
+LogKind = Literal[
+    "text",  # what a program printed
+    "kernel",  # dmesg or journal
+    "scheduler",  # sacct, slurm, kubectl events
+    "device",  # nvidia-smi -q, ibstat, DCGM
+    "flight",  # Flight Recorder
+    "ras",  # NCCL RAS
+    "exit",  # error.json of torch elastic
+    "stacks",  # py-spy, faulthandler
+    "metrics",  # CSV, JSON lines, TensorBoard, trainer_state.json
+    "environment",  # collect_env, env, pip freeze
+    "binary",
+    "empty",
+    "unreadable",
+]
+
+
+class Who(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who wrote a line or a file, as far as it is known."""
+
+    rank: int | None = None
+    node: str | None = None
+    local_rank: int | None = None
+    attempt: int | None = None
+    pid: int | None = None
+
+
+class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One file, or one member of an archive.
+
+    Attributes:
+        index: Its number in the reading.
+        path: As the person gave it; for a member of an archive ``archive.tar.gz!member``.
+        kind: What it is.
+        who: Whose file it is by its name or layout; lines may say otherwise.
+        layout: How that was told: ``torchrun``, ``srun``, ``pod``, ``lines`` ...
+        size: Bytes read, after decompression.
+        lines: Number of lines.
+        first_time: Time of its first line that has one, seconds since 1970; None where no line has a time.
+        last_time: Time of its last line that has one.
+        modified: Time at which the file was last written, where the input was a file.
+        problem: What is wrong with it (truncated gzip, undecodable, cut off), in words.
+    """
+
+    index: int
+    path: str
+    kind: LogKind
+    who: Who = Who()
+    layout: str = ""
+    size: int = 0
+    lines: int = 0
+    first_time: float | None = None
+    last_time: float | None = None
+    modified: float | None = None
+    problem: str | None = None
+
+
+class Hit(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A line that a signature took.
+
+    Attributes:
+        signature: Its id.
+        file: Index of the file.
+        line: Number of the line, from 1.
+        offset: Byte at which the line begins, after decompression.
+        text: The line without its line break, cut after 2,000 characters.
+        below: The lines that belong to it.
+        fields: What the expression took out of it.
+        who: Who printed it: the line's own prefix before the file's.
+        about: Whom it is about, where the line says that of somebody else (an agent of its worker).
+        time: Seconds since 1970 (or since an unknown start where lines bear no date); None where it is not known.
+        time_error: Half of the interval in which the time lies, in seconds.
+        times_seen: How often the signature was seen in this file by this rank; only the first and last ones are kept.
+    """
+
+    signature: str
+    file: int
+    line: int
+    offset: int
+    text: str
+    below: tuple[str, ...] = ()
+    fields: dict[str, Scalar | tuple[int, ...]] = {}
+    who: Who = Who()
+    about: Who | None = None
+    time: float | None = None
+    time_error: float = 0.0
+    times_seen: int = 1
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """A place on a stack."""
+
+    path: str
+    line: int | None
+    function: str
+
+
+class Raised(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A Python traceback in a log.
+
+    Attributes:
+        exception: The name of its class, dotted where it was printed so.
+        message: What it says, cut after 2,000 characters.
+        frames: From the outermost to the innermost.
+        hit: Where its last line stands; ``signature`` is that of the message where one took it, else empty.
+        chained: It is the cause or the context of the one that follows it.
+    """
+
+    exception: str
+    message: str
+    frames: tuple[Frame, ...]
+    hit: Hit
+    chained: bool = False
+
+
+class StepLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One step as a log or a metric file tells it.
+
+    Attributes:
+        step: Number of the step; None where only time passes.
+        values: What was printed, by normalised name: ``loss``, ``grad_norm``, ``lr``, ``seconds`` (of a step), ``loss_scale``,
+            ``tokens_per_second``, ``memory_bytes``, ``data_seconds``, ``forward_seconds``, ``backward_seconds``,
+            ``communication_seconds``, ``optimizer_seconds``, ``checkpoint_seconds``, ``samples_per_second`` ... and any other
+            by the name it had.
+    """
+
+    file: int
+    line: int
+    step: int | None
+    values: dict[str, float]
+    who: Who = Who()
+    time: float | None = None
+
+
+class Unknown(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Lines that look like trouble and that no signature took, as one template."""
+
+    template: str
+    count: int
+    ranks: tuple[int, ...] = ()
+    first: Hit
+
+
+class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """How a process ended, as an agent, a scheduler or a shell tells it.
+
+    Attributes:
+        about: The process.
+        code: Exit code; negative: killed by that signal.
+        teller: ``torchrun``, ``slurm``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``.
+        message: Its last words, where they were kept.
+    """
+
+    about: Who
+    code: int | None
+    teller: str
+    time: float | None = None
+    time_error: float = 0.0
+    message: str | None = None
+    file: int | None = None
+    line: int | None = None
+
+
+class Call(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A collective or point-to-point call as a rank's Flight Recorder kept it; sizes in elements."""
+
+    sequence: int
+    group: str
+    name: str
+    state: str
+    peer_to_peer: bool = False
+    sizes: tuple[tuple[int, ...], ...] = ()
+    dtypes: tuple[str, ...] = ()
+    output_sizes: tuple[tuple[int, ...], ...] = ()
+    created: float | None = None
+    started: float | None = None
+    completed: float | None = None
+    frames: tuple[Frame, ...] = ()
+    source: int | None = None
+    destination: int | None = None
+    timeout_ms: float | None = None
+
+
+class Flight(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a rank's Flight Recorder held, or what its log says of the last calls.
+
+    Attributes:
+        who: The rank.
+        groups: Members of each process group by name, where the dump tells them.
+        calls: The calls kept, in order.
+        enqueued: Last sequence number handed in, by group.
+        started: Last one begun, by group.
+        completed: Last one finished, by group.
+        wrapped: The ring is full: earlier calls are lost.
+    """
+
+    who: Who
+    file: int
+    groups: dict[str, tuple[int, ...]] = {}
+    calls: tuple[Call, ...] = ()
+    enqueued: dict[str, int] = {}
+    started: dict[str, int] = {}
+    completed: dict[str, int] = {}
+    wrapped: bool = False
+    problem: str | None = None
+
+
+class Stack(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What one thread of a process was doing, the innermost frame first."""
+
+    who: Who
+    file: int | None = None
+    thread: str = ""
+    main: bool = False
+    state: str = ""
+    frames: tuple[Frame, ...] = ()
+
+
+class NodeEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the kernel, a driver, a device or a scheduler tells of a node.
+
+    Attributes:
+        kind: ``xid``, ``sxid``, ``fallen-off-the-bus``, ``oom-kill``, ``link-down``, ``link-up``, ``ecc``, ``throttle``, ``pcie``,
+            ``disk``, ``soft-lockup``, ``remap``, ``job-state``, ``pod-state`` ...
+        code: The number it bears (an Xid, an exit code).
+        device: PCI address, or name of the port or disk, as written, lower case and padded (``0000:3b:00.0``).
+        fatal: Whether the device or the job does not survive it.
+        meaning: What it stands for, in one line.
+        values: Numbers and words read out of it.
+    """
+
+    kind: str
+    hit: Hit
+    node: str | None = None
+    code: int | None = None
+    device: str | None = None
+    pid: int | None = None
+    fatal: bool = False
+    meaning: str = ""
+    values: dict[str, Scalar] = {}
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything that was read, of all files; times are those of the writers' clocks, uncorrected."""
+
+    files: tuple[LogFile, ...] = ()
+    hits: tuple[Hit, ...] = ()
+    raised: tuple[Raised, ...] = ()
+    steps: tuple[StepLine, ...] = ()
+    endings: tuple[Ending, ...] = ()
+    flights: tuple[Flight, ...] = ()
+    stacks: tuple[Stack, ...] = ()
+    events: tuple[NodeEvent, ...] = ()
+    unknown: tuple[Unknown, ...] = ()
+    world_size: int | None = None
+    bytes_read: int = 0
+    lines_read: int = 0
+    notes: tuple[str, ...] = ()
