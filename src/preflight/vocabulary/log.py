@@ -250,6 +250,22 @@ class NodeEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     values: dict[str, Scalar] = {}
 
 
+class Environment(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What a process or a node ran with: versions, variables, devices.
+
+    Attributes:
+        who: The process or the node.
+        file: Index of the file.
+        source: Who told it: ``collect_env``, ``env``, ``pip``, ``nvidia-smi``, ``nccl``, ``topology`` ...
+        values: By dotted name: ``torch``, ``cuda``, ``driver``, ``nccl``, ``env.NCCL_DEBUG``, ``package.numpy``, ``gpu.0.name`` ...
+    """
+
+    who: Who = Who()
+    file: int | None = None
+    source: str = ""
+    values: dict[str, str] = {}
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that was read, of all files; times are those of the writers' clocks, uncorrected."""
 
@@ -261,6 +277,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     flights: tuple[Flight, ...] = ()
     stacks: tuple[Stack, ...] = ()
     events: tuple[NodeEvent, ...] = ()
+    environments: tuple[Environment, ...] = ()
     unknown: tuple[Unknown, ...] = ()
     world_size: int | None = None
     bytes_read: int = 0
