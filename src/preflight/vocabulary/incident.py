@@ -244,6 +244,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     remedies: tuple[Remedied, ...] = ()
     next: tuple[NextStep, ...] = ()
     consequences: tuple[Moment, ...] = ()
+    recovered: tuple[Moment, ...] = ()
     ruled_out: tuple[Reason, ...] = ()
     series: tuple[SeriesFinding, ...] = ()
     attempts: tuple[Attempt, ...] = ()

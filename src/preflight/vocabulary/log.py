@@ -142,6 +142,18 @@ class StepLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     time: float | None = None
 
 
+class Spoke(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Where one process speaks in one file, and where it falls silent; only for files in which several speak."""
+
+    file: int
+    who: Who
+    lines: int = 0
+    first_line: int | None = None
+    last_line: int | None = None
+    first_time: float | None = None
+    last_time: float | None = None
+
+
 class Unknown(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Lines that look like trouble and that no signature took, as one template."""
 
@@ -279,6 +291,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     events: tuple[NodeEvent, ...] = ()
     environments: tuple[Environment, ...] = ()
     unknown: tuple[Unknown, ...] = ()
+    spoke: tuple[Spoke, ...] = ()
     world_size: int | None = None
     bytes_read: int = 0
     lines_read: int = 0

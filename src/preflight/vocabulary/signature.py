@@ -23,6 +23,7 @@ Category = Literal[
 ]
 Role = Literal["root", "cascade", "confirmation", "teardown", "progress", "recovered", "benign"]
 FieldKind = Literal["int", "float", "str", "bytes", "ranks"]
+Marks = Literal["start", "resume", "restart", "end", "checkpoint", "barrier"]
 
 
 class Cause(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -71,6 +72,8 @@ class Signature(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, f
         sources: Where the text stands: a program and version with its file, or an issue thread.
         match: Examples that it takes, as printed; several lines where ``after`` is used.
         no_match: Lines close to it that it must not take.
+        marks: A moment of the run that the line marks: a process starts, a state is loaded to go on from, an agent starts its
+            workers again, the training has ended as it should, a checkpoint is committed, a barrier of all ranks is passed.
         since: Version of the catalogue.
         page: More for the person who meets it.
     """
@@ -96,5 +99,6 @@ class Signature(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, f
     sources: tuple[str, ...] = ()
     match: tuple[str, ...]
     no_match: tuple[str, ...]
+    marks: Marks | None = None
     since: int = 1
     page: str = ""
