@@ -1,0 +1,1 @@
+"""The commands below ``preflight investigate``: each file is one."""
