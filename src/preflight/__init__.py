@@ -12,6 +12,7 @@ from preflight.vocabulary.version import VERSION as __version__
 if TYPE_CHECKING:
     from preflight.check.api import TrainingPreflightAnalyzer, analyze
     from preflight.errors import PreflightError
+    from preflight.investigate.diagnose import diagnose
     from preflight.monitor.api import check_trace, monitoring
     from preflight.monitor.learn.infer import infer_invariants
     from preflight.monitor.resume import resume
@@ -30,6 +31,7 @@ _HOMES = {
     "create_cluster_spec": "preflight.plan.api",
     "create_distribution_strategy": "preflight.plan.api",
     "make_plan": "preflight.plan.api",
+    "diagnose": "preflight.investigate.diagnose",
     "infer_invariants": "preflight.monitor.learn.infer",
     "check_trace": "preflight.monitor.api",
     "monitoring": "preflight.monitor.api",
@@ -70,6 +72,7 @@ __all__ = [
     "check_trace",
     "create_cluster_spec",
     "create_distribution_strategy",
+    "diagnose",
     "infer_invariants",
     "make_plan",
     "monitoring",

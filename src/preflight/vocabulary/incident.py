@@ -46,7 +46,7 @@ class Suspect(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     reasons: tuple[Reason, ...] = ()
 
 
-class Culprit(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Culprit(msgspec.Struct, frozen=True, kw_only=True):
     """Who began it.
 
     Attributes:
@@ -182,7 +182,7 @@ class SeriesFinding(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     quote: Quote | None = None
 
 
-class FirstFailure(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class FirstFailure(msgspec.Struct, frozen=True, kw_only=True):
     """The earliest line that names a cause."""
 
     rank: int | None = None

@@ -67,6 +67,8 @@ def counts(report: Report, *, always: tuple[str, ...] = ("error", "warning")) ->
 def advice(report: Report) -> str | None:
     """Return why the verdict is what it is, or what to do next; None when nothing in the report says so."""
     memory = report.memory
+    if report.incident is not None:
+        return one_line(report.incident.headline)
     if report.plan is not None:
         return _of_plan(report)
     if report.watched is not None:
@@ -124,7 +126,8 @@ def if_it_fitted(report: Report) -> str:
 def verdict_line(report: Report) -> str:
     """Return the verdict with the counts and the advice in one line."""
     said = advice(report)
-    told = [text for text in ("" if report.plan is not None else counts(report), said) if text]
+    counted = report.plan is None and report.incident is None
+    told = [text for text in (counts(report) if counted else "", said) if text]
     return f"{report.verdict}  {'; '.join(told)}".rstrip()
 
 

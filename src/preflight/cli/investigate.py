@@ -1,0 +1,48 @@
+"""``preflight investigate``: from the logs of a run to what happened, who began it, why, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from preflight.cli.parts.grouped import GroupedCommand, WithDefault
+from preflight.cli.parts.options import output
+from preflight.errors import UsageError
+
+
+@click.command("investigate", cls=GroupedCommand)
+@click.argument("paths", nargs=-1, metavar="PATH...|-")
+@click.option("--follow", is_flag=True, help="Read on while the logs grow; tell once when something fails.")
+@click.option("--signatures", multiple=True, metavar="DIR", help="A folder with further signatures.")
+@click.option(
+    "--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="What reads many files."
+)
+@output
+@click.option("-v", "--verbose", is_flag=True, help="Everything that was considered, with its lines.")
+def investigate(paths: tuple[str, ...], **given: Any) -> int:
+    """Say of a run what happened, which rank and node began it, when, why, and what to do.
+
+    PATH is a log, a folder of logs in any layout, an archive of them, or - for standard input; dumps of the Flight
+    Recorder, kernel logs, stacks, what schedulers say and metric files are read where they lie beside the logs.
+
+    Exit codes: 0 healthy, 1 failure found, 2 misuse, 3 the logs do not tell.
+    """
+    from preflight.check.source_lines import SourceLines
+    from preflight.cli.parts.recording import catalog
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.investigate.diagnose import diagnose
+
+    look = writing(
+        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
+    )
+    if not paths:
+        raise UsageError("nothing to investigate is given", "name log files, folders or archives; - is standard input")
+    if given["follow"]:
+        raise UsageError("--follow is not here yet")
+    report = diagnose(paths, signatures=(*catalog(), *given["signatures"]), engine=given["engine"])
+    answer(report, look, SourceLines())
+    return EXIT_CODES[report.verdict]
+
+
+command = WithDefault("investigate", "preflight.cli.investigate_", investigate)

@@ -1,0 +1,188 @@
+"""Attempts: the starts of a job that stand in the same logs, told apart."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+import msgspec
+
+from preflight.investigate.case import Case, Event
+from preflight.investigate.category import Decided
+from preflight.investigate.culprit.vote import Scene
+from preflight.investigate.state import state_of
+from preflight.vocabulary.incident import Attempt, Culprit
+from preflight.vocabulary.log import Who
+
+_FAILING = ("root", "cascade", "confirmation", "teardown")
+_AGAIN = ("start", "resume", "restart")
+
+
+class Cuts:
+    """Where in each file one attempt ends and the next begins."""
+
+    def __init__(self, whole: Case) -> None:
+        """Find the cuts of each file by its own lines, and those of files without any by the clock."""
+        self.whole = whole
+        self.given = {file.index: file.who.attempt for file in whole.reading.files if file.who.attempt is not None}
+        self.first = min(self.given.values(), default=0)
+        self.lines = _cuts(whole, set(self.given))
+        self.times = self._times()
+        known = [attempt - self.first for attempt in self.given.values()]
+        self.count = 1 + max([*(len(cuts) for cuts in self.lines.values()), *known], default=0)
+
+    def _times(self) -> list[float]:
+        """Return when each attempt after the first began, by the earliest line of it that bears a time."""
+        began: dict[int, float] = {}
+        for place, who, time in _timed(self.whole):
+            number = self._by_line(place, who)
+            if number and time is not None:
+                began[number] = min(began.get(number, time), time)
+        return [began[number] for number in sorted(began)]
+
+    def _by_line(self, place: tuple[int, int], who: Who | None) -> int | None:
+        file, line = place
+        for attempt in (who.attempt if who is not None else None, self.given.get(file)):
+            if attempt is not None:
+                return attempt - self.first
+        return bisect_right(self.lines[file], line) if file in self.lines else None
+
+    def of(self, place: tuple[int, int] | None, time: float | None, who: Who | None = None) -> int:
+        """Return the number of the attempt, from 0; what tells neither place nor time belongs to the last one."""
+        found = self._by_line(place, who) if place is not None else None
+        if found is not None:
+            return min(found, self.count - 1)
+        if time is not None and self.times:
+            return min(bisect_right(self.times, time), self.count - 1)
+        return self.count - 1
+
+
+def _timed(whole: Case) -> Iterable[tuple[tuple[int, int], Who, float | None]]:
+    for event in whole.events:
+        yield event.place, event.hit.who, event.time
+    for step in whole.steps:
+        yield (
+            (step.file, step.line),
+            step.who,
+            whole.corrected(step.time, whole.people.node_of_who(step.who, step.file)),
+        )
+
+
+def _cuts(whole: Case, given: set[int]) -> dict[int, list[int]]:
+    """Return the lines at which a further attempt begins, for each file that has some."""
+    told: dict[int, list[tuple[int, Event | int, int | None]]] = {}
+    for event in whole.events:
+        mark = event.signature.marks if event.signature is not None else None
+        if event.hit.file not in given and (mark in _AGAIN or event.role in _FAILING):
+            told.setdefault(event.hit.file, []).append((event.hit.line, event, event.rank))
+    for step in whole.steps:
+        if step.step is not None and step.file not in given:
+            told.setdefault(step.file, []).append((step.line, step.step, step.who.rank))
+    found = {}
+    for file, moments in told.items():
+        moments.sort(key=lambda one: one[0])
+        cuts = _of_file(moments)
+        if cuts:
+            found[file] = cuts
+    return found
+
+
+def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
+    """Return the cuts of one file.
+
+    A further attempt begins where an agent says so, where a rank that was there before starts or loads again after
+    something went wrong or after steps, and where steps fall back after something went wrong.
+    """
+    cuts: list[int] = []
+    failed = False
+    last: dict[int | None, int] = {}
+    started: set[int | None] = set()
+    for line, what, rank in moments:
+        mark = what.signature.marks if isinstance(what, Event) and what.signature is not None else None
+        again = False
+        if isinstance(what, int):
+            again = failed and bool(last) and what <= last.get(rank, max(last.values()))
+        elif mark == "restart":
+            again = failed or bool(last)
+        elif mark == "start":
+            again = rank in started and (failed or bool(last))
+        elif mark == "resume":
+            again = failed and bool(last)
+        elif what.role in _FAILING:
+            failed = True
+        if again:
+            cuts.append(line)
+            failed, last, started = False, {}, set()
+        if isinstance(what, int):
+            last[rank] = max(what, last.get(rank, what))
+        if mark is not None:
+            started.add(rank)
+    return cuts
+
+
+def attempts_of(whole: Case) -> list[Case]:
+    """Return a case for each attempt, in order; the whole where there is one."""
+    cuts = Cuts(whole)
+    if cuts.count == 1:
+        return [whole]
+    events: list[list[Event]] = [[] for _ in range(cuts.count)]
+    for event in whole.events:
+        number = cuts.of(event.place if event.hit.file >= 0 else None, event.time, event.hit.who)
+        events[number].append(msgspec.structs.replace(event, attempt=number))
+    found = []
+    for number in range(cuts.count):
+        if not events[number] and number < cuts.count - 1 and not _steps_in(whole, cuts, number):
+            continue
+        found.append(_case(whole, cuts, number, tuple(events[number])))
+    return found
+
+
+def _steps_in(whole: Case, cuts: Cuts, number: int) -> bool:
+    return any(cuts.of((step.file, step.line), step.time, step.who) == number for step in whole.steps)
+
+
+def _case(whole: Case, cuts: Cuts, number: int, events: tuple[Event, ...]) -> Case:
+    """Return the part of a case that belongs to one attempt."""
+    reading, last = whole.reading, number == cuts.count - 1
+    endings = tuple(
+        one
+        for one in reading.endings
+        if cuts.of((one.file, one.line) if one.file is not None and one.line is not None else None, one.time, one.about)
+        == number
+    )
+    part = msgspec.structs.replace(
+        reading,
+        files=tuple(file for file in reading.files if cuts.given.get(file.index) in (None, number + cuts.first)),
+        hits=tuple(hit for hit in reading.hits if cuts.of((hit.file, hit.line), hit.time, hit.who) == number),
+        raised=(),
+        steps=tuple(step for step in reading.steps if cuts.of((step.file, step.line), step.time, step.who) == number),
+        endings=endings,
+        flights=reading.flights if last else (),
+        stacks=reading.stacks if last else (),
+        spoke=tuple(one for one in reading.spoke if cuts.given.get(one.file) in (None, number + cuts.first)),
+    )
+    case = Case(part, whole.signatures, whole.people)
+    case.files, case.clocks, case.events, case.number = whole.files, whole.clocks, events, number
+    return case
+
+
+def attempt_of(number: int, scene: Scene, culprit: Culprit, decided: Decided) -> Attempt:
+    """Return what is told of an attempt."""
+    case = scene.case
+    times = [event.time for event in case.events if event.time is not None]
+    times += [
+        time
+        for step in case.steps
+        if (time := case.corrected(step.time, case.people.node_of_who(step.who, step.file))) is not None
+    ]
+    return Attempt(
+        number=number,
+        began=min(times, default=None),
+        ended=max(times, default=None),
+        state=state_of(scene),
+        first_step=scene.progress.first_step,
+        last_step=scene.progress.last_step,
+        category=decided.category if scene.failing else "none",
+        culprit=culprit.ranks,
+        text=decided.leading.title if decided.leading is not None else "",
+    )

@@ -1,0 +1,237 @@
+"""The case: what was read, put into order: events with their meaning, whom they are about, when they began."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from preflight.investigate.exceptions import meaning_of
+from preflight.investigate.people import People
+from preflight.vocabulary.incident import Clock, Quote
+from preflight.vocabulary.log import Ending, Hit, LogFile, NodeEvent, Raised, Reading, StepLine
+from preflight.vocabulary.signature import Category, Role, Signature
+
+# How far clocks of nodes are taken to be apart that no marker joins, in seconds.
+UNKNOWN_SKEW = 2.0
+Place = tuple[int, int]
+"""A file and a line of it."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that means something, with its meaning.
+
+    Attributes:
+        id: The signature, or ``exception.NAME`` where none took it, or ``node.KIND``.
+        rank: Whom it is about, where that is one rank.
+        accused: Ranks that it names as the ones that others wait for.
+        time: When the trouble began, by the reference clock: shifted by what the line itself says.
+        error: Half of the interval in which the time lies.
+        specific: Whether a signature took it; an exception that none took says less.
+    """
+
+    id: str
+    title: str
+    category: Category
+    role: Role
+    hit: Hit
+    signature: Signature | None = None
+    raised: Raised | None = None
+    node_event: NodeEvent | None = None
+    rank: int | None = None
+    node: str | None = None
+    accused: tuple[int, ...] = ()
+    time: float | None = None
+    error: float = 0.0
+    attempt: int = 0
+    step: int | None = None
+    specific: bool = True
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return self.hit.file, self.hit.line
+
+
+class Case:
+    """What is known of a run, or of one attempt of it."""
+
+    def __init__(self, reading: Reading, signatures: Mapping[str, Signature], people: People | None = None) -> None:
+        """Keep the reading and find out who is who."""
+        self.reading = reading
+        self.signatures = signatures
+        self.people = people or People(reading)
+        self.files: dict[int, LogFile] = {file.index: file for file in reading.files}
+        self.clocks: dict[str, Clock] = {}
+        self.number = 0
+        self.events: tuple[Event, ...] = ()
+        self.steps: tuple[StepLine, ...] = reading.steps
+        self.endings: tuple[Ending, ...] = reading.endings
+        self._stretches: dict[tuple[int | None, int], tuple[list[int], list[int]]] = {}
+
+    def quote(self, hit: Hit) -> Quote:
+        """Return a line with its place."""
+        return Quote(self.path(hit.file), hit.line, hit.text)
+
+    def path(self, file: int | None) -> str:
+        """Return the path of a file."""
+        found = self.files.get(file) if file is not None else None
+        return found.path if found is not None else "?"
+
+    def corrected(self, time: float | None, node: str | None) -> float | None:
+        """Return a time by the reference clock."""
+        clock = self.clocks.get(node) if node is not None else None
+        return time if time is None or clock is None else time - clock.ahead
+
+    def clock_error(self, node: str | None) -> float:
+        """Return how far a node's corrected time may be off."""
+        clock = self.clocks.get(node) if node is not None else None
+        if clock is not None:
+            return clock.error
+        return UNKNOWN_SKEW if len(self.people.nodes) > 1 else 0.0
+
+    def step_before(self, file: int, line: int, rank: int | None) -> int | None:
+        """Return the last step that was told before a line, by the rank itself or else in its file."""
+        if not self._stretches:
+            for one in self.steps:
+                if one.step is not None:
+                    for key in ((one.who.rank, one.file), (None, one.file)):
+                        lines, numbers = self._stretches.setdefault(key, ([], []))
+                        lines.append(one.line)
+                        numbers.append(one.step)
+                    if one.who.rank is None:
+                        continue
+        for key in ((rank, file), (None, file)):
+            lines, numbers = self._stretches.get(key, ([], []))
+            at = bisect_right(lines, line) - 1
+            if at >= 0:
+                return numbers[at]
+        return None
+
+
+def events_of(case: Case) -> tuple[Event, ...]:
+    """Return everything that means something, in the order of time where it is known, else of files and lines."""
+    found: list[Event] = []
+    taken: set[Place] = set()
+    for hit in case.reading.hits:
+        signature = case.signatures.get(hit.signature)
+        if signature is not None:
+            found.append(_of_hit(case, hit, signature))
+            taken.add((hit.file, hit.line))
+    found += [
+        _of_raised(case, raised)
+        for raised in case.reading.raised
+        if (raised.hit.file, raised.hit.line) not in taken and not raised.chained
+    ]
+    found += [_of_node(case, event) for event in case.reading.events if (event.hit.file, event.hit.line) not in taken]
+    return tuple(sorted(found, key=_order))
+
+
+def _order(event: Event) -> tuple[float, int, int]:
+    return (event.time if event.time is not None else float("inf"), event.hit.file, event.hit.line)
+
+
+def _placed(case: Case, hit: Hit) -> tuple[int | None, str | None]:
+    """Return the rank and the node that a line is about."""
+    people = case.people
+    who = hit.about if hit.about is not None else hit.who
+    rank = people.rank_of(who, hit.file)
+    if rank is None and hit.about is None:
+        rank = people.rank_of(people.files.get(hit.file))
+    node = people.node_of.get(rank) if rank is not None else None
+    return rank, node or people.node_of_who(who, hit.file)
+
+
+def _of_hit(case: Case, hit: Hit, signature: Signature) -> Event:
+    rank, node = _placed(case, hit)
+    time = case.corrected(hit.time, node)
+    if time is not None and signature.shift:
+        milliseconds = hit.fields.get(signature.shift)
+        if isinstance(milliseconds, (int, float)):
+            time -= milliseconds / 1000.0
+    return Event(
+        id=signature.id,
+        title=signature.title,
+        category=signature.category,
+        role=signature.role,
+        hit=hit,
+        signature=signature,
+        rank=rank,
+        node=node,
+        accused=_accused(hit, signature),
+        time=time,
+        error=hit.time_error + case.clock_error(node),
+        step=case.step_before(hit.file, hit.line, rank),
+    )
+
+
+def _accused(hit: Hit, signature: Signature) -> tuple[int, ...]:
+    value = hit.fields.get(signature.points_to) if signature.points_to else None
+    if isinstance(value, tuple):
+        return value
+    return (value,) if isinstance(value, int) and not isinstance(value, bool) else ()
+
+
+def _of_raised(case: Case, raised: Raised) -> Event:
+    rank, node = _placed(case, raised.hit)
+    meaning = meaning_of(raised)
+    return Event(
+        id=f"exception.{raised.exception.rpartition('.')[2]}",
+        title=meaning.title,
+        category=meaning.category,
+        role=meaning.role,
+        hit=raised.hit,
+        raised=raised,
+        rank=rank,
+        node=node,
+        time=case.corrected(raised.hit.time, node),
+        error=raised.hit.time_error + case.clock_error(node),
+        step=case.step_before(raised.hit.file, raised.hit.line, rank),
+        specific=False,
+    )
+
+
+_OF_KIND: dict[str, Category] = {
+    "oom-kill": "oom",
+    "link-down": "network",
+    "job-state": "preemption",
+    "pod-state": "preemption",
+    "disk": "checkpoint",
+}
+
+
+def _of_node(case: Case, event: NodeEvent) -> Event:
+    people, hit = case.people, event.hit
+    node = event.node if event.node is not None else people.file_node(hit.file)
+    rank = people.rank_of(hit.about, hit.file)
+    if rank is None and event.pid is not None:
+        rank = people.by_pid.get((node, event.pid))
+    if rank is None and event.device is not None:
+        rank = people.by_card.get((node, event.device)) or _by_card(case, node, event.device)
+    code = f" {event.code}" if event.code is not None else ""
+    return Event(
+        id=f"node.{event.kind}",
+        title=event.meaning or f"{event.kind}{code}",
+        category=_OF_KIND.get(event.kind, "hardware"),
+        role="confirmation" if event.fatal else "benign",
+        hit=hit,
+        node_event=event,
+        rank=rank,
+        node=node,
+        time=case.corrected(hit.time, node),
+        error=hit.time_error + case.clock_error(node),
+    )
+
+
+def _by_card(case: Case, node: str | None, device: str) -> int | None:
+    from preflight.investigate.people import card_name
+
+    name = card_name(device)
+    found = {rank for (of, card), rank in case.people.by_card.items() if card == name and of in (node, None)}
+    return found.pop() if len(found) == 1 else None
+
+
+def earliest(events: Sequence[Event]) -> Event | None:
+    """Return the first event in corrected time; without times the first in its file."""
+    return min(events, key=_order, default=None)

@@ -1,0 +1,159 @@
+"""What kind of failure it is: the category of the cause, apart from that of the symptom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from preflight.investigate.case import Event
+from preflight.investigate.culprit.vote import Scene, before
+from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
+from preflight.vocabulary.signature import Category
+
+SOMETHING_ELSE = "something-else"
+# What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
+_REST = {True: 0.1, False: 0.35}
+_OFTEN = 8
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """What kind of failure it is.
+
+    Attributes:
+        leading: The event that decides; None where nothing does.
+        probability: Of the category, before calibration.
+    """
+
+    leading: Event | None
+    root: Category | None
+    symptom: Category | None
+    hypotheses: tuple[Hypothesis, ...]
+    probability: float
+
+    @property
+    def category(self) -> Category:
+        """The root's where it is known, else the symptom's."""
+        return self.root or self.symptom or "cannot-tell"
+
+
+def decide(scene: Scene, culprit: Culprit) -> Decided:
+    """Return the category of the root and of the symptom, and the causes that may be behind them."""
+    roots = [event for event in scene.failing if event.role in ("root", "confirmation")]
+    symptoms = [event for event in scene.failing if event.role == "cascade"]
+    symptom = _symptom(scene, culprit, symptoms or list(scene.failing))
+    if not roots:
+        leading = _leading(symptoms, culprit)
+        hypotheses = _causes([leading] if leading else [], scene)
+        rooted = _category_of(hypotheses)
+        if leading is None:
+            leading = next(iter(scene.failing), None)
+        root = rooted[0] if rooted[1] >= 0.5 and rooted[0] != (leading.category if leading else None) else None
+        return Decided(leading=leading, root=root, symptom=symptom, hypotheses=hypotheses, probability=rooted[1])
+    leading = _leading(roots, culprit)
+    hypotheses = _causes(_together(roots, leading, culprit), scene)
+    category, probability = _category_of(hypotheses)
+    return Decided(leading=leading, root=category, symptom=symptom or category, hypotheses=hypotheses,
+                   probability=probability)  # fmt: skip
+
+
+def _symptom(scene: Scene, culprit: Culprit, events: Sequence[Event]) -> Category | None:
+    """Return the category that most ranks complain of."""
+    counts: dict[Category, int] = {}
+    for event in events:
+        if event.category not in ("none", "other"):
+            counts[event.category] = counts.get(event.category, 0) + 1
+    if not counts:
+        return "other" if events else None
+    return max(counts, key=lambda category: counts[category])
+
+
+def rank_in_order(event: Event, culprit: Culprit) -> tuple[bool, bool, bool]:
+    """Return how much an event decides: on the culprit, by a signature, of a telling category; False comes first."""
+    return (
+        bool(culprit.ranks) and event.rank not in culprit.ranks and event.rank is not None,
+        not event.specific,
+        event.category in ("other", "none"),
+    )
+
+
+def _leading(events: Sequence[Event], culprit: Culprit) -> Event | None:
+    """Return the event that decides: a specific one on the culprit, the earliest of those."""
+    found: Event | None = None
+    for event in events:
+        if found is None:
+            found = event
+            continue
+        mine, theirs = rank_in_order(event, culprit), rank_in_order(found, culprit)
+        if mine < theirs or (mine == theirs and (before(event, found) or _supersedes(event, found))):
+            found = event
+    return found
+
+
+def _supersedes(one: Event, other: Event) -> bool:
+    return one.signature is not None and other.id in one.signature.supersedes and one.rank == other.rank
+
+
+def _together(roots: Sequence[Event], leading: Event | None, culprit: Culprit) -> list[Event]:
+    """Return the root events that count: the leading one, and others that nothing sets aside."""
+    if leading is None:
+        return []
+    kept = [leading]
+    for event in roots:
+        if len(kept) >= _OFTEN or event is leading or event.id in {one.id for one in kept}:
+            continue
+        if rank_in_order(event, culprit) <= rank_in_order(leading, culprit) and not _supersedes(leading, event):
+            kept.append(event)
+    return kept
+
+
+def _causes(events: Sequence[Event], scene: Scene) -> tuple[Hypothesis, ...]:
+    """Return the causes of the events as hypotheses that add up to 1 with something else."""
+    if not events:
+        return ()
+    chances: dict[str, float] = {}
+    about: dict[str, tuple[str, Category, tuple[str, ...], list[Reason]]] = {}
+    for index, event in enumerate(events):
+        share = 0.5**index * (1.0 if event.specific else 0.4)
+        reason = Reason(text=event.title, weight=round(share, 3), quotes=(scene.case.quote(event.hit),))
+        for cause, title, prior, category, tells in _of(event):
+            chances[cause] = chances.get(cause, 0.0) + share * prior
+            about.setdefault(cause, (title, category, tells, []))[3].append(reason)
+    total = sum(chances.values())
+    left = _REST[events[0].specific]
+    found = [
+        Hypothesis(cause=cause, title=about[cause][0], category=about[cause][1], reasons=tuple(about[cause][3]),
+                   probability=(1 - left) * chance / total, discriminated_by=about[cause][2])
+        for cause, chance in chances.items()
+    ]  # fmt: skip
+    found.sort(key=lambda one: -one.probability)
+    rest = Hypothesis(cause=SOMETHING_ELSE, title="something that no signature names", category="other",
+                      probability=left)  # fmt: skip
+    return (*found, rest)
+
+
+def _of(event: Event) -> list[tuple[str, str, float, Category, tuple[str, ...]]]:
+    """Return the causes of an event: id, title, prior, category, what tells them from each other."""
+    signature = event.signature
+    if signature is None or not signature.causes:
+        return [(event.id, event.title, 1.0, event.category, ())]
+    known = sum(cause.prior for cause in signature.causes)
+    found = [
+        (cause.id, cause.title, cause.prior, cause.category or event.category, cause.discriminated_by)
+        for cause in signature.causes
+    ]
+    if known < 0.999:
+        found.append((event.id, event.title, 1.0 - known, event.category, ()))
+    return found
+
+
+def _category_of(hypotheses: Sequence[Hypothesis]) -> tuple[Category, float]:
+    """Return the likeliest category and its probability."""
+    sums: dict[Category, float] = {}
+    for one in hypotheses:
+        if one.cause != SOMETHING_ELSE:
+            sums[one.category] = sums.get(one.category, 0.0) + one.probability
+    if not sums:
+        return "cannot-tell", 0.0
+    category = max(sums, key=lambda name: sums[name])
+    return category, sums[category]

@@ -1,0 +1,112 @@
+"""From votes to probabilities: who began it, and whether anybody in particular did."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
+
+from preflight.investigate.culprit.vote import Scene, Vote
+from preflight.vocabulary.incident import Culprit, Reason, Suspect
+
+_NOT_EVIDENCE = ("__init__.py", "vote.py", "posterior.py")
+NOBODY = None
+# Below this the likeliest ranks are told as suspects and nobody is named.
+NAMED = 0.4
+# Ranks that are nearly as likely as the first one are named with it.
+BESIDE = 0.6
+MOST_SUSPECTS = 16
+
+
+def kinds() -> tuple[str, ...]:
+    """Return the kinds of evidence: the files of this folder."""
+    files = os.listdir(os.path.dirname(os.path.abspath(__file__)))
+    return tuple(sorted(name[:-3] for name in files if name.endswith(".py") and name not in _NOT_EVIDENCE))
+
+
+@cache
+def weights() -> dict[str, float]:
+    """Return what each kind of vote weighs."""
+    from preflight.catalog.files import parse
+
+    content = parse(os.path.join(os.path.dirname(os.path.abspath(__file__)), "weights.toml"))
+    return {name: float(value) for name, value in content["weights"].items()}
+
+
+def votes_of(scene: Scene) -> tuple[Vote, ...]:
+    """Return the votes of all kinds of evidence."""
+    return tuple(vote for kind in kinds() for vote in _of_kind(kind, scene))
+
+
+def _of_kind(kind: str, scene: Scene) -> Iterator[Vote]:
+    found: Iterable[Vote] = import_module(f"preflight.investigate.culprit.{kind}").votes(scene)
+    yield from found
+
+
+def posterior(scene: Scene, votes: Sequence[Vote]) -> dict[int | str | None, float]:
+    """Return the probability that it was each rank, a node of which no rank is known, or nobody in particular (None)."""
+    from math import exp
+
+    people, table = scene.case.people, weights()
+    scores: dict[int | str | None, float] = dict.fromkeys(people.ranks(), 0.0)
+    scores |= {node: 0.0 for node in people.nodes if not people.of_node(node)}
+    scores[NOBODY] = table["nobody"]
+    for vote in votes:
+        weight = table[vote.kind] * vote.strength
+        if vote.rank is None and vote.node is None:
+            scores[NOBODY] += weight
+        elif vote.rank is not None:
+            scores[vote.rank] = scores.get(vote.rank, 0.0) + weight
+        else:
+            for one in people.of_node(vote.node or "") or (vote.node,):
+                scores[one] = scores.get(one, 0.0) + weight
+    top = max(scores.values())
+    likely = {who: exp(score - top) for who, score in scores.items()}
+    total = sum(likely.values())
+    return {who: one / total for who, one in likely.items()}
+
+
+def culprit_of(scene: Scene) -> Culprit:
+    """Return who began it, with the reasons."""
+    votes = votes_of(scene)
+    if not scene.failing and not votes:
+        return Culprit(reason="nothing failed")
+    chances = posterior(scene, votes)
+    ordered = sorted(((p, who) for who, p in chances.items() if who is not NOBODY), key=lambda one: -one[0])
+    suspects = tuple(_suspect(scene, votes, who, p) for p, who in ordered[:MOST_SUSPECTS] if p >= 0.01)
+    nobody = chances.get(NOBODY, 0.0)
+    common = tuple(_reason(vote) for vote in votes if vote.rank is None and vote.node is None)
+    if not ordered:
+        return Culprit(reason="the logs name no rank", reasons=common)
+    if common and nobody >= ordered[0][0]:
+        return Culprit(confidence=nobody, suspects=suspects, reasons=common,
+                       reason="nobody in particular: all ranks were hit by the same cause")  # fmt: skip
+    named = [who for p, who in ordered if p >= BESIDE * ordered[0][0]]
+    share = sum(chances[who] for who in named)
+    if not suspects or not any(reason.weight > 0 for reason in suspects[0].reasons):
+        return Culprit(suspects=suspects, reason="nothing in the logs points to a rank", reasons=common)
+    if share < NAMED or len(named) > max(len(ordered) // 2, 1):
+        return Culprit(confidence=share, suspects=suspects, reasons=suspects[0].reasons,
+                       reason="several ranks are as likely as each other")  # fmt: skip
+    ranks = tuple(sorted(who for who in named if isinstance(who, int)))
+    nodes = {scene.case.people.node_of.get(rank) for rank in ranks} | {who for who in named if isinstance(who, str)}
+    return Culprit(ranks=ranks, nodes=tuple(sorted(node for node in nodes if node)), confidence=share,
+                   reasons=suspects[0].reasons, suspects=suspects)  # fmt: skip
+
+
+def _suspect(scene: Scene, votes: Sequence[Vote], who: int | str | None, probability: float) -> Suspect:
+    people = scene.case.people
+    rank = who if isinstance(who, int) else None
+    node = people.node_of.get(rank) if rank is not None else str(who)
+    mine = [
+        vote
+        for vote in votes
+        if (rank is not None and vote.rank == rank) or (vote.rank is None and vote.node and vote.node == node)
+    ]
+    reasons = sorted((_reason(vote) for vote in mine), key=lambda reason: -abs(reason.weight))
+    return Suspect(rank=rank, node=node, probability=probability, reasons=tuple(reasons))
+
+
+def _reason(vote: Vote) -> Reason:
+    return Reason(text=vote.text, weight=round(weights()[vote.kind] * vote.strength, 3), quotes=vote.quotes)

@@ -1,0 +1,67 @@
+"""Ends that no line explains: what an exit code alone says."""
+
+from __future__ import annotations
+
+from preflight.investigate.case import Case, Event
+from preflight.vocabulary.log import Ending, Hit
+from preflight.vocabulary.signature import Category, Cause, Role, Signature
+
+_MADE = "exit code"
+
+
+def _made(name: str, title: str, category: Category, role: Role, causes: tuple[Cause, ...] = ()) -> Signature:
+    return Signature(id=f"exit.{name}", title=title, category=category, role=role, literals=(_MADE,), causes=causes,
+                     match=(_MADE,), no_match=("",))  # fmt: skip
+
+
+_KILLED = _made("killed", "the process was killed by signal 9, and it could not say why", "oom", "root", (
+    Cause("host-memory", "the kernel killed it for want of host memory", 0.5, "oom", ("kernel-log", "memory-events")),
+    Cause("killed-from-outside", "a scheduler or a person killed it", 0.35, "preemption", ("scheduler-events",)),
+))  # fmt: skip
+_OF_SIGNAL: dict[int, Signature] = {
+    9: _KILLED,
+    11: _made("segmentation-fault", "the process ended with a segmentation fault", "other", "root"),
+    7: _made("bus-error", "the process ended with a bus error", "environment", "root", (
+        Cause("shared-memory-full", "shared memory (/dev/shm) is full", 0.6, "environment", ("shared-memory-space",)),
+        Cause("mapped-file-shortened", "a file that is mapped into memory was shortened", 0.2, "data"),
+    )),
+    4: _made("illegal-instruction", "the process met an instruction that this processor lacks", "environment", "root"),
+    8: _made("arithmetic-fault", "the process ended with an arithmetic fault", "usercode", "root"),
+    6: _made("aborted", "the process aborted itself", "other", "cascade"),
+    15: _made("terminated", "the process was asked to stop", "preemption", "teardown"),
+    2: _made("interrupted", "the process was interrupted", "preemption", "teardown"),
+}  # fmt: skip
+_ERROR = _made("error", "the process ended with an error", "other", "teardown")
+
+
+def signal_of(code: int) -> int | None:
+    """Return the signal that an exit code stands for: -9, 137 and 247 are 9."""
+    if code < 0:
+        return -code
+    return code - 128 if 128 < code < 128 + 32 else 256 - code if 256 - 32 < code < 256 else None
+
+
+def ending_events(case: Case) -> list[Event]:
+    """Return an event for each process whose end is told, once for each rank; of 0 none."""
+    found: dict[object, Event] = {}
+    for ending in case.reading.endings:
+        if not ending.code:
+            continue
+        rank = case.people.rank_of(ending.about, ending.file)
+        key: object = rank if rank is not None else (ending.about, ending.file)
+        if key not in found:
+            found[key] = _event(case, ending, rank)
+    return list(found.values())
+
+
+def _event(case: Case, ending: Ending, rank: int | None) -> Event:
+    code = ending.code or 0
+    signature = _OF_SIGNAL.get(signal_of(code) or 0, _ERROR)
+    node = case.people.node_of.get(rank) if rank is not None else case.people.node_of_who(ending.about, ending.file)
+    # Who tells it reads his own clock, which is that of his node.
+    hit = Hit(signature=signature.id, file=ending.file if ending.file is not None else -1, line=ending.line or 0,
+              offset=0, text=ending.message or f"exit code {code} ({ending.teller})", about=ending.about,
+              time=ending.time, time_error=ending.time_error)  # fmt: skip
+    return Event(id=signature.id, title=signature.title, category=signature.category, role=signature.role, hit=hit,
+                 signature=signature, rank=rank, node=node, time=case.corrected(ending.time, node),
+                 error=ending.time_error + case.clock_error(node), specific=False)  # fmt: skip

@@ -1,0 +1,124 @@
+"""Who is who: ranks by node and local rank, by process number, by card; learned from everything that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from preflight.vocabulary.log import Reading, Who
+
+# More ranks than that are not listed when only their number is known.
+MOST_RANKS = 65_536
+
+
+class People:
+    """The ranks of a run and what else they are called."""
+
+    def __init__(self, reading: Reading) -> None:
+        """Learn from files, lines, steps, ends and dumps."""
+        self.node_of: dict[int, str] = {}
+        self.local_of: dict[int, int] = {}
+        self.by_local: dict[tuple[str | None, int], int] = {}
+        self.by_pid: dict[tuple[str | None, int], int] = {}
+        self.by_card: dict[tuple[str | None, str], int] = {}
+        self.seen: set[int] = set()
+        self.nodes: set[str] = set()
+        self.files = {file.index: file.who for file in reading.files}
+        for who in _everybody(reading):
+            self._learn(who)
+        self.world = reading.world_size
+        if self.world is None and self.seen:
+            self.world = max(self.seen) + 1
+        self._learn_cards(reading)
+
+    def _learn(self, who: Who) -> None:
+        if who.node is not None:
+            self.nodes.add(who.node)
+        if who.rank is None:
+            return
+        self.seen.add(who.rank)
+        if who.node is not None:
+            self.node_of.setdefault(who.rank, who.node)
+        node = self.node_of.get(who.rank)
+        if who.local_rank is not None:
+            self.local_of.setdefault(who.rank, who.local_rank)
+            self.by_local.setdefault((node, who.local_rank), who.rank)
+        if who.pid is not None:
+            self.by_pid.setdefault((node, who.pid), who.rank)
+
+    def _learn_cards(self, reading: Reading) -> None:
+        for hit in reading.hits:
+            card, rank = hit.fields.get("bus_id"), self.rank_of(hit.who, hit.file)
+            if isinstance(card, str) and rank is not None:
+                self.by_card.setdefault((self.node_of.get(rank), card_name(card)), rank)
+
+    def rank_of(self, who: Who | None, file: int | None = None) -> int | None:
+        """Return the rank of somebody, by whatever is known of him."""
+        if who is None:
+            return None
+        if who.rank is not None:
+            return who.rank
+        node = who.node if who.node is not None else self.file_node(file)
+        for table, key in ((self.by_pid, who.pid), (self.by_local, who.local_rank)):
+            if key is not None:
+                found = table.get((node, key))
+                if found is None and len({rank for (_, other), rank in table.items() if other == key}) == 1:
+                    found = next(rank for (_, other), rank in table.items() if other == key)
+                    found = found if node is None or self.node_of.get(found) in (None, node) else None
+                if found is not None:
+                    return found
+        return None
+
+    def file_node(self, file: int | None) -> str | None:
+        """Return the node on which a file was written."""
+        return self.files[file].node if file is not None and file in self.files else None
+
+    def node_of_who(self, who: Who | None, file: int | None = None) -> str | None:
+        """Return the node of somebody."""
+        if who is not None and who.node is not None:
+            return who.node
+        rank = self.rank_of(who, file)
+        if rank is not None and rank in self.node_of:
+            return self.node_of[rank]
+        return self.file_node(file)
+
+    def of_node(self, node: str) -> tuple[int, ...]:
+        """Return the ranks of a node."""
+        return tuple(sorted(rank for rank, name in self.node_of.items() if name == node))
+
+    def ranks(self) -> tuple[int, ...]:
+        """Return all ranks: those seen, and those that must be there by the size of the run."""
+        world = self.world or 0
+        return tuple(sorted(self.seen | set(range(world if world <= MOST_RANKS else 0))))
+
+
+def card_name(address: str) -> str:
+    """Return a PCI address as it is compared: ``PCI:0000:3B:00`` and ``00000000:3b:00.0`` are ``3b:00``."""
+    parts = address.lower().removeprefix("pci:").partition(".")[0].split(":")
+    return ":".join(parts[-2:])
+
+
+def _everybody(reading: Reading) -> Iterator[Who]:
+    yield from (file.who for file in reading.files)
+    # The owner of a file first: what a line says of itself is completed by it.
+    owners = {file.index: file.who for file in reading.files}
+    yield from _completed(((hit.who, hit.file) for hit in reading.hits), owners)
+    yield from _completed(((raised.hit.who, raised.hit.file) for raised in reading.raised), owners)
+    yield from _completed(((step.who, step.file) for step in reading.steps), owners)
+    yield from _completed(((spoke.who, spoke.file) for spoke in reading.spoke), owners)
+    yield from (ending.about for ending in reading.endings)
+    yield from (flight.who for flight in reading.flights)
+    yield from (stack.who for stack in reading.stacks)
+    yield from (hit.about for hit in reading.hits if hit.about is not None)
+
+
+def _completed(pairs: Iterable[tuple[Who, int]], owners: dict[int, Who]) -> Iterator[Who]:
+    seen: set[tuple[Who, int]] = set()
+    for who, file in pairs:
+        if (who, file) in seen:
+            continue
+        seen.add((who, file))
+        owner = owners.get(file)
+        if owner is None or (who.node is not None or owner.node is None):
+            yield who
+        else:
+            yield Who(who.rank, owner.node, who.local_rank, who.attempt, who.pid)

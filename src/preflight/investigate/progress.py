@@ -1,0 +1,93 @@
+"""What went on afterwards: steps behind an event, and whether it was recovered from."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from preflight.investigate.case import Case, Event
+
+# A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
+STEPS_BEHIND = 3
+STEPS_OF_ITS_OWN = 2
+
+
+class Progress:
+    """The steps of a run by file and by time."""
+
+    def __init__(self, case: Case) -> None:
+        """Put the steps into order."""
+        self.case = case
+        self._by_file: dict[tuple[int, int | None], tuple[list[int], list[int]]] = {}
+        self._ranks_in: dict[int, set[int | None]] = {}
+        timed: list[tuple[float, int]] = []
+        for one in case.steps:
+            if one.step is None:
+                continue
+            rank = case.people.rank_of(one.who, one.file)
+            for key in {(one.file, rank), (one.file, None)}:
+                lines, numbers = self._by_file.setdefault(key, ([], []))
+                lines.append(one.line)
+                numbers.append(one.step)
+            self._ranks_in.setdefault(one.file, set()).add(rank)
+            time = case.corrected(one.time, case.people.node_of_who(one.who, one.file))
+            if time is not None:
+                timed.append((time, one.step))
+        timed.sort()
+        self._times = [time for time, _ in timed]
+        self._numbers = [number for _, number in timed]
+        self._ends = [event for event in case.events if _ends(event)]
+
+    def behind(self, event: Event) -> int:
+        """Return how many steps beyond the one of an event were told after it, in its own file or by the clock."""
+        own = self._in_file(event)
+        if own >= STEPS_OF_ITS_OWN or event.time is None:
+            return own
+        at = bisect_right(self._times, event.time + event.error)
+        first = max(self._numbers[:at], default=event.step if event.step is not None else -1)
+        return max(own, len({number for number in self._numbers[at:] if number > first}))
+
+    def _in_file(self, event: Event) -> int:
+        file = event.hit.file
+        ranks = self._ranks_in.get(file, set())
+        key = (file, event.rank) if event.rank in ranks else (file, None)
+        lines, numbers = self._by_file.get(key, ([], []))
+        at = bisect_right(lines, event.hit.line)
+        first = event.step if event.step is not None else -1
+        return len({number for number in numbers[at:] if number > first})
+
+    def recovered(self, event: Event) -> bool:
+        """Return whether the run went on after an event as if nothing had been."""
+        if event.role in ("recovered", "benign", "progress"):
+            return True
+        if self._ended_behind(event):
+            return True
+        return self.behind(event) >= (STEPS_OF_ITS_OWN if self._in_file(event) else STEPS_BEHIND)
+
+    def _ended_behind(self, event: Event) -> bool:
+        for end in self._ends:
+            if end.hit.file == event.hit.file and end.hit.line > event.hit.line and end.rank in (event.rank, None):
+                return True
+            if end.time is not None and event.time is not None and end.hit.file != event.hit.file:
+                same = end.rank is not None and end.rank == event.rank
+                if same and end.time - end.error > event.time + event.error:
+                    return True
+        return False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run says that it is done."""
+        return bool(self._ends)
+
+    @property
+    def first_step(self) -> int | None:
+        """The first step that was told."""
+        return min((one.step for one in self.case.steps if one.step is not None), default=None)
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step that was told."""
+        return max((one.step for one in self.case.steps if one.step is not None), default=None)
+
+
+def _ends(event: Event) -> bool:
+    return event.signature is not None and event.signature.marks == "end"

@@ -1,0 +1,113 @@
+"""In what state the run is, since when, how far it reaches; the headline, and what to do next."""
+
+from __future__ import annotations
+
+from preflight.investigate.category import Decided
+from preflight.investigate.culprit.vote import Scene
+from preflight.vocabulary.incident import Culprit, NextStep, Onset, RunState, Scope
+
+# Steps within which compilers, caches and allocators still settle.
+WARM_UP = 10
+_WAITED = ("timeout", "watchdog", "monitored", "hang", "stuck")
+
+
+def state_of(scene: Scene) -> RunState:
+    """Return whether the run goes on, has ended, crashed or hangs."""
+    case = scene.case
+    if not scene.failing:
+        if scene.progress.ended or _all_zero(scene):
+            return "ended"
+        if case.steps:
+            return "running"
+        return "hung" if case.reading.flights or case.reading.stacks else "unknown"
+    roots = [event for event in scene.failing if event.role == "root"]
+    waits = [event for event in scene.failing if event.role == "cascade" and any(w in event.id for w in _WAITED)]
+    if waits and not roots:
+        return "hung"
+    return "crashed"
+
+
+def _all_zero(scene: Scene) -> bool:
+    codes = [ending.code for ending in scene.case.endings]
+    return bool(codes) and all(code == 0 for code in codes)
+
+
+def onset_of(scene: Scene) -> Onset | None:
+    """Return whether it happened at the start, while warming up, or later; None where nothing failed."""
+    if not scene.failing:
+        return None
+    first, last = scene.progress.first_step, scene.progress.last_step
+    if last is None or first is None:
+        return "start"
+    return "warm-up" if last - first < WARM_UP else "running"
+
+
+def scope_of(scene: Scene, culprit: Culprit) -> Scope | None:
+    """Return whether one rank, one node or all of them were hit at first."""
+    people = scene.case.people
+    if len(culprit.ranks) == 1:
+        return "rank"
+    if culprit.ranks:
+        nodes = {people.node_of.get(rank) for rank in culprit.ranks}
+        if len(nodes) == 1 and None not in nodes:
+            return "node"
+        return "rank" if len(culprit.ranks) < (people.world or 0) else "all"
+    if culprit.nodes:
+        return "node" if len(culprit.nodes) == 1 else "all"
+    if any(reason.weight > 0 for reason in culprit.reasons) and not culprit.suspects[:0]:
+        return "all" if culprit.reason and culprit.reason.startswith("nobody") else None
+    return None
+
+
+def named(culprit: Culprit) -> str:
+    """Return who it was, in words; empty where nobody is named."""
+    who = ""
+    if culprit.ranks:
+        ranks = ", ".join(map(str, culprit.ranks[:8])) + (" ..." if len(culprit.ranks) > 8 else "")
+        who = f"rank {ranks}" if len(culprit.ranks) == 1 else f"ranks {ranks}"
+    if culprit.nodes:
+        nodes = ", ".join(culprit.nodes[:4])
+        who = f"{who} on {nodes}" if who else f"node {nodes}"
+    return who
+
+
+def headline_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunState) -> str:
+    """Return the incident in one line."""
+    step = scene.progress.last_step
+    when = f" at step {step:,}" if step is not None else ""
+    if not scene.failing:
+        if state == "running":
+            return f"the run goes on{when}; nothing in it is a failure"
+        if state == "ended":
+            return f"the run has ended as it should{when}"
+        return "what was given does not tell how the run is"
+    who = named(culprit)
+    what = decided.leading.title if decided.leading is not None else "it failed, and no line says why"
+    if decided.leading is not None and decided.leading.role == "cascade" and not decided.root:
+        what = f"{what}; this is the symptom, its cause is not in these lines"
+    return f"{who}{when}: {what}" if who else f"{what}{when}"
+
+
+def next_steps(scene: Scene, culprit: Culprit, decided: Decided, state: RunState) -> tuple[NextStep, ...]:
+    """Return what to do now, and what to observe where something cannot be told."""
+    if not scene.failing:
+        return ()
+    found: dict[str, NextStep] = {}
+    event = decided.leading
+    if event is not None and event.signature is not None:
+        for text in event.signature.next:
+            found.setdefault(text, NextStep(text=text, kind="act"))
+    doubtful = [one for one in decided.hypotheses if one.probability >= 0.1 and one.discriminated_by]
+    if len(doubtful) > 1:
+        for one in doubtful:
+            for name in one.discriminated_by:
+                if name not in found:
+                    tells = tuple(other.cause for other in doubtful if name in other.discriminated_by)
+                    found[name] = NextStep(text=f"look at {name.replace('-', ' ').replace('.', ' ')}", kind="observe",
+                                           tells=tells)  # fmt: skip
+    if not culprit.ranks and not culprit.nodes and (scene.case.people.world or 1) > 1:
+        text = (
+            "collect the log of every rank (torchrun --log-dir --redirects 3): what is here does not tell who began it"
+        )
+        found.setdefault(text, NextStep(text=text, kind="observe", tells=("culprit",)))
+    return tuple(found.values())

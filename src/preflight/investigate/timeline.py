@@ -1,0 +1,52 @@
+"""The timeline: what happened in order of corrected time, alike lines together; and what was only a consequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from preflight.investigate.case import Case, Event
+from preflight.investigate.category import Decided
+from preflight.investigate.culprit.vote import Scene
+from preflight.vocabulary.incident import Culprit, Moment
+
+MOST = 200
+
+
+def moments_of(case: Case, events: Iterable[Event]) -> tuple[Moment, ...]:
+    """Return events as moments; those of one kind on many ranks are one."""
+    alike: dict[tuple[str, int], list[Event]] = {}
+    for event in events:
+        alike.setdefault((event.id, event.attempt), []).append(event)
+    found = [_moment(case, group) for group in alike.values()]
+    found.sort(key=lambda moment: moment.time if moment.time is not None else float("inf"))
+    return tuple(found[:MOST])
+
+
+def _moment(case: Case, group: Sequence[Event]) -> Moment:
+    first = group[0]
+    ranks = tuple(sorted({event.rank for event in group if event.rank is not None}))
+    return Moment(
+        text=first.title, role=first.role, rank=first.rank, node=first.node, ranks=ranks, time=first.time,
+        time_error=first.error, step=first.step, count=sum(event.hit.times_seen for event in group),
+        quote=case.quote(first.hit), attempt=first.attempt or None,
+    )  # fmt: skip
+
+
+def timeline_of(case: Case, scenes: Sequence[Scene]) -> tuple[Moment, ...]:
+    """Return everything that matters, in order."""
+    kept = [event for scene in scenes for event in scene.case.events if event.role not in ("benign", "progress")]
+    marked = [event for event in case.events if event.signature is not None and event.signature.marks is not None]
+    places = {id(event) for event in kept}
+    return moments_of(case, [*kept, *(event for event in marked if id(event) not in places)])
+
+
+def consequences_of(scene: Scene, culprit: Culprit, decided: Decided) -> tuple[Moment, ...]:
+    """Return what followed from it and needs no mending of its own."""
+    leading = decided.leading
+    followed = [
+        event
+        for event in scene.failing
+        if event is not leading
+        and (event.role in ("cascade", "teardown") or (culprit.ranks and event.rank not in (*culprit.ranks, None)))
+    ]
+    return moments_of(scene.case, followed)
