@@ -183,7 +183,7 @@ def agent_tells(run: Run, first: dict[int, int], delay: float = 1.0) -> None:
             rows += _entry(run, number, node, rank, code, shown)
         rows += ["  <NO_OTHER_FAILURES>"] if len(codes) == 1 else []
         rows += ["-" * 60, "Root Cause (first observed failure):"]
-        rows += _entry(run, 0, node, bad, codes[bad], shown) + ["=" * 60]
+        rows += [*_entry(run, 0, node, bad, codes[bad], shown), "=" * 60]
         run.agent(node, "\n".join(rows), delay + 0.5)
 
 
@@ -228,17 +228,17 @@ def spread(run: Run, gone: set[int], how: str, codes: dict[int, int], table_firs
             watchdog(run, rank, seconds, done + 2, done, seconds + run.random.uniform(0, 2))
             abort(run, rank, seconds + 2 + run.random.uniform(0, 1))
         run.now += seconds + 3
-        tail = {rank: -6 for rank in others}
+        tail = dict.fromkeys(others, -6)
     elif how == "gloo":
         peer = next(iter(gone))
         for rank in others:
             gloo_closed(run, rank, peer if run.random.random() < 0.6 else run.random.choice([peer, *others]),
                         run.random.uniform(0.02, 0.6))  # fmt: skip
-        tail = {rank: 1 for rank in others}
+        tail = dict.fromkeys(others, 1)
     elif how == "remote":
         for rank in others:
             remote_error(run, rank, run.random.uniform(0.05, 1.0))
-        tail = {rank: 1 for rank in others}
+        tail = dict.fromkeys(others, 1)
     else:
         tail = {}
     told = {**codes, **tail} if table_first else {**tail, **codes}
@@ -287,7 +287,7 @@ def stopped(run: Run, truth: Truth) -> None:
         watchdog(run, one, 600, done + 2, done, 600 + run.random.uniform(0, 2))
         abort(run, one, 602.5)
     run.now += 604
-    agent_tells(run, {one: -6 for one in others})
+    agent_tells(run, dict.fromkeys(others, -6))
 
 
 def behind(run: Run, truth: Truth) -> None:
@@ -300,7 +300,7 @@ def behind(run: Run, truth: Truth) -> None:
         watchdog(run, one, 300, done + 5 - missed, done - missed, 300 + run.random.uniform(0, 2))
         abort(run, one, 302.5)
     run.now += 304
-    agent_tells(run, {one: -6 for one in run.random.sample(range(run.world), run.world)})
+    agent_tells(run, dict.fromkeys(run.random.sample(range(run.world), run.world), -6))
 
 
 def node_lost(run: Run, truth: Truth) -> None:
@@ -315,7 +315,7 @@ def node_lost(run: Run, truth: Truth) -> None:
     for rank in others:
         remote_error(run, rank, run.random.uniform(0.1, 3.0))
     run.now += 4
-    agent_tells(run, {rank: 1 for rank in others})
+    agent_tells(run, dict.fromkeys(others, 1))
 
 
 def xid(run: Run, truth: Truth) -> None:
@@ -356,7 +356,7 @@ def common(run: Run, truth: Truth) -> None:
     truth.culprits, truth.nodes, truth.categories, truth.common = (), (), (kind[0],), True
     if kind[0] == "data":
         truth.categories = ("data", "environment")
-    agent_tells(run, {rank: 1 for rank in ranks})
+    agent_tells(run, dict.fromkeys(ranks, 1))
 
 
 def barrier(run: Run, truth: Truth) -> None:
@@ -386,7 +386,7 @@ def node_storage(run: Run, truth: Truth) -> None:
                   run.random.uniform(0, 0.1))  # fmt: skip
     truth.culprits, truth.nodes, truth.categories = tuple(gone), (node,), ("checkpoint",)
     run.now += 1
-    spread(run, set(gone), "remote", {rank: 1 for rank in gone})
+    spread(run, set(gone), "remote", dict.fromkeys(gone, 1))
 
 
 def preempted(run: Run, truth: Truth) -> None:

@@ -77,5 +77,7 @@ def skewed(seed: int, nodes: int, markers: int, whole: bool, noise: float) -> tu
         now += draw.uniform(0.4, 2.3)
         for rank in range(nodes * 2):
             time = now + ahead[f"node{rank // 2}"] + abs(draw.gauss(0, noise))
-            lines.append(StepLine(file=rank, line=step + 1, step=step, values={}, time=float(int(time)) if whole else time))
+            lines.append(
+                StepLine(file=rank, line=step + 1, step=step, values={}, time=float(int(time)) if whole else time)
+            )
     return Reading(files=files(nodes * 2), steps=tuple(lines), world_size=nodes * 2), ahead

@@ -8,6 +8,7 @@ from preflight.investigate.case import UNKNOWN_SKEW, Case
 from preflight.investigate.clocks import clocks_of
 from preflight.investigate.people import People
 from preflight.vocabulary.log import Reading, StepLine
+
 from .readings import SIGNATURES, START, files, hit, skewed
 
 TABLE = {one.id: one for one in SIGNATURES}
@@ -38,9 +39,7 @@ def test_more_markers_say_it_more_surely() -> None:
 
 def test_a_node_without_markers_is_not_told_and_its_times_are_held_unsure() -> None:
     reading, _ = skewed(2, nodes=3, markers=20, whole=False, noise=0.01)
-    reading = Reading(
-        files=reading.files, steps=tuple(one for one in reading.steps if one.file < 4), world_size=6
-    )
+    reading = Reading(files=reading.files, steps=tuple(one for one in reading.steps if one.file < 4), world_size=6)
     people = People(reading)
     case = Case(reading, TABLE, people)
     case.clocks = clocks_of(reading, people, TABLE)
@@ -62,7 +61,9 @@ def test_steps_that_are_run_again_are_other_markers() -> None:
     lines = []
     for rank, shift in ((0, 0.0), (2, 3.0)):
         for line, (step, at) in enumerate([(1, 0), (2, 1), (3, 2), (2, 60), (3, 61), (4, 62)]):
-            lines.append(StepLine(file=rank, line=line + 1, step=step, values={}, time=START + at + shift + 0.001 * line))
+            lines.append(
+                StepLine(file=rank, line=line + 1, step=step, values={}, time=START + at + shift + 0.001 * line)
+            )
     reading = Reading(files=files(4), steps=tuple(lines))
     assert clocks_of(reading, People(reading), TABLE)["node1"].ahead == pytest.approx(3.0, abs=0.01)
 

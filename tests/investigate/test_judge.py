@@ -38,7 +38,11 @@ def test_the_symptom_is_not_the_cause() -> None:
     assert incident.culprit.nodes == ("node1",)
     assert incident.signature == "oom.allocation"
     assert incident.first_failure is not None
-    assert (incident.first_failure.rank, incident.first_failure.path, incident.first_failure.line) == (2, "logs/rank_2.log", 50)
+    assert (incident.first_failure.rank, incident.first_failure.path, incident.first_failure.line) == (
+        2,
+        "logs/rank_2.log",
+        50,
+    )
     assert incident.first_failure.step == 19
     assert {moment.text for moment in incident.consequences} >= {"what network.watchdog stands for"}
     assert [one.kind for one in incident.next].count("act") == 1
@@ -69,7 +73,9 @@ def test_no_level_without_a_line_is_called_observed() -> None:
 
 def test_a_rank_that_was_killed_says_nothing_and_is_found_by_its_code_and_its_silence() -> None:
     closed = tuple(hit("network.closed", rank, 60, 22.0 + rank / 100) for rank in (0, 1, 2))
-    incident = judged(hits=closed, steps=steps(range(4), range(20)), endings=(ending(3, -9), ending(0, 1), ending(1, 1)))
+    incident = judged(
+        hits=closed, steps=steps(range(4), range(20)), endings=(ending(3, -9), ending(0, 1), ending(1, 1))
+    )
     assert incident.culprit.ranks == (3,)
     assert incident.symptom_category == "network"
     assert {reason.weight > 0 for reason in incident.culprit.reasons} == {True}
@@ -160,7 +166,9 @@ def test_the_kernel_confirms_by_the_process_number() -> None:
     seen = Raised(exception="RuntimeError", message="CUDA error: unspecified launch failure",
                   frames=(Frame("train.py", 3, "step"),), hit=hit("", 3, 50, 21.0))  # fmt: skip
     told = Ending(about=Who(rank=3, pid=4242, node="node1"), code=1, teller="torchrun")
-    incident = judged(files=(*files(4), kernel), events=(event,), raised=(seen,), endings=(told,), steps=steps(range(4), range(20)))
+    incident = judged(
+        files=(*files(4), kernel), events=(event,), raised=(seen,), endings=(told,), steps=steps(range(4), range(20))
+    )
     assert incident.culprit.ranks == (3,)
     assert incident.category == "hardware"
 
@@ -177,7 +185,9 @@ def test_attempts_are_told_apart_and_the_last_one_is_judged() -> None:
 
 def test_folders_of_attempts_are_attempts() -> None:
     named = tuple(
-        LogFile(index=index, path=f"attempt_{index}/0/stderr.log", kind="text", lines=90, who=Who(rank=0, attempt=index))
+        LogFile(
+            index=index, path=f"attempt_{index}/0/stderr.log", kind="text", lines=90, who=Who(rank=0, attempt=index)
+        )
         for index in range(2)
     )
     lines = tuple(StepLine(file=index, line=step + 1, step=step, values={}) for index in range(2) for step in range(8))
@@ -190,7 +200,8 @@ def test_several_who_speak_in_one_file_can_be_silent_too() -> None:
     shared = LogFile(index=0, path="slurm.out", kind="text", lines=500)
     spoke = tuple(Spoke(file=0, who=Who(rank=rank), lines=50, first_line=1, last_line=300) for rank in range(4))
     waited = tuple(
-        msgspec.structs.replace(hit("network.watchdog", rank, 400 + rank), file=0, who=Who(rank=rank)) for rank in (0, 1, 3)
+        msgspec.structs.replace(hit("network.watchdog", rank, 400 + rank), file=0, who=Who(rank=rank))
+        for rank in (0, 1, 3)
     )
     incident = judged(files=(shared,), spoke=spoke, hits=waited)
     assert incident.culprit.ranks == (2,)

@@ -50,8 +50,11 @@ def diagnose(
         UsageError: No path is given.
         InputError: A path is not there.
     """
+    from importlib import import_module
+
     from preflight.catalog.signature_files import load_signatures
-    from preflight.source.logs import read_logs
+
+    read_logs = import_module("preflight.source.logs").read_logs
 
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:

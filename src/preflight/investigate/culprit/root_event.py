@@ -18,24 +18,36 @@ def votes(scene: Scene) -> Iterator[Vote]:
     for rank, event in best.items():
         kind = "root-event" if event.specific else "exception"
         yield Vote(kind=kind, rank=rank, text=f"names a cause itself: {event.title}", quotes=(case.quote(event.hit),))
-    own = [event for event in scene.failing if event.rank is not None and event.role in ("root", "cascade")]
-    if len({event.rank for event in own}) < 2:
+    yield from _first(scene, list(best.values()))
+    yield from _victims(scene, set(best))
+
+
+def _first(scene: Scene, named: list[Event]) -> Iterator[Vote]:
+    """Vote for those of whom nobody else was certainly earlier, where clocks tell them from the rest."""
+    if len(named) < 2 or any(one.time is None for one in named):
         return
-    firsts: dict[int | None, Event] = {}
-    for event in own:
-        firsts.setdefault(event.rank, event)
-        if event.time is not None and (firsts[event.rank].time or float("inf")) > event.time:
-            firsts[event.rank] = event
-    ahead = [one for one in firsts.values() if not any(before(other, one) for other in firsts.values())]
-    timed = [one for one in firsts.values() if one.time is not None]
-    if len(timed) < len(firsts) or len(ahead) == len(firsts):
+    ahead = [one for one in named if not any(before(other, one) for other in named)]
+    if len(ahead) == len(named):
         return
     for one in ahead:
+        tied = "" if len(ahead) == 1 else f" (tied with {len(ahead) - 1} others within the uncertainty of the clocks)"
         yield Vote(
             kind="first-in-time",
             rank=one.rank,
             strength=1.0 / len(ahead),
-            text="is the first to say that something is wrong, by corrected clocks"
-            + ("" if len(ahead) == 1 else f" (tied with {len(ahead) - 1} others within the uncertainty)"),
-            quotes=(case.quote(one.hit),),
+            text=f"is the first to name a cause, by corrected clocks{tied}",
+            quotes=(scene.case.quote(one.hit),),
         )
+
+
+def _victims(scene: Scene, named: set[int]) -> Iterator[Vote]:
+    """Vote against ranks that only tell of others: they lived on while something was wrong elsewhere."""
+    told: set[int] = set()
+    for event in scene.failing:
+        rank = event.rank
+        if event.role != "cascade" or rank is None or rank in named or rank in told or event.id.startswith("exit."):
+            continue
+        if event.category != "other" and event.hit.about is None:
+            told.add(rank)
+            yield Vote(kind="victim", rank=rank, text=f"only tells of others: {event.title}",
+                       quotes=(scene.case.quote(event.hit),))  # fmt: skip

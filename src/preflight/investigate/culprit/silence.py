@@ -18,7 +18,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
     missing = sorted(everybody - set(speaking))
     if missing and len(missing) <= len(everybody) // 2:
         for rank in missing:
-            yield Vote(kind="no-log", rank=rank, strength=1.0 / len(missing),
+            yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing),
                        text=f"has no log, while {len(speaking)} other ranks have one")  # fmt: skip
     complaining = {event.rank for event in scene.failing if event.rank is not None}
     quiet = sorted(rank for rank in speaking if rank not in complaining)
@@ -28,10 +28,18 @@ def votes(scene: Scene) -> Iterator[Vote]:
             yield Vote(
                 kind="silent",
                 rank=rank,
-                strength=1.0 / len(quiet),
+                strength=_share(scene, quiet),
                 text=f"ends without a word, while {len(complaining & set(speaking))} other ranks report a failure",
                 quotes=(Quote(case.path(file), lines, "(last line of its log)"),) if lines else (),
             )
+
+
+def _share(scene: Scene, silent: list[int]) -> float:
+    """Return how much the silence of one of several says: all ranks of a node are as silent as one rank."""
+    nodes = {scene.case.people.node_of.get(rank) for rank in silent}
+    if len(nodes) == 1 and (node := nodes.pop()) is not None and set(scene.case.people.of_node(node)) == set(silent):
+        return 1.0
+    return float(1.0 / len(silent))
 
 
 def _files(scene: Scene) -> dict[int, tuple[int, int]]:

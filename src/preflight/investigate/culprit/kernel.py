@@ -1,0 +1,22 @@
+"""What the kernel, the driver or the scheduler say: they stand outside, and name a card, a process or a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.investigate.culprit.vote import Scene, Vote
+
+
+def votes(scene: Scene) -> Iterator[Vote]:
+    """Vote for the rank whose card or process is named; where only the node is known, for its ranks."""
+    told: set[tuple[str, int | None, str | None]] = set()
+    for event in scene.failing:
+        if event.role != "confirmation" or (event.id, event.rank, event.node) in told:
+            continue
+        told.add((event.id, event.rank, event.node))
+        quotes = (scene.case.quote(event.hit),)
+        if event.rank is not None:
+            text = f"the node itself confirms it for this rank: {event.title}"
+            yield Vote(kind="kernel-rank", rank=event.rank, text=text, quotes=quotes)
+        elif event.node is not None and len(scene.case.people.nodes) > 1:
+            yield Vote(kind="kernel-node", node=event.node, text=f"its node reports: {event.title}", quotes=quotes)

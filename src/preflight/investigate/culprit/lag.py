@@ -1,0 +1,34 @@
+"""Who is behind: the rank whose last step is before that of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.investigate.culprit.vote import Scene, Vote
+from preflight.vocabulary.incident import Quote
+
+
+def votes(scene: Scene) -> Iterator[Vote]:
+    """Vote for the few ranks whose last step is before that of most."""
+    last: dict[int, tuple[int, int, int]] = {}
+    for one in scene.case.steps:
+        rank = scene.case.people.rank_of(one.who, one.file)
+        if rank is None:
+            rank = scene.case.people.rank_of(scene.case.people.files.get(one.file))
+        if rank is not None and one.step is not None and one.step >= last.get(rank, (-1, 0, 0))[0]:
+            last[rank] = (one.step, one.file, one.line)
+    if len(last) < 3:
+        return
+    usual = sorted(step for step, _, _ in last.values())[len(last) // 2]
+    behind = [rank for rank, (step, _, _) in last.items() if step < usual]
+    if not behind or len(behind) > len(last) // 3:
+        return
+    for rank in behind:
+        step, file, line = last[rank]
+        yield Vote(
+            kind="behind-in-steps",
+            rank=rank,
+            strength=1.0 / len(behind),
+            text=f"stopped at step {step:,}, while most ranks came to step {usual:,}",
+            quotes=(Quote(scene.case.path(file), line, f"step {step} (its last one)"),),
+        )
