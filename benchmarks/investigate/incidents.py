@@ -272,7 +272,11 @@ def segfault(run: Run, truth: Truth) -> None:
     rank = run.random.randrange(run.world)
     run.silent.add(rank)
     run.now += 0.5
-    truth.culprits, truth.nodes, truth.categories = (rank,), (run.node(rank),), ("other", "usercode", "environment", "hardware")
+    truth.culprits, truth.nodes, truth.categories = (
+        (rank,),
+        (run.node(rank),),
+        ("other", "usercode", "environment", "hardware"),
+    )
     spread(run, {rank}, run.random.choice(("gloo", "remote", "stopped")), {rank: -11})
 
 
@@ -280,7 +284,11 @@ def stopped(run: Run, truth: Truth) -> None:
     """One rank stands still; the watchdogs of all others fire, and its own process is killed with the rest."""
     rank = run.random.randrange(run.world)
     run.silent.add(rank)
-    truth.culprits, truth.nodes, truth.categories = (rank,), (run.node(rank),), ("network", "usercode", "other", "cannot-tell")
+    truth.culprits, truth.nodes, truth.categories = (
+        (rank,),
+        (run.node(rank),),
+        ("network", "usercode", "other", "cannot-tell"),
+    )
     others = [one for one in range(run.world) if one != rank]
     done = run.step * 4
     for one in others:
@@ -371,7 +379,11 @@ def barrier(run: Run, truth: Truth) -> None:
     for one in range(1, run.world):
         if one != rank:
             gloo_closed(run, one, 0, run.random.uniform(0.1, 0.8))
-    truth.culprits, truth.nodes, truth.categories = (rank,), (run.node(rank),), ("network", "usercode", "other", "cannot-tell")
+    truth.culprits, truth.nodes, truth.categories = (
+        (rank,),
+        (run.node(rank),),
+        ("network", "usercode", "other", "cannot-tell"),
+    )
     agent_tells(run, {one: 1 for one in range(run.world) if one != rank})
 
 
@@ -413,7 +425,10 @@ def healthy(run: Run, truth: Truth) -> None:
     rank = run.random.randrange(run.world)
     if kind == "overflow":
         for one in range(run.world):
-            run.say(one, f"{pre(run, one)}INFO Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0")
+            run.say(
+                one,
+                f"{pre(run, one)}INFO Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0",
+            )
     elif kind == "retry":
         traceback(run, rank, ("/opt/job/dataset.py", 61, "__getitem__", "image = Image.open(path)"),
                   "PIL.UnidentifiedImageError: cannot identify image file '/data/shard-0042/000913.jpg'")  # fmt: skip
