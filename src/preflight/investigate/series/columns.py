@@ -1,0 +1,153 @@
+"""Step lines as columns of numbers, one track for each rank (or for each file, where ranks are not known)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from preflight.vocabulary.log import StepLine
+
+RATES = ("tokens_per_second", "samples_per_second", "steps_per_second", "iterations_per_second")
+"""Values whose inverse goes like the time of a step."""
+
+
+class Points(NamedTuple):
+    """One value over the lines that had it: the positions of those lines in their track, and the numbers."""
+
+    at: Any
+    numbers: Any
+
+
+class Track:
+    """The step lines of one writer, in the order in which they were read."""
+
+    def __init__(self, rank: int | None, node: str | None) -> None:
+        self.rank = rank
+        self.node = node
+        self.lines: list[StepLine] = []
+        self._steps: Any = None
+        self._times: Any = None
+        self._points: dict[str, Points] = {}
+
+    @property
+    def steps(self) -> Any:
+        """The step of each line; -1 where it has none."""
+        if self._steps is None:
+            import numpy
+
+            self._steps = numpy.fromiter(
+                (-1 if line.step is None else line.step for line in self.lines), numpy.int64, len(self.lines)
+            )
+        return self._steps
+
+    @property
+    def times(self) -> Any:
+        """The time of each line; NaN where it has none."""
+        if self._times is None:
+            import numpy
+
+            self._times = numpy.fromiter(
+                (numpy.nan if line.time is None else line.time for line in self.lines), numpy.float64, len(self.lines)
+            )
+        return self._times
+
+    def names(self) -> set[str]:
+        """Every value that some line of it has."""
+        return set().union(*(line.values for line in self.lines)) if self.lines else set()
+
+    def points(self, name: str) -> Points:
+        """One value over the lines that had it."""
+        found = self._points.get(name)
+        if found is None:
+            import numpy
+
+            at, numbers = [], []
+            for position, line in enumerate(self.lines):
+                number = line.values.get(name)
+                if number is not None:
+                    at.append(position)
+                    numbers.append(number)
+            found = Points(numpy.array(at, dtype=numpy.int64), numpy.array(numbers, dtype=numpy.float64))
+            self._points[name] = found
+        return found
+
+
+class Series(NamedTuple):
+    """Numbers in order, the step of each (-1: not told), and the line that each came from."""
+
+    name: str
+    steps: Any
+    numbers: Any
+    lines: list[StepLine]
+
+    def step(self, at: int) -> int | None:
+        """The step of one number."""
+        return int(self.steps[at]) if self.steps[at] >= 0 else None
+
+
+def tracks_of(steps: Iterable[StepLine]) -> list[Track]:
+    """Sort the lines by who wrote them; those of one rank belong together, whatever file they stand in."""
+    found: dict[tuple[int | None, str | None, int], Track] = {}
+    for line in steps:
+        who = line.who
+        key = (who.rank, None, -1) if who.rank is not None else (None, who.node, line.file)
+        track = found.get(key)
+        if track is None:
+            track = found[key] = Track(who.rank, who.node)
+        elif track.node is None and who.node is not None:
+            track.node = who.node
+        track.lines.append(line)
+    return sorted(found.values(), key=lambda one: (one.rank is None, one.rank or 0))
+
+
+def by_step(track: Track, name: str) -> Series:
+    """A value in the order of the steps; of a step that was done again, after a restart, the last time counts."""
+    import numpy
+
+    at, numbers = track.points(name)
+    steps = track.steps[at]
+    if len(steps) and (steps >= 0).all() and (numpy.diff(steps) <= 0).any():
+        _, last = numpy.unique(steps[::-1], return_index=True)
+        chosen = len(steps) - 1 - last
+        at, numbers, steps = at[chosen], numbers[chosen], steps[chosen]
+    return Series(name, steps, numbers, [track.lines[i] for i in at])
+
+
+def step_seconds(track: Track) -> Series | None:
+    """The time of each step: as it was printed, else from a rate, else from the clock between two lines."""
+    import numpy
+
+    for name in ("seconds", *RATES):
+        at, numbers = track.points(name)
+        if len(at) >= 2:
+            good = numpy.isfinite(numbers) & (numbers > 0)
+            at, numbers = at[good], numbers[good]
+            taken = numbers if name == "seconds" else 1.0 / numbers
+            return Series(name, track.steps[at], taken, [track.lines[i] for i in at])
+    return _clocked(track)
+
+
+def _clocked(track: Track) -> Series | None:
+    import numpy
+
+    good = numpy.flatnonzero((track.steps >= 0) & numpy.isfinite(track.times))
+    if len(good) < 3:
+        return None
+    steps, times = track.steps[good], track.times[good]
+    ahead, took = numpy.diff(steps), numpy.diff(times)
+    kept = numpy.flatnonzero((ahead > 0) & (took >= 0))
+    if len(kept) < 2:
+        return None
+    ends = good[kept + 1]
+    seconds = took[kept] / ahead[kept]
+    if not (seconds > 0).any():
+        return None
+    # Whole seconds on the clock and shorter steps: as many lines are taken together as make the error of reading small.
+    whole = bool((times == numpy.floor(times)).all())
+    typical = float(took[kept].mean())
+    together = int(min(max(1, numpy.ceil(20.0 / typical)), len(kept) // 20 or 1)) if whole and typical < 20.0 else 1
+    if together > 1:
+        count = len(kept) // together * together
+        seconds = took[kept[:count]].reshape(-1, together).sum(1) / ahead[kept[:count]].reshape(-1, together).sum(1)
+        ends = ends[:count].reshape(-1, together)[:, -1]
+    return Series("seconds", track.steps[ends], seconds, [track.lines[i] for i in ends])

@@ -1,0 +1,98 @@
+"""Everything that the steps of a run show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from preflight.investigate.series.columns import Series, Track, by_step, tracks_of
+from preflight.investigate.series.losses import divergence, plateau, spikes
+from preflight.investigate.series.numerics import nonfinite, scale_collapse
+from preflight.investigate.series.periods import period
+from preflight.investigate.series.progress import stopped
+from preflight.investigate.series.speed import lagging, run_seconds, slowdowns
+from preflight.investigate.series.stragglers import stragglers
+from preflight.vocabulary.incident import Quote, SeriesFinding
+from preflight.vocabulary.log import LogFile, StepLine
+
+LOSSES = ("loss",)
+WARM_UP = 5
+"""Values at the beginning of the times of steps that are left out: compilation, caches, the first allocation."""
+
+
+def find_in_series(
+    steps: Sequence[StepLine], files: Sequence[LogFile] = (), *, until: float | None = None
+) -> tuple[SeriesFinding, ...]:
+    """Say what the steps of a run show, the gravest first.
+
+    Args:
+        steps: The step lines of all ranks, in the order in which they were read.
+        files: The files they stand in, for the places to quote; without them nothing is quoted.
+        until: The time of the last sign of life of the run, by the same clock: whether steps stopped to come before it.
+    """
+    if len(steps) < 3:
+        return ()
+    tracks = tracks_of(steps)
+    found: list[SeriesFinding] = [*nonfinite(tracks)]
+    collapse = scale_collapse(tracks)
+    if collapse is not None:
+        found.append(collapse)
+    found += stopped(tracks, until)
+    for name in LOSSES:
+        series = run_values(tracks, name)
+        if series is not None:
+            found += _of_loss(series)
+    found += _of_time(tracks)
+    return tuple(_quoted(one, files) for one in found)
+
+
+def run_values(tracks: list[Track], name: str) -> Series | None:
+    """The finite values of the run: the mean over ranks that tell the same steps, else those of the longest track."""
+    import numpy
+
+    found = [series for track in tracks if len((series := by_step(track, name)).numbers)]
+    if not found:
+        return None
+    longest = max(found, key=lambda one: len(one.numbers))
+    alike = [one for one in found if len(one.steps) == len(longest.steps) and bool((one.steps == longest.steps).all())]
+    numbers = longest.numbers
+    if len(alike) > 1 and (longest.steps >= 0).all():
+        numbers = numpy.median([one.numbers for one in alike], axis=0)
+    good = numpy.isfinite(numbers)
+    if good.all():
+        return longest._replace(numbers=numbers)
+    kept = numpy.flatnonzero(good)
+    return Series(name, longest.steps[kept], numbers[kept], [longest.lines[i] for i in kept])
+
+
+def _of_loss(series: Series) -> list[SeriesFinding]:
+    rose = divergence(series)
+    jumped = spikes(series)
+    found = [one for one in (rose, jumped) if one is not None]
+    if rose is None:
+        flat = plateau(series)
+        if flat is not None:
+            found.append(flat)
+    return found
+
+
+def _of_time(tracks: list[Track]) -> list[SeriesFinding]:
+    found: list[SeriesFinding] = []
+    series = run_seconds(tracks)
+    if series is not None and len(series.numbers) > 3 * WARM_UP:
+        warm = Series(series.name, series.steps[WARM_UP:], series.numbers[WARM_UP:], series.lines[WARM_UP:])
+        found += slowdowns(warm, tracks)
+        regular = period(warm)
+        if regular is not None:
+            found.append(regular)
+    return [*found, *lagging(tracks), *stragglers(tracks)]
+
+
+def _quoted(finding: SeriesFinding, files: Sequence[LogFile]) -> SeriesFinding:
+    if finding.quote is None:
+        return finding
+    index = int(finding.quote.path)
+    path = next((one.path for one in files if one.index == index), None)
+    quote = None if path is None else Quote(path=path, line=finding.quote.line, text=finding.text)
+    return msgspec.structs.replace(finding, quote=quote)

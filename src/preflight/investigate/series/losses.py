@@ -1,0 +1,243 @@
+"""What a loss shows: it no longer falls, it rises, it jumps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from preflight.investigate.series.columns import Series
+from preflight.investigate.series.shifts import blocks, clipped, find_shift, spread
+from preflight.investigate.series.trends import slope_of
+from preflight.investigate.series.words import at_step, number, percent, quote_of
+from preflight.vocabulary.incident import SeriesFinding
+
+FALSE_ALARMS = 0.003
+"""Of each of the three tests, on noise with autocorrelation 0 to 0.9 about a level or about a falling curve."""
+RISE = 0.02
+"""Least rise that is told, as a share of the level."""
+SHARES = (0.5, 0.65, 0.35, 0.25)
+"""Shares of the values, from the end, that may be a plateau."""
+LEAST_HEALTHY = 0.85
+"""A plateau falls less than so much of what is left of the fall of a curve that goes with the inverse of the step."""
+REACH = 25
+"""Values on either side that a jump is held against."""
+
+
+def divergence(series: Series) -> SeriesFinding | None:
+    """The loss rose and stayed up."""
+    import numpy
+
+    numbers = series.numbers
+    place = _risen(numbers)
+    if place is None:
+        return None
+    start, at = place
+    before = float(numpy.median(numbers[max(start, at - 200) : at] if at > start + 4 else numbers[start : at + 5]))
+    after = float(numpy.median(numbers[-max(10, (len(numbers) - at) // 2) :]))
+    noise = spread(numpy.diff(numbers[start:])) or 0.0
+    if after - before < RISE * max(abs(before), noise):
+        return None
+    step = series.step(at)
+    return SeriesFinding(
+        kind="divergence",
+        series=series.name,
+        text=f"{series.name} rose from {number(before)} to {number(after)} {at_step(step, at)} and has not come down",
+        first_step=step,
+        last_step=series.step(len(numbers) - 1),
+        false_alarms=FALSE_ALARMS,
+        values={"before": before, "after": after, "at": at, "values": len(numbers)},
+        quote=quote_of(series.lines[at]),
+    )
+
+
+def _risen(numbers: Any) -> tuple[int, int] | None:
+    """A last part of the series in which the level rose: where the part begins, and where the rise is."""
+    import numpy
+
+    best: tuple[float, int, int] | None = None
+    windows = _halves(len(numbers))
+    for span in windows:
+        start = len(numbers) - span
+        found = find_shift(numbers[start:], windows=())
+        if found is not None and found.p * len(windows) <= FALSE_ALARMS and (best is None or found.p < best[0]):
+            best = (found.p, start, start + found.at)
+    if best is not None:
+        return best[1:]
+    for span in windows:
+        start = len(numbers) - span
+        slope = slope_of(numpy.arange(span, dtype=float), clipped(numbers[start:]), 3.0)
+        if slope is not None and slope.low > 0 and slope.z > 5.0:
+            # A climb has no first step: it is told from the lowest stretch on.
+            size = max(1, span // 30)
+            means = numpy.convolve(numbers[start:], numpy.ones(size) / size, "valid")
+            return start, start + int(numpy.argmin(means)) + size // 2
+    return None
+
+
+def _halves(count: int) -> list[int]:
+    """The whole, its last half, its last quarter ... while there are at least 60 values."""
+    found = [count]
+    while found[-1] // 2 >= 60 and len(found) < 6:
+        found.append(found[-1] // 2)
+    return found
+
+
+def plateau(series: Series) -> SeriesFinding | None:
+    """The loss fell, and in its last part falls more slowly than even a curve would that goes with the inverse of the step.
+
+    Healthy curves flatten as well: from the fall before the last part, that of ``a + b / step`` is worked out for it, and
+    losses of training fall like a lower power than that.
+    """
+    import numpy
+
+    numbers = series.numbers
+    if _constant(numbers):
+        return _still(series)
+    if len(numbers) < 120:
+        return None
+    short, size = blocks(numbers, 4000)
+    steps = series.steps if (series.steps > 0).all() else numpy.arange(1, len(numbers) + 1)
+    along = numpy.log(blocks(steps.astype(float), 4000)[0])
+    for share in SHARES:
+        cut = int(len(short) * (1 - share))
+        start = cut // 4
+        before = slope_of(along[start:cut], short[start:cut], 2.0)
+        after = slope_of(along[cut:], short[cut:], 2.0)
+        if before is None or after is None or before.high >= 0 or before.z > -3.5:
+            continue
+        least = LEAST_HEALTHY * _power_law(along, start, cut)
+        error = math.hypot(after.high - after.low, least * (before.high - before.low)) / 4
+        if after.value - least * before.value > 3.0 * error:
+            ahead = float(along[-1] - along[cut])
+            at = len(numbers) - (len(short) - cut) * size
+            return _flat(series, at, before.value * ahead, after.value * ahead)
+    return None
+
+
+def _power_law(along: Any, start: int, cut: int) -> float:
+    """How fast a curve of the form a + b / step falls after the cut, as a share of how fast it fell before."""
+    import numpy
+
+    first, middle, last = (float(numpy.exp(along[i] - along[-1])) for i in (start, cut, -1))
+    before = (1 / first - 1 / middle) / math.log(middle / first)
+    return (1 / middle - 1 / last) / math.log(last / middle) / before
+
+
+def _flat(series: Series, at: int, expected: float, seen: float) -> SeriesFinding:
+    step = series.step(at)
+    return SeriesFinding(
+        kind="plateau",
+        series=series.name,
+        text=(
+            f"{series.name} has changed by {number(seen, True)} since {at_step(step, at)[3:]}, where the trend before would have "
+            f"brought {number(expected, True)}; whether it has converged or is stuck cannot be told from it"
+        ),
+        first_step=step,
+        last_step=series.step(len(series.numbers) - 1),
+        false_alarms=FALSE_ALARMS,
+        values={"expected": expected, "seen": seen, "at": at, "values": len(series.numbers)},
+        quote=quote_of(series.lines[at]),
+    )
+
+
+def _constant(numbers: Any) -> bool:
+    return len(numbers) >= 20 and float(numbers.max() - numbers.min()) <= 1e-6 * max(1e-12, float(abs(numbers).max()))
+
+
+def _still(series: Series) -> SeriesFinding:
+    count = len(series.numbers)
+    return SeriesFinding(
+        kind="plateau",
+        series=series.name,
+        text=f"{series.name} is {number(float(series.numbers[0]))} in all of {count:,} values: nothing is learnt",
+        first_step=series.step(0),
+        last_step=series.step(count - 1),
+        false_alarms=0.0,
+        values={"seen": 0.0, "at": 0, "values": count},
+        quote=quote_of(series.lines[0]),
+    )
+
+
+def spikes(series: Series) -> SeriesFinding | None:
+    """The loss jumped and came back, or jumped at the very end.
+
+    A value is held against the median of those around it, and against that of those before it.
+    The bar rises with the number of values, and is at least half as high again as the deepest fall below the median:
+    where the noise has heavy tails, these show on the side where there are no jumps.
+    """
+    import numpy
+
+    numbers = series.numbers
+    if len(numbers) < 40:
+        return None
+    drawn = clipped(numbers, 30.0)
+    around = _running_median(drawn, REACH)
+    wide = spread(numbers - around)
+    # A curve that falls steeply lies above the median of its surroundings, but never above that of what was before.
+    around = numpy.maximum(around, _median_before(drawn, REACH))
+    rest = numbers - around
+    if not wide > 0:
+        return None
+    bar = wide * max(6.0, 2.0 + float(numpy.sqrt(2 * numpy.log(len(numbers) / FALSE_ALARMS))))
+    bar = max(bar, 1.5 * float(-numpy.quantile(rest[5:], min(1.0, 2.0 / len(rest)))))
+    high = numpy.flatnonzero((rest > bar) & (rest > 0.05 * numpy.abs(around)))
+    if not len(high):
+        return None
+    groups = numpy.split(high, numpy.flatnonzero(numpy.diff(high) > REACH) + 1)
+    tops = [int(group[int(numpy.argmax(rest[group]))]) for group in groups]
+    worst = max(tops, key=lambda at: float(rest[at]))
+    first = int(groups[0][0])
+    return SeriesFinding(
+        kind="spike",
+        series=series.name,
+        text=_spiked(series, tops, worst, float(around[worst])),
+        first_step=series.step(first),
+        last_step=series.step(int(groups[-1][-1])),
+        false_alarms=FALSE_ALARMS,
+        values={
+            "spikes": len(groups),
+            "highest": float(numbers[worst]),
+            "around": float(around[worst]),
+            "deviations": float(rest[worst]) / wide,
+            "at_the_end": bool(high[-1] == len(numbers) - 1),
+            "values": len(numbers),
+        },
+        quote=quote_of(series.lines[worst]),
+    )
+
+
+def _spiked(series: Series, tops: list[int], worst: int, around: float) -> str:
+    where = at_step(series.step(worst), worst)
+    highest = float(series.numbers[worst])
+    rise = f" ({percent(highest / around - 1)})" if around > 0 else ""
+    if len(tops) == 1:
+        return f"{series.name} jumped {where} from {number(around)} to {number(highest)}{rise}"
+    return (
+        f"{series.name} jumped {len(tops)} times, the highest {where} from {number(around)} to {number(highest)}{rise}"
+    )
+
+
+def _running_median(numbers: Any, reach: int) -> Any:
+    """The median of the values around each; long series are taken in pieces so that memory stays small."""
+    import numpy
+
+    padded = numpy.pad(numbers, reach, mode="reflect")
+    views = numpy.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)
+    found = numpy.empty(len(numbers))
+    for low in range(0, len(numbers), 20_000):
+        found[low : low + 20_000] = numpy.median(views[low : low + 20_000], axis=1)
+    return found
+
+
+def _median_before(numbers: Any, reach: int) -> Any:
+    """The median of the values before each, at least five of them; infinite for the first five."""
+    import numpy
+
+    found = numpy.full(len(numbers), numpy.inf)
+    for at in range(5, min(reach, len(numbers))):
+        found[at] = numpy.median(numbers[:at])
+    if len(numbers) > reach:
+        views = numpy.lib.stride_tricks.sliding_window_view(numbers, reach)[:-1]
+        for low in range(0, len(views), 20_000):
+            found[reach + low : reach + low + 20_000] = numpy.median(views[low : low + 20_000], axis=1)
+    return found

@@ -1,0 +1,133 @@
+"""Ranks that are slower than the others all along."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from preflight.investigate.series.columns import Track
+from preflight.investigate.series.speed import aligned
+from preflight.investigate.series.words import percent
+from preflight.vocabulary.incident import SeriesFinding
+
+FALSE_ALARMS = 0.005
+"""Of all ranks together."""
+SLOWER = 0.05
+"""Least distance from the median rank that is told."""
+FAR = 4.0
+"""Robust standard deviations between the ranks that it has to be away from their median."""
+OWN = (
+    ("compute", ("forward_seconds", "backward_seconds", "optimizer_seconds")),
+    ("compute", ("compute_seconds",)),
+    ("data", ("data_seconds",)),
+    ("checkpoint", ("checkpoint_seconds",)),
+    (None, ()),
+)
+"""What a rank does by itself; its whole step comes last, because ranks that wait for each other take equally long."""
+
+
+def stragglers(tracks: list[Track]) -> list[SeriesFinding]:
+    """Ranks that take longer than the others in what they do by themselves; and the one that never waits for the others."""
+    found: dict[int, SeriesFinding] = {}
+    for phase, names in OWN:
+        table = aligned(tracks, names)
+        if table is None or (not names and found):
+            continue
+        for finding in _slow(table, phase):
+            found.setdefault(finding.ranks[0], finding)
+    if not found:
+        table = aligned(tracks, ("communication_seconds",))
+        if table is not None:
+            for finding in _never_waits(table):
+                found.setdefault(finding.ranks[0], finding)
+    return list(found.values())
+
+
+def _slow(table: tuple[Any, Any, list[Track]], phase: str | None) -> list[SeriesFinding]:
+    import numpy
+
+    steps, rows, owners = table
+    chosen = _outlying(numpy.log(rows), phase == "checkpoint")
+    what = f"{phase} of rank" if phase else "the steps of rank"
+    return [
+        SeriesFinding(
+            kind="straggler",
+            series=f"{phase}_seconds" if phase else "seconds",
+            text=f"{what} {owners[i].rank} takes {percent(math.exp(far) - 1)[1:]} longer than that of the median rank, "
+            f"over {len(steps):,} steps of {len(rows)} ranks",
+            first_step=int(steps[0]),
+            last_step=int(steps[-1]),
+            ranks=(owners[i].rank or 0,),
+            phase=phase,
+            false_alarms=FALSE_ALARMS,
+            values={"ratio": math.exp(far), "deviations": deviations, "ranks": len(rows), "steps": len(steps)},
+        )
+        for i, far, deviations in chosen
+    ]
+
+
+def _never_waits(table: tuple[Any, Any, list[Track]]) -> list[SeriesFinding]:
+    """In a collective the last one to come waits least."""
+    import numpy
+
+    steps, rows, owners = table
+    chosen = _outlying(-numpy.log(rows), False)
+    return [
+        SeriesFinding(
+            kind="straggler",
+            series="communication_seconds",
+            text=f"rank {owners[i].rank} spends {percent(math.exp(-far) - 1)[1:]} less time in communication than the median rank, "
+            f"over {len(steps):,} steps of {len(rows)} ranks: the others wait for it",
+            first_step=int(steps[0]),
+            last_step=int(steps[-1]),
+            ranks=(owners[i].rank or 0,),
+            false_alarms=FALSE_ALARMS,
+            values={"ratio": math.exp(-far), "deviations": deviations, "ranks": len(rows), "steps": len(steps)},
+        )
+        for i, far, deviations in chosen
+    ]
+
+
+def _outlying(logs: Any, sparse: bool) -> list[tuple[int, float, float]]:
+    """Rows that lie above the others: their number, how far, and in how many robust deviations between the rows.
+
+    A row must differ from the median of the others in the mean of ten stretches of the run, by a t test with Holm's correction
+    (stretches, because neighbouring steps are alike), and be an outlier among the rows.
+    """
+    import numpy
+
+    ranks, count = logs.shape
+    if ranks < 3 or sparse and count < 40:
+        return []
+    pieces = 10
+    size = count // pieces
+    if size < 2:
+        return []
+    blocks = numpy.median(logs[:, count - pieces * size :].reshape(ranks, pieces, size), axis=2)
+    gaps = blocks - numpy.median(blocks, axis=0)
+    means = gaps.mean(1)
+    errors = gaps.std(1, ddof=1) / math.sqrt(pieces)
+    between = 1.4826 * float(numpy.median(numpy.abs(means - numpy.median(means))))
+    floor = max(between, float(numpy.median(errors)), 1e-9)
+    tested = sorted((_upper(float(means[i] / max(errors[i], 1e-12)), pieces - 1), i) for i in range(ranks))
+    found = []
+    for place, (p, i) in enumerate(tested):
+        if p * (ranks - place) > FALSE_ALARMS:
+            break
+        deviations = float(means[i] - numpy.median(means)) / floor
+        if means[i] >= math.log1p(SLOWER) and deviations >= FAR:
+            found.append((i, float(means[i]), deviations))
+    return found
+
+
+def _upper(t: float, freedom: int) -> float:
+    """The upper tail of Student's t, by numerical integration of its density: no more than seven digits are needed."""
+    if t <= 0:
+        return 0.5
+    constant = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    # With x = sqrt(freedom) tan(angle) the tail is the integral of cos^(freedom - 1) over a finite stretch.
+    low, high = math.atan(t / math.sqrt(freedom)), math.pi / 2
+    parts = 400
+    wide = (high - low) / parts
+    total = sum(math.cos(low + (i + 0.5) * wide) ** (freedom - 1) for i in range(parts))
+    return min(0.5, constant * math.sqrt(freedom) * total * wide)

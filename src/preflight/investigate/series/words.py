@@ -1,0 +1,37 @@
+"""Numbers and places in the sentences of findings."""
+
+from __future__ import annotations
+
+import math
+
+from preflight.vocabulary.incident import Quote
+from preflight.vocabulary.log import StepLine
+
+
+def number(value: float, signed: bool = False) -> str:
+    """A number with four digits."""
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:+.4g}" if signed else f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """A change in per cent, with its sign."""
+    return f"{100 * share:+.0f} %" if abs(share) >= 0.1 else f"{100 * share:+.1f} %"
+
+
+def seconds(value: float) -> str:
+    """A time, in the unit in which it is read best."""
+    if value >= 120:
+        return f"{value / 60:.3g} min" if value < 7200 else f"{value / 3600:.3g} h"
+    return f"{value:.3g} s" if value >= 1 else f"{1000 * value:.3g} ms"
+
+
+def at_step(step: int | None, at: int) -> str:
+    """Where it was: the step, or else the value, counted from one."""
+    return f"at step {step:,}" if step is not None else f"at value {at + 1:,}"
+
+
+def quote_of(line: StepLine) -> Quote | None:
+    """The place of a line; its path is put in by who knows the files, the file's index stands for it here."""
+    return Quote(path=str(line.file), line=line.line, text="")

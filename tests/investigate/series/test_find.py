@@ -1,0 +1,206 @@
+"""What the steps of a run show: how often it is wrong on healthy noise, how often planted faults are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+
+from preflight.investigate.series import find_in_series
+from preflight.vocabulary.log import LogFile, StepLine, Who
+
+Random = numpy.random.Generator
+
+
+def lines(
+    rank: int | None = None, start: int = 0, seconds_apart: float | None = None, **columns: Any
+) -> list[StepLine]:
+    count = len(next(iter(columns.values())))
+    return [
+        StepLine(
+            file=0,
+            line=i + 1,
+            step=start + i,
+            values={name: float(column[i]) for name, column in columns.items()},
+            who=Who(rank=rank),
+            time=None if seconds_apart is None else 1000.0 + i * seconds_apart,
+        )
+        for i in range(count)
+    ]
+
+
+def noise(count: int, memory: float, random: Random) -> Any:
+    """Noise of variance one whose neighbours are correlated by ``memory``."""
+    fresh = random.standard_normal(count) * numpy.sqrt(1 - memory**2)
+    found = numpy.empty(count)
+    found[0] = random.standard_normal()
+    for i in range(1, count):
+        found[i] = memory * found[i - 1] + fresh[i]
+    return found
+
+
+def share(make: Callable[[Random], list[StepLine]], kind: str | None, repeats: int, seed: int) -> float:
+    """In how many of the series a finding of this kind (or of any) is made."""
+    random = numpy.random.default_rng(seed)
+    found = 0
+    for _ in range(repeats):
+        kinds = {one.kind for one in find_in_series(make(random))}
+        found += bool(kinds) if kind is None else kind in kinds
+    return found / repeats
+
+
+def curve(count: int) -> Any:
+    return 2 + 6 * numpy.arange(1, count + 1) ** -0.5
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
+def test_healthy_noise_shows_nothing(memory: float) -> None:
+    assert share(lambda random: lines(loss=2 + 0.1 * noise(300, memory, random)), None, 150, 1) <= 0.01
+    assert share(lambda random: lines(loss=curve(300) + 0.1 * noise(300, memory, random)), None, 150, 2) <= 0.01
+    assert share(lambda random: lines(seconds=1 + 0.05 * noise(300, memory, random)), None, 150, 3) <= 0.01
+
+
+def test_steps_that_take_5_percent_longer_are_found_within_60_steps() -> None:
+    def make(random: Random) -> list[StepLine]:
+        taken = 1 + 0.05 * noise(260, 0.0, random)
+        taken[200:] *= 1.05
+        return lines(seconds=taken)
+
+    assert share(make, "slowdown", 100, 4) >= 0.9
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
+def test_a_loss_that_rises_is_a_divergence(memory: float) -> None:
+    def make(random: Random) -> list[StepLine]:
+        loss = curve(600) + 0.05 * noise(600, memory, random)
+        loss[450:] += numpy.linspace(0, 1.5, 150)
+        return lines(loss=loss)
+
+    assert share(make, "divergence", 60, 5) >= 0.9
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
+def test_a_jump_of_the_loss_is_a_spike(memory: float) -> None:
+    def make(random: Random) -> list[StepLine]:
+        loss = curve(600) + 0.05 * noise(600, memory, random)
+        loss[300:306] += 2
+        return lines(loss=loss)
+
+    assert share(make, "spike", 60, 6) >= 0.9
+
+
+def test_a_loss_that_stops_to_fall_is_a_plateau() -> None:
+    def make(random: Random) -> list[StepLine]:
+        reached = numpy.minimum(numpy.arange(1, 2001), 800)
+        return lines(loss=2 + 6 * reached**-0.5 + 0.02 * noise(2000, 0.5, random))
+
+    assert share(make, "plateau", 60, 7) >= 0.9
+    assert share(lambda random: lines(loss=curve(2000) + 0.02 * noise(2000, 0.5, random)), "plateau", 60, 8) == 0
+
+
+def test_a_loss_that_never_moves_says_so() -> None:
+    (found,) = find_in_series(lines(loss=[2.3026] * 50))
+    assert found.kind == "plateau"
+    assert "nothing is learnt" in found.text
+
+
+def test_a_slow_stretch_ends_where_it_ends() -> None:
+    random = numpy.random.default_rng(11)
+    taken = 1 + 0.05 * noise(600, 0.0, random)
+    taken[200:300] *= 1.4
+    (found,) = find_in_series(lines(seconds=taken), [LogFile(index=0, path="run.log", kind="text")])
+    assert found.kind == "slowdown"
+    assert found.values["lasts"] is False
+    assert found.first_step is not None
+    assert found.last_step is not None
+    assert abs(found.first_step - 200) <= 3
+    assert abs(found.last_step - 299) <= 3
+    assert found.quote is not None
+    assert found.quote.path == "run.log"
+
+
+def test_the_phase_that_slowed_is_named_with_its_rank() -> None:
+    random = numpy.random.default_rng(12)
+    steps = []
+    for rank in range(4):
+        own = 0.6 + 0.02 * random.standard_normal(300)
+        data = 0.05 + 0.005 * random.standard_normal(300)
+        waits = 0.1 + 0.01 * random.standard_normal(300)
+        if rank == 2:
+            data[200:] += 0.5
+        else:
+            waits[200:] += 0.5
+        steps += lines(
+            rank=rank, seconds=own + data + waits, data_seconds=data, compute_seconds=own, communication_seconds=waits
+        )
+    found = [one for one in find_in_series(steps) if one.kind == "slowdown" and not one.ranks]
+    assert [one.phase for one in found] == ["data"]
+    assert "rank 2 alone" in found[0].text
+
+
+def test_a_rank_that_is_slower_than_the_others_is_a_straggler() -> None:
+    def make(random: Random, slow: float) -> list[StepLine]:
+        steps = []
+        for rank in range(8):
+            own = (1.0 + 0.05 * noise(200, 0.5, random)) * (slow if rank == 5 else 1.0)
+            steps += lines(rank=rank, compute_seconds=own)
+        return steps
+
+    assert share(lambda random: make(random, 1.15), "straggler", 20, 13) >= 0.9
+    assert share(lambda random: make(random, 1.0), None, 60, 14) <= 0.017
+
+
+def test_long_steps_at_regular_distances_are_told_with_their_period() -> None:
+    random = numpy.random.default_rng(15)
+    taken = 1 + 0.05 * noise(1000, 0.3, random)
+    taken[100::100] += 8
+    found = {one.kind: one for one in find_in_series(lines(seconds=taken))}
+    assert found["periodic"].values["every"] == 100
+    taken = 1 + 0.05 * noise(1000, 0.3, random)
+    taken[random.choice(1000, 9, replace=False)] += 8
+    assert not [one for one in find_in_series(lines(seconds=taken)) if one.kind == "periodic"]
+
+
+def test_a_value_that_is_no_number_is_told_with_its_rank() -> None:
+    steps = [*lines(rank=0, loss=[2.0] * 30 + [1.9]), *lines(rank=1, loss=[2.0] * 20 + [float("nan")] * 11)]
+    found = {one.kind: one for one in find_in_series(steps)}
+    assert found["nonfinite"].ranks == (1,)
+    assert found["nonfinite"].first_step == 20
+    assert found["nonfinite"].values["recovered"] is False
+
+
+def test_a_skipped_step_of_mixed_precision_is_no_finding() -> None:
+    norms = numpy.ones(100)
+    norms[[10, 50]] = numpy.inf
+    scale = numpy.where(numpy.arange(100) < 50, 65536.0, 32768.0)
+    assert find_in_series(lines(grad_norm=norms, loss_scale=scale)) == ()
+
+
+def test_a_loss_scale_that_falls_without_end_is_a_collapse() -> None:
+    scale = [65536.0] * 40 + [65536.0 / 2**i for i in range(1, 20)]
+    (found,) = find_in_series(lines(loss_scale=scale))
+    assert found.kind == "scale-collapse"
+    assert found.first_step == 39
+    # The search for the first scale is how every run begins.
+    assert find_in_series(lines(loss_scale=[2.0**32 / 2**i for i in range(16)] + [65536.0] * 50)) == ()
+
+
+def test_steps_that_no_longer_come_are_told_by_the_last_sign_of_life() -> None:
+    steps = lines(seconds_apart=2.0, other=range(50))
+    (found,) = find_in_series(steps, until=1000.0 + 98 + 1800)
+    assert found.kind == "stopped"
+    assert found.last_step == 49
+    assert find_in_series(steps, until=1000.0 + 98 + 10) == ()
+
+
+def test_a_rank_that_ends_before_the_others_is_told() -> None:
+    steps = [one for rank in range(4) for one in lines(rank=rank, other=range(20 if rank == 3 else 50))]
+    (found,) = find_in_series(steps)
+    assert (found.kind, found.ranks, found.last_step) == ("stopped", (3,), 19)
+
+
+def test_no_steps_and_one_step_show_nothing() -> None:
+    assert find_in_series([]) == ()
+    assert find_in_series(lines(loss=[1.0])) == ()
