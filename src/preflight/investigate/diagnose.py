@@ -16,6 +16,7 @@ from preflight.investigate.clocks import clocks_of
 from preflight.investigate.culprit.posterior import culprit_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.investigate.endings import ending_events
+from preflight.investigate.loss import loss_of
 from preflight.investigate.people import People
 from preflight.investigate.progress import Progress
 from preflight.investigate.state import headline_of, next_steps, onset_of, scope_of, state_of
@@ -178,6 +179,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
             UnknownLines(template=one.template, count=one.count, ranks=one.ranks, quote=whole.quote(one.first))
             for one in whole.reading.unknown
         ),
+        loss=loss_of([one.scene for one in judged], known.world),
         world_size=known.world,
         ranks_seen=tuple(sorted(known.seen)),
         nodes_seen=tuple(sorted(known.nodes)),

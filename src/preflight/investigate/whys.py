@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from preflight.investigate.category import SOMETHING_ELSE, Decided
 from preflight.investigate.culprit.vote import Scene
 from preflight.investigate.state import named
-from preflight.vocabulary.incident import Culprit, RunState, Why
+from preflight.vocabulary.incident import Culprit, Incident, RunState, Why
 
 SURE = 0.75
 
@@ -45,3 +49,19 @@ def whys_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunState) -
         found.append(Why(question="Why was that possible?", answer=None, known="unknown",
                          reason="nothing that was read tells; add what you know with: preflight investigate why"))  # fmt: skip
     return tuple(found)
+
+
+def with_answers(incident: Incident, answers: Sequence[str]) -> Incident:
+    """Return an incident with what a person knows of its causes: each answer to the question that is open, in order.
+
+    The levels say that they were told, and a further question stands open behind the last of them.
+    """
+    whys = list(incident.five_whys)
+    for answer in answers:
+        if whys and whys[-1].answer is None:
+            open_ = whys.pop()
+            whys.append(Why(question=open_.question, answer=answer, known="told", reason=open_.reason))
+        else:
+            whys.append(Why(question="Why did it happen?", answer=answer, known="told"))
+        whys.append(Why(question=f"Why: {answer}?", answer=None, known="unknown", reason="nobody has said"))
+    return msgspec.structs.replace(incident, five_whys=tuple(whys))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from preflight.report.parts.alarm_text import alarm_section
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.finding_text import findings_section
-from preflight.report.parts.incident_text import incident_section
+from preflight.report.parts.incident_text import incident_section, whys_section
 from preflight.report.parts.memory_text import memory_section
 from preflight.report.parts.options import Options
 from preflight.report.parts.paint import VERDICT_STYLES, Canvas
@@ -69,6 +69,9 @@ def _several(canvas: Canvas, report: Report, options: Options) -> None:
 def _block(canvas: Canvas, report: Report, options: Options) -> None:
     canvas.write(subject(report), first=f"{report.verdict}  ", first_style=VERDICT_STYLES[report.verdict], style="bold")
     if report.incident is not None:
+        if report.command.endswith(" why"):
+            whys_section(canvas, report.incident)
+            return
         incident_section(canvas, report.incident, verbose=options.verbose)
         _notes(canvas, report)
         return

@@ -12,7 +12,8 @@ from preflight.vocabulary.signature import Category
 RunState = Literal["running", "ended", "crashed", "hung", "stalled", "slow", "unknown"]
 Onset = Literal["start", "warm-up", "running"]
 Scope = Literal["rank", "node", "all"]
-Known = Literal["observed", "inferred", "unknown"]
+Known = Literal["observed", "inferred", "told", "unknown"]
+"""How a level of a chain of causes is known: a line says so, the evidence makes it likely, a person said so, not at all."""
 
 
 class Quote(msgspec.Struct, frozen=True, omit_defaults=True):

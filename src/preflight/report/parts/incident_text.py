@@ -26,7 +26,7 @@ def incident_section(canvas: Canvas, incident: Incident, *, verbose: bool = Fals
     if incident.category != "none" and (incident.timeline or incident.signature):
         _culprit(canvas, incident, verbose)
     _causes(canvas, incident, verbose)
-    _whys(canvas, incident)
+    whys_section(canvas, incident)
     _series(canvas, incident, verbose)
     _moments(canvas, "TIMELINE", "corrected clocks", incident.timeline, MOST_MOMENTS, verbose, timed=True)
     _moments(canvas, "ONLY A CONSEQUENCE", "", incident.consequences, MOST_FOLLOWED, verbose)
@@ -82,7 +82,8 @@ def _causes(canvas: Canvas, incident: Incident, verbose: bool) -> None:
         canvas.write(f"{one_line(one.title)} ({clean(one.category)})", indent=2, first=f"{one.probability:4.2f}  ")
 
 
-def _whys(canvas: Canvas, incident: Incident) -> None:
+def whys_section(canvas: Canvas, incident: Incident) -> None:
+    """Add the chain of causes."""
     if not incident.five_whys:
         return
     canvas.heading("WHY")
