@@ -184,7 +184,18 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A collective or point-to-point call as a rank's Flight Recorder kept it; sizes in elements."""
+    """A collective or point-to-point call as a rank's Flight Recorder kept it; sizes in elements.
+
+    Attributes:
+        sequence: Its number among the collectives of its group, or among the point-to-point calls.
+        group: Name of the group.
+        name: What was called, without the library: ``all_reduce``, ``send``.
+        state: ``scheduled``, ``started``, ``completed``.
+        frames: From the innermost to the outermost.
+        source: Sender, by its global rank where the members of the group are known, else by its rank in the group.
+        destination: Receiver, likewise.
+        operation: Its number among the single operations of the group; several of a coalesced call share a sequence number.
+    """
 
     sequence: int
     group: str
@@ -201,6 +212,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     source: int | None = None
     destination: int | None = None
     timeout_ms: float | None = None
+    operation: int | None = None
 
 
 class Flight(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -213,7 +225,9 @@ class Flight(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         enqueued: Last sequence number handed in, by group.
         started: Last one begun, by group.
         completed: Last one finished, by group.
-        wrapped: The ring is full: earlier calls are lost.
+        wrapped: Earlier calls are not in it: the ring was full, or only those that had not ended were written.
+        backend: The library: ``nccl``, ``gloo``.
+        titles: What a group is for, by its name, where the program said so.
     """
 
     who: Who
@@ -225,6 +239,8 @@ class Flight(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     completed: dict[str, int] = {}
     wrapped: bool = False
     problem: str | None = None
+    backend: str = ""
+    titles: dict[str, str] = {}
 
 
 class Stack(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -1,0 +1,40 @@
+"""Which frame of a stack is the person's own, and how a frame is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from preflight.vocabulary.log import Frame
+
+# Folders and files of what a program is built on; the first frame outside them is where the program made the call.
+_LIBRARIES = (
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python3",
+    "<frozen",
+    "<string>",
+    "<__array_function__",
+    "torch/distributed/",
+    "/torch/csrc/",
+    "??",
+)
+
+
+def is_own(frame: Frame) -> bool:
+    """Tell whether a frame is of the program and not of a library."""
+    path = frame.path.replace("\\", "/")
+    native = path.endswith((".cpp", ".h", ".hpp", ".cu", ".cc", ".c", ".so")) or ".so." in path
+    return bool(path) and not native and not any(part in path for part in _LIBRARIES)
+
+
+def own_frame(frames: Iterable[Frame]) -> Frame | None:
+    """Return the innermost frame of the program; frames come innermost first."""
+    return next((frame for frame in frames if is_own(frame)), None)
+
+
+def written(frame: Frame | None) -> str:
+    """Write a frame as ``function (path:line)``."""
+    if frame is None:
+        return "an unknown place"
+    place = frame.path if frame.line is None else f"{frame.path}:{frame.line}"
+    return f"{frame.function} ({place})" if frame.function else place

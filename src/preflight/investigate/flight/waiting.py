@@ -1,0 +1,173 @@
+"""Who waits for whom: each rank's oldest unfinished call, and the ranks that keep it from finishing.
+
+A rank that is behind in one group may itself be waiting in another. So the waiting is followed, from rank to rank, until it
+comes to one that waits for nobody: that had handed in everything it has and not the call that others are in, that wrote no dump,
+or whose call was finished by its peers while it never saw the end of it (its device, not its program, stopped).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from preflight.investigate.flight.groups import GroupState
+from preflight.vocabulary.log import Call, Flight
+
+End = Literal["idle", "no-dump", "device", "all-arrived"]
+# Every rank does not have to be there for these to finish on another.
+ONE_SIDED = frozenset({"broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "gather", "scatter", "send", "recv"})
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank waits in and for whom.
+
+    Attributes:
+        rank: Who waits.
+        call: The oldest call that it has not finished; None: it waits for nothing.
+        group: Where, in words.
+        behind: Ranks that have not made the call.
+        elsewhere: Ranks that made it and are held up in an older call.
+        end: Why the waiting ends here, where it does.
+    """
+
+    rank: int
+    call: Call | None
+    group: str = ""
+    behind: tuple[int, ...] = ()
+    elsewhere: tuple[int, ...] = ()
+    end: End | None = None
+
+
+def waits_of(flights: dict[int, Flight], groups: Sequence[GroupState], ranks: Sequence[int]) -> dict[int, Wait]:
+    """Return what each rank waits for."""
+    heads = {rank: _head(flight, groups) for rank, flight in flights.items()}
+    waits = {}
+    for rank in ranks:
+        flight = flights.get(rank)
+        if flight is None:
+            waits[rank] = Wait(rank=rank, call=None, end="no-dump")
+        else:
+            waits[rank] = _wait(rank, heads, flights, groups)
+    return waits
+
+
+def _head(flight: Flight, groups: Sequence[GroupState]) -> Call | None:
+    """Return the oldest call that is not finished; calls of a log have no times, so that their order counts."""
+    rank = flight.who.rank
+    done = {group.name: group.completed.get(rank, -1) for group in groups if rank in group.members}
+    open_calls = [
+        call
+        for call in flight.calls
+        if call.state != "completed" and (call.peer_to_peer or call.sequence > done.get(call.group, -1))
+    ]
+    return min(open_calls, key=lambda call: call.created or 0.0) if open_calls else None
+
+
+def _wait(rank: int, heads: dict[int, Call | None], flights: dict[int, Flight], groups: Sequence[GroupState]) -> Wait:
+    call = heads[rank]
+    if call is None:
+        return Wait(rank=rank, call=None, end="idle")
+    state = next((one for one in groups if one.name == call.group and rank in one.members), None)
+    label = state.label if state else f"group {call.group}"
+    if call.peer_to_peer:
+        return _pair_wait(rank, call, label, heads, flights)
+    if state is None:
+        return Wait(rank=rank, call=call, group=label, end="all-arrived")
+    others = [one for one in state.members if one != rank]
+    behind = tuple(
+        one
+        for one in others
+        if (one in state.enqueued and state.enqueued[one] < call.sequence) or (state.sure and one not in flights)
+    )
+    if not behind and call.name not in ONE_SIDED:
+        finished = [one for one in others if state.completed.get(one, -1) >= call.sequence]
+        if finished:
+            return Wait(rank=rank, call=call, group=label, end="device")
+    elsewhere = tuple(one for one in others if one not in behind and _held_up(one, call, heads))
+    end: End | None = None if behind or elsewhere else "all-arrived"
+    return Wait(rank=rank, call=call, group=label, behind=behind, elsewhere=elsewhere if not behind else (), end=end)
+
+
+def _held_up(other: int, call: Call, heads: dict[int, Call | None]) -> bool:
+    """Tell whether a rank's oldest unfinished call is another and older one."""
+    head = heads.get(other)
+    if head is None or (head.group == call.group and head.sequence >= call.sequence and not head.peer_to_peer):
+        return False
+    return head.group != call.group or head.sequence < call.sequence or head.peer_to_peer != call.peer_to_peer
+
+
+def _pair_wait(rank: int, call: Call, label: str, heads: dict[int, Call | None], flights: dict[int, Flight]) -> Wait:
+    """Say of a point-to-point call whether its other side made it: calls of a pair are matched in order."""
+    peer = call.destination if call.source == rank else call.source
+    if peer is None or peer == rank:
+        return Wait(rank=rank, call=call, group=label, end="all-arrived")
+    if peer not in flights:
+        return Wait(rank=rank, call=call, group=label, behind=(peer,))
+    if _arrived(rank, peer, call, flights):
+        head = heads.get(peer)
+        mine = head is not None and {head.source, head.destination} == {rank, peer} and head.source == call.source
+        if head is not None and not mine:
+            return Wait(rank=rank, call=call, group=label, elsewhere=(peer,))
+        return Wait(rank=rank, call=call, group=label, end="all-arrived" if mine else "device")
+    return Wait(rank=rank, call=call, group=label, behind=(peer,))
+
+
+def _arrived(rank: int, peer: int, call: Call, flights: dict[int, Flight]) -> bool:
+    """Tell whether the peer made its side of the call: as many of its kind, counted where both sides can be counted."""
+    here, there = flights[rank], flights[peer]
+    pair = (call.source, call.destination)
+    mine = [one for one in here.calls if one.peer_to_peer and (one.source, one.destination) == pair]
+    theirs = [one for one in there.calls if one.peer_to_peer and (one.source, one.destination) == pair]
+    if here.wrapped or there.wrapped:
+        mine = [one for one in mine if one.state != "completed"]
+        theirs = [one for one in theirs if one.state != "completed"]
+    position = mine.index(call) if call in mine else 0
+    return len(theirs) > position
+
+
+def flow(waits: dict[int, Wait]) -> dict[int, float]:
+    """Let each waiting rank's one vote walk to whom it waits for, until it stays; the shares add up to 1.
+
+    A vote that comes to several goes to them in equal parts. In a circle it stays with those of the circle.
+    """
+    waiting = [
+        rank for rank, wait in waits.items() if wait.behind or wait.elsewhere or wait.end in ("device", "all-arrived")
+    ]
+    if not waiting:
+        return {}
+    votes = {rank: 1.0 / len(waiting) for rank in waiting}
+    total: dict[int, float] = {}
+    # In a circle the votes go round for ever: the mean of many rounds is where they are.
+    rounds = 4 * len(waits) + 16
+    for turn in range(rounds):
+        following: dict[int, float] = {}
+        for rank, share in votes.items():
+            wait = waits.get(rank)
+            targets = (wait.behind or wait.elsewhere) if wait is not None else ()
+            for target in targets or (rank,):
+                following[target] = following.get(target, 0.0) + share / max(len(targets), 1)
+        votes = following
+        if turn >= rounds // 2:
+            for rank, share in votes.items():
+                total[rank] = total.get(rank, 0.0) + share
+    whole = sum(total.values())
+    return {rank: share / whole for rank, share in sorted(total.items(), key=lambda item: -item[1])}
+
+
+def circle(waits: dict[int, Wait]) -> tuple[int, ...]:
+    """Return ranks that wait for each other in a circle, if any do."""
+    for start in waits:
+        seen: list[int] = []
+        rank = start
+        while rank in waits and rank not in seen:
+            seen.append(rank)
+            targets = waits[rank].behind or waits[rank].elsewhere
+            if len(targets) != 1:
+                break
+            rank = targets[0]
+        else:
+            if rank in seen and len(seen) - seen.index(rank) > 1:
+                return tuple(seen[seen.index(rank) :])
+    return ()
