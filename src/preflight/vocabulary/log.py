@@ -50,6 +50,7 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         last_time: Time of its last line that has one.
         modified: Time at which the file was last written, where the input was a file.
         problem: What is wrong with it (truncated gzip, undecodable, cut off), in words.
+        encoding: How its text is written; ``size`` and the offsets in it are those of its text in UTF-8.
     """
 
     index: int
@@ -63,6 +64,7 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     last_time: float | None = None
     modified: float | None = None
     problem: str | None = None
+    encoding: str = "utf-8"
 
 
 class Hit(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

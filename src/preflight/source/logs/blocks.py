@@ -1,0 +1,211 @@
+"""Cuts a stream of bytes into blocks that end with a line, unpacked and in UTF-8, and remembers where the lines are."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections.abc import Callable, Iterator
+from typing import IO, Any, NamedTuple
+
+BLOCK = 8 << 20
+OVERLAP = 1 << 16
+"""Bytes at the end of a block that the next one begins with, so that what belongs together is seen together."""
+LONGEST = 4 << 20
+"""A line that is longer than this is cut."""
+_PIECE = 1 << 20
+
+
+class Block(NamedTuple):
+    """A part of a file.
+
+    Attributes:
+        data: Its bytes; they begin with a line, unless the line before is longer than any block.
+        offset: Where it begins in the file.
+        line: Number of its first line, from 1.
+        own: Bytes of ``data`` that are this block's; a line that begins behind them is the next one's.
+        last: There is none after it.
+    """
+
+    data: bytes
+    offset: int
+    line: int
+    own: int
+    last: bool
+
+
+class Opened:
+    """A stream of bytes and what turned out to be wrong with it while it was read.
+
+    Attributes:
+        problem: What is wrong with it, so far.
+        encoding: How its text is written; it is given in UTF-8.
+        packing: How it was packed.
+        plain: It is no text: the bytes are given as they are.
+    """
+
+    def __init__(self, stream: IO[bytes], packing: str = "") -> None:
+        """Unpack ``stream`` where it is packed."""
+        self.problem: str | None = None
+        self.encoding = "utf-8"
+        self.packing = packing
+        self.plain = False
+        self._stream = _unpacked(stream, packing)
+        self._decoder: Callable[[bytes, bool], str] | None = None
+        self._first: bytes | None = None
+
+    def head(self, size: int = 8192) -> bytes:
+        """Return the first bytes without taking them."""
+        if self._first is None:
+            self._first = self._some(max(size, 65536))
+            self._decide(self._first)
+        return self._first[:size]
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, in UTF-8; none at the end, or where the stream breaks off."""
+        if self._first is None:
+            self.head()
+        first, self._first = self._first or b"", b""
+        raw = first or self._some(size)
+        if self._decoder is None:
+            return raw
+        text = self._decoder(raw, not raw).encode("utf-8", "replace")
+        return text or (self.read(size) if raw else b"")
+
+    def blocks(self, size: int = BLOCK, line: int = 1, offset: int = 0) -> Iterator[Block]:
+        """Yield the blocks; an unbroken line that does not fit into one is cut, and that is said."""
+        carried = b""
+        while True:
+            data, ended = self._filled(carried, size)
+            if not data:
+                return
+            if ended:
+                yield Block(data, offset, line, len(data), True)
+                return
+            own = self._owned(data)
+            yield Block(data, offset, line, own, False)
+            line += data.count(b"\n", 0, own)
+            offset += own
+            carried = data[own:]
+
+    def _filled(self, carried: bytes, size: int) -> tuple[bytes, bool]:
+        parts = [carried]
+        length = len(carried)
+        while length < size:
+            more = self.read(min(size, _PIECE if self._decoder else size))
+            if not more:
+                return b"".join(parts), True
+            parts.append(more)
+            length += len(more)
+        return b"".join(parts), False
+
+    def _owned(self, data: bytes) -> int:
+        want = max(len(data) - OVERLAP, 1)
+        own = max(data.rfind(b"\n", 0, want), data.rfind(b"\r", 0, want)) + 1
+        if own:
+            return own
+        self.problem = self.problem or f"a line is longer than {len(data):,} bytes; it is read in pieces"
+        return want
+
+    def _decide(self, head: bytes) -> None:
+        """UTF-16 and UTF-32 are told by their mark, or by the zeros that every other byte is."""
+        if self.plain:
+            return
+        for mark, name in (
+            (codecs.BOM_UTF32_LE, "utf-32"),
+            (codecs.BOM_UTF16_LE, "utf-16"),
+            (codecs.BOM_UTF16_BE, "utf-16"),
+        ):
+            if head.startswith(mark) and len(head) > len(mark):
+                self._decode_as(name)
+                return
+        even, odd = head[0:4096:2], head[1:4096:2]
+        if len(head) >= 16:
+            if odd.count(0) > 0.7 * len(odd) and even.count(0) < 0.1 * len(even):
+                self._decode_as("utf-16-le")
+            elif even.count(0) > 0.7 * len(even) and odd.count(0) < 0.1 * len(odd):
+                self._decode_as("utf-16-be")
+
+    def _decode_as(self, name: str) -> None:
+        self.encoding = name
+        decoder = codecs.getincrementaldecoder(name)("replace")
+        self._decoder = lambda raw, final: decoder.decode(raw, final).replace("\ufeff", "")
+
+    def _some(self, size: int) -> bytes:
+        try:
+            return self._stream.read(size) or b""
+        except EOFError:
+            self.problem = "cut off: the packed file ends early; what was there is read"
+        except Exception as error:  # each library of packing has its own errors, and what was read before is good
+            self.problem = f"damaged: {type(error).__name__}: {error}; what came before is read"[:300]
+        return b""
+
+
+class _Gzip(io.RawIOBase):
+    """Unpacks gzip and keeps what stands before the place where it is broken, which ``gzip.open`` throws away."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        import zlib
+
+        self._zlib = zlib
+        self._stream = stream
+        self._engine = zlib.decompressobj(31)
+        self._waiting = b""
+        self._ended = False
+        self._any = False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        while True:
+            packed = self._waiting or self._stream.read(_PIECE)
+            self._waiting = b""
+            if not packed:
+                if self._any and not self._ended:
+                    left = self._engine.flush()
+                    if left:
+                        return left
+                    self._ended = True
+                    raise EOFError("the stream is cut off")
+                return b""
+            if self._ended:
+                if not packed.strip(b"\0"):  # padding after the last member
+                    continue
+                self._engine = self._zlib.decompressobj(31)
+            self._any = True
+            data = self._engine.decompress(packed, max(size, 1))
+            self._ended = self._engine.eof
+            self._waiting = self._engine.unused_data if self._engine.eof else self._engine.unconsumed_tail
+            if data:
+                return data
+
+
+class _Available:
+    """Gives what can be unpacked now, so that nothing is lost when the rest is cut off."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def read(self, size: int) -> bytes:
+        data: bytes = self._stream.read1(size)
+        return data
+
+
+def _unpacked(stream: IO[bytes], packing: str) -> Any:
+    if packing == "gz":
+        return _Gzip(stream)
+    if packing == "bz2":
+        import bz2
+
+        return _Available(bz2.open(stream, "rb"))
+    if packing == "xz":
+        import lzma
+
+        return _Available(lzma.open(stream, "rb"))
+    if packing == "zst":
+        try:
+            import zstandard
+        except ImportError:
+            raise OSError("zstandard is not installed: pip install 'preflight-torch[logs]'") from None
+        return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+    return stream

@@ -1,0 +1,77 @@
+"""Turns the times of one file into seconds since 1970: years and days that a line leaves out come from its neighbours."""
+
+from __future__ import annotations
+
+from preflight.source.logs.times import Stamp, days
+
+_DAY = 86400.0
+_LEAP = 1972
+"""The year in which times without one are read; a leap year, so that 29 February is a date."""
+
+
+class Clock:
+    """The times of one file.
+
+    Attributes:
+        first: The earliest of the times resolved, None before there is one.
+        last: The latest.
+        undated: Some times were resolved without any date: they count from an unknown day.
+    """
+
+    def __init__(self, modified: float | None = None) -> None:
+        """Start; ``modified`` is when the file was written last, where that is known."""
+        self._modified = modified
+        self._anchor: float | None = None
+        self.first: float | None = None
+        self.last: float | None = None
+        self.undated = False
+
+    def at(self, stamp: Stamp) -> float:
+        """Return the time of a stamp."""
+        if not stamp.missing:
+            seconds = self._anchor = stamp.seconds
+        elif stamp.missing == "year":
+            seconds = self._anchor = self._with_year(stamp.seconds)
+        elif stamp.missing == "date":
+            seconds = self._with_date(stamp.seconds)
+            if self._anchor is not None:
+                self._anchor = seconds
+        else:
+            seconds = stamp.seconds
+            self.undated = True
+            return seconds
+        self.first = seconds if self.first is None else min(self.first, seconds)
+        self.last = seconds if self.last is None else max(self.last, seconds)
+        return seconds
+
+    def _with_year(self, seconds: float) -> float:
+        """A log is written before its file was written last, and close to its other lines."""
+        near = self._anchor if self._anchor is not None else self._modified
+        if near is None:
+            self.undated = True
+            return seconds
+        into = seconds - days(_LEAP, 1, 1) * _DAY
+        year = 1970 + int(near // (365.2425 * _DAY))
+        found = [_in_year(other, into) for other in (year - 1, year, year + 1)]
+        if self._anchor is None:  # nothing but the file's own date: not after it, but for a zone
+            found = [time for time in found if time <= near + _DAY] or found
+        return min(found, key=lambda time: abs(time - near))
+
+    def _with_date(self, seconds: float) -> float:
+        near = self._anchor
+        if near is None and self._modified is not None:
+            day = self._modified // _DAY * _DAY
+            return day + seconds if day + seconds <= self._modified + _DAY / 2 else day + seconds - _DAY
+        if near is None:
+            self.undated = True
+            return seconds
+        day = near // _DAY * _DAY
+        return min((day + seconds + shift for shift in (-_DAY, 0.0, _DAY)), key=lambda time: abs(time - near))
+
+
+def _in_year(year: int, into: float) -> float:
+    """Return the time ``into`` a leap year, in a year that may be none: its days after February come a day earlier."""
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    if not leap and into >= 60 * _DAY:
+        into -= _DAY
+    return days(year, 1, 1) * _DAY + into

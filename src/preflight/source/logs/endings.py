@@ -1,0 +1,230 @@
+"""Reads out of a line how a process ended, as an agent, a scheduler, a shell or a launcher tells it of another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from preflight.source.logs.times import stamp_at
+from preflight.vocabulary.log import Who
+
+LITERALS = (
+    b"(exitcode:",
+    b"(first observed failure)",
+    b"Other Failures:",
+    b"Exited with exit code",
+    b"srun: error:",
+    b"slurmstepd: error",
+    b"exits with return code",
+    b"(core dumped)",
+    b": Killed",
+    b"died with <Signals.",
+    b"returned non-zero exit status",
+    b"exited on signal",
+    b"terminated with signal",
+    b"terminated with exit code",
+    b"terminated with the following error",
+    b"exit code ",
+    b"Exit Code:",
+    b"exitCode",
+    b"exited with code",
+    b"EXIT CODE:",
+    b"noticed that process rank",
+    b"APPLICATION TERMINATED WITH",
+)
+"""A line that tells of an end holds one of these."""
+
+_SIGNALS = {
+    "HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "TRAP": 5, "ABRT": 6, "BUS": 7, "FPE": 8, "KILL": 9, "USR1": 10, "SEGV": 11,
+    "USR2": 12, "PIPE": 13, "ALRM": 14, "TERM": 15, "XCPU": 24, "XFSZ": 25,
+}  # fmt: skip
+_WORDS = {
+    "killed": 9, "segmentation fault": 11, "aborted": 6, "bus error": 7, "terminated": 15, "illegal instruction": 4,
+    "floating point exception": 8, "hangup": 1, "interrupt": 2,
+}  # fmt: skip
+_PERSON_KILLED_RANGE = 128
+"""A shell tells a signal as 128 and its number."""
+
+
+class End(NamedTuple):
+    """How processes ended: one ``Who`` each."""
+
+    about: tuple[Who, ...]
+    code: int | None
+    teller: str
+    message: str | None = None
+    time: float | None = None
+
+
+def signal_number(name: str) -> int | None:
+    """Return the number of a signal by its name (``SIGKILL``), its word (``Killed``) or its digits."""
+    text = name.strip().lower()
+    if text.isdigit():
+        return int(text)
+    return _WORDS.get(text) or _SIGNALS.get(text.upper().removeprefix("SIG"))
+
+
+def as_code(status: int) -> int:
+    """Return an exit status as Python tells it: negative for a signal, which a shell tells as 128 and more."""
+    return _PERSON_KILLED_RANGE - status if _PERSON_KILLED_RANGE < status <= _PERSON_KILLED_RANGE + 64 else status
+
+
+def _agent(match: re.Match[str]) -> End:
+    # "failed (exitcode: -9) local_rank: 2 (pid: 1234) of binary: /usr/bin/python"
+    who = Who(local_rank=int(match["local"]) if match["local"] else None, pid=int(match["pid"]))
+    return End((who,), int(match["code"]), "torchrun")
+
+
+def _deepspeed(match: re.Match[str]) -> End:
+    return End((Who(pid=int(match["pid"])),), as_code(int(match["code"])), "deepspeed")
+
+
+def _srun(match: re.Match[str]) -> End:
+    node = match["node"]
+    tasks = _numbers(match["tasks"])
+    if match["code"]:
+        code: int | None = as_code(int(match["code"]))
+    else:
+        number = signal_number(match["word"])
+        code = -number if number else None
+    nodes = node if node and not re.search(r"[\[,]", node) else None
+    return End(tuple(Who(task, nodes) for task in tasks), code, "slurm")
+
+
+def _shell(match: re.Match[str]) -> End:
+    number = signal_number(match["word"])
+    return End((Who(pid=int(match["pid"]) if match["pid"] else None),), -number if number else None, "shell")
+
+
+def _python(match: re.Match[str]) -> End:
+    number = signal_number(match["signal"])
+    return End((Who(),), -number if number else None, "shell")
+
+
+def _status(match: re.Match[str]) -> End:
+    return End((Who(),), as_code(int(match["code"])), "shell")
+
+
+def _mpi(match: re.Match[str]) -> End:
+    number = signal_number(match["signal"])
+    who = Who(int(match["rank"]), match["node"], pid=int(match["pid"]) if match["pid"] else None)
+    return End((who,), -number if number else None, "mpi")
+
+
+def _spawned(match: re.Match[str]) -> End:
+    if match["signal"]:
+        number = signal_number(match["signal"])
+        code = -number if number else None
+    else:
+        code = as_code(int(match["code"])) if match["code"] else 1
+    return End((Who(local_rank=int(match["local"])),), code, "spawn")
+
+
+def _container(match: re.Match[str]) -> End:
+    return End((Who(),), as_code(int(match["code"])), "kubernetes")
+
+
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End]], ...] = (
+    (
+        re.compile(r"\(exitcode: (?P<code>-?\d+)\)(?: local_rank: (?P<local>\d+))? \(pid: (?P<pid>\d+)\)"),
+        _agent,
+    ),
+    (re.compile(r"Process (?P<pid>\d+) exits with return code = (?P<code>-?\d+)"), _deepspeed),
+    (
+        re.compile(
+            r"srun: error: (?P<node>[\w.,\[\]-]+): tasks? (?P<tasks>[\d,\s-]+): (?:Exited with exit code (?P<code>\d+)"
+            r"|(?P<word>Killed|Segmentation fault|Aborted|Bus error|Terminated|Illegal instruction|Floating point exception)"
+            r"|Out Of Memory)"
+        ),
+        _srun,
+    ),
+    (
+        re.compile(
+            r"(?::|^)\s*(?:line \d+:)?\s*(?P<pid>\d+)?\s*(?P<word>Killed|Segmentation fault|Aborted|Bus error|Illegal instruction|"
+            r"Floating point exception|Terminated)\s*(?:\(core dumped\)|(?= {2,}\S))"
+        ),
+        _shell,
+    ),
+    (re.compile(r"died with <Signals\.(?P<signal>SIG\w+): \d+>"), _python),
+    (re.compile(r"returned non-zero exit status (?P<code>\d+)"), _status),
+    (
+        re.compile(
+            r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<node>[\w.-]+) exited on signal (?P<signal>\d+)"
+        ),
+        _mpi,
+    ),
+    (
+        re.compile(
+            r"[Pp]rocess (?P<local>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d+)|the following error)"
+        ),
+        _spawned,
+    ),
+    (re.compile(r"(?:Exit Code:\s+|\"?exitCode\"?:\s*)(?P<code>\d+)"), _container),
+)
+
+
+def ends(text: str, *, agent: bool = True) -> End | None:
+    """Return what a line tells of an end, or None."""
+    for pattern, read in _FORMS:
+        match = pattern.search(text)
+        if match:
+            return read(match)
+    return None
+
+
+def _numbers(text: str) -> list[int]:
+    found: list[int] = []
+    for part in text.replace(" ", "").split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            found.extend(range(int(first), int(last if last.isdigit() else first) + 1))
+    return found[:65536]
+
+
+_KEY = re.compile(r"^\s*(time|host|rank|exitcode|error_file|traceback|msg)\s*: ?(.*)$")
+_ENTRY = re.compile(r"^\s*(?:\[(\d+)\]:|<NO_OTHER_FAILURES>)\s*$")
+_RANK = re.compile(r"(\d+) \(local_rank: (\d+)\)")
+_CODE = re.compile(r"(-?\d+) \(pid: (\d+)\)")
+
+
+def table(lines: Sequence[str]) -> list[End]:
+    """Read the table of failures that torchrun prints at its end, from the line with its title on."""
+    found: list[End] = []
+    entry: dict[str, str] = {}
+    for line in lines:
+        if _ENTRY.match(line) or line.lstrip().startswith(("===", "---", "Root Cause", "Other Failures")):
+            _close(entry, found)
+            entry = {}
+            if line.lstrip().startswith("===") and found:
+                break
+            continue
+        key = _KEY.match(line)
+        if key:
+            if key[1] in entry and key[1] == "time":
+                _close(entry, found)
+                entry = {}
+            entry[key[1]] = key[2].strip()
+        elif entry.get("traceback") and line.strip() and len(entry["traceback"]) < 2000:
+            entry["traceback"] += "\n" + line.strip()
+    _close(entry, found)
+    return found
+
+
+def _close(entry: dict[str, str], found: list[End]) -> None:
+    rank = _RANK.match(entry.get("rank", ""))
+    code = _CODE.match(entry.get("exitcode", ""))
+    if not rank and not code:
+        return
+    who = Who(
+        int(rank[1]) if rank else None,
+        entry.get("host") or None,
+        int(rank[2]) if rank else None,
+        None,
+        int(code[2]) if code else None,
+    )
+    told = entry.get("traceback", "")
+    message = None if told.startswith(("To enable traceback", "Signal ")) else told or None
+    stamp = stamp_at(entry.get("time", "").replace("_", " "))
+    time = stamp.seconds if stamp and not stamp.missing else None
+    found.append(End((who,), int(code[1]) if code else None, "torchrun", message or told or None, time))

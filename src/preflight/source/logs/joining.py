@@ -1,0 +1,189 @@
+"""Puts what the files gave together: numbers them, finds the ranks behind processes and folders, mends the clocks' zones."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from preflight.source.logs.reduced import Reduced
+from preflight.vocabulary.log import LogFile, Reading, Unknown, Who
+
+_Known = dict[tuple[str | None, int], Who]
+_MOST_UNKNOWN = 500
+_ROWS = ("hits", "raised", "steps", "endings", "flights", "stacks", "events", "environments", "spoke")
+
+
+def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
+    """Return the reading of all files, in their order."""
+    parts = list(parts)
+    ranks = _ranks_of_folders(parts)
+    known = _known(parts)
+    rows: dict[str, list[Any]] = {name: [] for name in _ROWS}
+    files: list[LogFile] = []
+    unknown: list[Unknown] = []
+    for index, part in enumerate(parts):
+        changed = index != part.file.index
+        rank = ranks.get(index)
+        for name in _ROWS:
+            rows[name] += _placed(getattr(part, name), index, rank, known, changed)
+        unknown += [
+            msgspec.structs.replace(one, first=_row(one.first, index, rank, known)) for one in part.unknown
+        ]
+        who = _with_rank(part.file.who, rank)
+        files.append(msgspec.structs.replace(part.file, index=index, who=who))
+    said = [*notes, *(note for part in parts for note in part.notes), *_jobs(parts)]
+    return Reading(
+        files=tuple(files),
+        unknown=tuple(_merged_unknown(unknown)),
+        world_size=_world_size(parts, rows),
+        bytes_read=sum(file.size for file in files),
+        lines_read=sum(file.lines for file in files),
+        notes=tuple(dict.fromkeys(said)),
+        **{name: tuple(found) for name, found in rows.items()},
+    )
+
+
+def _placed(found: list[Any], index: int, rank: int | None, known: _Known, changed: bool) -> list[Any]:
+    if not changed and rank is None and not known:
+        return found
+    return [_row(one, index, rank, known) for one in found]
+
+
+def _row(row: Any, index: int, rank: int | None, known: _Known) -> Any:
+    """Give a row the number of its file, and its rank where it is known now."""
+    changes: dict[str, Any] = {}
+    if getattr(row, "file", None) not in (None, index):
+        changes["file"] = index
+    for name in ("who", "about"):
+        who = getattr(row, name, None)
+        if who is not None and who.rank is None:
+            better = _resolved(who, rank if name == "who" else None, known)
+            if better is not who:
+                changes[name] = better
+    inner = getattr(row, "hit", None)
+    if inner is not None:
+        better_hit = _row(inner, index, rank, known)
+        if better_hit is not inner:
+            changes["hit"] = better_hit
+    return msgspec.structs.replace(row, **changes) if changes else row
+
+
+def _resolved(who: Who, rank: int | None, known: _Known) -> Who:
+    if rank is not None:
+        return _with_rank(who, rank)
+    if who.pid is None:
+        return who
+    found = known.get((who.node, who.pid)) or known.get((None, who.pid))
+    if found is None:
+        return who
+    return Who(
+        found.rank,
+        who.node or found.node,
+        who.local_rank if who.local_rank is not None else found.local_rank,
+        who.attempt,
+        who.pid,
+    )
+
+
+def _with_rank(who: Who, rank: int | None) -> Who:
+    return msgspec.structs.replace(who, rank=rank) if rank is not None and who.rank is None else who
+
+
+def _known(parts: Sequence[Reduced]) -> _Known:
+    """Return who is behind a number of a process, where lines tell both; two ranks of one number are not told apart."""
+    found: dict[tuple[str | None, int], set[Who]] = defaultdict(set)
+    tellers = [process.who for part in parts for process in part.processes]
+    tellers += [ending.about for part in parts for ending in part.endings]
+    for who in tellers:
+        if who.pid is not None and who.rank is not None:
+            bare = Who(who.rank, who.node, who.local_rank)
+            found[who.node, who.pid].add(bare)
+            found[None, who.pid].add(bare)
+    return {key: next(iter(these)) for key, these in found.items() if len({who.rank for who in these}) == 1}
+
+
+def _ranks_of_folders(parts: Sequence[Reduced]) -> dict[int, int]:
+    """Return the rank of each file that tells only its place on its node, as torchrun's folders do.
+
+    The lines of one rank tell where the node begins; with one agent alone the place is the rank.
+    """
+    agents: dict[tuple[str, str | None], list[int]] = defaultdict(list)
+    for index, part in enumerate(parts):
+        who = part.file.who
+        if who.local_rank is not None and who.rank is None and part.file.layout in ("torchrun", "rank-files"):
+            agents[_folder(part), who.node].append(index)
+    found: dict[int, int] = {}
+    for members in agents.values():
+        bases = Counter(
+            rank - (parts[index].file.who.local_rank or 0) for index in members for rank in _own_ranks(parts[index])
+        )
+        base = bases.most_common(1)[0][0] if bases else 0 if len(agents) == 1 else None
+        if base is not None and base >= 0:
+            found.update({index: base + (parts[index].file.who.local_rank or 0) for index in members})
+    return found
+
+
+def _folder(part: Reduced) -> str:
+    path = part.file.path.replace("\\", "/")
+    return path.rpartition("/attempt_")[0] if "/attempt_" in path else path.rpartition("/")[0]
+
+
+def _own_ranks(part: Reduced) -> set[int]:
+    """The ranks that the lines of a file of one process name as their writer."""
+    rows: list[Any] = [*part.hits, *part.steps, *(one.hit for one in part.raised)]
+    ranks = {row.who.rank for row in rows if row.who.rank is not None}
+    ranks |= {process.who.rank for process in part.processes if process.who.rank is not None}
+    return ranks if len(ranks) == 1 else set()
+
+
+def _world_size(parts: Sequence[Reduced], rows: dict[str, list[Any]]) -> int | None:
+    """Return the largest number of ranks that is told; those of sub-groups are smaller."""
+    told: Counter[int] = Counter()
+    for part in parts:
+        told.update(part.world_sizes)
+    seen = [row.who.rank for row in (*rows["hits"], *rows["steps"], *rows["flights"]) if row.who.rank is not None]
+    seen += [part.file.who.rank for part in parts if part.file.who.rank is not None]
+    seen += [ending.about.rank for ending in rows["endings"] if ending.about.rank is not None]
+    most = max(seen, default=-1) + 1
+    if told:
+        return max(max(told), most)
+    return None
+
+
+def _jobs(parts: Sequence[Reduced]) -> list[str]:
+    """Say where the files are those of several jobs: their names tell other jobs, and the times do not overlap."""
+    spans: dict[str, tuple[float, float, int]] = {}
+    for part in parts:
+        if not part.job or part.file.first_time is None or part.file.last_time is None:
+            continue
+        first, last, count = spans.get(part.job, (part.file.first_time, part.file.last_time, 0))
+        spans[part.job] = (min(first, part.file.first_time), max(last, part.file.last_time), count + 1)
+    if len(spans) < 2:
+        return []
+    ordered = sorted(spans.items(), key=lambda item: item[1])
+    apart = all(before[1][1] <= after[1][0] for before, after in zip(ordered, ordered[1:], strict=False))
+    names = ", ".join(f"{job} ({count} files)" for job, (_, _, count) in ordered)
+    when = "one after the other" if apart else "at the same time"
+    return [f"files of {len(spans)} jobs, {when}: {names}"]
+
+
+def _merged_unknown(found: list[Unknown]) -> list[Unknown]:
+    by_template: dict[str, Unknown] = {}
+    for one in found:
+        other = by_template.get(one.template)
+        if other is None:
+            by_template[one.template] = one
+            continue
+        times = (other.first.time, one.first.time)
+        earlier = one if times[0] is not None and times[1] is not None and times[1] < times[0] else other
+        by_template[one.template] = Unknown(
+            template=one.template,
+            count=one.count + other.count,
+            ranks=tuple(sorted({*one.ranks, *other.ranks})),
+            first=earlier.first,
+        )
+    ordered = sorted(by_template.values(), key=lambda one: (one.first.time is None, one.first.time or 0.0, one.template))
+    return ordered[:_MOST_UNKNOWN]

@@ -1,0 +1,107 @@
+"""Tells from the path of a file whose it is: rank, node, attempt, and of which job."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from preflight.vocabulary.log import Who
+
+_TORCHRUN = re.compile(r"(?:^|/)(?:([^/]+)/)?attempt_(\d+)/(\d+)(?:/(?:stdout|stderr|error)\.[a-z]+|\.log|$)")
+_RANK = re.compile(r"(?:^|[^a-z])(?:global[._-]?)?rank[._-]?(\d{1,6})(?!\d)", re.IGNORECASE)
+_LOCAL = re.compile(r"(?:^|[^a-z])(?:local[._-]?rank|gpu|cuda)[._-]?(\d{1,3})(?!\d)", re.IGNORECASE)
+_OTHER_RANK = re.compile(r"(?:local|node|machine)[._-]?rank", re.IGNORECASE)
+_ATTEMPT = re.compile(r"(?:^|[^a-z])(?:attempt|restart|retry|cycle)[._-]?(\d{1,4})(?!\d)", re.IGNORECASE)
+_SLURM = re.compile(r"(?:^|/)slurm-(\d+)(?:_(\d+))?(?=[.-])")
+_JOB = re.compile(r"(?:^|[^a-z])job(?:[._-]?id)?[._-]?(\d{3,})(?!\d)", re.IGNORECASE)
+_NODE = re.compile(
+    r"(?:^|[/._@-])((?:node|host|nid|gpu-?node|compute|cn|dgx|hgx|ip|gke|aks|worker|master|launcher|server|machine)[a-z]*"
+    r"[._-]?(?:[\w-]*?)\d+(?:-\d+){0,3})(?=$|[/._])",
+    re.IGNORECASE,
+)
+_POD = re.compile(r"(?:^|/)((?:[a-z0-9]+-)+(?:worker|master|launcher|node|head|ps|trainer)-\d+)(?=$|[/._])")
+_PODS = re.compile(r"(?:^|/)pods/([^/_]+)_([^/_]+)_[^/]+/[^/]+/(\d+)\.log")
+_NUMBER = re.compile(r"\d+")
+_ENDINGS = re.compile(r"(?:\.(?:log|txt|out|err|gz|zst|bz2|xz|stdout|stderr))+$", re.IGNORECASE)
+
+
+class Named(NamedTuple):
+    """What the path of a file tells of it."""
+
+    who: Who
+    layout: str
+    job: str
+
+
+def named(path: str) -> Named:
+    """Tell whose a file is by its path alone; what the path does not say is None."""
+    path = path.replace("\\", "/").replace("!", "/")
+    torchrun = _TORCHRUN.search(path)
+    if torchrun:
+        above = path[: torchrun.start()] if torchrun[1] else ""
+        node = _last(_NODE, above)
+        who = Who(None, node, int(torchrun[3]), int(torchrun[2]))
+        return Named(who, "torchrun", torchrun[1] or "")
+    pods = _PODS.search(path)
+    if pods:
+        return Named(Who(node=pods[2], attempt=int(pods[3])), "pod", "")
+    folder, _, name = path.rpartition("/")
+    rank = None if _OTHER_RANK.search(name) else _number(_RANK, name)
+    rank = rank if rank is not None else _number(_RANK, "/" + folder.rpartition("/")[2])
+    local = _number(_LOCAL, name)
+    pod = _last(_POD, path)
+    node = pod or _last(_NODE, path)
+    slurm = _SLURM.search(path)
+    job = slurm[1] if slurm else (_last(_JOB, path) or "")
+    layout = "rank-files" if rank is not None or local is not None else "pod" if pod else "host-files" if node else ""
+    return Named(Who(rank, node, local, _number(_ATTEMPT, path)), layout or ("slurm" if slurm else ""), job)
+
+
+def numbered(paths: Sequence[str]) -> dict[str, int]:
+    """Return the number of each file in a set whose names differ in one number alone, which counts 0, 1, 2 ...
+
+    Such are the files of ``srun --output=%j_%t.out`` and of loops over ranks in a script; two files are not enough to tell
+    (``train.1`` is the elder brother of ``train.0`` where logs are turned over).
+    """
+    sets: dict[tuple[str, ...], list[tuple[tuple[int, ...], str]]] = defaultdict(list)
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        parts = _NUMBER.split(name)
+        sets[folder, *parts].append((tuple(int(number) for number in _NUMBER.findall(name)), path))
+    found: dict[str, int] = {}
+    for members in sets.values():
+        columns = list(zip(*(numbers for numbers, _ in members), strict=False))
+        varying = [column for column in columns if len(set(column)) > 1]
+        if len(members) >= 3 and len(varying) == 1 and sorted(varying[0]) == list(range(len(members))):
+            found.update({path: number for number, (_, path) in zip(varying[0], members, strict=True)})
+    return found
+
+
+def label(paths: Sequence[str]) -> list[Named]:
+    """Tell whose the files of a reading are, each by its path and by those of the others."""
+    alone = [named(path) for path in paths]
+    plain = [path for path, told in zip(paths, alone, strict=True) if told.layout in ("", "slurm", "host-files")]
+    counted = {path: number for path, number in numbered([p for p in plain if not _rotated(p)]).items()}
+    return [
+        Named(msgspec.structs.replace(told.who, rank=counted[path]), "srun-files", told.job) if path in counted else told
+        for path, told in zip(paths, alone, strict=True)
+    ]
+
+
+def _rotated(path: str) -> bool:
+    """Whether the number may be that of a log that was turned over (``train.log.2``)."""
+    return re.search(r"\.(?:log|out|err|txt)\.\d+(?:\.gz|\.zst)?$", path) is not None
+
+
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.findall(text)
+    return int(found[-1]) if found else None
+
+
+def _last(pattern: re.Pattern[str], text: str) -> str | None:
+    found = pattern.findall(text)
+    return _ENDINGS.sub("", found[-1]) if found else None

@@ -1,0 +1,189 @@
+"""Reads one source to the end: a file, or all members of an archive; a pure function of its path, so that it can run anywhere."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import IO
+
+import msgspec
+
+from preflight.source.dumps.opening import format_of, read_dump
+from preflight.source.dumps.part import Part
+from preflight.source.logs import archives
+from preflight.source.logs.blocks import Opened
+from preflight.source.logs.naming import Named
+from preflight.source.logs.opening import Source, packing_of
+from preflight.source.logs.reduced import Reduced
+from preflight.source.logs.reducing import Reducer
+from preflight.source.logs.rules import Rules
+from preflight.source.logs.styles import is_text, speaks_of_itself, style_of
+from preflight.vocabulary.log import LogFile
+
+LARGEST_DUMP = 1 << 30
+_SAMPLE = 1 << 16
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A source, whose it is by its name, its number in the reading, and how many steps of it to keep."""
+
+    source: Source
+    named: Named
+    index: int
+    most_steps: int
+
+
+def read_one(wanted: Wanted, rules: Rules) -> list[Reduced]:
+    """Read a source; more than one file where it is an archive. What cannot be read is there with its problem."""
+    source = wanted.source
+    if source.problem:
+        return [Reduced(file=_file(wanted, "unreadable", problem=source.problem))]
+    try:
+        with _stream(source) as stream:
+            return _of_stream(wanted, stream, rules)
+    except OSError as error:
+        return [Reduced(file=_file(wanted, "unreadable", problem=error.strerror or str(error)))]
+
+
+def _stream(source: Source) -> IO[bytes]:
+    return io.BytesIO(source.content) if source.content is not None else open(source.place, "rb")
+
+
+def _of_stream(wanted: Wanted, stream: IO[bytes], rules: Rules) -> list[Reduced]:
+    source = wanted.source
+    head = stream.read(512)
+    stream.seek(0)
+    packing = packing_of(head, source.path)
+    if packing in ("zip", "tar") or source.archive:
+        return archives.read(wanted, stream, packing, lambda member, inner: _of_member(member, inner, rules))
+    return [read_text(wanted, Opened(stream, packing), rules)]
+
+
+def _of_member(wanted: Wanted, stream: IO[bytes], rules: Rules) -> list[Reduced]:
+    head = stream.read(512)
+    whole: IO[bytes] = archives.Rest(head, stream)
+    packing = packing_of(head, wanted.source.path)
+    if packing in ("zip", "tar"):
+        return archives.read(wanted, whole, packing, lambda member, inner: _of_member(member, inner, rules))
+    return [read_text(wanted, Opened(whole, packing), rules)]
+
+
+def read_text(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
+    """Read a stream: a dump of a known format, or a log."""
+    head = opened.head(_SAMPLE)
+    if not head:
+        return Reduced(file=_file(wanted, "unreadable" if opened.problem else "empty", problem=opened.problem))
+    module = format_of(wanted.source.path, head)
+    if module is not None:
+        return _dump(wanted, opened, module)
+    if not is_text(head) and opened.encoding == "utf-8":
+        return _binary(wanted, opened, rules)
+    return _log(wanted, opened, rules, head)
+
+
+def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes) -> Reduced:
+    if opened.encoding != "utf-8":
+        head = head.decode(opened.encoding, "replace").encode()
+    style = style_of(head)
+    own = speaks_of_itself(head, style)
+    layout = style or ("lines" if own and not wanted.named.layout else wanted.named.layout)
+    file = _file(wanted, "text", layout=layout)
+    reducer = Reducer(rules, file, style, wanted.most_steps)
+    size = lines = 0
+    for block in opened.blocks():
+        reducer.read(block)
+        size = block.offset + len(block.data)
+        lines = block.line - 1 + block.data.count(b"\n") + (not block.data.endswith(b"\n")) if block.last else lines
+    result = reducer.done()
+    result.job = wanted.named.job
+    result.file = msgspec.structs.replace(
+        file,
+        size=size,
+        lines=lines,
+        first_time=reducer.clock.first,
+        last_time=reducer.clock.last,
+        problem=opened.problem,
+        encoding=opened.encoding,
+    )
+    return result
+
+
+def _binary(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
+    """Skip what is no text; a log that begins with junk is read all the same."""
+    size = 0
+    for block in opened.blocks(1 << 20):
+        middle = len(block.data) // 2
+        if block.offset + len(block.data) > _SAMPLE and is_text(block.data[middle : middle + _SAMPLE]):
+            return _rest(wanted, opened, rules)
+        size = block.offset + len(block.data)
+    return Reduced(file=msgspec.structs.replace(_file(wanted, "binary", problem=opened.problem), size=size))
+
+
+def _rest(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
+    source = wanted.source
+    if source.content is None and not source.place:
+        return Reduced(file=_file(wanted, "binary", problem="begins with binary data"))
+    with _stream(source) as stream:
+        again = Opened(stream, opened.packing)
+        head = again.head(_SAMPLE)
+        found = _log(wanted, again, rules, head)
+    found.file = msgspec.structs.replace(found.file, problem="begins with binary data; the text in it is read")
+    return found
+
+
+def _dump(wanted: Wanted, opened: Opened, module: object) -> Reduced:
+    parts = []
+    size = 0
+    while size < LARGEST_DUMP:
+        more = opened.read(1 << 20)
+        if not more:
+            break
+        parts.append(more)
+        size += len(more)
+    file = msgspec.structs.replace(_file(wanted, module.KIND), size=size)  # type: ignore[attr-defined]
+    part = read_dump(module, b"".join(parts), file)  # type: ignore[arg-type]
+    return _of_part(part, file, opened.problem)
+
+
+def _of_part(part: Part, file: LogFile, problem: str | None) -> Reduced:
+    file = msgspec.structs.replace(
+        file,
+        kind=part.kind or file.kind,
+        who=part.who or file.who,
+        lines=part.lines,
+        first_time=part.first_time,
+        last_time=part.last_time,
+        problem=part.problem or problem,
+    )
+    return Reduced(
+        file=file,
+        hits=list(part.hits),
+        raised=list(part.raised),
+        steps=list(part.steps),
+        endings=list(part.endings),
+        flights=list(part.flights),
+        stacks=list(part.stacks),
+        events=list(part.events),
+        environments=list(part.environments),
+        world_sizes={part.world_size: 1} if part.world_size else {},
+        notes=list(part.notes),
+    )
+
+
+def _file(wanted: Wanted, kind: str, problem: str | None = None, layout: str | None = None) -> LogFile:
+    return LogFile(
+        index=wanted.index,
+        path=wanted.source.path,
+        kind=kind,  # type: ignore[arg-type]
+        who=wanted.named.who,
+        layout=wanted.named.layout if layout is None else layout,
+        size=0,
+        modified=wanted.source.modified,
+        problem=problem,
+    )
+
+
+def read_many(work: list[Wanted], rules: Rules) -> Iterator[list[Reduced]]:
+    """Read sources one after the other."""
+    for wanted in work:
+        yield read_one(wanted, rules)

@@ -1,0 +1,200 @@
+"""One block of a file as lines: where they begin and end, what they say, who wrote them, when; asked only of lines that matter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from preflight.source.logs.blocks import Block
+from preflight.source.logs.prefixes import Head, LineStyle, head_of, plain
+from preflight.source.logs.times import Stamp
+from preflight.vocabulary.log import Who
+
+LONGEST = 1 << 16
+"""Bytes after which a line is cut: no program writes longer ones to be read."""
+_BEFORE = 300
+"""Lines looked at, before and after one without a time, for one that has it."""
+_NEAR = 1 << 16
+_LABEL = re.compile(rb"\[(?:rank|default)\d+\]:(?! ?\[(?:rank|default))")
+_DIGITS = re.compile(r"\d+")
+
+
+class Line(NamedTuple):
+    """A line that matters.
+
+    Attributes:
+        start: Where it begins in the block.
+        end: Where it ends, its break not counted.
+        number: Its number in the file.
+        text: What it says, without colours.
+        head: What stands before its text.
+    """
+
+    start: int
+    end: int
+    number: int
+    text: str
+    head: Head
+
+
+class Page:
+    """A block, its lines and their times."""
+
+    def __init__(self, block: Block, style: LineStyle, stamp: Stamp | None) -> None:
+        """Look at a block; ``stamp`` is the last time before it."""
+        self.data = block.data
+        self.own = block.own
+        self.offset = block.offset
+        self.style = style
+        self._returns = b"\r" in self.data
+        self._counted = (0, block.line)
+        self._heads: dict[int, tuple[str, Head, int]] = {}
+        self._stamp = stamp
+        self._labels: dict[bytes, Who] = {}
+
+    def bounds(self, place: int) -> tuple[int, int]:
+        """Return where the line that holds a byte begins and ends; a carriage return breaks a line as well."""
+        low = max(place - LONGEST, 0)
+        start = self.data.rfind(b"\n", low, place)
+        if self._returns:
+            start = max(start, self.data.rfind(b"\r", low, place))
+        start = start + 1 if start >= 0 else low
+        return start, self._end(place)
+
+    def _end(self, place: int) -> int:
+        high = min(place + LONGEST, len(self.data))
+        end = self.data.find(b"\n", place, high)
+        if end < 0:
+            end = high
+        if self._returns:
+            other = self.data.find(b"\r", place, end)
+            end = other if other >= 0 else end
+        return end
+
+    def number(self, start: int) -> int:
+        """Return the number of the line that begins at a byte; asked from the beginning to the end."""
+        place, number = self._counted
+        if start >= place:
+            number += self.data.count(b"\n", place, start)
+            self._counted = (start, number)
+            return number
+        return number - self.data.count(b"\n", start, place)
+
+    def line(self, start: int, end: int) -> Line:
+        """Return the line at these bytes."""
+        text, head, _ = self._headed(start, end)
+        return Line(start, end, self.number(start), text, head)
+
+    def _headed(self, start: int, end: int) -> tuple[str, Head, int]:
+        found = self._heads.get(start)
+        if found is None:
+            text = plain(decoded(self.data[start:end]))
+            found = self._heads[start] = (text, head_of(text, self.style), end)
+        return found
+
+    def below(self, line: Line, most: int) -> Iterator[str]:
+        """Yield the lines of the same writer that follow, without what stands before each of them."""
+        return (text for _, text in self.below_numbered(line, most, line.head.end))
+
+    def below_numbered(self, line: Line, most: int, column: int) -> Iterator[tuple[tuple[int, int], str]]:
+        """Yield the lines of the same writer that follow with where they begin and end; ``column``: where its text begins."""
+        prefix = line.text[:column]
+        who = line.head.who
+        shape = _shape(prefix) if prefix.strip() else None
+        place = line.end
+        given = 0
+        for _ in range(most * 64):
+            start = place + 1
+            if self.data[place : place + 2] == b"\r\n":
+                start = place + 2
+            if start >= len(self.data) or given >= most:
+                return
+            place = self._end(start)
+            text, head, _ = self._headed(start, place)
+            if head.who != who and not _said_by_none(head):
+                continue
+            given += 1
+            yield (start, place), _stripped(text, prefix, shape)
+
+    def quick_who(self, start: int, end: int, file: Who) -> Who:
+        """Return who wrote a line, by its label alone where it has a common one."""
+        match = _LABEL.match(self.data, start, end)
+        if match is None:
+            return merged(self._headed(start, end)[1].who, file)
+        found = self._labels.get(match[0])
+        if found is None:
+            found = self._labels[match[0]] = merged(self._headed(start, end)[1].who, file)
+        return found
+
+    def stamp_before(self, start: int) -> Stamp | None:
+        """Return the nearest time that stands before a line."""
+        low = max(start - _NEAR, 0)
+        for _ in range(_BEFORE):
+            if start <= low:
+                break
+            begin, end = self.bounds(start - 1)
+            stamp = self._headed(begin, end)[1].stamp
+            if stamp is not None:
+                return stamp
+            start = begin
+        return self._stamp if start <= 0 or low == 0 else None
+
+    def stamp_after(self, end: int) -> Stamp | None:
+        """Return the nearest time that stands after a line."""
+        high = min(end + _NEAR, len(self.data))
+        for _ in range(_BEFORE):
+            start = end + 1
+            if start >= high:
+                break
+            end = self._end(start)
+            stamp = self._headed(start, end)[1].stamp
+            if stamp is not None:
+                return stamp
+        return None
+
+
+def merged(own: Who, file: Who) -> Who:
+    """Return who wrote a line: what it says itself before what its file says."""
+    if own.rank is None and own.local_rank is None and own.node is None and own.pid is None:
+        return file
+    told = own.rank is not None or own.local_rank is not None
+    return Who(
+        own.rank if told else file.rank,
+        own.node or file.node,
+        own.local_rank if own.local_rank is not None or own.rank is not None else file.local_rank,
+        file.attempt,
+        own.pid if own.pid is not None else file.pid,
+    )
+
+
+def decoded(data: bytes) -> str:
+    """Return the text of bytes: UTF-8, and where they are not that, Latin-1, in which nothing is lost."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        # A line that is cut in the middle of a character is UTF-8 all the same.
+        text = data.decode("utf-8", "replace")
+        return text if text.count("\ufffd") * 20 < len(text) else data.decode("latin-1")
+
+
+def _said_by_none(head: Head) -> bool:
+    who = head.who
+    return who.rank is None and who.local_rank is None and who.node is None and who.pid is None
+
+
+def _shape(prefix: str) -> re.Pattern[str]:
+    """A prefix in which only the numbers may be others: the time goes on, and an identity is compared apart."""
+    return re.compile(r"\d+".join(re.escape(part) for part in _DIGITS.split(prefix)))
+
+
+def _stripped(text: str, prefix: str, shape: re.Pattern[str] | None) -> str:
+    if shape is None:
+        return text
+    if text.startswith(prefix):
+        return text[len(prefix) :]
+    match = shape.match(text)
+    if match:
+        return text[match.end() :]
+    bare = prefix.rstrip()
+    return text[len(bare) :] if text.startswith(bare) else text

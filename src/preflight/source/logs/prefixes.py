@@ -1,0 +1,210 @@
+"""Takes off a line what stands before its text: who printed it, when, how loud, from where.
+
+The identity of a line is what launchers and loggers put before it; a rank that a sentence talks about is content.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+from preflight.source.logs.times import Stamp, stamp_at
+from preflight.vocabulary.log import Who
+
+LineStyle = Literal["", "srun", "hosts"]
+"""What ``3: `` or ``name: `` at the beginning of a line is in this file: nothing in particular, srun's label, a host."""
+
+FARTHEST = 400
+"""A prefix that ends later than this is no prefix."""
+_MOST = 16
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]|[\x00\x08]")
+_BETWEEN = re.compile(r"[\s\-|:,>*•~=]+")
+
+_TOKENS = re.compile(
+    "|".join(
+        (
+            # who: a rank of the whole job
+            r"\[(?i:rank)[ :_=-]{0,2}(?P<rank>\d{1,7})(?:/\d+)?\]:?",
+            r"\((?i:rank)[ :_=]{0,2}(?P<rank_round>\d{1,7})(?:/\d+)?\):?",
+            r"(?i:rank)[ _#]?(?P<rank_bare>\d{1,7})(?:/\d+)?\s?(?:[:|\]>](?!\d)|\s-\s)",
+            r"\[\d+,(?P<rank_mpi>\d{1,7})\]<std(?:out|err|diag)>:?",
+            r"\[(?P<rank_horovod>\d{1,7})\]<std(?:out|err)>:?",
+            # who: a rank of its node
+            r"\[(?i:local[ _]?rank)[ :_=]{0,2}(?P<local>\d{1,4})\]:?",
+            r"\[(?P<role>[A-Za-z_][A-Za-z_.-]*)(?P<local_role>\d{1,4})(?:\|(?P<rank_role>\d{1,7}))?\]:",
+            r"\[(?P<local_bare>\d{1,4})\]:(?=\D|$)",
+            # who: a process of a process group of c10d; its rank is the job's where the group is the default one
+            r"\[PG (?:ID )?(?P<group>[\w-]+)(?: PG GUID (?P<guid>[\w-]+)(?: ?\((?P<name>[^)]*)\))?)?(?: \((?P<name_old>[^)]*)\))?"
+            r" Rank (?P<rank_group>\d{1,7})\]:?",
+            # who: a process on a machine
+            r"\((?P<actor>[A-Za-z_][\w.:<>-]*)[^()]{0,60}? ?pid=(?P<pid_ray>\d+)(?:, ip=(?P<node_ray>[\w.:-]+))?\)",
+            r"\[pod/(?P<pod>[\w.-]+)/[\w.-]+\]",
+            r"(?P<node_nccl>[A-Za-z0-9][\w.-]*):(?P<pid_nccl>\d+):\d+ \[(?P<device>\d+)\](?= )",
+            r"(?P<node_docker>[A-Za-z][\w.-]*[-_]\d+) +\| ",
+            r"\[(?P<node_pair>[A-Za-z][\w.-]*\d[\w.-]*):(?P<pid_pair>\d{2,8})\]",
+            # how loud, from where
+            r"[\[(]?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE)\b[\])]?(?:\|[\w./-]+:\d+[\])])?",
+            r"[\[(]?[\w./<>-]+\.(?:py|cpp|cc|cu|cuh|c|h|hpp|go|rs):\d+(?::\w+)?[\])]?(?::<?\w+>?)?",
+            r"\[(?P<glog>[IWEFCV])(?=\d{3,4} \d\d:|[ :])",
+            r"[\[(]?pid[=: ](?P<pid>\d+)[\])]?",
+            r"\[(?:NeMo|titan|rank_zero|root|trainer|Trainer|PyTorch|__main__)\b\]?(?: (?P<nemo>[IWED])\b)?",
+            r"std(?:out|err) [FP](?= )",
+            r"(?:root|__main__)\b",
+        )
+    )
+)
+_NODE_NAME = re.compile(r"(?:node|host|nid|gpu|ip|dgx|compute|cn|worker|pod)[-_]?$", re.IGNORECASE)
+_SRUN = re.compile(r"\s*(\d{1,7}): ?")
+_HOST = re.compile(r"([A-Za-z0-9](?:[\w.-]*[\w])?): ?")
+_SYSLOG_HOST = re.compile(r" ([\w.-]+) ([\w./() -]{1,40}?)(?:\[(\d+)\])?: ")
+_GLOG_PID = re.compile(r"\s+(\d{1,18})\s+(?=[\w./<>-]+:\d+\])")
+_LEVELS = {"W": "WARNING", "E": "ERROR", "F": "FATAL", "C": "CRITICAL", "I": "INFO", "V": "DEBUG", "D": "DEBUG"}
+_GLOBAL = ("rank", "rank_round", "rank_bare", "rank_mpi", "rank_horovod", "rank_role")
+
+
+class Head(NamedTuple):
+    """What stands before the text of a line.
+
+    Attributes:
+        who: Who printed it, as far as the line tells.
+        stamp: When: the fullest of the times before its text.
+        inner: Another time, of a logger within the first one's line.
+        level: ``WARNING``, ``ERROR`` ... or empty.
+        end: The character at which the text begins.
+    """
+
+    who: Who
+    stamp: Stamp | None
+    inner: Stamp | None
+    level: str
+    end: int
+
+
+def plain(text: str) -> str:
+    """Return a line without colours and other terminal codes."""
+    return _ANSI.sub("", text) if "\x1b" in text or "\x00" in text or "\x08" in text else text
+
+
+class _Taken:
+    """What the tokens of a line said so far; the first one to say something is right."""
+
+    def __init__(self) -> None:
+        self.rank: int | None = None
+        self.group_rank: int | None = None
+        self.local: int | None = None
+        self.node: str | None = None
+        self.pid: int | None = None
+        self.level = ""
+        self.stamps: list[Stamp] = []
+
+    def head(self, end: int) -> Head:
+        rank = self.rank if self.rank is not None else self.group_rank
+        who = Who(rank, self.node, self.local, None, self.pid)
+        if not self.stamps:
+            return Head(who, None, None, self.level, end)
+        best = min(self.stamps, key=lambda stamp: (len(stamp.missing) > 0, not stamp.zoned))
+        inner = next((stamp for stamp in self.stamps if stamp is not best), None)
+        return Head(who, best, inner, self.level, end)
+
+
+def head_of(text: str, style: LineStyle = "") -> Head:
+    """Take the prefixes off a line from which ``plain`` took the colours."""
+    taken = _Taken()
+    place = _labelled(text, style, taken)
+    stop = min(len(text), FARTHEST)
+    for _ in range(_MOST):
+        between = _BETWEEN.match(text, place)
+        start = between.end() if between else place
+        if start >= stop:
+            break
+        end = _time(text, start, taken) or _token(text, start, taken)
+        if not end:
+            break
+        place = end
+    between = _BETWEEN.match(text, place) if place else None
+    return taken.head(min(between.end(), len(text)) if between else place)
+
+
+def _labelled(text: str, style: LineStyle, taken: _Taken) -> int:
+    """Take srun's label or the host's name off, where the file is known to have one before every line."""
+    if style == "srun":
+        match = _SRUN.match(text)
+        if match:
+            taken.rank = int(match[1])
+            return match.end()
+    elif style == "hosts":
+        match = _HOST.match(text)
+        if match:
+            taken.node = match[1]
+            return match.end()
+    return 0
+
+
+def _time(text: str, start: int, taken: _Taken) -> int:
+    place = start
+    stamp = stamp_at(text, place)
+    if stamp is None and text[place] in '[("':
+        place += 1
+        stamp = stamp_at(text, place)
+    if stamp is None:
+        return 0
+    end = stamp.end
+    taken.stamps.append(stamp)
+    if stamp.form == "glog":
+        taken.level = taken.level or _LEVELS.get(text[place], "")
+        pid = _GLOG_PID.match(text, end)
+        if pid:
+            if len(pid[1]) < 9 and taken.pid is None:  # a longer one is the thread
+                taken.pid = int(pid[1])
+            end = pid.end()
+    elif stamp.form in ("syslog", "iso") and text[end : end + 1] == " ":
+        host = _SYSLOG_HOST.match(text, end)
+        if host and (stamp.form == "syslog" or host[3] or host[2] == "kernel"):
+            taken.node = taken.node or host[1]
+            if host[3] and taken.pid is None:
+                taken.pid = int(host[3])
+            end = host.end()
+    while end < len(text) and text[end] in '])",':
+        end += 1
+    return end
+
+
+def _token(text: str, start: int, taken: _Taken) -> int:
+    match = _TOKENS.match(text, start)
+    if match is None or match.end() == start:
+        return 0
+    found = match.groupdict()
+    for name in _GLOBAL:
+        if found[name] is not None and taken.rank is None:
+            taken.rank = int(found[name])
+    if found["rank_group"] is not None and taken.group_rank is None and _of_default_group(found):
+        taken.group_rank = int(found["rank_group"])
+    _local(found, taken)
+    for name in ("node_ray", "pod", "node_nccl", "node_docker", "node_pair"):
+        taken.node = taken.node or found[name]
+    for name in ("pid_ray", "pid_nccl", "pid_pair", "pid"):
+        if found[name] is not None and taken.pid is None:
+            taken.pid = int(found[name])
+    level = found["level"] or _LEVELS.get(found["glog"] or found["nemo"] or "", "")
+    taken.level = taken.level or ("WARNING" if level == "WARN" else level)
+    # The bracket of ``[E131 12:00:00.1 file.cpp:1]`` is opened here, and its time comes next.
+    return match.start() + 1 if found["glog"] and text[match.end() : match.end() + 1].isdigit() else match.end()
+
+
+def _of_default_group(found: dict[str, str | None]) -> bool:
+    name = found["name"] or found["name_old"] or ""
+    return "default" in name or (not name and (found["guid"] or found["group"]) == "0")
+
+
+def _local(found: dict[str, str | None], taken: _Taken) -> None:
+    role = found["role"]
+    if role is not None and found["local_role"] is not None:
+        if _NODE_NAME.match(role):
+            taken.node = taken.node or f"{role}{found['local_role']}"
+        elif taken.local is None:
+            taken.local = int(found["local_role"])
+    for name in ("local", "local_bare"):
+        number = found[name]
+        if number is not None and taken.local is None:
+            taken.local = int(number)

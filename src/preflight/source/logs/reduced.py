@@ -1,0 +1,48 @@
+"""What one file gives to a reading, before the files are put together."""
+
+from __future__ import annotations
+
+import msgspec
+
+from preflight.vocabulary.log import (
+    Ending,
+    Environment,
+    Flight,
+    Hit,
+    LogFile,
+    NodeEvent,
+    Raised,
+    Spoke,
+    Stack,
+    StepLine,
+    Unknown,
+    Who,
+)
+
+
+class Process(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Two names of the same process, as a line tells them: its rank and its number on its machine."""
+
+    who: Who
+
+
+class Reduced(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """What was read from one file; ``file.index`` and every ``file`` below are that of the source until they are joined."""
+
+    file: LogFile
+    job: str = ""
+    hits: list[Hit] = []
+    raised: list[Raised] = []
+    steps: list[StepLine] = []
+    endings: list[Ending] = []
+    flights: list[Flight] = []
+    stacks: list[Stack] = []
+    events: list[NodeEvent] = []
+    environments: list[Environment] = []
+    spoke: list[Spoke] = []
+    unknown: list[Unknown] = []
+    processes: list[Process] = []
+    world_sizes: dict[int, int] = {}
+    zones: dict[int, int] = {}
+    undated: bool = False
+    notes: list[str] = []

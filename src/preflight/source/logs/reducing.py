@@ -1,0 +1,378 @@
+"""Reads one file: one pass for the lines that may matter, and on those alone what they mean, who wrote them, and when."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+
+import msgspec
+
+from preflight.source.logs import endings as ends_of
+from preflight.source.logs.blocks import Block
+from preflight.source.logs.clock import Clock
+from preflight.source.logs.matching import Value
+from preflight.source.logs.pages import Line, Page, merged
+from preflight.source.logs.prefixes import LineStyle
+from preflight.source.logs.reduced import Process, Reduced
+from preflight.source.logs.residue import Residue
+from preflight.source.logs.rules import ENDING, STEP, TRACEBACK, TROUBLE, WORLD, Rules
+from preflight.source.logs.sampling import Sample
+from preflight.source.logs.steps import step_of
+from preflight.source.logs.times import Stamp
+from preflight.source.logs.tracebacks import MOST_LINES, parse
+from preflight.vocabulary.log import Ending, Hit, LogFile, Raised, StepLine, Who
+
+KEPT = 50
+"""Of a signature that one writer prints again and again: so many of the first and of the last lines are kept."""
+_TRUSTED = 200
+"""A signature that took so many lines and refused none that hold its literal is no more asked of each one."""
+_MOST_TRACEBACKS = 2000
+_TABLE_LINES = 400
+_CUT = 2000
+_GAP = 1.0
+
+_WORLD = re.compile(r"(?:world[_ -]?size|\bWORLD_SIZE|num_processes|[Tt]otal GPUs|n_gpus)['\"]?(?:\s+is)?\s*[:=]?\s*['\"]?(\d{1,7})\b")
+_NCCL = re.compile(r"\brank (\d+) n[rR]anks (\d+)")
+_METRICS_BELOW = re.compile(r"^\[(?:step|epoch|batch)=")
+_BAR_BEFORE = re.compile(rb"\|\s*(\d+)/\d+ \[[^\]\r\n]*\]?")
+
+
+class _Tally:
+    """The lines of one signature and one writer."""
+
+    __slots__ = ("count", "first", "last", "recent")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[Hit] = []
+        self.last: deque[Hit] = deque(maxlen=KEPT)
+        self.recent: deque[tuple[int, int]] = deque(maxlen=KEPT)
+
+
+class Reducer:
+    """Reads the blocks of one file."""
+
+    def __init__(self, rules: Rules, file: LogFile, style: LineStyle, most_steps: int) -> None:
+        """Begin with a file: ``file`` says what is known of it by its name, ``style`` what labels its lines bear."""
+        self._rules = rules
+        self._file = file
+        self._style = style
+        self.clock = Clock(file.modified)
+        self.result = Reduced(file=file)
+        self._tallies: dict[tuple[int, Who], _Tally] = {}
+        self._refused: set[int] = set()
+        self._taken: dict[int, int] = {}
+        self._steps = Sample(most_steps)
+        self._residue = Residue()
+        self._stamp: Stamp | None = None
+        self._merged = -1
+        self._processes: set[Who] = set()
+
+    def read(self, block: Block) -> None:
+        """Take what matters out of the next block."""
+        page = Page(block, self._style, self._stamp)
+        self._steps.next_page()
+        kinds, asked = self._rules.kinds, self._rules.asked
+        start = end = -1
+        kind = 0
+        numbers: set[int] = set()
+        for literal, begin, stop in self._rules.finder.find(block.data):
+            if stop > end:
+                if start >= 0:
+                    self._line(page, start, end, kind, numbers)
+                start, end = page.bounds(stop - 1)
+                if start >= block.own:
+                    start = -1
+                    break
+                kind = 0
+                numbers = set()
+            kind |= kinds[literal]
+            if begin >= start or kinds[literal]:
+                numbers.update(asked[literal])
+        if start >= 0:
+            self._line(page, start, end, kind, numbers)
+        self._settle(page)
+        self._stamp = page.stamp_before(block.own) or self._stamp
+        if block.last:
+            self._steps_at_the_end(page)
+
+    def _line(self, page: Page, start: int, end: int, kind: int, numbers: set[int]) -> None:
+        if kind == STEP and not numbers:
+            if self._steps.wants(start, end):
+                self._step(page, page.line(start, end))
+            return
+        asked = [number for number in numbers if not self._counted_only(page, number, start, end)]
+        if not asked and kind in (0, TROUBLE):
+            return
+        line = page.line(start, end)
+        took = len(asked) < len(numbers)
+        took = self._signatures(page, line, asked) or took
+        if kind & STEP and self._steps.wants(start, end):
+            self._step(page, line)
+        if kind & TRACEBACK:
+            self._traceback(page, line)
+        if kind & ENDING:
+            took = self._ending(page, line) or took
+        if kind & WORLD:
+            self._world(line)
+        if kind & TROUBLE and not took and not kind & TRACEBACK:
+            self._residue.take(line, lambda: self._hit(page, line, ""))
+
+    # Signatures
+
+    def _counted_only(self, page: Page, number: int, start: int, end: int) -> bool:
+        """Count a line of a storm without looking at it: its signature took all the lines before it."""
+        if self._taken.get(number, 0) < _TRUSTED or number in self._refused:
+            return False
+        who = page.quick_who(start, end, self._file.who)
+        tally = self._tallies.get((number, who))
+        if tally is None or tally.count < KEPT:
+            return False
+        tally.count += 1
+        tally.recent.append((start, end))
+        return True
+
+    def _signatures(self, page: Page, line: Line, numbers: list[int]) -> bool:
+        took = False
+        for number in sorted(numbers):
+            fields = self._rules.matcher.take(number, line.text, line.head.end)
+            if fields is None:
+                self._refused.add(number)
+                continue
+            took = True
+            self._taken[number] = self._taken.get(number, 0) + 1
+            who = self._who(line)
+            tally = self._tallies.setdefault((number, who), _Tally())
+            tally.count += 1
+            if len(tally.first) < KEPT:
+                tally.first.append(self._signed(page, line, number, fields))
+            else:
+                tally.recent.append((line.start, line.end))
+        return took
+
+    def _settle(self, page: Page) -> None:
+        """Make the last lines of the storms into hits, while their block is there."""
+        for (number, _), tally in self._tallies.items():
+            for start, end in tally.recent:
+                line = page.line(start, end)
+                fields = self._rules.matcher.take(number, line.text, line.head.end)
+                if fields is not None:
+                    tally.last.append(self._signed(page, line, number, fields))
+            tally.recent.clear()
+
+    def _signed(self, page: Page, line: Line, number: int, fields: dict[str, Value]) -> Hit:
+        signature = self._rules.matcher.signatures[number]
+        below: tuple[str, ...] = ()
+        if signature.after:
+            below = tuple(text[:_CUT] for text in page.below(line, signature.after))
+            fields = self._rules.matcher.detail(number, below) | fields
+        about = _subject(signature.subject, fields)
+        return self._hit(page, line, signature.id, fields, below, about)
+
+    def _hit(
+        self,
+        page: Page,
+        line: Line,
+        signature: str,
+        fields: dict[str, Value] | None = None,
+        below: tuple[str, ...] = (),
+        about: Who | None = None,
+    ) -> Hit:
+        time, error = self._time(page, line)
+        who = self._who(line)
+        if who.rank is not None and who.pid is not None:
+            self._process(who)
+        return Hit(
+            signature=signature,
+            file=self._file.index,
+            line=line.number,
+            offset=page.offset + line.start,
+            text=line.text[:_CUT],
+            below=below,
+            fields=fields or {},
+            who=who,
+            about=about,
+            time=time,
+            time_error=error,
+        )
+
+    # Who and when
+
+    def _who(self, line: Line) -> Who:
+        return merged(line.head.who, self._file.who)
+
+    def _time(self, page: Page, line: Line) -> tuple[float | None, float]:
+        if line.head.stamp is not None:
+            return self.clock.at(line.head.stamp), line.head.stamp.exact
+        before = page.stamp_before(line.start)
+        after = page.stamp_after(line.end)
+        earliest = self.clock.at(before) if before else None
+        latest = self.clock.at(after) if after else None
+        if earliest is None:
+            return (None, 0.0) if latest is None else (latest, _GAP)
+        if latest is None:
+            modified = self._file.modified
+            if modified is None or not 0 <= modified - earliest <= 3600.0:
+                return earliest, _GAP
+            latest = modified
+        if latest < earliest:
+            earliest, latest = latest, earliest
+        return (earliest + latest) / 2, (latest - earliest) / 2
+
+    def _process(self, who: Who) -> None:
+        if who not in self._processes:
+            self._processes.add(who)
+            self.result.processes.append(Process(who))
+
+    # The other things that a line can be
+
+    def _traceback(self, page: Page, line: Line) -> None:
+        if len(self.result.raised) >= _MOST_TRACEBACKS:
+            return
+        column = line.text.find("Traceback (most recent call last)")
+        if column > line.head.end + 60 or column < 0:
+            column = line.head.end
+        lines = page.below_numbered(line, MOST_LINES, column)
+        seen: list[tuple[int, int]] = []
+        parsed = parse(seen.append(where) or text for where, text in lines)  # type: ignore[func-returns-value]
+        start, end = seen[parsed.last] if 0 <= parsed.last < len(seen) else (line.start, line.end)
+        last = page.line(start, end)
+        hit = self._hit(page, last, "")
+        if hit.who == self._file.who:
+            hit = msgspec.structs.replace(hit, who=self._who(line))
+        self.result.raised.append(
+            Raised(
+                exception=parsed.exception,
+                message=parsed.message,
+                frames=parsed.frames,
+                hit=hit,
+                chained=parsed.chained,
+            )
+        )
+
+    def _ending(self, page: Page, line: Line) -> bool:
+        text = line.text[line.head.end :]
+        if "(first observed failure)" in text or "Other Failures:" in text:
+            found = ends_of.table([text, *page.below(line, _TABLE_LINES)]) if "Root" in text else []
+        else:
+            one = ends_of.ends(text)
+            found = [one] if one else []
+        for end in found:
+            time, error = (end.time, 1.0) if end.time is not None else self._time(page, line)
+            for about in end.about:
+                self._end(line, end, about, time, error)
+        return bool(found)
+
+    def _end(self, line: Line, end: ends_of.End, about: Who, time: float | None, error: float) -> None:
+        teller = self._who(line)
+        node = about.node or (teller.node if end.teller != "slurm" else None)
+        attempt = about.attempt if about.attempt is not None else self._file.who.attempt
+        if end.teller == "shell" and about == Who():
+            about = teller
+        self.result.endings.append(
+            Ending(
+                about=msgspec.structs.replace(about, node=node, attempt=attempt),
+                code=end.code,
+                teller=end.teller,
+                time=time,
+                time_error=max(error, 1.0 if end.teller == "torchrun" else 0.0),
+                message=end.message,
+                file=self._file.index,
+                line=line.number,
+            )
+        )
+
+    def _world(self, line: Line) -> None:
+        nccl = _NCCL.search(line.text)
+        if nccl:
+            size = int(nccl[2])
+            if line.head.who.pid is not None:
+                self._process(msgspec.structs.replace(self._who(line), rank=int(nccl[1])))
+        else:
+            match = _WORLD.search(line.text)
+            if not match:
+                return
+            size = int(match[1])
+        if size:
+            self.result.world_sizes[size] = self.result.world_sizes.get(size, 0) + 1
+
+    # Steps
+
+    def _step(self, page: Page, line: Line) -> None:
+        if line.start < self._merged:
+            return
+        text = line.text[line.head.end :]
+        if _METRICS_BELOW.match(text):
+            parts = [text]
+            for below in page.below(line, 80):
+                if not below[:1].isspace() or not below.strip():
+                    break
+                parts.append(below.strip())
+            if len(parts) > 1:
+                text = " | ".join(parts)
+        step = step_of(text[:8000])
+        if step is None:
+            return
+        number = step.step
+        if number is None:
+            number = _bar_before(page.data, line.start)
+        stamp = line.head.stamp
+        self._steps.add(
+            StepLine(
+                file=self._file.index,
+                line=line.number,
+                step=number,
+                values=step.values,
+                who=self._who(line),
+                time=self.clock.at(stamp) if stamp else None,
+            )
+        )
+
+    def _steps_at_the_end(self, page: Page) -> None:
+        for start, end in self._steps.passed_over():
+            self._step(page, page.line(start, end))
+
+    def done(self) -> Reduced:
+        """Return what the file gave."""
+        result = self.result
+        for tally in self._tallies.values():
+            kept = [*tally.first, *tally.last]
+            if tally.count > 1:
+                kept = [msgspec.structs.replace(hit, times_seen=tally.count) for hit in kept]
+            result.hits += kept
+        result.hits.sort(key=lambda hit: (hit.offset, hit.signature))
+        result.steps = self._steps.kept()
+        result.unknown = self._residue.templates()
+        result.undated = self.clock.undated
+        _name_raised(result)
+        return result
+
+
+def _subject(field: str | None, fields: dict[str, Value]) -> Who | None:
+    value = fields.get(field) if field else None
+    if field is None or value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        if "local" in field:
+            return Who(local_rank=value)
+        return Who(pid=value) if "pid" in field else Who(rank=value)
+    return Who(node=value) if isinstance(value, str) else None
+
+
+def _bar_before(data: bytes, start: int) -> int | None:
+    """The step that a progress bar right before a line shows, for programs that print metrics without one."""
+    found = _BAR_BEFORE.findall(data, max(start - 400, 0), start)
+    return int(found[-1]) if found else None
+
+
+def _name_raised(result: Reduced) -> None:
+    """Give each traceback the signature that took its last line."""
+    by_line: dict[int, str] = {}
+    for hit in result.hits:
+        by_line.setdefault(hit.line, hit.signature)
+    result.raised = [
+        msgspec.structs.replace(one, hit=msgspec.structs.replace(one.hit, signature=by_line[one.hit.line]))
+        if one.hit.line in by_line
+        else one
+        for one in result.raised
+    ]

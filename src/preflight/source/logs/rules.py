@@ -1,0 +1,66 @@
+"""Everything that a line is searched for, in one automaton: signatures, tracebacks, ends, steps, trouble, processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import msgspec
+
+from preflight.source.logs import endings, steps
+from preflight.source.logs.literals import Finder
+from preflight.source.logs.matching import Matcher
+from preflight.source.logs.tracebacks import HEADER
+from preflight.vocabulary.signature import Signature
+
+TRACEBACK, ENDING, STEP, TROUBLE, WORLD = 1, 2, 4, 8, 16
+"""What a literal makes a line a candidate for, besides the signatures that have it."""
+
+_TROUBLE = (
+    b"ERROR", b"Error:", b"Error(", b" error:", b"Exception:", b"FATAL", b"CRITICAL", b"WARN", b"Fatal", b"fatal:", b"panic:",
+    b"\nE0", b"\nE1", b"\nF0", b"\nF1", b"Failed to", b"failed to", b"FAILED", b"[E ",
+)  # fmt: skip
+_WORLD = (
+    b"world_size", b"world size", b"WORLD_SIZE", b"nranks ", b"nRanks ", b"num_processes=", b"Total GPUs", b"n_gpus",
+    b"world-size", b"Starting worker group", b"role_ranks=", b"global_ranks=", b"total GPUs",
+)  # fmt: skip
+
+
+class Rules:
+    """The automaton and, for each of its literals, what it is of.
+
+    Attributes:
+        matcher: The signatures.
+        finder: The automaton.
+        kinds: By literal: the bits ``TRACEBACK`` ... and 0 for those of signatures alone.
+        asked: By literal: the numbers of the signatures that have it.
+    """
+
+    def __init__(self, signatures: Sequence[Signature], engine: str | None = None) -> None:
+        """Build the automaton."""
+        self.matcher = Matcher(signatures)
+        asked = dict(zip(self.matcher.literals, self.matcher.of_literal, strict=True))
+        kinds: dict[bytes, int] = dict.fromkeys(asked, 0)
+        for bit, words in (
+            (TRACEBACK, (HEADER.encode(),)),
+            (ENDING, endings.LITERALS),
+            (STEP, steps.LITERALS),
+            (TROUBLE, _TROUBLE),
+            (WORLD, _WORLD),
+        ):
+            for word in words:
+                kinds[word] = kinds.get(word, 0) | bit
+        self.finder = Finder(tuple(kinds), engine)
+        self.kinds = tuple(kinds.values())
+        self.asked = tuple(asked.get(word, ()) for word in kinds)
+
+
+@lru_cache(maxsize=4)
+def rules_of(packed: bytes, engine: str | None = None) -> Rules:
+    """Return the rules of signatures that were packed by ``packed``; a process builds them once."""
+    return Rules(msgspec.msgpack.decode(packed, type=tuple[Signature, ...]), engine)
+
+
+def packed(signatures: Sequence[Signature]) -> bytes:
+    """Return the signatures as they travel to another process."""
+    return msgspec.msgpack.encode(tuple(signatures))

@@ -1,0 +1,62 @@
+"""Keeps steps evenly where a file has more of them than can be kept, and the last ones in any case."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from preflight.vocabulary.log import StepLine
+
+TAIL = 100
+_GOLDEN = 0.6180339887498949
+"""Its multiples modulo 1 spread evenly at any length, so that what repeats every 2nd or 8th line is not missed."""
+
+
+class Sample:
+    """The steps of one file.
+
+    Attributes:
+        seen: Lines that looked like steps.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Keep about ``most``, between half of it and all of it, and the last ones."""
+        self._most = max(most, 2)
+        self._kept: list[tuple[int, StepLine]] = []
+        self._share = 1.0
+        self._tail: deque[tuple[int, int]] = deque(maxlen=TAIL)
+        self.seen = 0
+
+    def wants(self, start: int, end: int) -> bool:
+        """Whether the next line is one to be kept; where it is not, its place is remembered for a while."""
+        self.seen += 1
+        if self._share >= 1.0 or self.seen * _GOLDEN % 1.0 < self._share:
+            return True
+        self._tail.append((start, end))
+        return False
+
+    def add(self, step: StepLine) -> None:
+        """Keep a step."""
+        self._kept.append((self.seen, step))
+        if len(self._kept) > self._most:
+            self._share /= 2
+            self._kept = [one for one in self._kept if one[0] * _GOLDEN % 1.0 < self._share]
+
+    def next_page(self) -> None:
+        """Forget the places of the lines that were passed over: they are in a block that is gone."""
+        self._tail.clear()
+
+    def passed_over(self) -> list[tuple[int, int]]:
+        """Return the places of the last lines that were not kept, in this block, and keep what comes now."""
+        places = list(self._tail)
+        self._tail.clear()
+        self._most += len(places)
+        return places
+
+    def kept(self) -> list[StepLine]:
+        """Return the steps in the order of their lines."""
+        return sorted((step for _, step in self._kept), key=lambda step: step.line)
+
+    @property
+    def thinned(self) -> bool:
+        """Whether steps were left out."""
+        return self._share < 1.0

@@ -1,0 +1,206 @@
+"""Reads steps of training out of lines, by what all dialects have in common: names, numbers, and which of them is the step."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+LITERALS = (
+    b"loss", b"Loss", b"LOSS", b"it/s", b"s/it", b"iteration ", b"step:", b"step=", b"Step ", b"step ", b"Step:", b"Iter ", b"iter ",
+    b"Iter:", b"global_step", b"grad_norm", b"grad norm", b"tokens/s", b"tok/s", b"samples/s", b"tflops", b"TFLOP", b"throughput",
+    b"SamplesPerSec", b"num_updates", b"forward-compute", b"fwd_microstep", b"perplexity", b"Perplexity", b"[batch=", b"[step=",
+    b"learning rate", b"learning_rate", b"loss_scale",
+)  # fmt: skip
+"""A line that tells of a step holds one of these."""
+
+_NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\bnan\b|\binf(?:inity)?\b)"
+_NAMED = re.compile(
+    rf"(?P<key>[A-Za-z_][A-Za-z0-9_./@-]*(?:[ ][A-Za-z(][A-Za-z0-9_./()-]*){{0,5}})['\"]?\s*"
+    rf"(?:(?:\.{{2,}})?\s*[:=]\s*[\[('\"]{{0,2}}|(?<=loss) |(?<=time) |(?<=norm) |(?<=lr) |(?<=mfu) )"
+    rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms\b|us\b|secs?\b|s\b(?!/)|min\b|[KMG]i?B?\b|%|[KMkG]\b|tok/s|s/it|it/s|samples/s|tokens/s))?",
+    re.IGNORECASE,
+)
+_BARE = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms|tok/s|tokens/s|samples/s|it/s|s/it|TFLOPs?/?s?|% bf16 MFU|% MFU))\b", re.IGNORECASE)
+_STEP = (
+    re.compile(r"(?:^|[\s\[({|,/'\"])(?:global[_ ]?)?(?:train(?:ing)?[_ /]?)?(?:iteration|iter|step|num_updates|update|batch)s?['\"]?\s?[:=]?\s*\[?\s*#?(\d[\d,]*)(?:\s*/\s*(\d[\d,]*))?(?![\d.]*[A-Za-z])", re.IGNORECASE),
+    re.compile(r"\bepoch\s?:?\s?\[?\d+\]?[^|\]]{0,16}?[\s:\[]+(\d+)\s*/\s*(\d+)", re.IGNORECASE),
+    re.compile(r"\[\s*(\d+)/(\d+)\s*(?:\([^)]*\))?\]"),
+)
+_BAR = re.compile(r"(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+[kM]?)/(?P<total>[\d.]+[kM]?)\s*\[(?P<spent>[\d:]+)<[^,\]]*,\s*(?P<rate>[\d.]+|\?)\s?(?P<unit>it/s|s/it|\w+/s|s/\w+)")
+_EPOCH = re.compile(r"\bepoch['\"]?\s*[:=]?\s*\[?\s*(\d+(?:\.\d+)?)", re.IGNORECASE)
+
+_NAMES = {
+    "loss": "loss lm-loss train-loss training-loss total-loss reduced-train-loss train/loss train_loss running-loss loss-train lm-loss-value"
+    " train/crossentropyloss loss/train/total ce-loss crossentropyloss train/ce-loss actor/loss loss-train/total",
+    "val_loss": "val-loss validation-loss eval-loss valid-loss eval/loss val/loss lm-loss-validation test-loss loss-val",
+    "grad_norm": "grad-norm gradient-norm gnorm grad/norm norm total-grad-norm optim/total-grad-norm gradnorm global-grad-norm actor/grad-norm"
+    " train/grad-norm gradient-norm-total",
+    "lr": "lr learning-rate train/lr optim/learning-rate-group0 learning-rate-group0 lr-0 actor/lr train/learning-rate",
+    "seconds": "elapsed-time-per-iteration time/iter iter-time step-time train-step-timing-in-s step-timing-in-s time-per-step time-per-iteration"
+    " iteration-time batch-time seconds-per-step sec/step train-step-time time dt duration elapsed-time-per-step timing-s/step step-duration"
+    " iter-duration perf/time-per-step time/step",
+    "loss_scale": "loss-scale scale grad-scale amp-scale",
+    "tokens_per_second": "tps wps tokens-per-second tokens-per-sec tokens/sec tokens/s tok/s tokens-per-second-per-gpu tok/sec"
+    " throughput/device/tokens-per-sec throughput/total-tokens-per-sec tgs train-tokens-per-second",
+    "samples_per_second": "samples-per-second samples/s samples/sec train-samples-per-second currsamplespersec samplespersec images/sec img/s"
+    " throughput/samples-per-sec samples-per-sec runningavgsamplespersec",
+    "steps_per_second": "it/s steps-per-second iter/s ups train-steps-per-second steps/s steps/sec",
+    "memory_bytes": "memory mem max-mem max-memory gpu-mem mem-allocated memallocated max-memory-allocated peak-memory memory-allocated cuda-mem",
+    "memory_reserved_bytes": "memory-reserved max-memory-reserved mem-reserved maxmemallocated reserved",
+    "data_seconds": "data-time data dataload-time data-loading-time time/data-loading data-wait batch-generator dataloader-time fetch-time"
+    " time/data-loading-s timing-s/data data-load-time",
+    "forward_seconds": "forward forward-time fwd fwd-time fwd-microstep forward-compute fwd-inner",
+    "backward_seconds": "backward backward-time bwd bwd-time bwd-microstep backward-compute bwd-inner",
+    "communication_seconds": "allreduce bwd-allreduce bwd-allreduce-microstep comm-time communication grads-reduce-scatter all-grads-sync"
+    " grads-all-reduce params-all-gather layernorm-grads-all-reduce embedding-grads-all-reduce reduce-time",
+    "optimizer_seconds": "optimizer step-microstep optimizer-time optim-time optimizer-step optimizer-inner-step",
+    "checkpoint_seconds": "save-checkpoint checkpoint-time save-time checkpoint",
+    "mfu": "mfu train/mfu throughput/device/mfu",
+    "tflops": "tflops throughput-per-gpu tflop/s/gpu tflops-per-gpu tflops/gpu throughput throughput-tflop/s/gpu",
+    "skipped": "number-of-skipped-iterations skipped",
+    "nan_iterations": "number-of-nan-iterations",
+    "consumed_samples": "consumed-samples",
+    "perplexity": "ppl perplexity train/perplexity lm-loss-ppl",
+    "epoch": "epoch",
+    "step": "step global-step iteration iter num-updates trainer/global-step train-step",
+}  # fmt: skip
+_NORMAL = {alias: name for name, aliases in _NAMES.items() for alias in aliases.replace("_", "-").split()}
+_SECONDS = {name for name in _NAMES if name.endswith("seconds")}
+_PER = {"ms": 1e-3, "us": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "min": 60.0}
+_BYTES = {f"{letter}{ending}": 1024.0**power for power, letter in enumerate("kmg", 1) for ending in ("", "b", "ib")}
+_DECORATION = re.compile(r"\(([^)]*)\)")
+_PROGRAMS = re.compile(r"^(?:training|train|epoch|step|iter|info|average|avg|mean|current|at|the)[ -]+(?=\S)")
+_CERTAIN = ("loss", "grad_norm", "seconds", "tokens_per_second", "samples_per_second", "lr", "tflops", "forward_seconds", "val_loss")
+MOST_VALUES = 64
+
+
+class Step(NamedTuple):
+    """What a line tells of a step.
+
+    Attributes:
+        step: Its number; None where the line does not tell.
+        values: By normalised name.
+        bar: It is a progress bar, which is drawn again and again.
+        total: Number of steps to be done, where the line tells.
+    """
+
+    step: int | None
+    values: dict[str, float]
+    bar: bool = False
+    total: int | None = None
+
+
+def step_of(text: str) -> Step | None:
+    """Read a line without its prefixes; None where it tells of no step."""
+    bar = _BAR.search(text)
+    if bar:
+        return _of_bar(bar, text)
+    values = _values(text)
+    step, total = _number_of_step(text, values)
+    if step is None and not _tells(text, values):
+        return None
+    if not any(name not in ("epoch", "consumed_samples") for name in values):
+        return None
+    return Step(step, values, False, total)
+
+
+def _tells(text: str, values: dict[str, float]) -> bool:
+    """Whether a line without a number of a step tells of one all the same: a dict of metrics, or several of them."""
+    known = sum(name in values for name in _CERTAIN)
+    return known >= 2 or (known == 1 and (len(values) > 1 or text.lstrip().startswith("{")))
+
+
+def _of_bar(bar: re.Match[str], text: str) -> Step | None:
+    done, total = _counted(bar["done"]), _counted(bar["total"])
+    values = _values(text[bar.end() :])
+    rate = float(bar["rate"]) if bar["rate"] != "?" else 0.0
+    if rate > 0:
+        unit = bar["unit"]
+        if unit.startswith("s/"):
+            values.setdefault("seconds", rate)
+        elif unit == "it/s":
+            values.setdefault("seconds", 1 / rate)
+    step = values.pop("step", None)
+    number = int(step) if step is not None and math.isfinite(step) else done
+    return Step(number, values, True, total)
+
+
+def _counted(text: str) -> int:
+    factor = {"k": 1000, "M": 1000000}.get(text[-1], 1)
+    return int(float(text.rstrip("kM")) * factor)
+
+
+def _number_of_step(text: str, values: dict[str, float]) -> tuple[int | None, int | None]:
+    named = values.pop("step", None)
+    for pattern in _STEP:
+        match = pattern.search(text)
+        if match:
+            total = int(match[2].replace(",", "")) if match[2] else None
+            return int(match[1].replace(",", "")), total
+    if named is not None and math.isfinite(named):
+        return int(named), None
+    return None, None
+
+
+def _values(text: str) -> dict[str, float]:
+    values: dict[str, float] = {}
+    for match in _NAMED.finditer(text):
+        number = _float(match["number"])
+        if number is None or len(values) >= MOST_VALUES:
+            continue
+        name, factor = _normal(match["key"], (match["unit"] or "").strip().lower())
+        if name and name not in values:
+            values[name] = number * factor
+    for match in _BARE.finditer(text):
+        number = _float(match["number"])
+        unit = match["unit"].strip().lower()
+        name = _NORMAL.get(unit, "")
+        if unit == "ms":
+            name, number = "seconds", None if number is None else number / 1000
+        elif unit == "s/it":
+            name = "seconds"
+        elif "mfu" in unit:
+            name = "mfu"
+        if name and number is not None:
+            values.setdefault(name, number)
+    if "epoch" not in values:
+        epoch = _EPOCH.search(text)
+        if epoch:
+            values["epoch"] = float(epoch[1])
+    return values
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        return None
+
+
+def _normal(key: str, unit: str) -> tuple[str, float]:
+    """Return the normalised name of a value and what its number is to be multiplied with."""
+    lower = key.lower().strip(" -./")
+    inside = _DECORATION.search(lower)
+    if inside:
+        unit = unit or inside[1]
+        lower = _DECORATION.sub("", lower).strip(" -./")
+    dashed = re.sub(r"[\s_]+", "-", lower)
+    name = _NORMAL.get(dashed)
+    while name is None:
+        shorter = _PROGRAMS.sub("", dashed)
+        if shorter == dashed:
+            break
+        dashed = shorter
+        name = _NORMAL.get(dashed)
+    if name is None:
+        name = _NORMAL.get(dashed.rpartition("-")[2]) if dashed.rpartition("-")[2] in ("loss", "lr") and "-" in dashed and dashed.count("-") < 1 else None
+    name = name or lower.replace(" ", "_")
+    if name in _SECONDS or name.endswith(("_time", "_ms")):
+        factor = _PER.get(unit, 1.0)
+        return (name if name in _SECONDS or factor == 1.0 else name), factor
+    if name.endswith("_bytes"):
+        return name, _BYTES.get(unit, 1.0)
+    if unit in ("k", "m") and name in ("tokens_per_second", "samples_per_second"):
+        return name, 1e3 if unit == "k" else 1e6
+    return name, 1.0

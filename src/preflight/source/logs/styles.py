@@ -1,0 +1,62 @@
+"""Tells from the first lines of a file what stands before each of them, and whether it is text at all."""
+
+from __future__ import annotations
+
+import re
+
+from preflight.source.logs.pages import decoded
+from preflight.source.logs.prefixes import LineStyle, head_of, plain
+
+_SRUN = re.compile(r"\s*(\d{1,7}): ?")
+_HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?")
+_MOST_LINES = 400
+_SHARE = 0.8
+_FEWEST = 4
+_CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
+
+
+def style_of(sample: bytes) -> LineStyle:
+    """Return what kind of label the lines of a sample bear at their beginning."""
+    lines = [line for line in plain(decoded(sample)).splitlines()[:_MOST_LINES] if line.strip()]
+    if len(lines) < _FEWEST:
+        return ""
+    labels = [int(match[1]) for line in lines if (match := _SRUN.match(line))]
+    if len(labels) >= _SHARE * len(lines) and not _counts_up(labels):
+        return "srun"
+    hosts = [match[1] for line in lines if (match := _HOST.match(line))]
+    if len(hosts) >= _SHARE * len(lines) and len(set(hosts)) <= max(len(hosts) // 3, 1):
+        return "hosts"
+    return ""
+
+
+def speaks_of_itself(sample: bytes, style: LineStyle) -> bool:
+    """Whether lines of a sample say who printed them."""
+    if style:
+        return True
+    for line in decoded(sample).splitlines()[:_MOST_LINES]:
+        who = head_of(plain(line)).who
+        if who.rank is not None or who.local_rank is not None:
+            return True
+    return False
+
+
+def _counts_up(labels: list[int]) -> bool:
+    """Whether these are line numbers, which a listing bears."""
+    steps = {after - before for before, after in zip(labels, labels[1:], strict=False)}
+    return len(labels) > 2 and steps == {1}
+
+
+def is_text(sample: bytes) -> bool:
+    """Whether bytes are text, if only for the most part: a hole of zeros in a log does not make it binary."""
+    filled = sample.replace(b"\0" * 16, b"")
+    if not filled:
+        return not sample
+    strange = len(filled) - len(filled.translate(None, _CONTROL))
+    if strange > len(filled) * 0.05:
+        return False
+    try:
+        filled.decode()
+    except UnicodeDecodeError:
+        high = len(filled) - len(filled.translate(None, bytes(range(128, 256))))
+        return high < len(filled) * 0.3
+    return True

@@ -1,0 +1,115 @@
+"""Reads Python tracebacks out of the lines of one writer: plain, chained, boxed by rich, of groups, cut off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from preflight.vocabulary.log import Frame
+
+HEADER = "Traceback (most recent call last)"
+MOST_LINES = 600
+"""Lines after which a traceback is taken as cut off."""
+_LONGEST = 2000
+_MESSAGE_LINES = 12
+
+_FRAME = re.compile(r'^[\s|+]*File "([^"]+)", line (\d+)(?:, in (.+))?')
+_BOXED = re.compile(r"^\s*[│|]\s+(\S.*?):(\d+)\s+in\s+(\S+)")
+_BOX = re.compile(r"^\s*[│|╭╰┌└❱]")
+_RAISED = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\([\w.]+\))?(?::\s?(.*))?$")
+_GROUP = re.compile(r"^[\s|+-]*[|+][\s|+-]*")
+_LOOKS_RAISED = re.compile(
+    r"(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Timeout|Failure|Fault|Abort\w*|Cancelled\w*|Group|Unsupported|"
+    r"NotFound|Empty|Full|Stop\w*|Missing\w*|Invalid\w*|\.exc\.\w+|exceptions?\.\w+)$"
+)
+_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+_LOG_LINE = re.compile(
+    r"^(?:\[?\d{4}[-/]\d\d|[IWEF]\d{3,4} \d\d:|\[?(?:INFO|WARNING|ERROR|DEBUG)\b|Traceback |\[rank|\[default|srun:|slurmstepd:|"
+    r"Exception (?:raised from|ignored in)|During handling|The above exception|-- Process |={5}|-{5}|\+[-=]|\d+%\|| *\d+%\||\{')"
+)
+
+
+class Parsed(NamedTuple):
+    """A traceback.
+
+    Attributes:
+        exception: The class; empty where the traceback is cut off before it.
+        message: What the exception says.
+        frames: From the outermost.
+        chained: Another one follows, of which it is the cause or the context.
+        last: Number of its last line among those given: that of the exception.
+    """
+
+    exception: str
+    message: str
+    frames: tuple[Frame, ...]
+    chained: bool
+    last: int
+
+
+def parse(lines: Iterable[str]) -> Parsed:
+    """Read one traceback.
+
+    Args:
+        lines: The lines of the writer behind the header, without what stands before each of them.
+    """
+    frames: list[Frame] = []
+    exception = ""
+    message: list[str] = []
+    last = number = -1
+    boxed = False
+    ended = False
+    for number, line in enumerate(lines):
+        if number >= MOST_LINES:
+            break
+        if exception:
+            if line.startswith(_CHAINED):
+                return _parsed(exception, message, frames, True, last)
+            ended = ended or _ends_message(line, message)
+            if ended and (line.strip() or number - last > 3):
+                break
+            if not ended:
+                message.append(line.rstrip())
+            continue
+        found = _FRAME.match(line) or _BOXED.match(line)
+        if found:
+            frames.append(Frame(found[1], int(found[2]), (found[3] or "").strip()))
+            boxed = boxed or found.re is _BOXED
+            continue
+        if line.startswith(_CHAINED) or HEADER in line:
+            break
+        text = line if not boxed else line.strip()
+        raised = _exception(text, bool(frames))
+        if raised and not (boxed and _BOX.match(line)):
+            exception, first = raised
+            message = [first]
+            last = number
+    return _parsed(exception, message, frames, False, last if last >= 0 else number)
+
+
+def _parsed(exception: str, message: list[str], frames: list[Frame], chained: bool, last: int) -> Parsed:
+    while message and not message[-1].strip():
+        message.pop()
+    return Parsed(exception, "\n".join(message)[:_LONGEST], tuple(frames), chained, last)
+
+
+def _exception(line: str, frames: bool) -> tuple[str, str] | None:
+    """Return class and message where the line is the last one of a traceback: it is not indented."""
+    if not line or (line[0].isspace() and not _GROUP.match(line)):
+        return None
+    text = _GROUP.sub("", line) if line[0] in " |+" else line
+    found = _RAISED.match(text)
+    if not found or _LOG_LINE.match(text):
+        return None
+    if _LOOKS_RAISED.search(found[1]) or (frames and found[2] is not None and (found[1][0].isupper() or "." in found[1])):
+        return found[1], (found[2] or "")
+    if frames and found[2] is None and found[1][0].isupper():
+        return found[1], ""
+    return None
+
+
+def _ends_message(line: str, message: list[str]) -> bool:
+    if not line.strip() or len(message) >= _MESSAGE_LINES or _LOG_LINE.match(line):
+        return True
+    return _RAISED.match(line) is not None and _LOOKS_RAISED.search(line.split(":", 1)[0]) is not None
