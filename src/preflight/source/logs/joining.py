@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -29,9 +30,7 @@ def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
         rank = ranks.get(index)
         for name in _ROWS:
             rows[name] += _placed(getattr(part, name), index, rank, known, changed)
-        unknown += [
-            msgspec.structs.replace(one, first=_row(one.first, index, rank, known)) for one in part.unknown
-        ]
+        unknown += [msgspec.structs.replace(one, first=_row(one.first, index, rank, known)) for one in part.unknown]
         who = _with_rank(part.file.who, rank)
         files.append(msgspec.structs.replace(part.file, index=index, who=who))
     said = [*notes, *(note for part in parts for note in part.notes), *_jobs(parts)]
@@ -164,7 +163,7 @@ def _jobs(parts: Sequence[Reduced]) -> list[str]:
     if len(spans) < 2:
         return []
     ordered = sorted(spans.items(), key=lambda item: item[1])
-    apart = all(before[1][1] <= after[1][0] for before, after in zip(ordered, ordered[1:], strict=False))
+    apart = all(before[1][1] <= after[1][0] for before, after in pairwise(ordered))
     names = ", ".join(f"{job} ({count} files)" for job, (_, _, count) in ordered)
     when = "one after the other" if apart else "at the same time"
     return [f"files of {len(spans)} jobs, {when}: {names}"]
@@ -185,5 +184,7 @@ def _merged_unknown(found: list[Unknown]) -> list[Unknown]:
             ranks=tuple(sorted({*one.ranks, *other.ranks})),
             first=earlier.first,
         )
-    ordered = sorted(by_template.values(), key=lambda one: (one.first.time is None, one.first.time or 0.0, one.template))
+    ordered = sorted(
+        by_template.values(), key=lambda one: (one.first.time is None, one.first.time or 0.0, one.template)
+    )
     return ordered[:_MOST_UNKNOWN]

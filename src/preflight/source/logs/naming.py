@@ -71,7 +71,7 @@ def numbered(paths: Sequence[str]) -> dict[str, int]:
     for path in paths:
         folder, _, name = path.rpartition("/")
         parts = _NUMBER.split(name)
-        sets[folder, *parts].append((tuple(int(number) for number in _NUMBER.findall(name)), path))
+        sets[(folder, *parts)].append((tuple(int(number) for number in _NUMBER.findall(name)), path))
     found: dict[str, int] = {}
     for members in sets.values():
         columns = list(zip(*(numbers for numbers, _ in members), strict=False))
@@ -85,9 +85,11 @@ def label(paths: Sequence[str]) -> list[Named]:
     """Tell whose the files of a reading are, each by its path and by those of the others."""
     alone = [named(path) for path in paths]
     plain = [path for path, told in zip(paths, alone, strict=True) if told.layout in ("", "slurm", "host-files")]
-    counted = {path: number for path, number in numbered([p for p in plain if not _rotated(p)]).items()}
+    counted = numbered([path for path in plain if not _rotated(path)])
     return [
-        Named(msgspec.structs.replace(told.who, rank=counted[path]), "srun-files", told.job) if path in counted else told
+        Named(msgspec.structs.replace(told.who, rank=counted[path]), "srun-files", told.job)
+        if path in counted
+        else told
         for path, told in zip(paths, alone, strict=True)
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
@@ -61,7 +61,7 @@ def _of_stream(wanted: Wanted, stream: IO[bytes], rules: Rules) -> list[Reduced]
 
 def _of_member(wanted: Wanted, stream: IO[bytes], rules: Rules) -> list[Reduced]:
     head = stream.read(512)
-    whole: IO[bytes] = archives.Rest(head, stream)
+    whole: Any = archives.Rest(head, stream)
     packing = packing_of(head, wanted.source.path)
     if packing in ("zip", "tar"):
         return archives.read(wanted, whole, packing, lambda member, inner: _of_member(member, inner, rules))

@@ -10,7 +10,13 @@ import msgspec
 
 STDIN = "-"
 _PACKED = {".gz": "gz", ".zst": "zst", ".zstd": "zst", ".bz2": "bz2", ".xz": "xz", ".lzma": "xz"}
-_MAGIC = ((b"\x1f\x8b", "gz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"), (b"\xfd7zXZ\x00", "xz"), (b"PK\x03\x04", "zip"))
+_MAGIC = (
+    (b"\x1f\x8b", "gz"),
+    (b"\x28\xb5\x2f\xfd", "zst"),
+    (b"BZh", "bz2"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"PK\x03\x04", "zip"),
+)
 _TAR = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.zstd")
 _ZIP_DATA = (".pt", ".pth", ".ckpt", ".npz", ".whl", ".jar", ".safetensors", ".distcp")
 """Zip files by their content that are no archives of logs: a checkpoint is not looked into."""
@@ -52,7 +58,7 @@ def sources(paths: Sequence[str | os.PathLike[str]], stdin: bytes | None = None)
     found: list[Source] = []
     notes: list[str] = []
     seen: set[tuple[int, int, str]] = set()
-    for path in map(os.fspath, paths):
+    for path in (os.fspath(given) for given in paths):
         if path == STDIN and stdin is not None:
             found.append(_standard_input(stdin))
             continue

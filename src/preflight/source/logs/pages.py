@@ -158,14 +158,12 @@ def merged(own: Who, file: Who) -> Who:
     """Return who wrote a line: what it says itself before what its file says."""
     if own.rank is None and own.local_rank is None and own.node is None and own.pid is None:
         return file
-    told = own.rank is not None or own.local_rank is not None
-    return Who(
-        own.rank if told else file.rank,
-        own.node or file.node,
-        own.local_rank if own.local_rank is not None or own.rank is not None else file.local_rank,
-        file.attempt,
-        own.pid if own.pid is not None else file.pid,
-    )
+    rank, local = own.rank, own.local_rank
+    if rank is None and local in (None, file.local_rank):
+        rank = file.rank
+    if local is None and rank in (None, file.rank) or (own.rank is not None and local is None and file.rank is None):
+        local = file.local_rank
+    return Who(rank, own.node or file.node, local, file.attempt, own.pid if own.pid is not None else file.pid)
 
 
 def decoded(data: bytes) -> str:

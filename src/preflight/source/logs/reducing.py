@@ -31,7 +31,9 @@ _TABLE_LINES = 400
 _CUT = 2000
 _GAP = 1.0
 
-_WORLD = re.compile(r"(?:world[_ -]?size|\bWORLD_SIZE|num_processes|[Tt]otal GPUs|n_gpus)['\"]?(?:\s+is)?\s*[:=]?\s*['\"]?(\d{1,7})\b")
+_WORLD = re.compile(
+    r"(?:world[_ -]?size|\bWORLD_SIZE|num_processes|[Tt]otal GPUs|n_gpus)['\"]?(?:\s+is)?\s*[:=]?\s*['\"]?(\d{1,7})\b"
+)
 _NCCL = re.compile(r"\brank (\d+) n[rR]anks (\d+)")
 _METRICS_BELOW = re.compile(r"^\[(?:step|epoch|batch)=")
 _BAR_BEFORE = re.compile(rb"\|\s*(\d+)/\d+ \[[^\]\r\n]*\]?")

@@ -21,13 +21,21 @@ _NAMED = re.compile(
     rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms\b|us\b|secs?\b|s\b(?!/)|min\b|[KMG]i?B?\b|%|[KMkG]\b|tok/s|s/it|it/s|samples/s|tokens/s))?",
     re.IGNORECASE,
 )
-_BARE = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms|tok/s|tokens/s|samples/s|it/s|s/it|TFLOPs?/?s?|% bf16 MFU|% MFU))\b", re.IGNORECASE)
+_BARE = re.compile(
+    rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms|tok/s|tokens/s|samples/s|it/s|s/it|TFLOPs?/?s?|% bf16 MFU|% MFU))\b",
+    re.IGNORECASE,
+)
 _STEP = (
-    re.compile(r"(?:^|[\s\[({|,/'\"])(?:global[_ ]?)?(?:train(?:ing)?[_ /]?)?(?:iteration|iter|step|num_updates|update|batch)s?['\"]?\s?[:=]?\s*\[?\s*#?(\d[\d,]*)(?:\s*/\s*(\d[\d,]*))?(?![\d.]*[A-Za-z])", re.IGNORECASE),
+    re.compile(
+        r"(?:^|[\s\[({|,/'\"])(?:global[_ ]?)?(?:train(?:ing)?[_ /]?)?(?:iteration|iter|step|num_updates|update|batch)s?['\"]?\s?[:=]?\s*\[?\s*#?(\d[\d,]*)(?:\s*/\s*(\d[\d,]*))?(?![\d.]*[A-Za-z])",
+        re.IGNORECASE,
+    ),
     re.compile(r"\bepoch\s?:?\s?\[?\d+\]?[^|\]]{0,16}?[\s:\[]+(\d+)\s*/\s*(\d+)", re.IGNORECASE),
     re.compile(r"\[\s*(\d+)/(\d+)\s*(?:\([^)]*\))?\]"),
 )
-_BAR = re.compile(r"(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+[kM]?)/(?P<total>[\d.]+[kM]?)\s*\[(?P<spent>[\d:]+)<[^,\]]*,\s*(?P<rate>[\d.]+|\?)\s?(?P<unit>it/s|s/it|\w+/s|s/\w+)")
+_BAR = re.compile(
+    r"(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+[kM]?)/(?P<total>[\d.]+[kM]?)\s*\[(?P<spent>[\d:]+)<[^,\]]*,\s*(?P<rate>[\d.]+|\?)\s?(?P<unit>it/s|s/it|\w+/s|s/\w+)"
+)
 _EPOCH = re.compile(r"\bepoch['\"]?\s*[:=]?\s*\[?\s*(\d+(?:\.\d+)?)", re.IGNORECASE)
 
 _NAMES = {
@@ -71,7 +79,17 @@ _PER = {"ms": 1e-3, "us": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "min": 60.0}
 _BYTES = {f"{letter}{ending}": 1024.0**power for power, letter in enumerate("kmg", 1) for ending in ("", "b", "ib")}
 _DECORATION = re.compile(r"\(([^)]*)\)")
 _PROGRAMS = re.compile(r"^(?:training|train|epoch|step|iter|info|average|avg|mean|current|at|the)[ -]+(?=\S)")
-_CERTAIN = ("loss", "grad_norm", "seconds", "tokens_per_second", "samples_per_second", "lr", "tflops", "forward_seconds", "val_loss")
+_CERTAIN = (
+    "loss",
+    "grad_norm",
+    "seconds",
+    "tokens_per_second",
+    "samples_per_second",
+    "lr",
+    "tflops",
+    "forward_seconds",
+    "val_loss",
+)
 MOST_VALUES = 64
 
 
@@ -193,12 +211,10 @@ def _normal(key: str, unit: str) -> tuple[str, float]:
             break
         dashed = shorter
         name = _NORMAL.get(dashed)
-    if name is None:
-        name = _NORMAL.get(dashed.rpartition("-")[2]) if dashed.rpartition("-")[2] in ("loss", "lr") and "-" in dashed and dashed.count("-") < 1 else None
     name = name or lower.replace(" ", "_")
     if name in _SECONDS or name.endswith(("_time", "_ms")):
         factor = _PER.get(unit, 1.0)
-        return (name if name in _SECONDS or factor == 1.0 else name), factor
+        return name, factor
     if name.endswith("_bytes"):
         return name, _BYTES.get(unit, 1.0)
     if unit in ("k", "m") and name in ("tokens_per_second", "samples_per_second"):

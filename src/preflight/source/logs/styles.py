@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from preflight.source.logs.pages import decoded
 from preflight.source.logs.prefixes import LineStyle, head_of, plain
@@ -42,7 +43,7 @@ def speaks_of_itself(sample: bytes, style: LineStyle) -> bool:
 
 def _counts_up(labels: list[int]) -> bool:
     """Whether these are line numbers, which a listing bears."""
-    steps = {after - before for before, after in zip(labels, labels[1:], strict=False)}
+    steps = {after - before for before, after in pairwise(labels)}
     return len(labels) > 2 and steps == {1}
 
 

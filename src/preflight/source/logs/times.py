@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 _MONTHS = {
     name: number
-    for number, name in enumerate(("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1)
+    for number, name in enumerate(
+        ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"), 1
+    )
 }
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"(\d\d):(\d\d):(\d\d)(?:[.,:](\d{1,9}))?"
@@ -19,7 +21,10 @@ _FORMS = (
     # E0131 12:00:00.123456 and, from the C++ side of torch, E131 12:00:00.123456789: no zero before the month
     ("glog", rf"[IWEFDVC](\d{{1,2}})(\d\d) {_CLOCK}"),
     # Wed Jan 31 12:00:00 2024, Wed Jan 31 12:00:00 UTC 2024, Wed Jan 31 12:00:00 AM UTC 2024
-    ("ctime", rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? ({_MONTH})\s+(\d{{1,2}}) {_CLOCK}(?: ([AP]M))?(?: ([A-Z]{{3,4}}))? (\d{{4}})"),
+    (
+        "ctime",
+        rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? ({_MONTH})\s+(\d{{1,2}}) {_CLOCK}(?: ([AP]M))?(?: ([A-Z]{{3,4}}))? (\d{{4}})",
+    ),
     # Jan 31 12:00:00, Jan 31, 2024 12:00:00
     ("syslog", rf"({_MONTH})\s+(\d{{1,2}})(?:,? (\d{{4}}),?)? {_CLOCK}"),
     # 31/Jan/2024:12:00:00 +0000, 31 Jan 2024 12:00:00

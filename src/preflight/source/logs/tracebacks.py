@@ -102,7 +102,9 @@ def _exception(line: str, frames: bool) -> tuple[str, str] | None:
     found = _RAISED.match(text)
     if not found or _LOG_LINE.match(text):
         return None
-    if _LOOKS_RAISED.search(found[1]) or (frames and found[2] is not None and (found[1][0].isupper() or "." in found[1])):
+    if _LOOKS_RAISED.search(found[1]) or (
+        frames and found[2] is not None and (found[1][0].isupper() or "." in found[1])
+    ):
         return found[1], (found[2] or "")
     if frames and found[2] is None and found[1][0].isupper():
         return found[1], ""
