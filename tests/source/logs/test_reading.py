@@ -87,11 +87,15 @@ def test_a_traceback_is_read_from_the_lines_of_its_rank(torchrun: Reading) -> No
 
 
 def test_the_agent_tells_how_a_worker_ended(torchrun: Reading) -> None:
-    assert {(one.about.rank, one.about.local_rank, one.about.pid, one.code, one.teller) for one in torchrun.endings} == {
-        (1, 1, 201, 1, "torchrun")
-    }
+    assert {
+        (one.about.rank, one.about.local_rank, one.about.pid, one.code, one.teller) for one in torchrun.endings
+    } == {(1, 1, 201, 1, "torchrun")}
     assert {one.about.node for one in torchrun.endings} == {"nodeA"}
 
 
 def test_steps_are_read(torchrun: Reading) -> None:
-    assert [(one.who.rank, one.step, one.values["loss"]) for one in torchrun.steps] == [(0, 1, 2.3), (0, 2, 2.2), (1, 1, 2.3)]
+    assert [(one.who.rank, one.step, one.values["loss"]) for one in torchrun.steps] == [
+        (0, 1, 2.3),
+        (0, 2, 2.2),
+        (1, 1, 2.3),
+    ]

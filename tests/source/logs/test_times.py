@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from preflight.source.logs.clock import Clock
@@ -70,6 +70,7 @@ def test_what_is_no_time_is_none(text: str) -> None:
     assert stamp_at(text) is None
 
 
+@settings(deadline=None)
 @given(st.datetimes(datetime.datetime(1970, 1, 1), datetime.datetime(2200, 1, 1)))
 def test_any_time_is_read_back(when: datetime.datetime) -> None:
     expected = when.replace(tzinfo=datetime.timezone.utc).timestamp()
@@ -79,11 +80,13 @@ def test_any_time_is_read_back(when: datetime.datetime) -> None:
         assert stamp.seconds == pytest.approx(expected, abs=1e-5)
 
 
+@settings(deadline=None)
 @given(st.dates(datetime.date(1600, 1, 1), datetime.date(2600, 1, 1)))
 def test_days_are_those_of_the_calendar(date: datetime.date) -> None:
     assert days(date.year, date.month, date.day) == (date - datetime.date(1970, 1, 1)).days
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40), st.integers(0, 40))
 def test_no_text_breaks_it(text: str, place: int) -> None:
     stamp_at(text, place)
