@@ -8,6 +8,7 @@ from typing import Any
 from preflight.investigate.series.columns import Series
 from preflight.investigate.series.shifts import spread
 from preflight.investigate.series.words import percent, quote_of, seconds
+from preflight.investigate.statistics.binomial import at_least
 from preflight.vocabulary.incident import SeriesFinding
 
 FALSE_ALARMS = 0.003
@@ -40,7 +41,7 @@ def period(series: Series) -> SeriesFinding | None:
         phase = int(numpy.bincount(left.astype(int)).argmax()) if every < 10_000_000 else int(left[0])
         on = int((left == phase).sum())
         # The phase was chosen to fit: one long step is spent on it.
-        p = _binomial_tail(on - 1, len(long) - 1, 1.0 / every) * len(tried)
+        p = at_least(on - 1, len(long) - 1, 1.0 / every) * len(tried)
         if on >= max(4, 0.6 * len(long)) and (best is None or p < best[0]):
             best = (p, every, phase)
     if best is None or best[0] > FALSE_ALARMS:
@@ -73,22 +74,3 @@ def _named(series: Series, hit: Any) -> str | None:
         if told >= 0.6 * len(lines):
             return phase
     return None
-
-
-def _binomial_tail(least: int, count: int, chance: float) -> float:
-    """The probability of at least so many hits."""
-    if least <= 0:
-        return 1.0
-    return min(
-        1.0,
-        sum(
-            math.exp(
-                math.lgamma(count + 1)
-                - math.lgamma(k + 1)
-                - math.lgamma(count - k + 1)
-                + k * math.log(chance)
-                + (count - k) * math.log1p(-chance)
-            )
-            for k in range(least, count + 1)
-        ),
-    )

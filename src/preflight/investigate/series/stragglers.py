@@ -8,6 +8,7 @@ from typing import Any
 from preflight.investigate.series.columns import Track
 from preflight.investigate.series.speed import aligned
 from preflight.investigate.series.words import percent
+from preflight.investigate.statistics.student import upper_tail
 from preflight.vocabulary.incident import SeriesFinding
 
 FALSE_ALARMS = 0.005
@@ -109,7 +110,7 @@ def _outlying(logs: Any, sparse: bool) -> list[tuple[int, float, float]]:
     errors = gaps.std(1, ddof=1) / math.sqrt(pieces)
     between = 1.4826 * float(numpy.median(numpy.abs(means - numpy.median(means))))
     floor = max(between, float(numpy.median(errors)), 1e-9)
-    tested = sorted((_upper(float(means[i] / max(errors[i], 1e-12)), pieces - 1), i) for i in range(ranks))
+    tested = sorted((upper_tail(float(means[i] / max(errors[i], 1e-12)), pieces - 1), i) for i in range(ranks))
     found = []
     for place, (p, i) in enumerate(tested):
         if p * (ranks - place) > FALSE_ALARMS:
@@ -118,16 +119,3 @@ def _outlying(logs: Any, sparse: bool) -> list[tuple[int, float, float]]:
         if means[i] >= math.log1p(SLOWER) and deviations >= FAR:
             found.append((i, float(means[i]), deviations))
     return found
-
-
-def _upper(t: float, freedom: int) -> float:
-    """The upper tail of Student's t, by numerical integration of its density: no more than seven digits are needed."""
-    if t <= 0:
-        return 0.5
-    constant = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
-    # With x = sqrt(freedom) tan(angle) the tail is the integral of cos^(freedom - 1) over a finite stretch.
-    low, high = math.atan(t / math.sqrt(freedom)), math.pi / 2
-    parts = 400
-    wide = (high - low) / parts
-    total = sum(math.cos(low + (i + 0.5) * wide) ** (freedom - 1) for i in range(parts))
-    return min(0.5, constant * math.sqrt(freedom) * total * wide)
