@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from preflight.errors import UsageError
+from preflight.investigate.activity import activity_of
 from preflight.investigate.attempts import attempts_of
 from preflight.investigate.case import Case, Event, events_of
 from preflight.investigate.category import Decided, decide
@@ -170,6 +171,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         hypotheses=decided.hypotheses if failed else (),
         consequences=consequences_of(scene, culprit, decided),
         recovered=moments_of(scene.case, last.recovered),
+        activity=activity_of(whole),
         attempts=tuple(
             attempt_of(one.scene.case.number, one.scene, one.culprit, one.decided)
             for one in judged

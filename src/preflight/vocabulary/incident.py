@@ -224,6 +224,22 @@ class UnknownLines(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     quote: Quote | None = None
 
 
+class Activity(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Who spoke when: how many lines that mean something each rank wrote in each span of time.
+
+    Attributes:
+        first: When the first span begins, seconds since 1970 by the reference clock; or the first step.
+        width: How long a span is, in seconds or steps.
+        unit: ``seconds`` or ``steps``.
+        rows: For each rank the counts of its spans, the earliest first.
+    """
+
+    first: float
+    width: float
+    unit: Literal["seconds", "steps"] = "seconds"
+    rows: dict[int, tuple[int, ...]] = {}
+
+
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """What an investigation found; the keys that are there for every incident are never left out."""
 
@@ -248,6 +264,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     recovered: tuple[Moment, ...] = ()
     ruled_out: tuple[Reason, ...] = ()
     series: tuple[SeriesFinding, ...] = ()
+    activity: Activity | None = None
     attempts: tuple[Attempt, ...] = ()
     clocks: tuple[Clock, ...] = ()
     unknown: tuple[UnknownLines, ...] = ()

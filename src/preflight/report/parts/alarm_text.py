@@ -14,6 +14,7 @@ from preflight.vocabulary.report import Report
 
 MOST_NAMES = 8
 MOST_OTHERS = 8
+MOST_RANKS = 8
 
 
 def groups(violations: Sequence[Violation]) -> list[list[Violation]]:
@@ -87,11 +88,14 @@ def where(violation: Violation) -> str:
 
 
 def ranks(numbers: Sequence[int]) -> str:
-    """Return ranks in words: ``rank 3``, ``ranks 0 to 7``, ``ranks 0, 2``."""
+    """Return ranks in words: ``rank 3``, ``ranks 0 to 7``, ``ranks 0, 2``; many apart are counted."""
     if len(numbers) == 1:
         return f"rank {numbers[0]}"
     if len(numbers) > 2 and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers))):
         return f"ranks {numbers[0]} to {numbers[-1]}"
+    if len(numbers) > MOST_RANKS:
+        shown = ", ".join(map(str, numbers[: MOST_RANKS - 1]))
+        return f"ranks {shown} and {len(numbers) - MOST_RANKS + 1} more"
     return f"ranks {', '.join(map(str, numbers))}" if numbers else ""
 
 

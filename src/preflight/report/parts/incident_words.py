@@ -6,8 +6,17 @@ from collections.abc import Sequence
 
 from preflight.report.parts.alarm_text import ranks
 from preflight.report.parts.clean import clean, one_line
-from preflight.vocabulary.incident import Incident, Moment, Quote
+from preflight.vocabulary.incident import Culprit, FirstFailure, Incident, Loss, Moment, Quote, Suspect
 
+ROLE_WORDS = {
+    "root": "cause",
+    "cascade": "consequence",
+    "confirmation": "confirmed from outside",
+    "teardown": "teardown",
+    "progress": "progress",
+    "recovered": "recovered",
+    "benign": "harmless",
+}
 _ONSETS = {"start": "at the start", "warm-up": "while warming up", "running": "in the midst of the run"}
 # Times before this year are seconds since an unknown start.
 _DATED = 86_400.0 * 365
@@ -68,3 +77,91 @@ def at_time(moment: Moment, first: float | None) -> str:
 def since(seconds: float) -> str:
     """Return a difference of clocks with its sign."""
     return f"{seconds:+.3g} s"
+
+
+def percent(probability: float) -> str:
+    """Return a probability as a percentage that never claims certainty."""
+    if probability > 0.99:
+        return "over 99 %"
+    return f"{probability * 100:.0f} %" if probability >= 0.01 else "under 1 %"
+
+
+def culprit_in_words(culprit: Culprit) -> str:
+    """Return who began it and how sure that is."""
+    named = who(culprit.ranks, culprit.nodes)
+    if not named:
+        return f"nobody is named: {one_line(culprit.reason)}" if culprit.reason else "nobody is named"
+    return f"{named}, {percent(culprit.confidence)}"
+
+
+def suspect_name(suspect: Suspect) -> str:
+    """Return a suspect's rank and node."""
+    rank = (suspect.rank,) if suspect.rank is not None else ()
+    return who(rank, (suspect.node,) if suspect.node else ()) or "somebody else"
+
+
+def category_in_words(incident: Incident) -> str:
+    """Return the category, and that of the symptom where it is another."""
+    root, symptom = incident.root_category or incident.category, incident.symptom_category
+    return f"{root} (looks like {symptom})" if symptom and symptom != root and symptom != "none" else root
+
+
+def moment_who(moment: Moment) -> str:
+    """Return whom an entry of the timeline is about."""
+    about = moment.ranks or ((moment.rank,) if moment.rank is not None else ())
+    return who(about, (moment.node,) if moment.node else ())
+
+
+def clock_time(seconds: float | None) -> str:
+    """Return a time as a person writes it, UTC; seconds from an unknown start as such."""
+    if seconds is None:
+        return ""
+    if seconds < _DATED:
+        return f"+{seconds:.1f} s"
+    import datetime
+
+    at = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
+    return at.strftime("%Y-%m-%d %H:%M:%S") + f".{at.microsecond // 1000:03d}"
+
+
+def moment_time(moment: Moment) -> str:
+    """Return when it was, with its uncertainty where that is more than a tenth of a second."""
+    shown = clock_time(moment.time)
+    return f"{shown} ± {moment.time_error:.2g} s" if shown and moment.time_error > 0.1 else shown
+
+
+def quote_place(quote: Quote | None) -> str:
+    """Return where a quoted line stands."""
+    return f"{clean(quote.path)}:{quote.line}" if quote is not None else ""
+
+
+def first_failure_rows(first: FirstFailure) -> list[tuple[str, str]]:
+    """Return what is known of the first failure, name and words."""
+    rows = [
+        ("rank", "" if first.rank is None else str(first.rank)),
+        ("node", clean(first.node or "")),
+        ("time (UTC)", clock_time(first.time)),
+        ("step", "" if first.step is None else f"{first.step:,}"),
+        ("line", f"{clean(first.path)}:{first.line}" if first.path and first.line else clean(first.path or "")),
+        ("text", one_line(first.text or "")),
+    ]
+    return [row for row in rows if row[1]]
+
+
+def loss_rows(loss: Loss) -> list[tuple[str, str]]:
+    """Return what the failures cost, name and words; the reason where nothing is known."""
+    rows = []
+    if loss.gpu_hours_lost is not None:
+        rows.append(("GPU-hours lost", f"{loss.gpu_hours_lost:,.1f}"))
+    if loss.steps_lost is not None:
+        rows.append(("steps lost", f"{loss.steps_lost:,}"))
+    if loss.effective_share is not None:
+        rows.append(("effective training time", f"{loss.effective_share * 100:.1f} %"))
+    if loss.mean_hours_between_failures is not None:
+        low, mid, high = loss.mean_hours_between_failures
+        upper = "no upper bound" if high == float("inf") else f"{high:.3g} h"
+        rows.append(("mean time between failures", f"{mid:.3g} h (95 %: {low:.3g} h to {upper})"))
+    rows += [("arithmetic", one_line(line)) for line in loss.arithmetic]
+    if not rows and loss.reason:
+        rows.append(("not known", one_line(loss.reason)))
+    return rows

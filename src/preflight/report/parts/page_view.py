@@ -6,6 +6,7 @@ from typing import Any
 
 from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.options import Options
+from preflight.report.parts.page_incident import incident_tiles, incident_view
 from preflight.report.parts.page_memory import bar, memory_view
 from preflight.report.parts.page_plan import plan_view
 from preflight.report.parts.page_watched import watched_view
@@ -39,6 +40,7 @@ def view(report: Report, options: Options) -> dict[str, Any]:
         "told": verdict_line(report)[len(report.verdict) + 2 :],
         "plan": plan_view(report.plan) if report.plan is not None else None,
         "watched": watched_view(report, options),
+        "incident": incident_view(report.incident) if report.incident is not None else None,
         "inputs": input_line(report),
         "tiles": _tiles(report),
         "memory": memory_view(report.memory) if report.memory is not None else None,
@@ -78,7 +80,7 @@ def filters(report: Report) -> list[tuple[str, str, int]]:
 
 
 def _tiles(report: Report) -> list[dict[str, str]]:
-    tiles = []
+    tiles = incident_tiles(report.incident) if report.incident is not None else []
     memory = report.memory
     if memory is not None:
         peak = memory.device_bytes or memory.peak_bytes

@@ -1,0 +1,97 @@
+"""Take out of an incident what must not leave the house: keys and tokens, and whose home a path lies in.
+
+An incident is passed around: it goes into tickets, chats and public threads. Its quotes are lines of logs, and programs
+print their environment, their command lines and their addresses there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+HIDDEN = "[redacted]"
+
+_NAMES = r"[\w.-]*(?:api[_-]?key|access[_-]?key|secret|passw(?:or)?d|pwd|token|credential|private[_-]?key|auth)[\w.-]*"
+_TOKENS = (
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?",  # JSON web tokens
+    r"\bgh[opsur]_[A-Za-z0-9]{20,}\b",  # GitHub
+    r"\bgithub_pat_\w{20,}\b",
+    r"\bglpat-[\w-]{16,}",  # GitLab
+    r"\bhf_[A-Za-z0-9]{16,}\b",  # Hugging Face
+    r"\bsk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic and others
+    r"\bxox[abeoprs]-[\w-]{10,}",  # Slack
+    r"\bhooks\.slack\.com/services/[\w/]+",
+    r"\b(?:AKIA|ASIA|AGPA|AROA|ANPA|AIDA)[A-Z0-9]{16}\b",  # AWS
+    r"\bAIza[\w-]{30,}",  # Google
+    r"\bya29\.[\w-]{20,}",
+    r"\bwandb_v1_\w{20,}\b",
+    r"\bnvapi-[\w-]{20,}",
+    r"\bSG\.[\w-]{16,}\.[\w-]{16,}",  # SendGrid
+    r"\bnpm_[A-Za-z0-9]{30,}\b",
+    r"\bpypi-[\w-]{40,}",
+    r"\bdckr_pat_[\w-]{20,}",
+    r"\bkey-[0-9a-f]{32}\b",
+)
+_WHOLE = re.compile("|".join(f"(?:{pattern})" for pattern in _TOKENS))
+# name=value, "name": "value", --name value; a value in quotes ends with its quote
+_NAMED = re.compile(
+    rf"(?i)(?P<name>\b{_NAMES})(?P<sign>[\"']?\s*(?:=|:|=>)\s*|\s+(?=\S{{12,}}))(?P<value>\"[^\"]*\"|'[^']*'|(?:bearer|basic|token)\s+\S+|[^\s,;}}\]\"']+)"
+)
+_BEARER = re.compile(r"(?i)\b(?P<how>bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
+_IN_ADDRESS = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)(?P<user>[^\s/:@]*):(?P<word>[^\s/@]+)@")
+_IN_QUERY = re.compile(r"(?i)(?P<name>[?&](?:sig|signature|token|key|x-amz-[\w-]+|access_token|sv|se)=)[^&\s\"']+")
+_HOME = re.compile(
+    r"(?P<root>(?:[A-Za-z]:)?(?:[\\/](?:home|Users|fsx/(?:home|users)|lustre/(?:home|users)|scratch|data/home|mnt/(?:home|users)|nfs/home|gpfs/(?:home|users)|export/home|u|user|users|usr/people))[\\/])(?P<user>[A-Za-z0-9._-]+)(?=[\\/\s\"':,)\]]|$)"
+)
+_MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
+_NOT_SECRET = re.compile(
+    r"(?i)^[\"']?(?:none|null|true|false|not set|unset|\*+|<[^>]*>|\$\{?\w+\}?|\d{1,6}|error|expired|invalid|missing|is|was|not|has|of|in|for|from|id|ids|per)[\"']?$"
+)
+_COUNTS = re.compile(
+    r"(?i)(?:tokens?|num_tokens|tokenizer|token_type|author|authors|authority|tokens?_per_\w+|\w*tokens?_(?:seen|count)|pad_token|eos_token|bos_token|unk_token|mask_token|special_tokens?)\w*$"
+)
+
+
+def redact_text(text: str, *, paths: bool = True) -> str:
+    """Return a text without keys, tokens and passwords, and, unless told otherwise, without names of people in paths."""
+    shown = _WHOLE.sub(HIDDEN, text)
+    shown = _IN_ADDRESS.sub(lambda found: f"{found['scheme']}{HIDDEN}@", shown)
+    shown = _IN_QUERY.sub(lambda found: f"{found['name']}{HIDDEN}", shown)
+    shown = _NAMED.sub(_named, shown)
+    shown = _BEARER.sub(lambda found: f"{found['how']} {HIDDEN}", shown)
+    if paths:
+        shown = _HOME.sub(lambda found: f"{found['root']}[user]", shown)
+        shown = _MAIL.sub("[address]", shown)
+    return shown
+
+
+def _named(found: re.Match[str]) -> str:
+    value = found["value"]
+    if _NOT_SECRET.match(value) or HIDDEN in value or _COUNTS.search(found["name"].rpartition(".")[2]):
+        return found[0]
+    if not found["sign"].strip() and not found.string[: found.start()].endswith("--"):
+        return found[0]  # a word and a long word behind it: only an option takes its value so
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{found['name']}{found['sign']}{quote}{HIDDEN}{quote}"
+
+
+def redact(value: T, *, paths: bool = True) -> T:
+    """Return a frozen value (an incident, a report) in which every text is redacted."""
+    plain = msgspec.to_builtins(value)
+    changed: T = msgspec.convert(_walk(plain, lambda text: redact_text(text, paths=paths)), type(value))
+    return changed
+
+
+def _walk(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _walk(item, change) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_walk(item, change) for item in value]
+    return value

@@ -1,0 +1,259 @@
+"""An incident as the page draws it: who began it, a timeline, a map of ranks over time, and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from preflight.report.parts.alarm_text import ranks
+from preflight.report.parts.clean import clean, one_line
+from preflight.report.parts.incident_words import (
+    ROLE_WORDS,
+    category_in_words,
+    clock_time,
+    culprit_in_words,
+    first_failure_rows,
+    loss_rows,
+    moment_time,
+    moment_who,
+    percent,
+    quote_place,
+    suspect_name,
+)
+from preflight.vocabulary.incident import Activity, Attempt, Incident, Moment, Reason
+
+MOST_SUSPECTS = 10
+MOST_MOMENTS = 400
+MOST_ROWS = 64
+_KNOWN = {"observed": "good", "inferred": "", "unknown": "bad"}
+
+
+def incident_tiles(incident: Incident) -> list[dict[str, str]]:
+    """Return what stands at the top of the page."""
+    confidence = f"{percent(incident.confidence)} sure" if incident.category != "none" else ""
+    tiles = [
+        {"name": "State", "value": incident.state, "note": _when(incident), "tone": ""},
+        {"name": "Cause", "value": category_in_words(incident), "note": confidence, "tone": ""},
+    ]
+    culprit = incident.culprit
+    if culprit.ranks or culprit.nodes:
+        who = ranks(culprit.ranks) or ", ".join(clean(node) for node in culprit.nodes)
+        tiles.append({"name": "Began with", "value": who, "note": f"{percent(culprit.confidence)} sure", "tone": "bad"})
+    if incident.loss is not None and incident.loss.gpu_hours_lost is not None:
+        lost = f"{incident.loss.gpu_hours_lost:,.1f} GPU-hours"
+        tiles.append({"name": "Lost", "value": lost, "note": "", "tone": ""})
+    return tiles
+
+
+def _when(incident: Incident) -> str:
+    onset = {"start": "at the start", "warm-up": "while warming up", "running": "while running"}
+    scope = {"rank": "one rank", "node": "one node", "all": "all ranks"}
+    words = (onset.get(incident.onset or ""), scope.get(incident.scope or ""))
+    return ", ".join(word for word in words if word)
+
+
+def incident_view(incident: Incident) -> dict[str, Any]:
+    """Return everything that the page shows of an incident."""
+    return {
+        "headline": one_line(incident.headline),
+        "reason": one_line(incident.reason or ""),
+        "first": first_failure_rows(incident.first_failure) if incident.first_failure is not None else [],
+        "culprit": culprit_in_words(incident.culprit),
+        "culprit_reasons": [_reason(reason) for reason in incident.culprit.reasons],
+        "suspects": [
+            {
+                "name": suspect_name(suspect),
+                "probability": percent(suspect.probability),
+                "share": round(100 * suspect.probability, 1),
+                "reasons": "; ".join(one_line(reason.text) for reason in suspect.reasons[:3]),
+            }
+            for suspect in incident.culprit.suspects[:MOST_SUSPECTS]
+        ],
+        "reasons": [_reason(reason) for reason in incident.reasons],
+        "hypotheses": [
+            {
+                "title": one_line(one.title),
+                "category": one.category,
+                "probability": percent(one.probability),
+                "share": round(100 * one.probability, 1),
+                "tells": "; ".join(one_line(what) for what in one.discriminated_by),
+            }
+            for one in incident.hypotheses
+        ],
+        "lanes": _lanes(incident.timeline),
+        "timeline": [_moment(moment) for moment in incident.timeline[:MOST_MOMENTS]],
+        "timeline_left": max(len(incident.timeline) - MOST_MOMENTS, 0),
+        "consequences": [_moment(moment) for moment in incident.consequences],
+        "recovered": [_moment(moment) for moment in incident.recovered],
+        "map": _map(incident.activity, incident.culprit.ranks) if incident.activity is not None else None,
+        "whys": [
+            {
+                "question": one_line(why.question),
+                "answer": one_line(why.answer or why.reason or "not known"),
+                "known": why.known,
+                "tone": _KNOWN[why.known],
+                "places": ", ".join(quote_place(quote) for quote in why.quotes),
+            }
+            for why in incident.five_whys
+        ],
+        "next": [
+            {
+                "text": one_line(step.text),
+                "kind": "do" if step.kind == "act" else "look",
+                "command": one_line(step.command or ""),
+                "cost": one_line(step.cost or ""),
+            }
+            for step in incident.next
+        ],
+        "remedies": [
+            {
+                "title": one_line(one.title),
+                "kind": one.kind,
+                "why": one_line(one.why),
+                "change": one_line(one.change or ""),
+                "verification": one_line(one.verification or ""),
+                "name": clean(one.remedy),
+            }
+            for one in incident.remedies
+        ],
+        "ruled_out": [_reason(reason) for reason in incident.ruled_out],
+        "series": [(clean(one.kind), one_line(one.text), _alarm(one.false_alarms)) for one in incident.series],
+        "attempts": [_attempt(attempt) for attempt in incident.attempts],
+        "clocks": [
+            (clean(one.node), f"{one.ahead:+.3f} s", f"± {one.error:.3f} s", str(one.markers))
+            for one in incident.clocks
+        ],
+        "unknown": [
+            (str(one.count), ranks(one.ranks), one_line(one.template), quote_place(one.quote))
+            for one in incident.unknown
+        ],
+        "caught_by": [
+            {"kind": one.kind, "id": clean(one.id), "text": one_line(one.text), "draft": one.draft or ""}
+            for one in incident.caught_by
+        ],
+        "loss": loss_rows(incident.loss) if incident.loss is not None else [],
+    }
+
+
+def _alarm(rate: float | None) -> str:
+    return f"wrong on {percent(rate)} of healthy series" if rate is not None else ""
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    return {
+        "text": one_line(reason.text),
+        "side": "for" if reason.weight > 0 else "against" if reason.weight < 0 else "neither",
+        "quotes": [{"place": quote_place(quote), "text": one_line(quote.text)} for quote in reason.quotes],
+    }
+
+
+def _moment(moment: Moment) -> dict[str, str]:
+    step = f"step {moment.step:,}" if moment.step is not None else ""
+    return {
+        "time": moment_time(moment) or step,
+        "who": moment_who(moment),
+        "role": moment.role,
+        "word": ROLE_WORDS.get(moment.role, clean(moment.role)),
+        "text": one_line(moment.text) + (f" ({moment.count} times)" if moment.count > 1 else ""),
+        "place": quote_place(moment.quote),
+    }
+
+
+def _attempt(attempt: Attempt) -> tuple[str, ...]:
+    steps = "" if attempt.last_step is None else f"{attempt.first_step or 0:,} to {attempt.last_step:,}"
+    told = one_line(attempt.text) or ranks(attempt.culprit)
+    return (str(attempt.number), clock_time(attempt.began), attempt.state, steps, attempt.category or "", told)
+
+
+def _lanes(moments: tuple[Moment, ...]) -> dict[str, Any] | None:
+    """Return the moments that have a time as marks in a lane for each rank; None where fewer than two have one."""
+    timed = [moment for moment in moments[:MOST_MOMENTS] if moment.time is not None]
+    times = sorted(moment.time for moment in timed if moment.time is not None)
+    if len(times) < 2 or times[0] == times[-1]:
+        return None
+    names: dict[str, int] = {}
+    for moment in sorted(timed, key=lambda one: (one.rank is None, one.rank or 0, one.node or "")):
+        names.setdefault(_lane(moment), len(names))
+    if len(names) > MOST_ROWS:
+        return None
+    first, span = times[0], times[-1] - times[0]
+    row = 22
+    marks = []
+    for moment in timed:
+        at = 100 * ((moment.time or first) - first) / span
+        error = 100 * moment.time_error / span
+        marks.append(
+            {
+                "x": round(at, 3),
+                "from": round(max(at - error, 0), 3),
+                "width": round(min(at + error, 100) - max(at - error, 0), 3),
+                "y": names[_lane(moment)] * row,
+                "role": moment.role,
+                "title": f"{moment_time(moment)}: {one_line(moment.text)}",
+            }
+        )
+    return {
+        "rows": [{"name": name, "y": at * row} for name, at in names.items()],
+        "row": row,
+        "height": row * len(names),
+        "marks": marks,
+        "ticks": [{"at": share, "name": _since(span * share / 100)} for share in (0, 50, 100)],
+        "began": clock_time(first),
+        "roles": [(role, word) for role, word in ROLE_WORDS.items() if any(one.role == role for one in timed)],
+    }
+
+
+def _lane(moment: Moment) -> str:
+    if moment.rank is not None:
+        return f"rank {moment.rank}"
+    return ranks(moment.ranks) or clean(moment.node or "") or "the job"
+
+
+def _since(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+
+
+def _map(activity: Activity, culprits: tuple[int, ...]) -> dict[str, Any] | None:
+    """Return who spoke when: a row for each rank; the culprits first where not all fit."""
+    speaking = sorted(activity.rows)
+    if not speaking:
+        return None
+    shown = sorted(sorted(speaking, key=lambda rank: (rank not in culprits, rank))[:MOST_ROWS])
+    spans = max(len(row) for row in activity.rows.values())
+    most = max(max(row, default=0) for row in activity.rows.values()) or 1
+    height = 16 if len(shown) > 8 else 24
+    cells = [
+        {
+            "x": round(100 * at / spans, 3),
+            "width": round(100 / spans, 3),
+            "y": place * height,
+            "strength": round(0.25 + 0.75 * count / most, 3),
+            "title": f"rank {rank}, {_span(activity, at)}: {count}",
+        }
+        for place, rank in enumerate(shown)
+        for at, count in enumerate(activity.rows[rank])
+        if count
+    ]
+    whole = spans * activity.width
+    return {
+        "cells": cells,
+        "rows": [
+            {"name": f"rank {rank}", "y": place * height, "culprit": rank in culprits}
+            for place, rank in enumerate(shown)
+        ],
+        "row": height - 2,
+        "height": height * len(shown),
+        "left_out": len(speaking) - len(shown),
+        "ticks": [{"at": share, "name": _tick(activity, whole * share / 100)} for share in (0, 25, 50)],
+        "unit": "time" if activity.unit == "seconds" else "step",
+    }
+
+
+def _tick(activity: Activity, since: float) -> str:
+    return _since(since) if activity.unit == "seconds" else f"step {int(activity.first + since):,}"
+
+
+def _span(activity: Activity, at: int) -> str:
+    start = activity.first + at * activity.width
+    return clock_time(start) if activity.unit == "seconds" else f"step {int(start):,}"
