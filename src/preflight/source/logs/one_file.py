@@ -37,12 +37,12 @@ def read_one(wanted: Wanted, rules: Rules) -> list[Reduced]:
     """Read a source; more than one file where it is an archive. What cannot be read is there with its problem."""
     source = wanted.source
     if source.problem:
-        return [Reduced(file=_file(wanted, "unreadable", problem=source.problem))]
+        return [Reduced(file=as_file(wanted, "unreadable", problem=source.problem))]
     try:
         with _stream(source) as stream:
             return _of_stream(wanted, stream, rules)
     except OSError as error:
-        return [Reduced(file=_file(wanted, "unreadable", problem=error.strerror or str(error)))]
+        return [Reduced(file=as_file(wanted, "unreadable", problem=error.strerror or str(error)))]
 
 
 def _stream(source: Source) -> IO[bytes]:
@@ -72,7 +72,7 @@ def read_text(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
     """Read a stream: a dump of a known format, or a log."""
     head = opened.head(_SAMPLE)
     if not head:
-        return Reduced(file=_file(wanted, "unreadable" if opened.problem else "empty", problem=opened.problem))
+        return Reduced(file=as_file(wanted, "unreadable" if opened.problem else "empty", problem=opened.problem))
     module = format_of(wanted.source.path, head)
     if module is not None:
         return _dump(wanted, opened, module)
@@ -87,7 +87,7 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes) -> Reduced:
     style = style_of(head)
     own = speaks_of_itself(head, style)
     layout = style or ("lines" if own and not wanted.named.layout else wanted.named.layout)
-    file = _file(wanted, "text", layout=layout)
+    file = as_file(wanted, "text", layout=layout)
     reducer = Reducer(rules, file, style, wanted.most_steps)
     size = lines = 0
     for block in opened.blocks():
@@ -116,13 +116,13 @@ def _binary(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
         if block.offset + len(block.data) > _SAMPLE and is_text(block.data[middle : middle + _SAMPLE]):
             return _rest(wanted, opened, rules)
         size = block.offset + len(block.data)
-    return Reduced(file=msgspec.structs.replace(_file(wanted, "binary", problem=opened.problem), size=size))
+    return Reduced(file=msgspec.structs.replace(as_file(wanted, "binary", problem=opened.problem), size=size))
 
 
 def _rest(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
     source = wanted.source
     if source.content is None and not source.place:
-        return Reduced(file=_file(wanted, "binary", problem="begins with binary data"))
+        return Reduced(file=as_file(wanted, "binary", problem="begins with binary data"))
     with _stream(source) as stream:
         again = Opened(stream, opened.packing)
         head = again.head(_SAMPLE)
@@ -140,7 +140,7 @@ def _dump(wanted: Wanted, opened: Opened, module: object) -> Reduced:
             break
         parts.append(more)
         size += len(more)
-    file = msgspec.structs.replace(_file(wanted, module.KIND), size=size)  # type: ignore[attr-defined]
+    file = msgspec.structs.replace(as_file(wanted, module.KIND), size=size)  # type: ignore[attr-defined]
     part = read_dump(module, b"".join(parts), file)  # type: ignore[arg-type]
     return _of_part(part, file, opened.problem)
 
@@ -170,7 +170,8 @@ def _of_part(part: Part, file: LogFile, problem: str | None) -> Reduced:
     )
 
 
-def _file(wanted: Wanted, kind: str, problem: str | None = None, layout: str | None = None) -> LogFile:
+def as_file(wanted: Wanted, kind: str, problem: str | None = None, layout: str | None = None) -> LogFile:
+    """Return what is known of a file before it is read."""
     return LogFile(
         index=wanted.index,
         path=wanted.source.path,

@@ -67,7 +67,6 @@ class Reducer:
         self._steps = Sample(most_steps)
         self._residue = Residue()
         self._stamp: Stamp | None = None
-        self._merged = -1
         self._processes: set[Who] = set()
 
     def read(self, block: Block) -> None:
@@ -126,8 +125,7 @@ class Reducer:
         """Count a line of a storm without looking at it: its signature took all the lines before it."""
         if self._taken.get(number, 0) < _TRUSTED or number in self._refused:
             return False
-        who = page.quick_who(start, end, self._file.who)
-        tally = self._tallies.get((number, who))
+        tally = self._tallies.get((number, _writer(page.quick_who(start, end, self._file.who))))
         if tally is None or tally.count < KEPT:
             return False
         tally.count += 1
@@ -143,8 +141,7 @@ class Reducer:
                 continue
             took = True
             self._taken[number] = self._taken.get(number, 0) + 1
-            who = self._who(line)
-            tally = self._tallies.setdefault((number, who), _Tally())
+            tally = self._tallies.setdefault((number, _writer(self._who(line))), _Tally())
             tally.count += 1
             if len(tally.first) < KEPT:
                 tally.first.append(self._signed(page, line, number, fields))
@@ -301,8 +298,11 @@ class Reducer:
     # Steps
 
     def _step(self, page: Page, line: Line) -> None:
-        if line.start < self._merged:
-            return
+        step = self._step_of(page, line)
+        if step is not None:
+            self._steps.add(step)
+
+    def _step_of(self, page: Page, line: Line) -> StepLine | None:
         text = line.text[line.head.end :]
         if _METRICS_BELOW.match(text):
             parts = [text]
@@ -310,33 +310,30 @@ class Reducer:
                 if not below[:1].isspace() or not below.strip():
                     break
                 parts.append(below.strip())
-            if len(parts) > 1:
-                text = " | ".join(parts)
+            text = " | ".join(parts)
         step = step_of(text[:8000])
         if step is None:
-            return
-        number = step.step
-        if number is None:
-            number = _bar_before(page.data, line.start)
+            return None
+        number = step.step if step.step is not None else _bar_before(page.data, line.start)
         stamp = line.head.stamp
-        self._steps.add(
-            StepLine(
-                file=self._file.index,
-                line=line.number,
-                step=number,
-                values=step.values,
-                who=self._who(line),
-                time=self.clock.at(stamp) if stamp else None,
-            )
+        return StepLine(
+            file=self._file.index,
+            line=line.number,
+            step=number,
+            values=step.values,
+            who=self._who(line),
+            time=self.clock.at(stamp) if stamp else None,
         )
 
     def _steps_at_the_end(self, page: Page) -> None:
         for start, end in self._steps.passed_over():
-            self._step(page, page.line(start, end))
+            step = self._step_of(page, page.line(start, end))
+            if step is not None:
+                self._steps.add_last(step)
 
     def done(self) -> Reduced:
-        """Return what the file gave."""
-        result = self.result
+        """Return what the file gave up to now; more may be read after that."""
+        result = msgspec.structs.replace(self.result, hits=[])
         for tally in self._tallies.values():
             kept = [*tally.first, *tally.last]
             if tally.count > 1:
@@ -348,6 +345,11 @@ class Reducer:
         result.undated = self.clock.undated
         _name_raised(result)
         return result
+
+
+def _writer(who: Who) -> Who:
+    """Return by whom lines are counted: a process whose number is not in every line is one writer all the same."""
+    return Who(who.rank, who.node, who.local_rank) if who.pid is not None or who.attempt is not None else who
 
 
 def _subject(field: str | None, fields: dict[str, Value]) -> Who | None:

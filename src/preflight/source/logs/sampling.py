@@ -23,6 +23,7 @@ class Sample:
         self._most = max(most, 2)
         self._kept: list[tuple[int, StepLine]] = []
         self._share = 1.0
+        self._last: deque[StepLine] = deque(maxlen=TAIL)
         self._tail: deque[tuple[int, int]] = deque(maxlen=TAIL)
         self.seen = 0
 
@@ -41,20 +42,27 @@ class Sample:
             self._share /= 2
             self._kept = [one for one in self._kept if one[0] * _GOLDEN % 1.0 < self._share]
 
+    def add_last(self, step: StepLine) -> None:
+        """Keep a step because it is one of the last."""
+        self._last.append(step)
+
     def next_page(self) -> None:
         """Forget the places of the lines that were passed over: they are in a block that is gone."""
         self._tail.clear()
 
     def passed_over(self) -> list[tuple[int, int]]:
-        """Return the places of the last lines that were not kept, in this block, and keep what comes now."""
+        """Return the places of the last lines in this block that were not kept."""
         places = list(self._tail)
         self._tail.clear()
-        self._most += len(places)
         return places
 
     def kept(self) -> list[StepLine]:
         """Return the steps in the order of their lines."""
-        return sorted((step for _, step in self._kept), key=lambda step: step.line)
+        steps = [step for _, step in self._kept]
+        if self._last:
+            known = {(step.line, step.step) for step in steps}
+            steps += [step for step in self._last if (step.line, step.step) not in known]
+        return sorted(steps, key=lambda step: step.line)
 
     @property
     def thinned(self) -> bool:
