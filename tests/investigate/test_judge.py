@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from preflight.investigate.diagnose import judge, report_of
+from preflight.investigate.diagnose import report_of
+from preflight.investigate.judge import judge
 from preflight.report.render import render
 from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.log import Ending, Frame, LogFile, NodeEvent, Raised, Reading, Spoke, StepLine, Who

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.investigate.diagnose import judge
+from preflight.investigate.judge import judge
 from preflight.investigate.loss import mean_between
 from preflight.vocabulary.log import Reading
 

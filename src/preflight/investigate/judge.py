@@ -1,0 +1,160 @@
+"""The judgement: from a reading to an incident."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from preflight.investigate.activity import activity_of
+from preflight.investigate.attempts import attempts_of
+from preflight.investigate.case import Case, Event, events_of
+from preflight.investigate.category import Decided, decide
+from preflight.investigate.clocks import clocks_of
+from preflight.investigate.culprit.posterior import culprit_of
+from preflight.investigate.culprit.vote import Scene
+from preflight.investigate.endings import ending_events
+from preflight.investigate.loss import loss_of
+from preflight.investigate.people import People
+from preflight.investigate.progress import Progress
+from preflight.investigate.remedies import remedies_for
+from preflight.investigate.shown import category_of_phase, series_events, shown_by, slow
+from preflight.investigate.state import headline_of, next_steps, onset_of, scope_of, state_of
+from preflight.investigate.timeline import consequences_of, moments_of, timeline_of
+from preflight.investigate.whys import whys_of
+from preflight.vocabulary.incident import Culprit, FirstFailure, Incident, RunState, SeriesFinding, UnknownLines
+from preflight.vocabulary.log import Reading
+from preflight.vocabulary.signature import Category, Signature
+
+
+def judge(reading: Reading, signatures: Iterable[Signature] | None = None) -> Incident:
+    """Return what happened, of everything that was read."""
+    if signatures is None:
+        from preflight.catalog.signature_files import load_signatures
+
+        signatures = load_signatures()
+    table = {signature.id: signature for signature in signatures}
+    people = People(reading)
+    clocks = clocks_of(reading, people, table)
+    whole = Case(reading, table, people)
+    whole.clocks = clocks
+    whole.events = tuple(sorted((*events_of(whole), *ending_events(whole)), key=_order))
+    cases = attempts_of(whole)
+    judged = [_judge_one(case) for case in cases]
+    last = judged[-1]
+    return _finished(whole, judged, last)
+
+
+def _order(event: Event) -> tuple[float, int, int]:
+    return (event.time if event.time is not None else float("inf"), *event.place)
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt, judged."""
+
+    scene: Scene
+    culprit: Culprit
+    decided: Decided
+    recovered: tuple[Event, ...]
+    shown: tuple[SeriesFinding, ...]
+
+
+def _judge_one(case: Case) -> Judged:
+    shown = shown_by(case)
+    case.events = tuple(sorted((*case.events, *series_events(case, shown)), key=_order))
+    progress = Progress(case)
+    failing: list[Event] = []
+    recovered: list[Event] = []
+    for event in case.events:
+        if event.role in ("progress", "benign") or (event.signature is not None and event.signature.marks == "end"):
+            continue
+        mended = progress.recovered(event) and not event.id.startswith("series.")
+        (recovered if mended else failing).append(event)
+    scene = Scene(case=case, progress=progress, failing=tuple(_without_teardown_alone(case, failing)))
+    culprit = culprit_of(scene)
+    return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),
+                  shown=shown)  # fmt: skip
+
+
+def _without_teardown_alone(case: Case, failing: list[Event]) -> list[Event]:
+    """Return nothing where all that is left is how a run winds down after it has done what it should."""
+    deciding = [event for event in failing if event.role != "teardown"]
+    bad = [ending for ending in case.endings if ending.code not in (0, None)]
+    return failing if deciding or bad or any(event.category != "none" for event in failing) else []
+
+
+def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
+    """Return the incident of a run from its attempts."""
+    from preflight.investigate.attempts import attempt_of
+
+    scene, decided, culprit = last.scene, last.decided, last.culprit
+    failed = bool(scene.failing)
+    state = state_of(scene) if failed else _calm_state(last)
+    healthy = not failed and state in ("running", "ended", "slow")
+    known = scene.case.people
+    category: Category = decided.category if failed else _calm_category(last, state)
+    incident = Incident(
+        state=state,
+        onset=onset_of(scene),
+        scope=scope_of(scene, culprit) if failed else None,
+        category=category,
+        root_category=decided.root if failed else None,
+        symptom_category=decided.symptom if failed else None,
+        signature=decided.leading.id if failed and decided.leading is not None else None,
+        confidence=1.0 - 0.05 if healthy else decided.probability,
+        headline=headline_of(scene, culprit, decided, state),
+        culprit=culprit if failed else Culprit(reason="nothing failed"),
+        first_failure=_first(scene, decided) if failed else None,
+        timeline=timeline_of(whole, [one.scene for one in judged]),
+        hypotheses=decided.hypotheses if failed else (),
+        consequences=consequences_of(scene, culprit, decided),
+        recovered=moments_of(scene.case, last.recovered),
+        activity=activity_of(whole),
+        attempts=tuple(
+            attempt_of(one.scene.case.number, one.scene, one.culprit, one.decided)
+            for one in judged
+        ),
+        clocks=tuple(sorted(whole.clocks.values(), key=lambda clock: clock.node)),
+        unknown=tuple(
+            UnknownLines(template=one.template, count=one.count, ranks=one.ranks, quote=whole.quote(one.first))
+            for one in whole.reading.unknown
+        ),
+        loss=loss_of([one.scene for one in judged], known.world),
+        world_size=known.world,
+        ranks_seen=tuple(sorted(known.seen)),
+        nodes_seen=tuple(sorted(known.nodes)),
+        reason=None if failed or healthy else "no line of what was given tells how the run is",
+    )  # fmt: skip
+    if failed:
+        incident = msgspec.structs.replace(incident, remedies=remedies_for(incident))
+    return msgspec.structs.replace(
+        incident,
+        series=last.shown,
+        five_whys=whys_of(scene, culprit, decided, state) if failed else (),
+        next=next_steps(scene, culprit, decided, state),
+    )
+
+
+def _calm_state(last: Judged) -> RunState:
+    """Return the state of a run in whose lines nothing failed: its steps may tell more."""
+    state = state_of(last.scene)
+    if state != "running":
+        return state
+    if any(one.kind == "stopped" and not one.ranks for one in last.shown):
+        return "hung"
+    return "slow" if slow(last.shown) is not None else "running"
+
+
+def _calm_category(last: Judged, state: RunState) -> Category:
+    if state in ("hung", "unknown"):
+        return "cannot-tell"
+    told = slow(last.shown) if state == "slow" else None
+    return (category_of_phase(told) or "none") if told is not None else "none"
+
+
+def _first(scene: Scene, decided: Decided) -> FirstFailure | None:
+    event = decided.leading
+    if event is None:
+        return None
+    return FirstFailure(rank=event.rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),
+                        line=event.hit.line, text=event.hit.text, step=event.step)  # fmt: skip

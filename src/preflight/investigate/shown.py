@@ -1,0 +1,78 @@
+"""What the steps of an attempt show, and what of it counts as a failure of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from preflight.investigate.case import Case, Event
+from preflight.vocabulary.incident import SeriesFinding
+from preflight.vocabulary.log import Hit, Who
+from preflight.vocabulary.signature import Category, Cause, Signature
+
+# What is wrong whatever comes after it: these say of themselves when the values were mended.
+_GRAVE: dict[str, tuple[str, tuple[Cause, ...]]] = {
+    "nonfinite": ("values of the training are no longer finite", (
+        Cause("numbers-overflow", "numbers grew beyond what their type holds", 0.4, None, ("gradient-norms", "loss-scale")),
+        Cause("input-bad", "a batch holds values that are not finite", 0.3, "data", ("batch-replay",)),
+        Cause("learning-rate-high", "the learning rate is too high", 0.2, None, ("gradient-norms",)),
+    )),
+    "scale-collapse": ("the loss scale falls and falls", (
+        Cause("numbers-overflow", "numbers grew beyond what their type holds", 0.7, None, ("gradient-norms",)),
+    )),
+    "divergence": ("the loss diverges", (
+        Cause("learning-rate-high", "the learning rate is too high", 0.5, None, ("gradient-norms",)),
+        Cause("input-bad", "the data changed", 0.2, "data", ("batch-replay",)),
+    )),
+}  # fmt: skip
+SLOW = ("slowdown", "straggler")
+_PHASES: dict[str, Category] = {"data": "data", "communication": "network", "checkpoint": "checkpoint"}
+
+
+def shown_by(case: Case) -> tuple[SeriesFinding, ...]:
+    """Return what the steps of an attempt show."""
+    from preflight.investigate.series import find_in_series
+
+    return find_in_series(case.steps, case.reading.files, until=_last_sign(case))
+
+
+def _last_sign(case: Case) -> float | None:
+    """Return when a line was last printed, by the clock of its own writer."""
+    times = [event.hit.time for event in case.events if event.hit.time is not None and event.hit.file >= 0]
+    times += [spoke.last_time for spoke in case.reading.spoke if spoke.last_time is not None]
+    times += [file.last_time for file in case.reading.files if file.last_time is not None and file.kind == "text"]
+    return max(times, default=None)
+
+
+def series_events(case: Case, findings: Sequence[SeriesFinding]) -> tuple[Event, ...]:
+    """Return the findings that are failures of their own as events."""
+    indices = {file.path: file.index for file in case.reading.files}
+    found = []
+    for one in findings:
+        if one.kind not in _GRAVE or one.values.get("recovered") or one.quote is None:
+            continue
+        title, causes = _GRAVE[one.kind]
+        name = f"series.{one.kind}"
+        signature = Signature(id=name, title=title, category="numerical", role="root", literals=(name,), causes=causes,
+                              match=(name,), no_match=("",))  # fmt: skip
+        file = indices.get(one.quote.path, -1)
+        rank = one.ranks[0] if len(one.ranks) == 1 else None
+        hit = Hit(signature=name, file=file, line=one.quote.line, offset=0, text=one.text, who=Who(rank=rank))
+        time = next((step.time for step in case.steps if step.file == file and step.line == one.quote.line), None)
+        node = case.people.node_of_who(hit.who, file)
+        found.append(
+            Event(id=name, title=f"{title}: {one.text}", category="numerical", role="root", hit=hit, signature=signature,
+                  rank=rank, node=node, time=case.corrected(time, node), error=case.clock_error(node),
+                  step=one.first_step, attempt=case.number)
+        )  # fmt: skip
+    return tuple(found)
+
+
+def slow(findings: Sequence[SeriesFinding]) -> SeriesFinding | None:
+    """Return what says that the run is slow, the one whose phase is known first."""
+    told = [one for one in findings if one.kind in SLOW]
+    return min(told, key=lambda one: one.phase is None, default=None)
+
+
+def category_of_phase(finding: SeriesFinding) -> Category | None:
+    """Return the category of the phase that slowed; None where it is not known."""
+    return _PHASES.get(finding.phase or "")
