@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from preflight.investigate.exceptions import meaning_of
+from preflight.investigate.flight.votes import FlightEvidence
 from preflight.investigate.people import People
 from preflight.vocabulary.incident import Clock, Quote
 from preflight.vocabulary.log import Ending, Hit, LogFile, NodeEvent, Raised, Reading, StepLine
@@ -65,6 +66,7 @@ class Case:
         self.files: dict[int, LogFile] = {file.index: file for file in reading.files}
         self.clocks: dict[str, Clock] = {}
         self.number = 0
+        self.flight: FlightEvidence | None = None
         self.events: tuple[Event, ...] = ()
         self.steps: tuple[StepLine, ...] = reading.steps
         self.endings: tuple[Ending, ...] = reading.endings

@@ -17,6 +17,7 @@ from preflight.investigate.endings import ending_events
 from preflight.investigate.loss import loss_of
 from preflight.investigate.people import People
 from preflight.investigate.progress import Progress
+from preflight.investigate.recorder import flight_events
 from preflight.investigate.remedies import remedies_for
 from preflight.investigate.shown import category_of_phase, series_events, shown_by, slow
 from preflight.investigate.state import headline_of, next_steps, onset_of, scope_of, state_of
@@ -61,14 +62,14 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 def _judge_one(case: Case) -> Judged:
     shown = shown_by(case)
-    case.events = tuple(sorted((*case.events, *series_events(case, shown)), key=_order))
+    case.events = tuple(sorted((*case.events, *series_events(case, shown), *flight_events(case)), key=_order))
     progress = Progress(case)
     failing: list[Event] = []
     recovered: list[Event] = []
     for event in case.events:
         if event.role in ("progress", "benign") or (event.signature is not None and event.signature.marks == "end"):
             continue
-        mended = progress.recovered(event) and not event.id.startswith("series.")
+        mended = progress.recovered(event) and not event.id.startswith(("series.", "flight."))
         (recovered if mended else failing).append(event)
     scene = Scene(case=case, progress=progress, failing=tuple(_without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)

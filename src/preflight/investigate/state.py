@@ -8,7 +8,7 @@ from preflight.vocabulary.incident import Culprit, NextStep, Onset, RunState, Sc
 
 # Steps within which compilers, caches and allocators still settle.
 WARM_UP = 10
-_WAITED = ("timeout", "watchdog", "monitored", "hang", "stuck")
+_WAITED = ("timeout", "watchdog", "monitored", "hang", "stuck", "flight")
 
 
 def state_of(scene: Scene) -> RunState:
@@ -21,8 +21,8 @@ def state_of(scene: Scene) -> RunState:
             return "running"
         return "hung" if case.reading.flights or case.reading.stacks else "unknown"
     roots = [event for event in scene.failing if event.role == "root"]
-    waits = [event for event in scene.failing if event.role == "cascade" and any(w in event.id for w in _WAITED)]
-    if waits and not roots:
+    waits = [event for event in scene.failing if event.role != "teardown" and any(w in event.id for w in _WAITED)]
+    if waits and all(event.id.startswith("flight.") for event in roots):
         return "hung"
     return "crashed"
 

@@ -1,0 +1,66 @@
+"""The dumps of the Flight Recorder and the counters of watchdogs, as evidence and as an event."""
+
+from __future__ import annotations
+
+from preflight.investigate.case import Case, Event
+from preflight.investigate.flight.votes import FlightEvidence, votes_of_flights
+from preflight.vocabulary.log import Hit
+from preflight.vocabulary.signature import Cause, Signature
+
+
+def recorded(case: Case) -> FlightEvidence | None:
+    """Return what dumps and counters say together; None where there are none. A dump comes before a rank's counters."""
+    if case.flight is None:
+        from preflight.investigate.flight.from_logs import flights_of_hits
+
+        dumps = case.reading.flights
+        have = {case.people.rank_of(flight.who, flight.file) for flight in dumps}
+        told = [one for one in flights_of_hits(case.reading.hits) if one.who.rank not in have]
+        flights = (*dumps, *told)
+        world = case.people.world if dumps or _all_tell(case, len(told)) else None
+        case.flight = (
+            votes_of_flights(flights, world_size=world, files=case.reading.files) if flights else FlightEvidence()
+        )
+    return case.flight if case.flight.ranks or case.flight.text else None
+
+
+def _all_tell(case: Case, told: int) -> bool:
+    """Return whether so many ranks tell their counters that one that does not is worth a thought."""
+    return told * 2 > (case.people.world or 0)
+
+
+_SIGNATURE = Signature(
+    id="flight.waiting", title="ranks wait for each other in a collective", category="network", role="cascade",
+    literals=("flight",), match=("flight",), no_match=("",),
+    causes=(
+        Cause("ranks-diverged", "ranks call different collectives, or one of them a collective less", 0.4, "usercode",
+              ("stacks",)),
+        Cause("rank-gone", "a rank ended or was killed, and the others waited for it", 0.3, "other", ("exit-codes",)),
+        Cause("link-broken", "a link, a card or a switch does not pass data", 0.15, "network", ("link-counters",)),
+    ),
+)  # fmt: skip
+_DIFFER = Signature(
+    id="flight.different-calls", title="ranks made different calls", category="usercode", role="root",
+    literals=("flight",), match=("flight",), no_match=("",),
+    causes=(Cause("ranks-diverged", "the ranks take different ways through the program", 0.9, None, ("stacks",)),),
+)  # fmt: skip
+
+
+def flight_events(case: Case) -> tuple[Event, ...]:
+    """Return what dumps show as an event: a difference of calls names a cause, waiting alone is a symptom."""
+    evidence = recorded(case)
+    if evidence is None or evidence.text is None or not case.reading.flights:
+        return ()
+    differ = evidence.category == "usercode" and bool(evidence.differences)
+    signature = _DIFFER if differ else _SIGNATURE
+    first = evidence.ranks[0] if evidence.ranks else None
+    quotes = [quote for reason in first.reasons for quote in reason.quotes] if first is not None else []
+    indices = {file.path: file.index for file in case.reading.files}
+    file = indices.get(quotes[0].path, case.reading.flights[0].file) if quotes else case.reading.flights[0].file
+    rank = first.rank if differ and first is not None and first.weight > 1.0 else None
+    hit = Hit(signature=signature.id, file=file, line=0, offset=0, text=evidence.text)
+    return (
+        Event(id=signature.id, title=f"{signature.title}: {evidence.text}", category=signature.category,
+              role=signature.role, hit=hit, signature=signature, rank=rank,
+              node=case.people.node_of.get(rank) if rank is not None else None, attempt=case.number),
+    )  # fmt: skip
