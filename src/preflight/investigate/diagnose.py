@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from preflight.errors import UsageError
 from preflight.investigate.judge import judge
@@ -19,8 +19,8 @@ def diagnose(
     paths: str | Path | Sequence[str | Path],
     *,
     signatures: Sequence[str | Path] = (),
-    engine: str = "local",
-    stdin: Any = None,
+    engine: Literal["local", "ray"] = "local",
+    stdin: bytes | None = None,
 ) -> Report:
     """Read the logs of a run and say what happened, who began it, why, and what to do.
 
@@ -37,11 +37,8 @@ def diagnose(
         UsageError: No path is given.
         InputError: A path is not there.
     """
-    from importlib import import_module
-
     from preflight.catalog.signature_files import load_signatures
-
-    read_logs = import_module("preflight.source.logs").read_logs
+    from preflight.source.logs import read_logs
 
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:

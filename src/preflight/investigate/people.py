@@ -25,6 +25,7 @@ class People:
         self.files = {file.index: file.who for file in reading.files}
         for who in _everybody(reading):
             self._learn(who)
+        self._continue_nodes()
         self.world = reading.world_size
         if self.world is None and self.seen:
             self.world = max(self.seen) + 1
@@ -44,6 +45,19 @@ class People:
             self.by_local.setdefault((node, who.local_rank), who.rank)
         if who.pid is not None:
             self.by_pid.setdefault((node, who.pid), who.rank)
+
+    def _continue_nodes(self) -> None:
+        """Give the local ranks of a node their ranks where one of them is known: launchers number a node without gaps."""
+        bases: dict[str, set[int]] = {}
+        for (node, local), rank in self.by_local.items():
+            if node is not None:
+                bases.setdefault(node, set()).add(rank - local)
+        for who in list(self.files.values()):
+            if who.node is None or who.local_rank is None or who.rank is not None:
+                continue
+            base = bases.get(who.node, set())
+            if len(base) == 1 and (rank := next(iter(base)) + who.local_rank) >= 0:
+                self._learn(Who(rank, who.node, who.local_rank))
 
     def _learn_cards(self, reading: Reading) -> None:
         for hit in reading.hits:
@@ -108,7 +122,7 @@ def _everybody(reading: Reading) -> Iterator[Who]:
     yield from (ending.about for ending in reading.endings)
     yield from (flight.who for flight in reading.flights)
     yield from (stack.who for stack in reading.stacks)
-    yield from (hit.about for hit in reading.hits if hit.about is not None)
+    yield from _completed(((hit.about, hit.file) for hit in reading.hits if hit.about is not None), owners)
 
 
 def _completed(pairs: Iterable[tuple[Who, int]], owners: dict[int, Who]) -> Iterator[Who]:

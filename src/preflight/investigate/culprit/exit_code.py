@@ -39,7 +39,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
 def _closed(scene: Scene) -> Iterator[Vote]:
     """Vote against ranks that a launcher says it is closing."""
     for event in scene.failing:
-        if event.role == "teardown" and event.hit.about is not None and event.rank is not None:
+        if event.role == "teardown" and "clos" in event.id and event.rank is not None:
             quotes = (scene.case.quote(event.hit),)
             yield Vote(kind="exit-asked", rank=event.rank, text="was still alive when its launcher stopped it",
                        quotes=quotes)  # fmt: skip

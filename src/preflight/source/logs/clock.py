@@ -15,6 +15,7 @@ class Clock:
     Attributes:
         first: The earliest of the times resolved, None before there is one.
         last: The latest.
+        year_guessed: A year was taken from the date of the file itself, and from nothing that it says.
         undated: Some times were resolved without any date: they count from an unknown day.
     """
 
@@ -25,6 +26,7 @@ class Clock:
         self.first: float | None = None
         self.last: float | None = None
         self.undated = False
+        self.year_guessed = False
 
     def at(self, stamp: Stamp) -> float:
         """Return the time of a stamp."""
@@ -55,6 +57,7 @@ class Clock:
         found = [_in_year(other, into) for other in (year - 1, year, year + 1)]
         if self._anchor is None:  # nothing but the file's own date: not after it, but for a zone
             found = [time for time in found if time <= near + _DAY] or found
+            self.year_guessed = True
         return min(found, key=lambda time: abs(time - near))
 
     def _with_date(self, seconds: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from preflight.source.logs.times import stamp_at
@@ -12,7 +12,7 @@ from preflight.vocabulary.log import Who
 LITERALS = (
     b"(exitcode:",
     b"(first observed failure)",
-    b"Other Failures:",
+    b"Failures:",
     b"Exited with exit code",
     b"srun: error:",
     b"slurmstepd: error",
@@ -186,6 +186,14 @@ _KEY = re.compile(r"^\s*(time|host|rank|exitcode|error_file|traceback|msg)\s*: ?
 _ENTRY = re.compile(r"^\s*(?:\[(\d+)\]:|<NO_OTHER_FAILURES>)\s*$")
 _RANK = re.compile(r"(\d+) \(local_rank: (\d+)\)")
 _CODE = re.compile(r"(-?\d+) \(pid: (\d+)\)")
+
+
+def before_root(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of the table that stand before its root cause, which is read by itself."""
+    for line in lines:
+        if "Root Cause" in line:
+            return
+        yield line
 
 
 def table(lines: Sequence[str]) -> list[End]:

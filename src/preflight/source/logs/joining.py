@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from preflight.source.logs.reduced import Reduced
+from preflight.source.logs.years import same_year
 from preflight.vocabulary.log import LogFile, Reading, Unknown, Who
 
 _Known = dict[tuple[str | None, int], Who]
@@ -19,7 +20,7 @@ _ROWS = ("hits", "raised", "steps", "endings", "flights", "stacks", "events", "e
 
 def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
     """Return the reading of all files, in their order."""
-    parts = list(parts)
+    parts = same_year(parts)
     ranks = _ranks_of_folders(parts)
     known = _known(parts)
     rows: dict[str, list[Any]] = {name: [] for name in _ROWS}

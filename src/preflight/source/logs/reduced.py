@@ -45,4 +45,5 @@ class Reduced(msgspec.Struct, omit_defaults=True, kw_only=True):
     world_sizes: dict[int, int] = {}
     zones: dict[int, int] = {}
     undated: bool = False
+    year_guessed: bool = False
     notes: list[str] = []

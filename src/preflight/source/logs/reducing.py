@@ -251,8 +251,10 @@ class Reducer:
 
     def _ending(self, page: Page, line: Line) -> bool:
         text = line.text[line.head.end :]
-        if "(first observed failure)" in text or "Other Failures:" in text:
-            found = ends_of.table([text, *page.below(line, _TABLE_LINES)]) if "Root" in text else []
+        if "(first observed failure)" in text:
+            found = ends_of.table([text, *page.below(line, _TABLE_LINES)])
+        elif text.strip() in ("Failures:", "Other Failures:"):
+            found = ends_of.table([text, *ends_of.before_root(page.below(line, _TABLE_LINES))])
         else:
             one = ends_of.ends(text)
             found = [one] if one else []
@@ -343,6 +345,7 @@ class Reducer:
         result.steps = self._steps.kept()
         result.unknown = self._residue.templates()
         result.undated = self.clock.undated
+        result.year_guessed = self.clock.year_guessed
         _name_raised(result)
         return result
 
