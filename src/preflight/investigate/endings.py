@@ -42,13 +42,13 @@ def signal_of(code: int) -> int | None:
 
 
 def ending_events(case: Case) -> list[Event]:
-    """Return an event for each process whose end is told, once for each rank; of 0 none."""
+    """Return an event for each process whose end is told, once for each rank and process; of 0 none."""
     found: dict[object, Event] = {}
     for ending in case.reading.endings:
         if not ending.code:
             continue
         rank = case.people.rank_of(ending.about, ending.file)
-        key: object = rank if rank is not None else (ending.about, ending.file)
+        key: object = (rank if rank is not None else ending.about, ending.code, ending.about.pid)
         if key not in found:
             found[key] = _event(case, ending, rank)
     return list(found.values())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
 from preflight.vocabulary.log import Reading, Who
 
@@ -21,6 +22,7 @@ class People:
         self.by_pid: dict[tuple[str | None, int], int] = {}
         self.by_card: dict[tuple[str | None, str], int] = {}
         self.seen: set[int] = set()
+        self.per_node: int | None = None
         self.nodes: set[str] = set()
         self.files = {file.index: file.who for file in reading.files}
         for who in _everybody(reading):
@@ -52,12 +54,53 @@ class People:
         for (node, local), rank in self.by_local.items():
             if node is not None:
                 bases.setdefault(node, set()).add(rank - local)
+        self._fill_gap(bases)
+        self._fill_nodes(bases)
         for who in list(self.files.values()):
             if who.node is None or who.local_rank is None or who.rank is not None:
                 continue
             base = bases.get(who.node, set())
             if len(base) == 1 and (rank := next(iter(base)) + who.local_rank) >= 0:
                 self._learn(Who(rank, who.node, who.local_rank))
+
+    def _fill_nodes(self, bases: dict[str, set[int]]) -> None:
+        """Say how many ranks a node has, and give ranks without a node that of the ranks around them."""
+        begins = {next(iter(found)): node for node, found in bases.items() if len(found) == 1}
+        most = max((local for _, local in self.by_local), default=0) + 1
+        gaps = [other - one for one, other in pairwise(sorted(begins))]
+        size = min([gap for gap in gaps if gap >= most], default=most)
+        if len(begins) != len(bases) or not begins or any(begin % size for begin in begins):
+            return
+        self.per_node = size
+        for rank in self.seen:
+            node = begins.get(rank // size * size)
+            if rank not in self.node_of and node is not None:
+                self.node_of[rank] = node
+
+    def block(self, rank: int) -> tuple[int, ...]:
+        """Return the ranks that are on the node of a rank; itself alone where that is not known."""
+        node = self.node_of.get(rank)
+        if node is not None:
+            return self.of_node(node)
+        if self.per_node is None:
+            return (rank,)
+        first = rank // self.per_node * self.per_node
+        return tuple(range(first, first + self.per_node))
+
+    def _fill_gap(self, bases: dict[str, set[int]]) -> None:
+        """Give the one node that tells no rank the ranks that all other nodes leave free."""
+        locals_of: dict[str, set[int]] = {}
+        for who in self.files.values():
+            if who.node is not None and who.local_rank is not None:
+                locals_of.setdefault(who.node, set()).add(who.local_rank)
+        unknown = [node for node in locals_of if node not in bases]
+        size = max((len(found) for found in locals_of.values()), default=0)
+        begins = {next(iter(found)) for found in bases.values() if len(found) == 1}
+        if len(unknown) != 1 or not size or len(begins) != len(bases) or any(base % size for base in begins):
+            return
+        free = sorted(set(range(0, size * len(locals_of), size)) - begins)
+        if len(free) == 1:
+            bases[unknown[0]] = {free[0]}
 
     def _learn_cards(self, reading: Reading) -> None:
         for hit in reading.hits:

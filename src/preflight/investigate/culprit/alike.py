@@ -1,42 +1,31 @@
-"""A common cause: the same complaint on all ranks at the same time has no culprit among them."""
+"""The same cause on many ranks: on all of them it has no culprit, on all of a node the node is it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from preflight.investigate.case import Event
-from preflight.investigate.culprit.vote import Scene, Vote, before
-
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
+from preflight.investigate.culprit.groups import groups_of
+from preflight.investigate.culprit.vote import Scene, Vote
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
-    """Vote for nobody where all ranks that speak name the same cause and none of them is clearly the first."""
-    alike: dict[str, dict[int, Event]] = {}
-    for event in scene.roots():
-        if event.rank is not None:
-            alike.setdefault(_key(event), {}).setdefault(event.rank, event)
-    everybody = set(scene.case.people.seen)
-    for by in alike.values():
-        if len(by) < 2 or len(by) < 0.9 * len(everybody):
-            continue
-        firsts = sorted(by.values(), key=lambda event: event.time if event.time is not None else float("inf"))
-        if before(firsts[0], firsts[-1]) and _gap(firsts) > scene.window:
-            continue
-        yield Vote(
-            kind="common-cause",
-            strength=len(by) / len(everybody),
-            text=f"all {len(by)} ranks name the same cause at the same time: {firsts[0].title}",
-            quotes=tuple(scene.case.quote(event.hit) for event in firsts[:2]),
-        )
-
-
-def _gap(firsts: list[Event]) -> float:
-    """Return by how much the first of several is ahead of the second."""
-    one, other = firsts[0].time, firsts[1].time
-    return other - one if one is not None and other is not None else 0.0
-
-
-def _key(event: Event) -> str:
-    return event.id if event.specific else _NUMBERS.sub("#", event.title)
+    """Vote for nobody where all ranks that speak name the same cause at the same time, else for the nodes they fill."""
+    people = scene.case.people
+    for group in groups_of(scene):
+        quotes = tuple(scene.case.quote(event.hit) for event in group.events[:2])
+        if group.everybody:
+            yield Vote(
+                kind="common-cause",
+                strength=group.share,
+                text=f"all {len(group.ranks)} ranks name the same cause at the same time: {group.title}",
+                quotes=quotes,
+            )
+        for node in group.nodes:
+            ranks = people.of_node(node)
+            yield Vote(
+                kind="whole-node",
+                node=node,
+                strength=1.0 / len(group.nodes),
+                text=f"all {len(ranks)} ranks of it name the same cause, and those of other nodes do not: {group.title}",
+                quotes=quotes,
+            )

@@ -10,7 +10,7 @@ from importlib import import_module
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Culprit, Reason, Suspect
 
-_NOT_EVIDENCE = ("__init__.py", "vote.py", "posterior.py")
+_NOT_EVIDENCE = ("__init__.py", "vote.py", "groups.py", "posterior.py")
 NOBODY = None
 # Below this the likeliest ranks are told as suspects and nobody is named.
 NAMED = 0.4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.case import Event
+from preflight.investigate.culprit.groups import groups_of
 from preflight.investigate.culprit.vote import Scene, Vote, before
 
 
@@ -26,8 +27,9 @@ def _first(scene: Scene, named: list[Event]) -> Iterator[Vote]:
     """Vote for those of whom nobody else was certainly earlier, where clocks tell them from the rest."""
     if len(named) < 2 or any(one.time is None for one in named):
         return
+    shared = {rank for group in groups_of(scene) for rank in group.ranks if group.everybody or group.nodes}
     ahead = [one for one in named if not any(before(other, one) for other in named)]
-    if len(ahead) == len(named):
+    if len(ahead) == len(named) or any(one.rank in shared for one in ahead):
         return
     for one in ahead:
         tied = "" if len(ahead) == 1 else f" (tied with {len(ahead) - 1} others within the uncertainty of the clocks)"

@@ -36,8 +36,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
 
 def _share(scene: Scene, silent: list[int]) -> float:
     """Return how much the silence of one of several says: all ranks of a node are as silent as one rank."""
-    nodes = {scene.case.people.node_of.get(rank) for rank in silent}
-    if len(nodes) == 1 and (node := nodes.pop()) is not None and set(scene.case.people.of_node(node)) == set(silent):
+    if len(silent) > 1 and set(scene.case.people.block(silent[0])) == set(silent):
         return 1.0
     return float(1.0 / len(silent))
 
@@ -46,15 +45,17 @@ def _files(scene: Scene) -> dict[int, tuple[int, int]]:
     """Return the ranks that have lines of their own, with a file and the number of the last line."""
     found: dict[int, tuple[int, int]] = {}
     people = scene.case.people
-    for file in scene.case.reading.files:
-        if file.kind == "text" and file.who.rank is not None and file.lines:
-            found[file.who.rank] = (file.index, file.lines)
+    for one in scene.case.reading.files:
+        if one.kind == "text" and one.who.rank is not None and one.lines:
+            found[one.who.rank] = (one.index, one.lines)
     for spoke in scene.case.reading.spoke:
         rank = people.rank_of(spoke.who, spoke.file)
         if rank is not None:
             found.setdefault(rank, (spoke.file, spoke.last_line or 0))
-    if not scene.case.reading.spoke:
-        for place, who in [(hit, hit.who) for hit in scene.case.reading.hits]:
-            if who.rank is not None:
-                found.setdefault(who.rank, (place.file, place.line))
+    told = [(hit.who, hit.file, hit.line) for hit in scene.case.reading.hits]
+    told += [(step.who, step.file, step.line) for step in scene.case.steps]
+    for who, file, line in told:
+        rank = people.rank_of(who, file)
+        if rank is not None:
+            found.setdefault(rank, (file, line))
     return found

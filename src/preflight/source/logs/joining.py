@@ -20,7 +20,7 @@ _ROWS = ("hits", "raised", "steps", "endings", "flights", "stacks", "events", "e
 
 def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
     """Return the reading of all files, in their order."""
-    parts = same_year(parts)
+    parts = [_on_host(part) for part in same_year(parts)]
     ranks = _ranks_of_folders(parts)
     known = _known(parts)
     rows: dict[str, list[Any]] = {name: [] for name in _ROWS}
@@ -44,6 +44,35 @@ def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
         notes=tuple(dict.fromkeys(said)),
         **{name: tuple(found) for name, found in rows.items()},
     )
+
+
+def _on_host(part: Reduced) -> Reduced:
+    """Return a part with the node that its own agent's tables name, where the name of the file says otherwise."""
+    hosts = {ending.about.node for ending in part.endings if ending.teller == "torchrun" and ending.about.node}
+    hosts -= {part.file.who.node}
+    told = part.file.who.node
+    if len(hosts) != 1 or told is None or not told.endswith(host := str(next(iter(hosts)))):
+        return part
+    rows: dict[str, Any] = {"file": msgspec.structs.replace(part.file, who=_moved(part.file.who, told, host))}
+    for name in _ROWS:
+        rows[name] = [_renamed(row, told, host) for row in getattr(part, name)]
+    return msgspec.structs.replace(part, **rows)
+
+
+def _renamed(row: Any, told: str, host: str) -> Any:
+    changes: dict[str, Any] = {
+        name: _moved(who, told, host)
+        for name in ("who", "about")
+        if (who := getattr(row, name, None)) is not None and who.node == told
+    }
+    inner = getattr(row, "hit", None)
+    if inner is not None:
+        changes["hit"] = _renamed(inner, told, host)
+    return msgspec.structs.replace(row, **changes) if changes else row
+
+
+def _moved(who: Who, told: str, host: str) -> Who:
+    return msgspec.structs.replace(who, node=host) if who.node == told else who
 
 
 def _placed(found: list[Any], index: int, rank: int | None, known: _Known, changed: bool) -> list[Any]:

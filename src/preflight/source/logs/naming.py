@@ -84,7 +84,7 @@ def numbered(paths: Sequence[str]) -> dict[str, int]:
 def label(paths: Sequence[str]) -> list[Named]:
     """Tell whose the files of a reading are, each by its path and by those of the others."""
     alone = [named(path) for path in paths]
-    plain = [path for path, told in zip(paths, alone, strict=True) if told.layout in ("", "slurm", "host-files")]
+    plain = [path for path, told in zip(paths, alone, strict=True) if told.layout in ("", "slurm")]
     counted = numbered([path for path in plain if not _rotated(path)])
     return [
         Named(msgspec.structs.replace(told.who, rank=counted[path]), "srun-files", told.job)

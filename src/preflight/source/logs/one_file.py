@@ -88,6 +88,8 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes) -> Reduced:
     own = speaks_of_itself(head, style)
     layout = style or ("lines" if own and not wanted.named.layout else wanted.named.layout)
     file = as_file(wanted, "text", layout=layout)
+    if own and wanted.named.layout == "srun-files":  # what counts up are not ranks: each of them speaks for several
+        file = msgspec.structs.replace(file, who=msgspec.structs.replace(file.who, rank=None), layout=style or "lines")
     reducer = Reducer(rules, file, style, wanted.most_steps)
     size = lines = 0
     for block in opened.blocks():

@@ -17,6 +17,7 @@ from preflight.source.logs.reduced import Process, Reduced
 from preflight.source.logs.residue import Residue
 from preflight.source.logs.rules import ENDING, STEP, TRACEBACK, TROUBLE, WORLD, Rules
 from preflight.source.logs.sampling import Sample
+from preflight.source.logs.speakers import Speakers
 from preflight.source.logs.steps import step_of
 from preflight.source.logs.times import Stamp
 from preflight.source.logs.tracebacks import MOST_LINES, parse
@@ -68,10 +69,12 @@ class Reducer:
         self._residue = Residue()
         self._stamp: Stamp | None = None
         self._processes: set[Who] = set()
+        self._speakers = Speakers(file, style)
 
     def read(self, block: Block) -> None:
         """Take what matters out of the next block."""
         page = Page(block, self._style, self._stamp)
+        self._speakers.see(block)
         self._steps.next_page()
         kinds, asked = self._rules.kinds, self._rules.asked
         start = end = -1
@@ -344,6 +347,7 @@ class Reducer:
         result.hits.sort(key=lambda hit: (hit.offset, hit.signature))
         result.steps = self._steps.kept()
         result.unknown = self._residue.templates()
+        result.spoke = self._speakers.done()
         result.undated = self.clock.undated
         result.year_guessed = self.clock.year_guessed
         _name_raised(result)
