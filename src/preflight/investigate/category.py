@@ -23,6 +23,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         leading: The event that decides; None where nothing does.
         probability: Of the category, before calibration.
+        inferred: The root is only what such a symptom usually comes from: no line names it.
     """
 
     leading: Event | None
@@ -30,10 +31,13 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     symptom: Category | None
     hypotheses: tuple[Hypothesis, ...]
     probability: float
+    inferred: bool = False
 
     @property
     def category(self) -> Category:
         """The root's where it is known, else the symptom's."""
+        if self.inferred and self.symptom not in (None, "other", "none"):
+            return self.symptom or "cannot-tell"
         return self.root or self.symptom or "cannot-tell"
 
 
@@ -49,10 +53,14 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
         if leading is None:
             leading = next(iter(scene.failing), None)
         root = rooted[0] if rooted[1] >= 0.5 and rooted[0] != (leading.category if leading else None) else None
-        return Decided(leading=leading, root=root, symptom=symptom, hypotheses=hypotheses, probability=rooted[1])
+        return Decided(leading=leading, root=root, symptom=symptom, hypotheses=hypotheses, probability=rooted[1],
+                       inferred=True)  # fmt: skip
     leading = _leading(roots, culprit)
     hypotheses = _causes(_together(roots, leading, culprit), scene)
     category, probability = _category_of(hypotheses)
+    if category == "other" and leading is not None and leading.category not in ("other", "none"):
+        # A cause of no category says less than the line itself.
+        category = leading.category
     return Decided(leading=leading, root=category, symptom=symptom or category, hypotheses=hypotheses,
                    probability=probability)  # fmt: skip
 

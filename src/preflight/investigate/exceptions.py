@@ -26,6 +26,11 @@ _PLACES: tuple[tuple[str, Category], ...] = (
     (r"torch/utils/data/|/datasets/|webdataset|/data/|data_?loader|/dataset|tokeniz|collat", "data"),
     (r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint", "checkpoint"),
 )
+# A launcher raises when one of its processes has failed; what it raises says no more than that.
+_LAUNCHERS = re.compile(
+    r"torch/distributed/(run|launch|launcher/api|elastic/.+)\.py$|accelerate/commands/|deepspeed/launcher/|(^|/)runpy\.py$"
+    r"|/bin/(torchrun|accelerate|deepspeed)$|^<frozen runpy>$"
+)
 _FUNCTIONS: tuple[tuple[str, Category], ...] = (
     (r"(load|save)_(checkpoint|state_dict|pretrained_state)|load_state_dict|torch_save|torch_load", "checkpoint"),
     (r"__getitem__|collate|_fetch|default_collate|_try_get_data|decode_image|worker_loop", "data"),
@@ -53,6 +58,11 @@ _WORDS: tuple[tuple[str, Category], ...] = (
 def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     name = raised.exception.rpartition(".")[2]
+    if not name:
+        launched = bool(raised.frames) and _LAUNCHERS.search(raised.frames[-1].path) is not None
+        return Meaning(
+            "a traceback that is cut off before its exception", "other", "teardown" if launched else "cascade"
+        )
     title = f"{name}: {raised.message}" if raised.message else name
     title = title.split("\n", 1)[0][:200]
     for pattern, category, role in _CLASSES:

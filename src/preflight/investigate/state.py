@@ -17,7 +17,7 @@ def state_of(scene: Scene) -> RunState:
     if not scene.failing:
         if scene.progress.ended or _all_zero(scene):
             return "ended"
-        if case.steps:
+        if case.steps or any(event.role in ("recovered", "progress") for event in case.events):
             return "running"
         return "hung" if case.reading.flights or case.reading.stacks else "unknown"
     roots = [event for event in scene.failing if event.role == "root"]

@@ -86,7 +86,7 @@ def _srun(match: re.Match[str]) -> End:
     if match["code"]:
         code: int | None = as_code(int(match["code"]))
     else:
-        number = signal_number(match["word"])
+        number = signal_number(match["word"]) if match["word"] else None
         code = -number if number else None
     nodes = node if node and not re.search(r"[\[,]", node) else None
     return End(tuple(Who(task, nodes) for task in tasks), code, "slurm")
