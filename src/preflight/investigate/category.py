@@ -36,8 +36,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def category(self) -> Category:
         """The root's where it is known, else the symptom's."""
-        if self.inferred and self.symptom not in (None, "other", "none"):
-            return self.symptom or "cannot-tell"
+        if self.inferred and self.symptom is not None and self.symptom not in ("other", "none"):
+            return self.symptom
         return self.root or self.symptom or "cannot-tell"
 
 
