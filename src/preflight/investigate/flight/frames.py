@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 
 from preflight.vocabulary.log import Frame
@@ -18,13 +19,22 @@ _LIBRARIES = (
     "/torch/csrc/",
     "??",
 )
+# py-spy leaves out where a library is installed: its files begin with the library's name, those of Python with the module's.
+_PACKAGES = frozenset(
+    """torch torchvision torchaudio numpy transformers accelerate deepspeed lightning pytorch_lightning lightning_fabric datasets
+    tokenizers safetensors triton apex transformer_engine flash_attn xformers peft trl timm ray fsspec aiohttp urllib3 requests
+    wandb tensorboard webdataset PIL cv2 scipy sklearn pandas pyarrow""".split()
+)
 
 
 def is_own(frame: Frame) -> bool:
     """Tell whether a frame is of the program and not of a library."""
     path = frame.path.replace("\\", "/")
     native = path.endswith((".cpp", ".h", ".hpp", ".cu", ".cc", ".c", ".so")) or ".so." in path
-    return bool(path) and not native and not any(part in path for part in _LIBRARIES)
+    if not path or native or any(part in path for part in _LIBRARIES):
+        return False
+    first = path.partition("/")[0].removesuffix(".py")
+    return path[0] == "/" or ":" in path or (first not in _PACKAGES and first not in sys.stdlib_module_names)
 
 
 def own_frame(frames: Iterable[Frame]) -> Frame | None:

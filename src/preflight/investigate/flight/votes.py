@@ -17,6 +17,7 @@ from preflight.investigate.flight.frames import own_frame, written
 from preflight.investigate.flight.groups import GroupState, by_rank, groups_of
 from preflight.investigate.flight.mismatch import Difference, differences
 from preflight.investigate.flight.waiting import ONE_SIDED, Wait, circle, flow, waits_of
+from preflight.investigate.rank_evidence import RankEvidence, evidence_of, ranks_written
 from preflight.vocabulary.incident import Quote, Reason
 from preflight.vocabulary.log import Flight, LogFile
 from preflight.vocabulary.signature import Category
@@ -36,15 +37,6 @@ TIE = 0.7
 VICTIM = -1.8
 # Everyone arrived: a device or the wire, and no rank more than another.
 ARRIVED = 0.3
-
-
-class RankEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What speaks for and against one rank; ``share``: how much of the others' waiting ends at it, 0 to 1."""
-
-    rank: int
-    weight: float
-    share: float = 0.0
-    reasons: tuple[Reason, ...] = ()
 
 
 class FlightEvidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,19 +70,9 @@ def votes_of_flights(
     reasons: dict[int, list[Reason]] = {rank: [] for rank in ranks}
     _of_mismatch(strong, chosen, paths, reasons)
     _of_waiting(waits, shares, chosen, paths, reasons, scale=0.25 if strong and strong.what != "call-site" else 1.0)
-    evidence = [
-        RankEvidence(
-            rank=rank,
-            weight=round(sum(one.weight for one in of_rank), 3),
-            share=round(shares.get(rank, 0.0), 3),
-            reasons=tuple(sorted(of_rank, key=lambda one: -abs(one.weight))),
-        )
-        for rank, of_rank in reasons.items()
-        if of_rank
-    ]
-    evidence.sort(key=lambda one: (-one.weight, one.rank))
+    evidence = evidence_of(reasons, shares)
     return FlightEvidence(
-        ranks=tuple(evidence),
+        ranks=evidence,
         differences=found,
         circle=around,
         waits=tuple(wait for wait in waits.values() if wait.call is not None or shares.get(wait.rank)),
@@ -133,7 +115,7 @@ def _of_mismatch(
             others = one.said[-1] if one.minority else "another call on as many ranks"
             there = f", at {written(one.places[-1])}" if one.minority and one.places[-1] else ""
             here = f" at {written(place)}" if place else ""
-            text = f"call {one.sequence} of {one.group} is {said}{here} on rank {rank}, and {others}{there} on {_list(one.majority)}"
+            text = f"call {one.sequence} of {one.group} is {said}{here} on rank {rank}, and {others}{there} on {ranks_written(one.majority)}"
             if not one.minority:
                 text = f"call {one.sequence} of {one.group} is {said}{here} on rank {rank}; as many ranks made another"
             weight = (MINORITY if one.minority else TIE) * certain / max(len(one.minority), 1) ** 0.5
@@ -168,7 +150,7 @@ def _of_waiting(
         call = f"{wait.call.name} {wait.call.sequence} of {wait.group}" if wait.call else ""
         if share <= 0.0 or rank not in ends:
             if wait.behind or wait.elsewhere:
-                text = f"it waits in {call} for {_list(wait.behind or wait.elsewhere)}"
+                text = f"it waits in {call} for {ranks_written(wait.behind or wait.elsewhere)}"
                 quotes = _quote(rank, chosen, paths, f"{call}: {wait.call.state if wait.call else ''}")
                 reasons[rank].append(Reason(text=text, weight=VICTIM * scale, quotes=quotes))
             continue
@@ -186,7 +168,9 @@ def _end(wait: Wait, share: float, waits: dict[int, Wait], call: str) -> tuple[f
         other.rank for other in waits.values() if wait.rank in other.behind or wait.rank in other.elsewhere
     )
     of_it = (
-        f"{_list(waiting)} wait{'s' if len(waiting) == 1 else ''} for it" if waiting else "nobody waits for it directly"
+        f"{ranks_written(waiting)} wait{'s' if len(waiting) == 1 else ''} for it"
+        if waiting
+        else "nobody waits for it directly"
     )
     ends = f"the waiting of {share:.0%} of the waiting ranks ends at it"
     if wait.end == "no-dump":
@@ -203,36 +187,22 @@ def _end(wait: Wait, share: float, waits: dict[int, Wait], call: str) -> tuple[f
     return SINK / 2, f"it waits in {call} in a circle; {of_it}"
 
 
-def _list(ranks: Sequence[int]) -> str:
-    """Write ranks shortly: ``ranks 0-3 and 7``."""
-    if not ranks:
-        return "no rank"
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    words = [f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    return f"rank{'' if len(ranks) == 1 else 's'} {', '.join(words)}"
-
-
 def _text(
-    one: Difference | None, around: tuple[int, ...], evidence: list[RankEvidence], waits: dict[int, Wait]
+    one: Difference | None, around: tuple[int, ...], evidence: Sequence[RankEvidence], waits: dict[int, Wait]
 ) -> str | None:
     if one is not None:
-        who = _list(one.minority) if one.minority else "the ranks"
+        who = ranks_written(one.minority) if one.minority else "the ranks"
         parts = f"{one.said[0]} against {one.said[-1]}"
         tail = f"; {one.shift}" if one.shift else ""
         return (
             f"{who} differ{'s' if len(one.minority) == 1 else ''} at call {one.sequence} of {one.group}: {parts}{tail}"
         )
     if around:
-        return f"{_list(around)} wait for each other in a circle"
+        return f"{ranks_written(around)} wait for each other in a circle"
     top = [one for one in evidence if one.weight >= max(1.0, evidence[0].weight - 1.5)]
     if top:
         held = sum(1 for wait in waits.values() if wait.behind or wait.elsewhere)
-        return f"{held} rank{'' if held == 1 else 's'} wait{'s' if held == 1 else ''}, and the waiting ends at {_list([one.rank for one in top])}"
+        return f"{held} rank{'' if held == 1 else 's'} wait{'s' if held == 1 else ''}, and the waiting ends at {ranks_written([one.rank for one in top])}"
     stuck = [wait for wait in waits.values() if wait.end == "all-arrived" and wait.call is not None]
     if stuck and stuck[0].call is not None:
         place = own_frame(stuck[0].call.frames)
@@ -248,7 +218,7 @@ def _notes(chosen: dict[int, Flight], groups: Sequence[GroupState], waits: dict[
     notes = []
     missing = [rank for rank, wait in waits.items() if wait.end == "no-dump"]
     if missing:
-        notes.append(f"no dump of {_list(missing)}")
+        notes.append(f"no dump of {ranks_written(missing)}")
     if any(flight.wrapped for flight in chosen.values()):
         notes.append("the recorders do not hold the beginning of the run: an earlier difference cannot be seen")
     if not any(group.sure for group in groups):

@@ -77,7 +77,7 @@ def launch(name: str, folder: Path) -> None:
         for rank in range(WORLD)
     ]
     silent = {PLANTED[name]} if name in ("stopped", "killed") else set()
-    end = time.monotonic() + 90
+    end = time.monotonic() + 300
     # Everybody lives until everybody has written, so that no dump shows the end of another process.
     while time.monotonic() < end:
         time.sleep(0.5)
