@@ -6,6 +6,7 @@ from preflight.report.parts.alarm_text import alarm_section
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.finding_text import findings_section
 from preflight.report.parts.incident_text import incident_section, whys_section
+from preflight.report.parts.live_text import live_sections
 from preflight.report.parts.memory_text import memory_section
 from preflight.report.parts.options import Options
 from preflight.report.parts.paint import VERDICT_STYLES, Canvas
@@ -88,6 +89,8 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
             findings_section(canvas, title, findings, options.sources)
     if report.violations:
         alarm_section(canvas, report, options.sources, verbose=options.verbose)
+    if report.pulses or report.measurements or report.differences:
+        live_sections(canvas, report, verbose=options.verbose)
     if report.plan is not None:
         layout_section(canvas, report.plan)
     if report.memory is not None:

@@ -10,6 +10,7 @@ from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import SEVERITY_ORDER, Finding
 from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.invariant import Invariant, Violation
+from preflight.vocabulary.live import Difference, Measurement, RankPulse
 from preflight.vocabulary.measured import Measured
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.plan import Plan
@@ -85,7 +86,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     watched: Watched | None = None
     incident: Incident | None = None
     verification: dict[str, Any] | None = None
-    measurements: tuple[Any, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    pulses: tuple[RankPulse, ...] = ()
+    differences: tuple[Difference, ...] = ()
     not_evaluated: tuple[NotEvaluated, ...] = ()
     scripts: tuple[Report, ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,0 +1,117 @@
+"""``preflight investigate doctor``: what each rank runs on, and what is not the same on all of them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from preflight.cli.parts.options import output
+
+SHOWN = ("host.name", "host.system", "python.version", "torch.version", "torch.cuda", "torch.nccl", "torch.devices",
+         "driver.version", "gpu.count", "gpu.0.name", "memory.available_bytes", "shm.free_bytes", "checkpoints.folder",
+         "checkpoints.file_system", "checkpoints.free_bytes", "clock.synchronised")  # fmt: skip
+
+
+@click.command("doctor")
+@click.argument("paths", nargs=-1, metavar="[DIR|FILE...]")
+@click.option("--compare", is_flag=True, help="Compare the snapshots of all ranks: DIR holds them, or FILEs name them.")
+@click.option("--save", metavar="DIR", help="Keep this rank's snapshot there, as rank_N.json.")
+@click.option("--checkpoints", metavar="DIR", help="The folder of checkpoints: is written to, synced and measured.")
+@click.option("--checkpoint-gb", type=float, metavar="GB", help="What a checkpoint takes; is there room for one?")
+@click.option("--python", default=sys.executable, metavar="EXE", help="The interpreter that trains.")
+@click.option("--deadline", type=click.FloatRange(min=0.1), default=20.0, show_default=True, metavar="SECONDS",
+              help="For each program that is asked.")  # fmt: skip
+@output
+@click.option("-v", "--verbose", is_flag=True, help="Everything that was found.")
+def command(paths: tuple[str, ...], **given: Any) -> int:
+    """Look at what this rank runs on: versions, driver, variables, interfaces, limits, room, clocks, cards.
+
+    Under a launcher each rank keeps its own snapshot (torchrun ... --no-python preflight investigate doctor --save DIR);
+    --compare DIR then says which rank is not like the others.
+
+    Exit codes: 0 nothing wrong, 1 an error was found, 2 misuse.
+    """
+    from preflight.check.source_lines import SourceLines
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.errors import UsageError
+
+    look = writing(
+        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
+    )
+    if given["compare"] and not paths:
+        raise UsageError("nothing to compare is given", "preflight investigate doctor --compare DIR")
+    if paths and not given["compare"]:
+        raise UsageError(f"what is {paths[0]}?", f"preflight investigate doctor --compare {paths[0]}")
+    report = _compared(list(paths)) if given["compare"] else _taken(given, verbose=given["verbose"])
+    answer(report, look, SourceLines())
+    return EXIT_CODES[report.verdict]
+
+
+def _taken(given: dict[str, Any], *, verbose: bool) -> Any:
+    from preflight.investigate.doctor.findings import of_snapshot
+    from preflight.investigate.doctor.snapshot import take
+    from preflight.investigate.doctor.wanted import Wanted
+    from preflight.investigate.outcome import outcome
+
+    size = given["checkpoint_gb"]
+    wanted = Wanted(
+        python=given["python"], checkpoints=given["checkpoints"], seconds=given["deadline"],
+        checkpoint_bytes=None if size is None else int(size * 1e9),
+    )  # fmt: skip
+    snapshot = take(wanted)
+    notes = []
+    if given["save"]:
+        notes.append(f"kept in {_save(snapshot, given['save'])}")
+    facts = {
+        name: value for name, value in snapshot.values.items()
+        if verbose or given["format_"] == "json" or name in SHOWN or name.startswith("environment.NCCL")
+    }  # fmt: skip
+    where = f"rank {snapshot.rank} on {snapshot.node}" if snapshot.rank is not None else str(snapshot.node)
+    return outcome("doctor", where, of_snapshot(snapshot), facts=facts, notes=notes)
+
+
+def _save(snapshot: Any, folder: str) -> str:
+    import os
+
+    from preflight.check.text_file import write_whole
+    from preflight.investigate.doctor.snapshot import encode
+
+    os.makedirs(folder, exist_ok=True)
+    name = f"rank_{snapshot.rank}" if snapshot.rank is not None else f"host_{snapshot.node}"
+    path = os.path.join(folder, f"{name}.json")
+    write_whole(path, encode(snapshot))
+    return path
+
+
+def _compared(paths: list[str]) -> Any:
+    from preflight.errors import InputError
+    from preflight.investigate.doctor.compare import compare, suspects
+    from preflight.investigate.doctor.findings import of_differences, of_snapshot, ranks_text
+    from preflight.investigate.doctor.snapshot import read
+    from preflight.investigate.outcome import outcome
+
+    named = read(paths)
+    if len(named) < 2:
+        raise InputError("there is one snapshot only", "every rank (or node) keeps its own: doctor --save DIR")
+    # Files of hosts, without a launcher, are numbered in the order of their names.
+    known = all(key.isdigit() for key in named)
+    snapshots = {int(key) if known else number: one for number, (key, one) in enumerate(named.items())}
+    differences = compare(snapshots)
+    findings = of_differences(differences, snapshots)
+    alone: dict[tuple[str, str], list[Any]] = {}
+    for one in (found for snapshot in snapshots.values() for found in of_snapshot(snapshot)):
+        alone.setdefault((one.rule, one.message), []).append(one)
+    findings += [same[0] for same in alone.values()]
+    odd = suspects(differences, {rank: one.node for rank, one in snapshots.items()})
+    notes = (
+        [] if known else ["no launcher named the ranks: " + ", ".join(f"{n} is {key}" for n, key in enumerate(named))]
+    )
+    if odd:
+        first = tuple(sorted(rank for rank, score in odd if score == odd[0][1]))
+        nodes = {snapshots[rank].node for rank in first}
+        on = f", all of node {next(iter(nodes))}" if len(nodes) == 1 and len(first) > 1 else ""
+        notes.insert(0, f"most unlike the others: {ranks_text(first)}{on}")
+    subject = f"{len(snapshots)} ranks on {len({one.node for one in snapshots.values()})} nodes"
+    return outcome("doctor", subject, findings, differences=differences, notes=notes)
