@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from preflight.investigate.exceptions import meaning_of
+from preflight.investigate.exceptions import meaning_of, orphan_of
 from preflight.investigate.flight.votes import FlightEvidence
 from preflight.investigate.people import People
 from preflight.vocabulary.incident import Clock, Quote
@@ -125,6 +125,11 @@ def events_of(case: Case) -> tuple[Event, ...]:
         _of_raised(case, raised)
         for raised in case.reading.raised
         if (raised.hit.file, raised.hit.line) not in taken and not raised.chained
+    ]
+    found += [
+        _of_raised(case, raised)
+        for one in case.reading.unknown
+        if (one.first.file, one.first.line) not in taken and (raised := orphan_of(one.first)) is not None
     ]
     found += [_of_node(case, event) for event in case.reading.events if (event.hit.file, event.hit.line) not in taken]
     return tuple(sorted(found, key=_order))

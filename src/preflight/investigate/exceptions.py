@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from preflight.vocabulary.log import Raised
+from preflight.vocabulary.log import Hit, Raised
 from preflight.vocabulary.signature import Category, Role
 
 
@@ -53,6 +53,17 @@ _WORDS: tuple[tuple[str, Category], ...] = (
     (r"No space left|Disk quota|Stale file handle|Input/output error", "checkpoint"),
     (r"\bNCCL\b|gloo|rendezvous|TCPStore|timed out", "network"),
 )
+
+
+_ORPHAN = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)): (\S.*)$")
+
+
+def orphan_of(hit: Hit) -> Raised | None:
+    """Return the exception that a line is the last one of, where its traceback was not kept."""
+    found = _ORPHAN.match(hit.text)
+    if found is None:
+        return None
+    return Raised(exception=found[1], message=found[2], frames=(), hit=hit)
 
 
 def meaning_of(raised: Raised) -> Meaning:

@@ -28,6 +28,7 @@ class People:
         for who in _everybody(reading):
             self._learn(who)
         self._continue_nodes()
+        self._number_one_agent(reading)
         self.world = reading.world_size
         if self.world is None and self.seen:
             self.world = max(self.seen) + 1
@@ -62,6 +63,20 @@ class People:
             base = bases.get(who.node, set())
             if len(base) == 1 and (rank := next(iter(base)) + who.local_rank) >= 0:
                 self._learn(Who(rank, who.node, who.local_rank))
+
+    def _number_one_agent(self, reading: Reading) -> None:
+        """Take the local ranks of the only agent that speaks for the ranks, unless something tells of more nodes."""
+        if len(self.nodes) > 1 or any(rank != local for rank, local in self.local_of.items()):
+            return
+        told = [ending.about for ending in reading.endings if ending.about.local_rank is not None]
+        known = [who for who in told if who.rank is None and who.node is None]
+        most = max((who.local_rank or 0 for who in known), default=-1)
+        if not known or len({ending.file for ending in reading.endings}) > 1:
+            return
+        if reading.world_size is not None and reading.world_size > 8 * (most // 8 + 1):
+            return
+        for who in known:
+            self._learn(Who(who.local_rank, None, who.local_rank, who.attempt, who.pid))
 
     def _fill_nodes(self, bases: dict[str, set[int]]) -> None:
         """Say how many ranks a node has, and give ranks without a node that of the ranks around them."""

@@ -106,7 +106,7 @@ class Reducer:
                 self._step(page, page.line(start, end))
             return
         asked = [number for number in numbers if not self._counted_only(page, number, start, end)]
-        if not asked and kind in (0, TROUBLE):
+        if numbers and not asked and kind in (0, TROUBLE):
             return
         line = page.line(start, end)
         took = len(asked) < len(numbers)
