@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from preflight.investigate.exceptions import meaning_of, orphan_of
+from preflight.investigate.exceptions import meaning_of, meaning_of_line
 from preflight.investigate.flight.votes import FlightEvidence
 from preflight.investigate.people import People
 from preflight.vocabulary.incident import Clock, Quote
-from preflight.vocabulary.log import Ending, Hit, LogFile, NodeEvent, Raised, Reading, StepLine
+from preflight.vocabulary.log import Ending, Hit, LogFile, NodeEvent, Raised, Reading, StepLine, Unknown
 from preflight.vocabulary.signature import Category, Role, Signature
 
 # How far clocks of nodes are taken to be apart that no marker joins, in seconds.
@@ -30,6 +30,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
         time: When the trouble began, by the reference clock: shifted by what the line itself says.
         error: Half of the interval in which the time lies.
         specific: Whether a signature took it; an exception that none took says less.
+        guessed: It is a single line that nothing took, and counts only where nothing else tells what failed.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int = 0
     step: int | None = None
     specific: bool = True
+    guessed: bool = False
 
     @property
     def place(self) -> Place:
@@ -123,13 +125,14 @@ def events_of(case: Case) -> tuple[Event, ...]:
             taken.add((hit.file, hit.line))
     found += [
         _of_raised(case, raised)
-        for raised in case.reading.raised
-        if (raised.hit.file, raised.hit.line) not in taken and not raised.chained
+        for raised in _uncaught(case.reading.raised)
+        if (raised.hit.file, raised.hit.line) not in taken
     ]
+    taken.update(event.place for event in found)
     found += [
-        _of_raised(case, raised)
-        for one in case.reading.unknown
-        if (one.first.file, one.first.line) not in taken and (raised := orphan_of(one.first)) is not None
+        event
+        for unknown in case.reading.unknown
+        if (unknown.first.file, unknown.first.line) not in taken and (event := _of_unknown(case, unknown)) is not None
     ]
     found += [_of_node(case, event) for event in case.reading.events if (event.hit.file, event.hit.line) not in taken]
     return tuple(sorted(found, key=_order))
@@ -178,6 +181,29 @@ def _accused(hit: Hit, signature: Signature) -> tuple[int, ...]:
     if isinstance(value, tuple):
         return value
     return (value,) if isinstance(value, int) and not isinstance(value, bool) else ()
+
+
+def _uncaught(raised: Sequence[Raised]) -> Iterator[Raised]:
+    """Yield the last exception of each chain: what it was raised from is its cause, and stands before it."""
+    for number, one in enumerate(raised):
+        after = raised[number + 1] if number + 1 < len(raised) else None
+        same = after is not None and after.hit.file == one.hit.file and after.hit.who == one.hit.who
+        if not one.chained or not same:
+            yield one
+
+
+def _of_unknown(case: Case, unknown: Unknown) -> Event | None:
+    """Return a line that nothing took as an event, where it tells by itself what it is."""
+    meaning = meaning_of_line(unknown.first.text)
+    if meaning is None:
+        return None
+    hit = unknown.first
+    rank, node = _placed(case, hit)
+    return Event(
+        id="unknown.line", title=meaning.title, category=meaning.category, role=meaning.role, hit=hit, rank=rank, node=node,
+        time=case.corrected(hit.time, node), error=hit.time_error + case.clock_error(node), specific=False,
+        step=case.step_before(hit.file, hit.line, rank), guessed=True,
+    )  # fmt: skip
 
 
 def _of_raised(case: Case, raised: Raised) -> Event:

@@ -52,7 +52,8 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
         rooted = _category_of(hypotheses)
         if leading is None:
             leading = next(iter(scene.failing), None)
-        root = rooted[0] if rooted[1] >= 0.5 and rooted[0] != (leading.category if leading else None) else None
+        told = leading.category if leading else None
+        root = rooted[0] if rooted[1] >= 0.5 and rooted[0] not in (told, "other", "cannot-tell") else None
         return Decided(leading=leading, root=root, symptom=symptom, hypotheses=hypotheses, probability=rooted[1],
                        inferred=True)  # fmt: skip
     leading = _leading(roots, culprit)

@@ -47,12 +47,23 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"PermissionError|FileNotFoundError|OSError|IOError|ArgumentError|ConfigError|\w*ConfigurationError", "environment", "root"),
 )  # fmt: skip
 _WORDS: tuple[tuple[str, Category], ...] = (
-    (r"out of memory|cannot allocate memory", "oom"),
-    (r"\bnan\b|\bNaN\b|non-?finite|\binf\b", "numerical"),
-    (r"checkpoint|state_dict", "checkpoint"),
-    (r"No space left|Disk quota|Stale file handle|Input/output error", "checkpoint"),
-    (r"\bNCCL\b|gloo|rendezvous|TCPStore|timed out", "network"),
-)
+    (r"out of memory|cannot allocate memory|can't allocate memory|\bOOM\b", "oom"),
+    (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
+    (r"no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
+     r"|driver version|incompatible (?:version|with)|unsupported toolchain|invalid device ordinal|No CUDA GPUs"
+     r"|is not recognized|command not found|requires? \w+ ?[<>=]=|not installed|address already in use", "environment"),
+    (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS", "usercode"),
+    (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStreamReader"
+     r"|checkpoint|safetensors", "checkpoint"),
+    (r"shared memory object|DataLoader|image file|truncated|dataset|\bdecode\b|corrupt", "data"),
+    (r"\bnan\b|\bNaN\b|\bNAN\b|non-?finite|\binf\b", "numerical"),
+    (r"\bNCCL\b|gloo|rendezvous|TCPStore|timed out|while trying to connect|[Cc]onnection (?:refused|reset|closed)|hostname",
+     "network"),
+    (r"CANCELLED|[Pp]reempt|time limit|TIME LIMIT|SIGTERM", "preemption"),
+    (r"torch\._dynamo|inductor|[Tt]riton", "compile"),
+)  # fmt: skip
+_LINE = re.compile(r"(?:^|[\s:\]])((?:[A-Za-z_][\w]*\.)*[A-Z][\w]*(?:Error|Exception|Interrupt|Warning)): ?(.*)$")
+_BAD = re.compile(r"\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED)\b")
 
 
 _ORPHAN = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)): (\S.*)$")
@@ -70,7 +81,7 @@ def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     name = raised.exception.rpartition(".")[2]
     if not name:
-        launched = bool(raised.frames) and _LAUNCHERS.search(raised.frames[-1].path) is not None
+        launched = any(_LAUNCHERS.search(frame.path) for frame in (*raised.frames[:1], *raised.frames[-1:]))
         return Meaning(
             "a traceback that is cut off before its exception", "other", "teardown" if launched else "cascade"
         )
@@ -79,12 +90,28 @@ def meaning_of(raised: Raised) -> Meaning:
     for pattern, category, role in _CLASSES:
         if re.fullmatch(pattern, name):
             if role == "root" and category in ("environment", "data"):
-                return Meaning(title, _of_frames(raised) or category, role)
+                return Meaning(title, _of_words(raised.message) or _of_frames(raised) or category, role)
             return Meaning(title, category, role)
+    return Meaning(title, _of_words(raised.message) or _of_frames(raised) or "usercode", "root")
+
+
+def meaning_of_line(text: str) -> Meaning | None:
+    """Return what a line is taken for that looks like trouble and that nothing took; None where nothing tells."""
+    match = _LINE.search(text)
+    if match is not None:
+        if match[1].endswith("Warning"):
+            return None
+        hit = Hit(signature="", file=0, line=0, offset=0, text=text)
+        return meaning_of(Raised(exception=match[1], message=match[2], frames=(), hit=hit))
+    category = _of_words(text) if _BAD.search(text) else None
+    return Meaning(text.strip()[:200], category, "root") if category is not None else None
+
+
+def _of_words(message: str) -> Category | None:
     for pattern, category in _WORDS:
-        if re.search(pattern, raised.message):
-            return Meaning(title, category, "root")
-    return Meaning(title, _of_frames(raised) or "usercode", "root")
+        if re.search(pattern, message):
+            return category
+    return None
 
 
 def _of_frames(raised: Raised) -> Category | None:

@@ -71,10 +71,19 @@ def _judge_one(case: Case) -> Judged:
             continue
         mended = progress.recovered(event) and not event.id.startswith(("series.", "flight."))
         (recovered if mended else failing).append(event)
+    failing = _without_guesses(failing)
     scene = Scene(case=case, progress=progress, failing=tuple(_without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),
                   shown=shown)  # fmt: skip
+
+
+def _without_guesses(failing: list[Event]) -> list[Event]:
+    """Return what failed without lines that nothing took, unless they are all that names a cause."""
+    sure = [event for event in failing if not event.guessed]
+    if any(event.role == "root" for event in sure):
+        return sure
+    return failing
 
 
 def _without_teardown_alone(case: Case, failing: list[Event]) -> list[Event]:

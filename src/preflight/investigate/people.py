@@ -138,7 +138,8 @@ class People:
                     found = found if node is None or self.node_of.get(found) in (None, node) else None
                 if found is not None:
                     return found
-        return None
+        # With one agent alone the place on the node is the rank.
+        return who.local_rank if len(self.nodes) < 2 and not self.by_local else None
 
     def file_node(self, file: int | None) -> str | None:
         """Return the node on which a file was written."""

@@ -61,7 +61,10 @@ class Progress:
             return True
         if self._ended_behind(event):
             return True
-        return self.behind(event) >= (STEPS_OF_ITS_OWN if self._in_file(event) else STEPS_BEHIND)
+        if not self._in_file(event):
+            return self.behind(event) >= STEPS_BEHIND
+        # A value that is no number stands in the line of a step itself: the next step shows whether it was mended.
+        return self.behind(event) >= (1 if event.category == "numerical" else STEPS_OF_ITS_OWN)
 
     def _ended_behind(self, event: Event) -> bool:
         for end in self._ends:
