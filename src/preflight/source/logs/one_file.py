@@ -75,7 +75,7 @@ def read_text(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
         return Reduced(file=as_file(wanted, "unreadable" if opened.problem else "empty", problem=opened.problem))
     module = format_of(wanted.source.path, head)
     if module is not None:
-        return _dump(wanted, opened, module)
+        return _dump(wanted, opened, module, rules)
     if not is_text(head) and opened.encoding == "utf-8":
         return _binary(wanted, opened, rules)
     return _log(wanted, opened, rules, head)
@@ -133,7 +133,7 @@ def _rest(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
     return found
 
 
-def _dump(wanted: Wanted, opened: Opened, module: object) -> Reduced:
+def _dump(wanted: Wanted, opened: Opened, module: object, rules: Rules) -> Reduced:
     parts = []
     size = 0
     while size < LARGEST_DUMP:
@@ -143,8 +143,21 @@ def _dump(wanted: Wanted, opened: Opened, module: object) -> Reduced:
         parts.append(more)
         size += len(more)
     file = msgspec.structs.replace(as_file(wanted, module.KIND), size=size)  # type: ignore[attr-defined]
-    part = read_dump(module, b"".join(parts), file)  # type: ignore[arg-type]
-    return _of_part(part, file, opened.problem)
+    content = b"".join(parts)
+    part = read_dump(module, content, file)  # type: ignore[arg-type]
+    reduced = _of_part(part, file, opened.problem)
+    if getattr(module, "TEXT", False):
+        _add_lines(reduced, wanted, content, rules)
+    return reduced
+
+
+def _add_lines(reduced: Reduced, wanted: Wanted, content: bytes, rules: Rules) -> None:
+    """Look for signatures in a dump that is made of lines, too: a kernel's or a scheduler's."""
+    again = Opened(io.BytesIO(content))
+    log = _log(wanted, again, rules, again.head(_SAMPLE))
+    reduced.hits += log.hits
+    reduced.raised += log.raised
+    reduced.endings += log.endings
 
 
 def _of_part(part: Part, file: LogFile, problem: str | None) -> Reduced:
