@@ -1,0 +1,218 @@
+"""A bisection from the command line: the tests of each dimension, what they cost at most, what was found."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from preflight.cli.parts.writing import Writing, put, remark
+from preflight.errors import UsageError
+from preflight.investigate.bisect.lattice import Shape
+from preflight.investigate.bisect.launchers import Point, launcher, names_in
+from preflight.investigate.bisect.outcome import Outcome
+from preflight.investigate.bisect.runner import Runner, Trial
+
+DIMENSIONS = ("scale", "batch", "layers", "configs", "commits", "nodes")
+SCHEMA = "preflight.bisection/1"
+
+
+class Plan(msgspec.Struct, kw_only=True):
+    """What is bisected: its values, how a test of one is made, and how many tests there are at most.
+
+    Attributes:
+        dimension: Its name. values: What is tried, from what works to what fails.
+        make: Makes a test. most: Tests at most. largest: GPUs of the largest test.
+        shown: How a value is shown. close: Called at the end.
+    """
+
+    dimension: str
+    values: Sequence[Any]
+    make: Callable[[Any], Trial]
+    most: int
+    largest: int
+    shown: Callable[[Any], str] = str
+    close: Callable[[], None] = lambda: None
+
+
+def bisect(program: Sequence[str], given: Mapping[str, Any], look: Writing) -> int:
+    """Run a bisection and say what was found."""
+    if look.format not in ("text", "json"):
+        raise UsageError(f"a bisection cannot be shown as {look.format}", "text or json")
+    chosen = [name for name in DIMENSIONS if given[name]]
+    if len(chosen) != 1:
+        raise UsageError(
+            "say one thing that is to be bisected"
+            if not chosen
+            else f"{' and '.join(chosen)} at once cannot be bisected",
+            "--scale, --batch, --layers, --configs, --commits or --nodes",
+        )
+    if not program:
+        raise UsageError(
+            "no program is given", "preflight investigate bisect --batch 8 64 -- python train.py --batch {batch}"
+        )
+    chance = _chance(given["flaky"])
+    state = os.path.abspath(given["state"] or _state(chosen[0], program, given))
+    plan = _plan(chosen[0], program, given, state, chance)
+    _tell_budget(plan, given, look)
+    if given["dry_run"]:
+        return _dry(plan, look)
+    runner = Runner(
+        plan.make, state, timeout=given["timeout"], wanted=given["signature"], retries=given["retries"],
+        budget=given["budget"], fresh=given["fresh"], told=lambda test, outcome: _tell(test, outcome, look),
+    )  # fmt: skip
+    try:
+        found = _search(plan, runner, given, chance)
+    except KeyboardInterrupt:
+        remark(f"results are kept in {state}: the same command goes on from there", look)
+        raise
+    finally:
+        plan.close()
+    from preflight.cli.parts.bisection_pages import page
+
+    answer = {"schema": SCHEMA, "dimension": plan.dimension, **found, "tests_run": runner.ran,
+              "gpu_hours": round(runner.spent, 4), "signature": runner.wanted, "state": state}  # fmt: skip
+    if look.format == "json":
+        from preflight.report.parts.plain import encode
+
+        put(encode(answer), look)
+    else:
+        put(page(answer, look.width), look)
+    return 1 if answer["reason"] is None else 3
+
+
+def _chance(text: str | None) -> float | None:
+    if text is None:
+        return 1.0
+    if text == "learn":
+        return None
+    try:
+        chance = float(text)
+    except ValueError:
+        chance = 0.0
+    if not 0.0 < chance <= 1.0:
+        raise UsageError(f"--flaky {text}: is not a probability above 0", "for example 0.3, or learn")
+    return chance
+
+
+def _state(dimension: str, program: Sequence[str], given: Mapping[str, Any]) -> str:
+    """A folder of its own for every question, so that a second call finds the results of the first."""
+    told = json.dumps([dimension, list(program), given["launcher"], os.getcwd()])
+    return os.path.join(".preflight", "bisect", f"{dimension}-{hashlib.sha256(told.encode()).hexdigest()[:10]}")
+
+
+def _plan(dimension: str, program: Sequence[str], given: Mapping[str, Any], state: str, chance: float | None) -> Plan:
+    from preflight.cli.parts import bisection_dimensions as dimensions
+
+    launcher(given["launcher"])
+    shape = Shape(
+        gpus_per_node=given["gpus_per_node"], tensor=given["tensor"], pipeline=given["pipeline"], context=given["context"],
+        global_batch=given["global_batch"], micro_batch=given["micro_batch"],
+    )  # fmt: skip
+    if dimension in ("scale", "batch", "layers"):
+        return dimensions.of_numbers(dimension, program, given, state, shape, chance)
+    make = {"configs": dimensions.of_configs, "commits": dimensions.of_commits, "nodes": dimensions.of_nodes}[dimension]
+    return make(program, given, state, shape, chance)
+
+
+def needs(program: Sequence[str], names: set[str], what: str) -> None:
+    """Refuse a program in which nothing would change from test to test.
+
+    Raises:
+        UsageError: None of the names is in it.
+    """
+    if not names & names_in(program):
+        wanted = " or ".join("{" + name + "}" for name in sorted(names))
+        raise UsageError(f"the program does not say where {what} goes", f"write {wanted} where it belongs")
+
+
+def started(given: Mapping[str, Any], program: Sequence[str], name: str, point: Point, salt: str = "") -> Trial:
+    """Return the test of a point."""
+    launch = launcher(given["launcher"]).launch(program, point)
+    return Trial(name=name, launch=launch, gpus=point.gpus or given["gpus"] or 1, salt=salt)
+
+
+def _tell_budget(plan: Plan, given: Mapping[str, Any], look: Writing) -> None:
+    hours = plan.most * plan.largest * given["timeout"] / 3600.0
+    remark(
+        f"{plan.dimension}: {len(plan.values)} values; at most {plan.most} tests of {plan.largest} GPU{'s' if plan.largest > 1 else ''} "
+        f"and {given['timeout']:g} s: {hours:.3g} GPU-hours at most",
+        look,
+    )
+
+
+def _dry(plan: Plan, look: Writing) -> int:
+    """Show the first tests, and run nothing."""
+    import shlex
+
+    ends = [plan.values[-1], plan.values[0]]
+    middle = plan.values[len(plan.values) // 2]
+    if plan.dimension in ("configs", "nodes"):
+        ends, middle = [tuple(plan.values), ()], tuple(plan.values[: len(plan.values) // 2])
+        ends = ends[: 1 if plan.dimension == "nodes" else 2]
+    lines = []
+    for value in [*ends, *([middle] if middle not in ends else [])]:
+        test = plan.make(value)
+        set_ = "".join(f"{name}={shlex.quote(v)} " for name, v in test.launch.environment.items() if v is not None)
+        lines += [f"# {test.name}", f"{set_}{shlex.join(test.launch.argv)}"]
+    plan.close()
+    put("\n".join(lines) + "\n", look)
+    return 0
+
+
+def _tell(test: Trial, outcome: Outcome, look: Writing) -> None:
+    kept = " (kept)" if outcome.cached else f" in {outcome.seconds:.1f} s"
+    what = {"fail": "fails", "pass": "works", "other-fail": "fails otherwise", "timeout": "did not end",
+            "infra": "did not start properly"}[outcome.kind]  # fmt: skip
+    about = (
+        f": {outcome.signature}"
+        if outcome.signature and outcome.kind != "infra"
+        else f": {outcome.text}"
+        if outcome.text
+        else ""
+    )
+    remark(f"{test.name}: {what}{kept}{about}", look)
+
+
+def _search(plan: Plan, runner: Runner, given: Mapping[str, Any], chance: float | None) -> dict[str, Any]:
+    if plan.dimension in ("configs", "nodes"):
+        from preflight.investigate.bisect.repeated import Repeated
+
+        if chance is None:
+            raise UsageError(f"--flaky learn is not for {plan.dimension}", "say the probability: --flaky 0.3")
+        repeated = Repeated(runner.ask, chance, questions=plan.most)
+        if plan.dimension == "configs":
+            from preflight.investigate.bisect.differences import minimise
+
+            minimal = minimise(plan.values, repeated)
+            return {
+                "differences": [plan.shown(one) for one in minimal.differences], "confirmed": minimal.confirmed,
+                "untold": [plan.shown(one) for one in minimal.untold], "reason": minimal.reason, "tests": minimal.tests,
+            }  # fmt: skip
+        from preflight.investigate.bisect.groups import find_bad_nodes
+
+        bad = find_bad_nodes(plan.values, repeated, given["least_nodes"])
+        return {
+            "nodes": bad.nodes,
+            "together": bad.together,
+            "cleared": bad.cleared,
+            "reason": bad.reason,
+            "tests": bad.tests,
+        }
+    from preflight.investigate.bisect.search import find_breaking_point
+
+    point = find_breaking_point(plan.values, runner.ask, chance=chance)
+    return {
+        "works": None if point.works is None else plan.shown(point.works),
+        "fails": None if point.fails is None else plan.shown(point.fails),
+        "probability": round(point.probability, 4), "untold": [plan.shown(one) for one in point.untold],
+        "reason": point.reason, "tests": point.tests, "chance": None if point.chance is None else round(point.chance, 3),
+        "trail": [{"value": plan.shown(value), "outcome": outcome.kind} for value, outcome in point.trail],
+    }  # fmt: skip
+
+
+__all__ = ["Plan", "bisect", "needs", "started"]

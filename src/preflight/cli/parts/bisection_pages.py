@@ -1,0 +1,53 @@
+"""What a bisection found, as text."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+
+def page(answer: dict[str, Any], width: int) -> str:
+    """Return the answer as a person reads it."""
+    lines = [*_found(answer), ""]
+    about = f"Failure: {answer['signature']}." if answer["signature"] else "No test failed."
+    told = (
+        f"{answer['tests']} tests, {answer['tests_run']} of them run now, {answer['gpu_hours']:.3g} GPU-hours. {about}"
+    )
+    lines += textwrap.wrap(told, width)
+    lines += textwrap.wrap(
+        f"Logs and results: {answer['state']}", width, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _found(answer: dict[str, Any]) -> list[str]:
+    reason = [f"cannot tell: {answer['reason']}"] if answer["reason"] else []
+    if answer["dimension"] == "configs":
+        lines = [*reason]
+        if answer["differences"]:
+            lines += ["It fails with, and not without any one of:" if answer["confirmed"] else "It fails with:"]
+            lines += [f"  {one}" for one in answer["differences"]]
+        if answer["untold"]:
+            lines += ["Without these it could not be judged:", *(f"  {one}" for one in answer["untold"])]
+        return lines
+    if answer["dimension"] == "nodes":
+        lines = [f"{node}: a run with it fails" for node in answer["nodes"]]
+        if answer["together"]:
+            lines.append(f"These fail together, none alone: {', '.join(answer['together'])}")
+        if not answer["reason"] and answer["cleared"]:
+            lines.append(f"Cleared: {len(answer['cleared'])} nodes whose runs passed.")
+        return [*lines, *reason]
+    if answer["fails"] is None and answer["works"] is None:
+        return reason
+    lines = [f"works  {answer['works']}"] if answer["works"] is not None else []
+    lines += [f"fails  {answer['fails']}"] if answer["fails"] is not None else []
+    if answer["chance"] is not None and answer["chance"] < 1.0:
+        lines.append(
+            f"It fails in about {answer['chance']:.0%} of the runs; this answer is right with {answer['probability']:.0%}."
+        )
+    if answer["untold"]:
+        lines.append(f"Between them and not judged: {', '.join(map(str, answer['untold'][:10]))}")
+    return [*lines, *reason]
+
+
+__all__ = ["page"]
