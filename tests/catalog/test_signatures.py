@@ -6,13 +6,15 @@ import os
 import re
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from preflight.catalog import files
+from preflight.catalog.remedy_files import remedy_names
 from preflight.catalog.signature_files import load_signature, load_signatures, problems, signature_names, takes
 from preflight.errors import CatalogError
-from preflight.vocabulary.signature import Signature
+from preflight.vocabulary.signature import Category, Role, Signature
 
 SHIPPED = load_signatures()
 BY_ID = {signature.id: signature for signature in SHIPPED}
@@ -67,6 +69,31 @@ def test_it_says_where_it_stands_and_what_to_do(signature: Signature) -> None:
 def test_it_supersedes_signatures_that_exist(signature: Signature) -> None:
     assert set(signature.supersedes) <= set(BY_ID) - {signature.id}
     assert len(set(signature.supersedes)) == len(signature.supersedes)
+
+
+def test_what_would_have_caught_it_is_there() -> None:
+    from preflight.check.registry import shipped_rules
+    from preflight.monitor.relation import relations
+
+    known = {one.rule.name for one in shipped_rules()} | set(relations())
+    named = {name for one in SHIPPED for name in one.caught_by if not name.startswith("checklist:")}
+    assert named <= known
+    assert len(named) > 60
+
+
+def test_remedies_are_there_and_belong_to_a_cause() -> None:
+    names = set(remedy_names())
+    assert {name for one in SHIPPED for name in one.remedies} <= names
+    helped = [one for one in SHIPPED if one.role == "root" and one.remedies]
+    assert len(helped) > 0.9 * len([one for one in SHIPPED if one.role == "root"])
+
+
+def test_there_are_signatures_of_every_kind() -> None:
+    assert len(SHIPPED) >= 230
+    assert {one.role for one in SHIPPED} == set(get_args(Role))
+    assert {one.category for one in SHIPPED} == set(get_args(Category)) - {"cannot-tell"}
+    sources = Counter(source for one in SHIPPED for source in one.sources)
+    assert len(sources) >= 200
 
 
 def test_ids_are_unique_and_those_of_the_places() -> None:
