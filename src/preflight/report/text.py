@@ -22,6 +22,7 @@ from preflight.report.parts.sentences import (
     subject,
     verdict_line,
 )
+from preflight.report.parts.verification_text import verification_section
 from preflight.vocabulary.report import Efficiency, Report
 
 ENDINGS = (".txt", ".text", ".log")
@@ -74,6 +75,10 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
             whys_section(canvas, report.incident)
             return
         incident_section(canvas, report.incident, verbose=options.verbose)
+        _notes(canvas, report)
+        return
+    if report.verification is not None:
+        verification_section(canvas, report.verification)
         _notes(canvas, report)
         return
     said = advice(report)

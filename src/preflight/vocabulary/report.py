@@ -16,6 +16,7 @@ from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.plan import Plan
 from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import format_bytes
+from preflight.vocabulary.verification import Verification
 from preflight.vocabulary.watched import Watched
 
 Verdict = Literal["GO", "NO-GO", "UNKNOWN"]
@@ -85,7 +86,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     invariants: tuple[Invariant, ...] = ()
     watched: Watched | None = None
     incident: Incident | None = None
-    verification: dict[str, Any] | None = None
+    verification: Verification | None = None
     measurements: tuple[Measurement, ...] = ()
     pulses: tuple[RankPulse, ...] = ()
     differences: tuple[Difference, ...] = ()

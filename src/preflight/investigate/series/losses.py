@@ -170,11 +170,10 @@ def spikes(series: Series) -> SeriesFinding | None:
     numbers = series.numbers
     if len(numbers) < 40:
         return None
-    drawn = clipped(numbers, 30.0)
-    around = _running_median(drawn, REACH)
+    around = _running_median(numbers, REACH)
     wide = spread(numbers - around)
     # A curve that falls steeply lies above the median of its surroundings, but never above that of what was before.
-    around = numpy.maximum(around, _median_before(drawn, REACH))
+    around = numpy.maximum(around, _median_before(numbers, REACH))
     rest = numbers - around
     if not wide > 0:
         return None

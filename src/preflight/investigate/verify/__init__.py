@@ -1,0 +1,1 @@
+"""Whether a fix fixed it: the problem gone with a stated exposure, nothing slower, nothing worse."""
