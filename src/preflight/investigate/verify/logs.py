@@ -21,7 +21,7 @@ _FAILED = ("crashed", "hung", "stalled")
 def trial_of_logs(path: str) -> Trial:
     """Read the logs of a run, and say how it ended."""
     from preflight.catalog.signature_files import load_signatures
-    from preflight.investigate.diagnose import judge
+    from preflight.investigate.judge import judge
     from preflight.source.logs import read_logs
 
     known = load_signatures()

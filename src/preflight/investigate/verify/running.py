@@ -48,7 +48,7 @@ def make_trials(
 def run_once(command: str, log: str, deadline: float, order: int) -> Trial:
     """Run a command line as the shell would; when its time is over it is ended with everything that it started."""
     from preflight.catalog.signature_files import load_signatures
-    from preflight.investigate.diagnose import judge
+    from preflight.investigate.judge import judge
     from preflight.investigate.verify.logs import trial_of_reading
     from preflight.source.logs import read_logs
 
