@@ -7,12 +7,13 @@ import io
 from collections.abc import Callable, Iterator
 from typing import IO, Any, NamedTuple
 
-BLOCK = 8 << 20
+BLOCK = 4 << 20
 OVERLAP = 1 << 16
 """Bytes at the end of a block that the next one begins with, so that what belongs together is seen together."""
 LONGEST = 4 << 20
 """A line that is longer than this is cut."""
 _PIECE = 1 << 20
+_FIRST = 1 << 16
 
 
 class Block(NamedTuple):
@@ -40,6 +41,7 @@ class Opened:
         problem: What is wrong with it, so far.
         encoding: How its text is written; it is given in UTF-8.
         packing: How it was packed.
+        next_line: Number of the first line behind the block that was given last, where its reader counted the lines.
         plain: It is no text: the bytes are given as they are.
     """
 
@@ -48,6 +50,7 @@ class Opened:
         self.problem: str | None = None
         self.encoding = "utf-8"
         self.packing = packing
+        self.next_line = 0
         self.plain = False
         self._stream = _unpacked(stream, packing)
         self._decoder: Callable[[bytes, bool], str] | None = None
@@ -56,39 +59,50 @@ class Opened:
     def head(self, size: int = 8192) -> bytes:
         """Return the first bytes without taking them."""
         if self._first is None:
-            self._first = self._some(max(size, 65536))
-            self._decide(self._first)
+            self._first = self._some(_FIRST if self.packing or self.plain else BLOCK)
+            self._decide(self._first[:_FIRST])
         return self._first[:size]
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, in UTF-8; none at the end, or where the stream breaks off."""
         if self._first is None:
             self.head()
-        first, self._first = self._first or b"", b""
+        first = self._first or b""
+        first, self._first = (first, b"") if len(first) <= size else (first[:size], first[size:])
         raw = first or self._some(size)
         if self._decoder is None:
             return raw
         text = self._decoder(raw, not raw).encode("utf-8", "replace")
         return text or (self.read(size) if raw else b"")
 
-    def blocks(self, size: int = BLOCK, line: int = 1, offset: int = 0) -> Iterator[Block]:
-        """Yield the blocks; an unbroken line that does not fit into one is cut, and that is said."""
+    def blocks(self, size: int = BLOCK, line: int = 1, offset: int = 0, until: int | None = None) -> Iterator[Block]:
+        """Yield the blocks; an unbroken line that does not fit into one is cut, and that is said.
+
+        Args:
+            size: Bytes of a block.
+            line: Number of the first line.
+            offset: Where the stream stands in its file.
+            until: A line that begins here, or behind, is no more of the last block's own.
+        """
         carried = b""
         while True:
             data, ended = self._filled(carried, size)
             if not data:
                 return
+            own = len(data) if ended else self._owned(data)
+            if until is not None and offset + own >= until:
+                own = min(own, _line_behind(data, until - offset))
+                ended = True
+            yield Block(data, offset, line, own, ended)
             if ended:
-                yield Block(data, offset, line, len(data), True)
                 return
-            own = self._owned(data)
-            yield Block(data, offset, line, own, False)
-            line += data.count(b"\n", 0, own)
+            line = self.next_line or line + data.count(b"\n", 0, own)
+            self.next_line = 0
             offset += own
             carried = data[own:]
 
     def _filled(self, carried: bytes, size: int) -> tuple[bytes, bool]:
-        parts = [carried]
+        parts = [carried] if carried else []
         length = len(carried)
         while length < size:
             more = self.read(min(size, _PIECE if self._decoder else size))
@@ -138,6 +152,14 @@ class Opened:
         except Exception as error:  # each library of packing has its own errors, and what was read before is good
             self.problem = f"damaged: {type(error).__name__}: {error}; what came before is read"[:300]
         return b""
+
+
+def _line_behind(data: bytes, place: int) -> int:
+    """Return where the first line begins that does so at ``place`` or behind it."""
+    if place <= 0:
+        return 0
+    end = data.find(b"\n", place - 1)
+    return len(data) if end < 0 else end + 1
 
 
 class _Gzip(io.RawIOBase):

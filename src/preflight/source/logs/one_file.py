@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
 from typing import IO, Any
 
 import msgspec
@@ -22,15 +21,27 @@ from preflight.vocabulary.log import LogFile
 
 LARGEST_DUMP = 1 << 30
 _SAMPLE = 1 << 16
+_LONGEST_LINE = 64 << 20
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """A source, whose it is by its name, its number in the reading, and how many steps of it to keep."""
+    """A source, or a part of one, and how it is to be read.
+
+    Attributes:
+        source: The source.
+        named: Whose it is by its name.
+        index: Its number in the reading.
+        most_steps: So many steps of it are kept.
+        begin: The first byte of the part; a line that is cut there is that of the part before.
+        end: The byte behind the part; None: to the end.
+    """
 
     source: Source
     named: Named
     index: int
     most_steps: int
+    begin: int = 0
+    end: int | None = None
 
 
 def read_one(wanted: Wanted, rules: Rules) -> list[Reduced]:
@@ -71,6 +82,8 @@ def _of_member(wanted: Wanted, stream: IO[bytes], rules: Rules) -> list[Reduced]
 def read_text(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
     """Read a stream: a dump of a known format, or a log."""
     head = opened.head(_SAMPLE)
+    if wanted.begin or wanted.end is not None:
+        return _part(wanted, opened, rules, head)
     if not head:
         return Reduced(file=as_file(wanted, "unreadable" if opened.problem else "empty", problem=opened.problem))
     module = format_of(wanted.source.path, head)
@@ -81,7 +94,18 @@ def read_text(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
     return _log(wanted, opened, rules, head)
 
 
-def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes) -> Reduced:
+def _part(wanted: Wanted, opened: Opened, rules: Rules, head: bytes) -> Reduced:
+    """Read a part of a large file, by what its first lines tell of the style of all."""
+    with open(wanted.source.place, "rb") as stream:
+        begin = wanted.begin
+        if begin:
+            stream.seek(begin - 1)
+            begin += len(stream.readline(_LONGEST_LINE)) - 1
+            stream.seek(begin)
+        return _log(wanted, Opened(stream), rules, head, begin)
+
+
+def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int = 0) -> Reduced:
     if opened.encoding != "utf-8":
         head = head.decode(opened.encoding, "replace").encode()
     style = style_of(head)
@@ -90,12 +114,13 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes) -> Reduced:
     file = as_file(wanted, "text", layout=layout)
     if own and wanted.named.layout == "srun-files":  # what counts up are not ranks: each of them speaks for several
         file = msgspec.structs.replace(file, who=msgspec.structs.replace(file.who, rank=None), layout=style or "lines")
-    reducer = Reducer(rules, file, style, wanted.most_steps)
+    reducer = Reducer(rules, file, style, wanted.most_steps, labelled=own)
     size = lines = 0
-    for block in opened.blocks():
-        reducer.read(block)
-        size = block.offset + len(block.data)
-        lines = block.line - 1 + block.data.count(b"\n") + (not block.data.endswith(b"\n")) if block.last else lines
+    for block in opened.blocks(offset=begin, until=wanted.end):
+        opened.next_line = reducer.read(block)
+        if block.last:
+            size = block.offset + block.own - begin
+            lines = opened.next_line - (1 if block.data.endswith(b"\n", 0, block.own) else 0)
     result = reducer.done()
     result.job = wanted.named.job
     result.file = msgspec.structs.replace(
@@ -197,9 +222,3 @@ def as_file(wanted: Wanted, kind: str, problem: str | None = None, layout: str |
         modified=wanted.source.modified,
         problem=problem,
     )
-
-
-def read_many(work: list[Wanted], rules: Rules) -> Iterator[list[Reduced]]:
-    """Read sources one after the other."""
-    for wanted in work:
-        yield read_one(wanted, rules)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from preflight.source.logs.blocks import Block
-from preflight.source.logs.prefixes import Head, LineStyle, head_of, plain
+from preflight.source.logs.prefixes import Head, KnownHeads, LineStyle, plain
 from preflight.source.logs.times import Stamp
 from preflight.vocabulary.log import Who
 
@@ -16,6 +17,8 @@ LONGEST = 1 << 16
 _BEFORE = 300
 """Lines looked at, before and after one without a time, for one that has it."""
 _NEAR = 1 << 16
+_EVERY = 1 << 12
+"""Bytes after which the number of a line is kept, to count on from there."""
 _LABEL = re.compile(rb"\[(?:rank|default)\d+\]:(?! ?\[(?:rank|default))")
 _DIGITS = re.compile(r"\d+")
 
@@ -41,14 +44,23 @@ class Line(NamedTuple):
 class Page:
     """A block, its lines and their times."""
 
-    def __init__(self, block: Block, style: LineStyle, stamp: Stamp | None) -> None:
-        """Look at a block; ``stamp`` is the last time before it."""
+    def __init__(
+        self,
+        block: Block,
+        style: LineStyle,
+        stamp: Stamp | None,
+        labelled: bool = True,
+        known: KnownHeads | None = None,
+    ) -> None:
+        """Look at a block; ``stamp`` is the last time before it, ``labelled``: its lines may say who wrote them."""
         self.data = block.data
         self.own = block.own
         self.offset = block.offset
         self.style = style
+        self.labelled = labelled
         self._returns = b"\r" in self.data
-        self._counted = (0, block.line)
+        self._counted = [(0, block.line)]
+        self._known = known or KnownHeads(style)
         self._heads: dict[int, tuple[str, Head, int]] = {}
         self._stamp = stamp
         self._labels: dict[bytes, Who] = {}
@@ -73,13 +85,15 @@ class Page:
         return end
 
     def number(self, start: int) -> int:
-        """Return the number of the line that begins at a byte; asked from the beginning to the end."""
-        place, number = self._counted
+        """Return the number of the line that begins at a byte; cheap where it is near one that was asked before."""
+        place, number = self._counted[-1]
         if start >= place:
             number += self.data.count(b"\n", place, start)
-            self._counted = (start, number)
+            if start - place > _EVERY:
+                self._counted.append((start, number))
             return number
-        return number - self.data.count(b"\n", start, place)
+        place, number = self._counted[max(bisect_right(self._counted, (start, 1 << 62)) - 1, 0)]
+        return number + self.data.count(b"\n", place, start)
 
     def line(self, start: int, end: int) -> Line:
         """Return the line at these bytes."""
@@ -90,7 +104,7 @@ class Page:
         found = self._heads.get(start)
         if found is None:
             text = plain(decoded(self.data[start:end]))
-            found = self._heads[start] = (text, head_of(text, self.style), end)
+            found = self._heads[start] = (text, self._known.head_of(text), end)
         return found
 
     def below(self, line: Line, most: int) -> Iterator[str]:
@@ -121,7 +135,7 @@ class Page:
         """Return who wrote a line, by its label alone where it has a common one."""
         match = _LABEL.match(self.data, start, end)
         if match is None:
-            return merged(self._headed(start, end)[1].who, file)
+            return merged(self._headed(start, end)[1].who, file) if self.labelled else file
         found = self._labels.get(match[0])
         if found is None:
             found = self._labels[match[0]] = merged(self._headed(start, end)[1].who, file)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-from preflight.source.logs.times import Stamp, stamp_at
+from preflight.source.logs.times import Stamp, iso_at, stamp_at
 from preflight.vocabulary.log import Who
 
 LineStyle = Literal["", "srun", "hosts"]
@@ -59,6 +59,7 @@ _SRUN = re.compile(r"\s*(\d{1,7}): ?")
 _HOST = re.compile(r"([A-Za-z0-9](?:[\w.-]*[\w])?): ?")
 _SYSLOG_HOST = re.compile(r" ([\w.-]+) ([\w./() -]{1,40}?)(?:\[(\d+)\])?: ")
 _GLOG_PID = re.compile(r"\s+(\d{1,18})\s+(?=[\w./<>-]+:\d+\])")
+_TIME_BEGINS = frozenset("0123456789[IWEFDVCJMASONT")
 _LEVELS = {"W": "WARNING", "E": "ERROR", "F": "FATAL", "C": "CRITICAL", "I": "INFO", "V": "DEBUG", "D": "DEBUG"}
 _GLOBAL = ("rank", "rank_round", "rank_bare", "rank_mpi", "rank_horovod", "rank_role")
 
@@ -143,8 +144,8 @@ def _labelled(text: str, style: LineStyle, taken: _Taken) -> int:
 
 def _time(text: str, start: int, taken: _Taken) -> int:
     place = start
-    stamp = stamp_at(text, place)
-    if stamp is None and text[place] in '[("':
+    stamp = stamp_at(text, place) if text[place] in _TIME_BEGINS else None
+    if stamp is None and text[place] in '[("' and text[place + 1 : place + 2] in _TIME_BEGINS:
         place += 1
         stamp = stamp_at(text, place)
     if stamp is None:
@@ -172,24 +173,42 @@ def _time(text: str, start: int, taken: _Taken) -> int:
 
 def _token(text: str, start: int, taken: _Taken) -> int:
     match = _TOKENS.match(text, start)
-    if match is None or match.end() == start:
+    if match is None:
         return 0
-    found = match.groupdict()
-    for name in _GLOBAL:
-        if found[name] is not None and taken.rank is None:
-            taken.rank = int(found[name])
-    if found["rank_group"] is not None and taken.group_rank is None and _of_default_group(found):
-        taken.group_rank = int(found["rank_group"])
-    _local(found, taken)
-    for name in ("node_ray", "pod", "node_nccl", "node_docker", "node_pair"):
-        taken.node = taken.node or found[name]
-    for name in ("pid_ray", "pid_nccl", "pid_pair", "pid"):
-        if found[name] is not None and taken.pid is None:
-            taken.pid = int(found[name])
-    level = found["level"] or _LEVELS.get(found["glog"] or found["nemo"] or "", "")
-    taken.level = taken.level or ("WARNING" if level == "WARN" else level)
-    # The bracket of ``[E131 12:00:00.1 file.cpp:1]`` is opened here, and its time comes next.
-    return match.start() + 1 if found["glog"] and text[match.end() : match.end() + 1].isdigit() else match.end()
+    kind = match.lastgroup
+    if kind is None:
+        return match.end()
+    value = match[kind]
+    if kind in _GLOBAL:
+        if taken.rank is None:
+            taken.rank = int(value)
+        if kind == "rank_role" and taken.local is None:
+            taken.local = int(match["local_role"])
+    elif kind == "level":
+        taken.level = taken.level or ("WARNING" if value == "WARN" else value)
+    elif kind == "rank_group":
+        if taken.group_rank is None and _of_default_group(match.groupdict()):
+            taken.group_rank = int(value)
+    elif kind in ("glog", "nemo"):
+        taken.level = taken.level or _LEVELS.get(value, "")
+        if kind == "glog" and text[match.end() : match.end() + 1].isdigit():
+            # The bracket of ``[E131 12:00:00.1 file.cpp:1]`` is opened here, and its time comes next.
+            return match.start() + 1
+    elif kind in ("local", "local_role", "local_bare"):
+        _local(match, kind, taken)
+    else:
+        _process(match, taken)
+    return match.end()
+
+
+def _process(match: re.Match[str], taken: _Taken) -> None:
+    for name, value in match.groupdict().items():
+        if value is None:
+            continue
+        if name.startswith("pid") and taken.pid is None:
+            taken.pid = int(value)
+        elif name.startswith(("node", "pod")):
+            taken.node = taken.node or value
 
 
 def _of_default_group(found: dict[str, str | None]) -> bool:
@@ -197,14 +216,41 @@ def _of_default_group(found: dict[str, str | None]) -> bool:
     return "default" in name or (not name and (found["guid"] or found["group"]) == "0")
 
 
-def _local(found: dict[str, str | None], taken: _Taken) -> None:
-    role = found["role"]
-    if role is not None and found["local_role"] is not None:
-        if _NODE_NAME.match(role):
-            taken.node = taken.node or f"{role}{found['local_role']}"
-        elif taken.local is None:
-            taken.local = int(found["local_role"])
-    for name in ("local", "local_bare"):
-        number = found[name]
-        if number is not None and taken.local is None:
-            taken.local = int(number)
+def _local(match: re.Match[str], kind: str, taken: _Taken) -> None:
+    role = match["role"]
+    if kind == "local_role" and _NODE_NAME.match(role):
+        taken.node = taken.node or f"{role}{match[kind]}"
+    elif taken.local is None:
+        taken.local = int(match[kind])
+
+
+class KnownHeads:
+    """The heads of the lines of a file; one that differs from an earlier one in its time alone is not taken apart again."""
+
+    def __init__(self, style: LineStyle = "") -> None:
+        """Know none."""
+        self._style = style
+        self._known: dict[str, tuple[int, int, int, str, str, Head]] = {}
+
+    def head_of(self, text: str) -> Head:
+        """Take the prefixes off a line from which ``plain`` took the colours."""
+        key = text[:9]
+        known = self._known.get(key)
+        if known is not None:
+            start, end, stop, before, after, head = known
+            if text[end:stop] == after and text[9:start] == before:
+                stamp = iso_at(text, start, end)
+                if stamp is not None:
+                    return Head(head.who, stamp, None, head.level, head.end)
+        head = head_of(text, self._style)
+        stamp = head.stamp
+        if stamp is not None and head.inner is None and stamp.form == "iso" and not stamp.zoned:
+            start = stamp.start
+            stop = head.end + 4
+            if len(self._known) > _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = (start, stamp.end, stop, text[9:start], text[stamp.end : stop], head)
+        return head
+
+
+_MOST_KNOWN = 4096

@@ -12,7 +12,7 @@ from preflight.source.logs.blocks import Block
 from preflight.source.logs.clock import Clock
 from preflight.source.logs.matching import Value
 from preflight.source.logs.pages import Line, Page, merged
-from preflight.source.logs.prefixes import LineStyle
+from preflight.source.logs.prefixes import KnownHeads, LineStyle
 from preflight.source.logs.reduced import Process, Reduced
 from preflight.source.logs.residue import Residue
 from preflight.source.logs.rules import ENDING, STEP, TRACEBACK, TROUBLE, WORLD, Rules
@@ -55,11 +55,23 @@ class _Tally:
 class Reducer:
     """Reads the blocks of one file."""
 
-    def __init__(self, rules: Rules, file: LogFile, style: LineStyle, most_steps: int) -> None:
-        """Begin with a file: ``file`` says what is known of it by its name, ``style`` what labels its lines bear."""
+    def __init__(
+        self, rules: Rules, file: LogFile, style: LineStyle, most_steps: int, *, labelled: bool = True
+    ) -> None:
+        """Begin with a file.
+
+        Args:
+            rules: What to look for.
+            file: What is known of it by its name.
+            style: What labels its lines bear.
+            most_steps: So many steps are kept.
+            labelled: Its first lines say who wrote them.
+        """
         self._rules = rules
         self._file = file
         self._style = style
+        self._labelled = labelled
+        self._known = KnownHeads(style)
         self.clock = Clock(file.modified)
         self.result = Reduced(file=file)
         self._tallies: dict[tuple[int, Who], _Tally] = {}
@@ -71,16 +83,16 @@ class Reducer:
         self._processes: set[Who] = set()
         self._speakers = Speakers(file, style)
 
-    def read(self, block: Block) -> None:
-        """Take what matters out of the next block."""
-        page = Page(block, self._style, self._stamp)
+    def read(self, block: Block) -> int:
+        """Take what matters out of the next block; return the number of the line that comes after it."""
+        page = Page(block, self._style, self._stamp, self._labelled, self._known)
         self._speakers.see(block)
         self._steps.next_page()
         kinds, asked = self._rules.kinds, self._rules.asked
         start = end = -1
         kind = 0
         numbers: set[int] = set()
-        for literal, begin, stop in self._rules.finder.find(block.data):
+        for literal, _, stop in self._rules.finder.find(block.data):
             if stop > end:
                 if start >= 0:
                     self._line(page, start, end, kind, numbers)
@@ -89,16 +101,19 @@ class Reducer:
                     start = -1
                     break
                 kind = 0
-                numbers = set()
+                if numbers:
+                    numbers = set()
             kind |= kinds[literal]
-            if begin >= start or kinds[literal]:
-                numbers.update(asked[literal])
+            signed = asked[literal]
+            if signed:
+                numbers.update(signed)
         if start >= 0:
             self._line(page, start, end, kind, numbers)
         self._settle(page)
         self._stamp = page.stamp_before(block.own) or self._stamp
         if block.last:
             self._steps_at_the_end(page)
+        return page.number(block.own)
 
     def _line(self, page: Page, start: int, end: int, kind: int, numbers: set[int]) -> None:
         if kind == STEP and not numbers:

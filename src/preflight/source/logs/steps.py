@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 LITERALS = (
@@ -14,13 +15,16 @@ LITERALS = (
 )  # fmt: skip
 """A line that tells of a step holds one of these."""
 
-_NUMBER = r"[-+]?(?:\d[\d,_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\bnan\b|\binf(?:inity)?\b)"
+_NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d[\d_]*)\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\bnan\b|\binf(?:inity)?\b)"
+_SPLIT = re.compile(r"([0-9][0-9_]*(?:,[0-9]{3})*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)")
+"""A number as a line bears it, without its sign: ``re.split`` gives the words of the line and its numbers in turn."""
 _NAMED = re.compile(
     rf"(?P<key>[A-Za-z_][A-Za-z0-9_./@-]*(?:[ ][A-Za-z(][A-Za-z0-9_./()-]*){{0,5}})['\"]?\s*"
     rf"(?:(?:\.{{2,}})?\s*[:=]\s*[\[('\"]{{0,2}}|(?<=loss) |(?<=time) |(?<=norm) |(?<=lr) |(?<=mfu) )"
     rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms\b|us\b|secs?\b|s\b(?!/)|min\b|[KMG]i?B?\b|%|[KMkG]\b|tok/s|s/it|it/s|samples/s|tokens/s))?",
     re.IGNORECASE,
 )
+_SIGNED = re.compile(_NUMBER, re.IGNORECASE)
 _BARE = re.compile(
     rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms|tok/s|tokens/s|samples/s|it/s|s/it|TFLOPs?/?s?|% bf16 MFU|% MFU))\b",
     re.IGNORECASE,
@@ -90,6 +94,7 @@ _CERTAIN = (
     "forward_seconds",
     "val_loss",
 )
+_IDLE = ("eta", "train", "v_num", "elapsed", "remaining")
 MOST_VALUES = 64
 
 
@@ -110,28 +115,89 @@ class Step(NamedTuple):
 
 
 def step_of(text: str) -> Step | None:
-    """Read a line without its prefixes; None where it tells of no step."""
-    bar = _BAR.search(text)
-    if bar:
-        return _of_bar(bar, text)
-    values = _values(text)
-    step, total = _number_of_step(text, values)
-    if step is None and not _tells(text, values):
+    """Read a line without its prefixes; None where it tells of no step.
+
+    A program prints its steps in one form: the words of a line, without the numbers, are looked at once, and after that
+    they tell what each number is.
+    """
+    if "%|" in text:
+        bar = _BAR.search(text)
+        if bar:
+            return _of_bar(bar, text)
+    parts = _SPLIT.split(text)
+    words = tuple(parts[::2])
+    form = _forms.get(words)
+    if form is None:
+        form = _form(text)
+        if len(_forms) >= _MOST_FORMS:
+            _forms.clear()
+        _forms[words] = form
+    if form is _NO_STEP:
         return None
-    if not any(name not in ("epoch", "consumed_samples") for name in values):
-        return None
-    return Step(step, values, False, total)
+    numbers = parts[1::2]
+    values = {name: _float(numbers[place]) * factor for name, place, factor in form.values}
+    values.update(form.fixed)
+    step = int(_float(numbers[form.step])) if form.step is not None else None
+    return Step(step, values, False, int(_float(numbers[form.total])) if form.total is not None else None)
 
 
-def _tells(text: str, values: dict[str, float]) -> bool:
+class _Form(NamedTuple):
+    """Which of the numbers of a line is what: (name, number of the number, factor); and what is no number (nan, inf)."""
+
+    values: tuple[tuple[str, int, float], ...]
+    fixed: dict[str, float]
+    step: int | None
+    total: int | None
+
+
+_NO_STEP = _Form((), {}, None, None)
+_forms: dict[tuple[str, ...], _Form] = {}
+_MOST_FORMS = 5000
+
+
+def _form(text: str) -> _Form:
+    places = {match.start(1): number for number, match in enumerate(_SPLIT.finditer(text))}
+    found = _found(text)
+    named = found.pop("step", None)
+    step, total = _number_of_step(text)
+    if step is None and named is not None:
+        step = named[0]
+    rows: list[tuple[str, int, float]] = []
+    fixed: dict[str, float] = {}
+    for name, (place, factor) in found.items():
+        if text[place] in "+-":
+            factor, place = -factor if text[place] == "-" else factor, place + 1
+        if text[place] == "." and place + 1 in places:  # .5: its digits begin behind the point, and differ in number
+            return _NO_STEP
+        if place in places:
+            rows.append((name, places[place], factor))
+        elif text[place] in "nNiI":
+            fixed[name] = float(text[place : place + 3]) * factor
+    told = {name for name, _, _ in rows} | set(fixed)
+    if not told - {"epoch", "consumed_samples"} or (step is None and not _tells(text, told)):
+        return _NO_STEP
+    return _Form(
+        tuple(rows),
+        fixed,
+        places.get(step) if step is not None else None,
+        places.get(total) if total is not None else None,
+    )
+
+
+def _tells(text: str, values: Collection[str]) -> bool:
     """Whether a line without a number of a step tells of one all the same: a dict of metrics, or several of them."""
     known = sum(name in values for name in _CERTAIN)
     return known >= 2 or (known == 1 and (len(values) > 1 or text.lstrip().startswith("{")))
 
 
-def _of_bar(bar: re.Match[str], text: str) -> Step | None:
+def _of_bar(bar: re.Match[str], text: str) -> Step:
     done, total = _counted(bar["done"]), _counted(bar["total"])
-    values = _values(text[bar.end() :])
+    values: dict[str, float] = {}
+    rest = text[bar.end() :]
+    for name, (place, factor) in _found(rest).items():
+        match = _SIGNED.match(rest, place)
+        if match:
+            values[name] = _float(match[0]) * factor
     rate = float(bar["rate"]) if bar["rate"] != "?" else 0.0
     if rate > 0:
         unit = bar["unit"]
@@ -140,8 +206,7 @@ def _of_bar(bar: re.Match[str], text: str) -> Step | None:
         elif unit == "it/s":
             values.setdefault("seconds", 1 / rate)
     step = values.pop("step", None)
-    number = int(step) if step is not None and math.isfinite(step) else done
-    return Step(number, values, True, total)
+    return Step(int(step) if step is not None and math.isfinite(step) else done, values, True, total)
 
 
 def _counted(text: str) -> int:
@@ -149,51 +214,38 @@ def _counted(text: str) -> int:
     return int(float(text.rstrip("kM")) * factor)
 
 
-def _number_of_step(text: str, values: dict[str, float]) -> tuple[int | None, int | None]:
-    named = values.pop("step", None)
+def _number_of_step(text: str) -> tuple[int | None, int | None]:
+    """Return where the number of the step and the number of steps to be done begin."""
     for pattern in _STEP:
         match = pattern.search(text)
         if match:
-            total = int(match[2].replace(",", "")) if match[2] else None
-            return int(match[1].replace(",", "")), total
-    if named is not None and math.isfinite(named):
-        return int(named), None
+            return match.start(1), match.start(2) if match[2] else None
     return None, None
 
 
-def _values(text: str) -> dict[str, float]:
-    values: dict[str, float] = {}
+def _found(text: str) -> dict[str, tuple[int, float]]:
+    """Return, by normalised name, where each number begins, and what it is to be multiplied with."""
+    values: dict[str, tuple[int, float]] = {}
     for match in _NAMED.finditer(text):
-        number = _float(match["number"])
-        if number is None or len(values) >= MOST_VALUES:
-            continue
+        if len(values) >= MOST_VALUES:
+            break
         name, factor = _normal(match["key"], (match["unit"] or "").strip().lower())
-        if name and name not in values:
-            values[name] = number * factor
+        if name and name not in values and name not in _IDLE:
+            values[name] = (match.start("number"), factor)
     for match in _BARE.finditer(text):
-        number = _float(match["number"])
         unit = match["unit"].strip().lower()
-        name = _NORMAL.get(unit, "")
-        if unit == "ms":
-            name, number = "seconds", None if number is None else number / 1000
-        elif unit == "s/it":
-            name = "seconds"
-        elif "mfu" in unit:
-            name = "mfu"
-        if name and number is not None:
-            values.setdefault(name, number)
+        name = "seconds" if unit in ("ms", "s/it") else "mfu" if "mfu" in unit else _NORMAL.get(unit, "")
+        if name:
+            values.setdefault(name, (match.start("number"), 1e-3 if unit == "ms" else 1.0))
     if "epoch" not in values:
         epoch = _EPOCH.search(text)
         if epoch:
-            values["epoch"] = float(epoch[1])
+            values["epoch"] = (epoch.start(1), 1.0)
     return values
 
 
-def _float(text: str) -> float | None:
-    try:
-        return float(text.replace(",", "").replace("_", ""))
-    except ValueError:
-        return None
+def _float(text: str) -> float:
+    return float(text.replace(",", "") if "," in text else text)
 
 
 def _normal(key: str, unit: str) -> tuple[str, float]:

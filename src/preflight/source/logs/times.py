@@ -58,6 +58,7 @@ class Stamp(NamedTuple):
         zoned: It tells its zone, and ``seconds`` are in UTC.
         end: The character after it.
         exact: Half of its smallest unit.
+        start: The character at which it begins.
     """
 
     seconds: float
@@ -66,6 +67,7 @@ class Stamp(NamedTuple):
     zoned: bool
     end: int
     exact: float
+    start: int = 0
 
 
 def stamp_at(text: str, place: int = 0) -> Stamp | None:
@@ -80,8 +82,40 @@ def stamp_at(text: str, place: int = 0) -> Stamp | None:
     form = match.lastgroup or ""
     first = _GROUP[form]
     try:
-        return _READ[form](form, match.groups()[first:], match.end())
+        return _READ[form](form, match.groups()[first:], match.end())._replace(start=place)
     except (ValueError, OverflowError):
+        return None
+
+
+_dates: dict[str, float] = {}
+
+
+def iso_at(text: str, start: int, end: int) -> Stamp | None:
+    """Return the time that stands at a known place, as ``2024-01-31 12:00:00,123``; None where it is another form."""
+    date = text[start : start + 10]
+    midnight = _dates.get(date)
+    if midnight is None:
+        stamp = stamp_at(text, start)
+        if stamp is None or stamp.form != "iso" or stamp.end != end or stamp.zoned:
+            return None
+        if len(_dates) > 1000:
+            _dates.clear()
+        _dates[date] = stamp.seconds // 86400.0 * 86400.0
+        return stamp
+    if text[start + 13] != ":" or text[start + 16] != ":":
+        return None
+    part = text[start + 20 : end]
+    try:
+        seconds = (
+            int(text[start + 11 : start + 13]) * 3600
+            + int(text[start + 14 : start + 16]) * 60
+            + int(text[start + 17 : start + 19])
+        )
+        scale = 10 ** len(part)
+        if seconds > 86400 or (part and not part.isdecimal()):
+            return None
+        return Stamp(midnight + seconds + (int(part) / scale if part else 0), "iso", "", False, end, 0.5 / scale, start)
+    except (ValueError, IndexError):
         return None
 
 
