@@ -8,7 +8,8 @@ import pytest
 
 from preflight.errors import InputError
 from preflight.investigate.diagnose import report_of
-from preflight.investigate.why import explained, report_for
+from preflight.investigate.saved import report_for
+from preflight.investigate.why import explained
 from preflight.report.render import render
 from preflight.vocabulary.log import Reading
 

@@ -53,10 +53,10 @@ def report_of(reading: Reading, signatures: Iterable[Signature], paths: Sequence
     incident = judge(reading, signatures)
     problems = [f"{file.path}: {file.problem}" for file in reading.files if file.problem]
     inputs = {
-        "paths": list(paths),
-        "files": len(reading.files),
         "bytes": reading.bytes_read,
+        "files": len(reading.files),
         "lines": reading.lines_read,
+        "paths": list(paths),
     }
     return Report(
         schema=SCHEMA,

@@ -97,7 +97,7 @@ def _violation(kind: type[Relation], invariant: Invariant, example: Example, win
     path, _, line = place.rpartition(":") if place else ("", "", "")
     ranks = _ranks(example, window)
     cause, advice = kind.explain(example)
-    message = example.detail or invariant.text or kind.sentence(invariant.subject)
+    message = example.detail or f"no longer holds: {invariant.text or kind.sentence(invariant.subject)}"
     from preflight.vocabulary.finding import Fix
 
     return Violation(

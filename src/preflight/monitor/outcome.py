@@ -183,7 +183,7 @@ def _facts(follower: Follower, watched: Watched) -> dict[str, Fact]:
 
 def _thinned(found: Sequence[TraceGap]) -> str:
     times = sum(one.what == "thinned" for one in found)
-    return "nothing" if not times else f"{times} times, see the remarks"
+    return "nothing" if not times else f"{'once' if times == 1 else f'{times} times'}, see the remarks"
 
 
 def _notes(watched: Watched, follower: Follower) -> list[str]:
@@ -195,11 +195,22 @@ def _notes(watched: Watched, follower: Follower) -> list[str]:
     if watched.suppressed_violations:
         word = "alarm" if watched.suppressed_violations == 1 else "alarms"
         notes.append(f"{watched.suppressed_violations} {word} of suppressed invariants not shown")
-    told = [gap.text for gap in watched.gaps]
+    told = _remarks(watched.gaps)
     notes += told[:MOST_NOTES]
     if len(told) > MOST_NOTES:
         notes.append(f"and {len(told) - MOST_NOTES} other remarks on the trace, in the JSON report")
     return notes
+
+
+def _remarks(gaps: Sequence[TraceGap]) -> list[str]:
+    """Return what is missing in a trace; of what was thinned again and again the last word, which holds from there on."""
+    thinned = [gap for gap in gaps if gap.what == "thinned"]
+    last = {(gap.pid, gap.rank, gap.part): gap for gap in thinned}
+    told = [gap.text for gap in gaps if gap.what != "thinned"]
+    for key, gap in last.items():
+        before = sum((one.pid, one.rank, one.part) == key for one in thinned) - 1
+        told.append(gap.text + (f" (thinned {before} {'time' if before == 1 else 'times'} before)" if before else ""))
+    return told
 
 
 def _why_nothing(watched: Watched, follower: Follower) -> str:

@@ -95,7 +95,7 @@ class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
         text: A sentence that says so.
         rank: Of which rank. pid: Of which process. file: In which file of the folder.
         iteration: The last iteration that was recorded, or the one at which it is.
-        bytes: How many bytes. rows: How many rows.
+        bytes: How many bytes. rows: How many rows. part: Which part of the recording, where one was thinned.
     """
 
     what: Literal[
@@ -119,3 +119,4 @@ class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
     iteration: int | None = None
     bytes: int | None = None
     rows: int | None = None
+    part: str | None = None

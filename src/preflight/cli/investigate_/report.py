@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--keep-paths", is_flag=True, help="Leave names of people in paths and addresses; secrets go all the same."
 )
+@click.option("--signatures", multiple=True, metavar="DIR", help="A folder with further signatures.")
 @output
 def command(paths: tuple[str, ...], **given: Any) -> int:
     r"""Write an incident as a page, Markdown or JSON, without secrets.
@@ -32,11 +33,13 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     preflight investigate report incident.json -o incident.html
     """
     from preflight.check.source_lines import SourceLines
+    from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing
     from preflight.investigate.redaction import redact
+    from preflight.investigate.saved import report_for
 
     look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], True)
-    report = _report(paths)
+    report = report_for(paths, (*catalog(), *given["signatures"]))
     if given["verification"]:
         report = _verified(report, given["verification"])
     shown = redact(report, paths=not given["keep_paths"])
@@ -44,23 +47,11 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     return EXIT_CODES[shown.verdict]
 
 
-def _report(paths: tuple[str, ...]) -> Report:
-    from preflight.cli.parts.incidents import saved_report
-
-    if len(paths) == 1 and paths[0].endswith(".json"):
-        saved = saved_report(paths[0])
-        if saved is not None:
-            return saved
-    from preflight.investigate.diagnose import diagnose
-
-    return diagnose(list(paths))
-
-
 def _verified(report: Report, path: str) -> Report:
     import msgspec
 
-    from preflight.cli.parts.incidents import saved_report
     from preflight.errors import UsageError
+    from preflight.investigate.saved import saved_report
 
     saved = saved_report(path)
     if saved is None or saved.verification is None:

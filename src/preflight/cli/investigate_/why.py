@@ -24,7 +24,8 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing
-    from preflight.investigate.why import explained, report_for
+    from preflight.investigate.saved import report_for
+    from preflight.investigate.why import explained
 
     look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
     if not paths:

@@ -85,7 +85,7 @@ class TrainingMode(Relation):
                 {"model": name, "optimizer": step.call.object.split(":")[-1]},
                 variables=(name,),
                 expected="training mode in the forward passes of a step",
-                seen=f"all {parts} parts with a mode in evaluation" if left else None,
+                seen=_off(parts) if left else None,
                 call=calls[-1],
                 detail=_sentence(name, switched) if left else "",
             )
@@ -120,6 +120,10 @@ class TrainingMode(Relation):
 
 def _within(name: str, outer: str) -> bool:
     return name == outer or name.startswith(outer + ".")
+
+
+def _off(parts: int) -> str:
+    return "its only part with a mode in evaluation" if parts == 1 else f"all {parts} parts with a mode in evaluation"
 
 
 def _sentence(name: str, switched: Call | None) -> str:

@@ -39,7 +39,7 @@ def who(process: Process) -> str:
     return f"rank {process.rank}{again}"
 
 
-def _gap(what: str, text: str, process: Process, **more: int | None) -> TraceGap:
+def _gap(what: str, text: str, process: Process, **more: int | str | None) -> TraceGap:
     return TraceGap(what=what, text=text, rank=process.rank, pid=process.pid, file=process.file, **more)  # type: ignore[arg-type]
 
 
@@ -88,7 +88,7 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
     for row in process.thinned:
         often = f"in 1 of {row['every']} iterations" if row["every"] else "no more"
         text = f"{name} recorded {row['what']} {often} from iteration {row['i']} on: {row['reason']}"
-        yield _gap("thinned", text, process, iteration=row["i"] if type(row["i"]) is int else None)
+        yield _gap("thinned", text, process, iteration=row["i"] if type(row["i"]) is int else None, part=row["what"])
 
 
 def _shorter(processes: list[Process]) -> Iterator[TraceGap]:

@@ -1,0 +1,80 @@
+"""``preflight investigate report``: from logs or from a saved incident to a page without secrets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from .command_line import run
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A run whose rank 1 raises, in the home of a person, with a key in the line."""
+    home = tmp_path / "home" / "jane.doe"
+    home.mkdir(parents=True)
+    secret = "hf_" + "Ab3dEf6hIj9lMn2pQr5t"
+    for rank in (0, 1):
+        lines = [f"step {step} loss {2.0 - step / 10:.3f}" for step in range(5)]
+        if rank == 1:
+            lines += [
+                "Traceback (most recent call last):",
+                '  File "/home/jane.doe/train.py", line 31, in <module>',
+                f"    load(token='{secret}')",
+                f"RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 5x2), HF_TOKEN={secret}",
+            ]
+        (home / f"rank_{rank}.log").write_text("\n".join(lines) + "\n")
+    return home
+
+
+@pytest.mark.parametrize("name", ["incident.html", "incident.md", "incident.json"])
+def test_a_page_is_written_without_secrets_and_people(logs: Path, tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
+    assert run("investigate", "report", logs, "-o", target, "--quiet") == 1
+    text = target.read_text()
+    assert "rank 1" in text or '"ranks":[1]' in text.replace(" ", "")
+    assert "hf_Ab3" not in text
+    assert "jane.doe" not in text
+    assert "shapes cannot be multiplied" in text
+
+
+def test_a_saved_incident_is_the_same_page(logs: Path, tmp_path: Path) -> None:
+    saved, one, two = tmp_path / "incident.json", tmp_path / "one.md", tmp_path / "two.md"
+    assert run("investigate", logs, "-o", saved, "--quiet") == 1
+    assert run("investigate", "report", saved, "-o", one, "--quiet") == 1
+    assert run("investigate", "report", logs, "-o", two, "--quiet") == 1
+    assert one.read_text() == two.read_text()
+
+
+def test_names_in_paths_stay_when_asked_and_secrets_go(logs: Path, tmp_path: Path) -> None:
+    target = tmp_path / "incident.json"
+    run("investigate", "report", logs, "--keep-paths", "-o", target, "--quiet")
+    assert "jane.doe" in target.read_text()
+    assert "hf_Ab3" not in target.read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"schema": "preflight.report/9"}', "preflight.report/1 is understood"),
+        ('{"schema": "preflight.report/1", "verdict": 3}', "is damaged"),
+    ],
+)
+def test_a_report_that_is_not_one_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, said: str
+) -> None:
+    path = tmp_path / "incident.json"
+    path.write_text(content)
+    assert run("investigate", "report", path) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_what_verify_found_has_to_be_what_verify_wrote(
+    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_text(json.dumps({"a": 1}))
+    assert run("investigate", "report", logs, "--verification", other) == 2
+    assert "is not what verify wrote" in capsys.readouterr().err
