@@ -19,6 +19,8 @@ import msgspec
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 WIDTH = 100
+FOLDERS = ("rules", "relations", "signatures")
+"""Folders of the reference that hold a page for each thing."""
 
 
 def commands(
@@ -130,6 +132,30 @@ def relation_pages() -> dict[str, str]:
     return {"relations/README.md": index, **found}
 
 
+def signature_pages() -> dict[str, str]:
+    """Return the index of the failure signatures, and a page for each."""
+    pages = importlib.import_module("preflight.cli.parts.signature_pages")
+    signatures = listed("signatures")
+    index = [
+        "# Failure signatures\n\nWritten by `make docs` from the files of the catalog.\n"
+        "A signature says what a line of a log stands for, and whether it names a cause.\n"
+        "`preflight explain ID` prints its page; a user's catalog folder adds more.\n"
+        f"There are {len(signatures)}.\n"
+    ]
+    for family in sorted({one["family"] for one in signatures}):
+        rows: list[tuple[object, ...]] = [
+            (f"[`{one['name']}`]({one['name'].replace('.', '/')}.md)", one["category"], one["role"], one["title"])
+            for one in signatures
+            if one["family"] == family
+        ]
+        index.append(f"## {family}\n\n" + table(("name", "category", "role", "what it says"), rows))
+    found = {
+        f"signatures/{one['name'].replace('.', '/')}.md": pages.signature_markdown(pages.signature_page(one["name"]))
+        for one in signatures
+    }
+    return {"signatures/README.md": "\n".join(index), **found}
+
+
 def gpu_page() -> str:
     """Return the table of the GPUs."""
     rows: list[tuple[object, ...]] = [
@@ -222,6 +248,7 @@ def pages() -> dict[str, str]:
         "report.md": report_page(),
         **rule_pages(),
         **relation_pages(),
+        **signature_pages(),
     }
 
 
@@ -237,9 +264,8 @@ def stale() -> list[str]:
 
 
 def left_over(wanted: dict[str, str]) -> list[str]:
-    """Return the pages of rules and relations that are no more."""
-    folders = ("rules", "relations")
-    there = (path.relative_to(REFERENCE).as_posix() for name in folders for path in (REFERENCE / name).glob("*.md"))
+    """Return the pages of rules, relations and signatures that are no more."""
+    there = (path.relative_to(REFERENCE).as_posix() for name in FOLDERS for path in (REFERENCE / name).rglob("*.md"))
     return sorted(name for name in there if name not in wanted)
 
 
@@ -251,11 +277,10 @@ def main() -> int:
             print(f"docs/reference/{name} is out of date; run `make docs`", file=sys.stderr)
         return 1 if out_of_date else 0
     wanted = pages()
-    for folder in ("rules", "relations"):
-        (REFERENCE / folder).mkdir(parents=True, exist_ok=True)
     for name in left_over(wanted):
         (REFERENCE / name).unlink()
     for name, text in wanted.items():
+        (REFERENCE / name).parent.mkdir(parents=True, exist_ok=True)
         (REFERENCE / name).write_text(text, encoding="utf-8", newline="\n")
     print(f"{len(wanted)} pages in docs/reference")
     return 0

@@ -1,4 +1,4 @@
-"""``preflight explain``: the page of a rule or a relation."""
+"""``preflight explain``: the page of a rule, a relation, a failure signature or an error number of the driver."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from preflight.cli.parts.options import output
 @click.argument("identifier", metavar="ID")
 @output
 def command(identifier: str, **given: Any) -> int:
-    """Print the page of a rule or a relation: what it finds, why that matters, how to fix it, examples.
+    """Print the page of a rule, a relation or a failure signature: what it finds, why, what to do, examples.
 
-    ID is a rule's name (gradients-never-zeroed) or code (OPT001), or a relation's name (gradients-cleared).
+    ID is a rule's name (gradients-never-zeroed) or code (OPT001), a relation's name (gradients-cleared),
+    a signature's (network.watchdog-timeout), or an error number of the driver (xid-79).
     """
     from preflight.cli.parts.pages import FORMATS, page, render_page
     from preflight.cli.parts.writing import put, writing
@@ -24,9 +25,23 @@ def command(identifier: str, **given: Any) -> int:
     look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
     if look.format not in FORMATS:
         raise UsageError(f"a page cannot be shown as {look.format}", f"one of {', '.join(FORMATS)}")
+    from preflight.check.project_config import load_project
     from preflight.cli.parts.relation_pages import is_relation, relation_page, render_relation
+    from preflight.cli.parts.signature_pages import (
+        driver_error_page,
+        is_signature,
+        render_driver_error,
+        render_signature,
+        signature_page,
+    )
 
-    if is_relation(identifier):
+    catalog = load_project(".").catalog()
+    number = driver_error_page(identifier)
+    if number is not None:
+        put(render_driver_error(number, look), look)
+    elif is_signature(identifier, catalog):
+        put(render_signature(signature_page(identifier, catalog), look), look)
+    elif is_relation(identifier):
         put(render_relation(relation_page(identifier), look), look)
     else:
         put(render_page(page(identifier), look), look)

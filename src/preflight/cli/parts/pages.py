@@ -54,9 +54,20 @@ def _find(identifier: str) -> RuleFile:
     for loaded in all_rules():
         if wanted in (loaded.rule.name, loaded.rule.code.lower()):
             return loaded
-    near = nearest_rule(identifier) or _nearest_relation(identifier)
-    hint = f"did you mean {near}? " if near else ""
-    raise UsageError(f"no rule is called {identifier!r}", f"{hint}preflight list rules shows all")
+    if "." in identifier or "/" in identifier:
+        raise UsageError(f"no signature is called {identifier!r}", _hint(_nearest_signature(identifier), "signatures"))
+    near = nearest_rule(identifier) or _nearest_relation(identifier) or _nearest_signature(identifier)
+    raise UsageError(f"no rule is called {identifier!r}", _hint(near, "rules"))
+
+
+def _hint(near: str | None, kind: str) -> str:
+    return f"{f'did you mean {near}? ' if near else ''}preflight list {kind} shows all"
+
+
+def _nearest_signature(identifier: str) -> str | None:
+    from preflight.cli.parts.signature_pages import nearest_signature
+
+    return nearest_signature(identifier)
 
 
 def _nearest_relation(identifier: str) -> str | None:
