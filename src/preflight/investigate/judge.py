@@ -8,6 +8,7 @@ import msgspec
 
 from preflight.investigate.activity import activity_of
 from preflight.investigate.attempts import attempts_of
+from preflight.investigate.calibration import Ground, calibrated
 from preflight.investigate.case import Case, Event, events_of
 from preflight.investigate.category import Decided, decide
 from preflight.investigate.clocks import clocks_of
@@ -93,6 +94,17 @@ def _without_teardown_alone(case: Case, failing: list[Event]) -> list[Event]:
     return failing if deciding or bad or any(event.category != "none" for event in failing) else []
 
 
+def _ground(decided: Decided, *, failed: bool, healthy: bool) -> tuple[Ground, float]:
+    """Return what the answer rests on, and its probability before calibration."""
+    if not failed:
+        return ("healthy", 0.95) if healthy else ("nothing", 0.0)
+    if decided.leading is None:
+        return "nothing", decided.probability
+    if not decided.leading.specific:
+        return "exception", decided.probability
+    return ("symptom" if decided.inferred else "signature"), decided.probability
+
+
 def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
     """Return the incident of a run from its attempts."""
     from preflight.investigate.attempts import attempt_of
@@ -111,7 +123,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         root_category=decided.root if failed else None,
         symptom_category=decided.symptom if failed else None,
         signature=decided.leading.id if failed and decided.leading is not None else None,
-        confidence=1.0 - 0.05 if healthy else decided.probability,
+        confidence=calibrated(*_ground(decided, failed=failed, healthy=healthy)),
         headline=headline_of(scene, culprit, decided, state),
         culprit=culprit if failed else Culprit(reason="nothing failed"),
         first_failure=_first(scene, decided) if failed else None,

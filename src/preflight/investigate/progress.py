@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from math import isfinite
 
 from preflight.investigate.case import Case, Event
 
@@ -59,12 +60,20 @@ class Progress:
         """Return whether the run went on after an event as if nothing had been."""
         if event.role in ("recovered", "benign", "progress"):
             return True
-        if self._ended_behind(event):
+        if self._ended_behind(event) or self._finite_again(event):
             return True
         if not self._in_file(event):
             return self.behind(event) >= STEPS_BEHIND
         # A value that is no number stands in the line of a step itself: the next step shows whether it was mended.
         return self.behind(event) >= (1 if event.category == "numerical" else STEPS_OF_ITS_OWN)
+
+    def _finite_again(self, event: Event) -> bool:
+        """Return whether what was no number is one in the last step that the same file tells behind it."""
+        if event.category != "numerical" or "nan" not in event.id:
+            return False
+        behind = [one for one in self.case.steps if one.file == event.hit.file and one.line > event.hit.line]
+        last = [one.values[name] for one in behind[-1:] for name in ("loss", "grad_norm") if name in one.values]
+        return bool(last) and all(isfinite(value) for value in last)
 
     def _ended_behind(self, event: Event) -> bool:
         for end in self._ends:
