@@ -63,8 +63,8 @@ def steps(ranks: Iterable[int], numbers: Sequence[int], first_line: int = 10, at
 
 
 def ending(rank: int, code: int) -> Ending:
-    """Return how a rank ended, as its agent tells it."""
-    return Ending(about=Who(rank=rank), code=code, teller="torchrun", file=rank, line=99)
+    """Return how a rank ended, as its scheduler tells it."""
+    return Ending(about=Who(rank=rank), code=code, teller="slurm", file=rank, line=99)
 
 
 def skewed(seed: int, nodes: int, markers: int, whole: bool, noise: float) -> tuple[Reading, dict[str, float]]:

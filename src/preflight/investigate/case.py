@@ -10,6 +10,7 @@ import msgspec
 from preflight.investigate.exceptions import meaning_of, meaning_of_line
 from preflight.investigate.flight.votes import FlightEvidence
 from preflight.investigate.people import People
+from preflight.investigate.stacks.grouping import StackEvidence
 from preflight.vocabulary.incident import Clock, Quote
 from preflight.vocabulary.log import Ending, Hit, LogFile, NodeEvent, Raised, Reading, StepLine, Unknown
 from preflight.vocabulary.signature import Category, Role, Signature
@@ -69,6 +70,7 @@ class Case:
         self.clocks: dict[str, Clock] = {}
         self.number = 0
         self.flight: FlightEvidence | None = None
+        self.stacks: StackEvidence | None = None
         self.events: tuple[Event, ...] = ()
         self.steps: tuple[StepLine, ...] = reading.steps
         self.endings: tuple[Ending, ...] = reading.endings
@@ -118,8 +120,12 @@ def events_of(case: Case) -> tuple[Event, ...]:
     """Return everything that means something, in the order of time where it is known, else of files and lines."""
     found: list[Event] = []
     taken: set[Place] = set()
+    tables = _tables(case)
     for hit in case.reading.hits:
         signature = case.signatures.get(hit.signature)
+        if hit.text.startswith("  ") and hit.line > tables.get(hit.file, hit.line):
+            taken.add((hit.file, hit.line))  # the table repeats what ranks said; their ends are read from it
+            continue
         if signature is not None:
             found.append(_of_hit(case, hit, signature))
             taken.add((hit.file, hit.line))
@@ -181,6 +187,15 @@ def _accused(hit: Hit, signature: Signature) -> tuple[int, ...]:
     if isinstance(value, tuple):
         return value
     return (value,) if isinstance(value, int) and not isinstance(value, bool) else ()
+
+
+def _tables(case: Case) -> dict[int, int]:
+    """Return the line at which the first table of a launcher begins, for each file that holds one."""
+    found: dict[int, int] = {}
+    for ending in case.reading.endings:
+        if ending.teller == "torchrun" and ending.message is not None and None not in (ending.file, ending.line):
+            found[ending.file or 0] = min(ending.line or 0, found.get(ending.file or 0, ending.line or 0))
+    return found
 
 
 def _uncaught(raised: Sequence[Raised]) -> Iterator[Raised]:

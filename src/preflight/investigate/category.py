@@ -43,7 +43,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 
 def decide(scene: Scene, culprit: Culprit) -> Decided:
     """Return the category of the root and of the symptom, and the causes that may be behind them."""
-    roots = [event for event in scene.failing if event.role in ("root", "confirmation")]
+    roots = [event for event in scene.failing if event.role in ("root", "confirmation") and not _by_agent(scene, event)]
+    roots = roots or _mute(scene, culprit)
     symptoms = [event for event in scene.failing if event.role == "cascade"]
     symptom = _symptom(scene, culprit, symptoms or list(scene.failing))
     if not roots:
@@ -66,6 +67,21 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
                    probability=probability)  # fmt: skip
 
 
+def _by_agent(scene: Scene, event: Event) -> bool:
+    """Return whether a process was killed because it did not stop when asked: where others had waited in vain."""
+    return event.id in ("exit.killed", "end.killed") and scene.waited
+
+
+def _mute(scene: Scene, culprit: Culprit) -> list[Event]:
+    """Return the end of a culprit that says nothing itself and ended with a code of its own: what it was is not known."""
+    own = {event.rank for event in scene.failing if event.role == "cascade" and event.hit.about is None}
+    return [
+        event
+        for event in scene.failing
+        if event.id in ("exit.error", "exit.terminated") and event.rank in culprit.ranks and event.rank not in own
+    ]
+
+
 def _symptom(scene: Scene, culprit: Culprit, events: Sequence[Event]) -> Category | None:
     """Return the category that most ranks complain of."""
     counts: dict[Category, int] = {}
@@ -77,12 +93,13 @@ def _symptom(scene: Scene, culprit: Culprit, events: Sequence[Event]) -> Categor
     return max(counts, key=lambda category: counts[category])
 
 
-def rank_in_order(event: Event, culprit: Culprit) -> tuple[bool, bool, bool]:
+def rank_in_order(event: Event, culprit: Culprit) -> tuple[bool, bool, bool, bool]:
     """Return how much an event decides: on the culprit, by a signature, of a telling category; False comes first."""
     return (
         bool(culprit.ranks) and event.rank not in culprit.ranks and event.rank is not None,
         not event.specific,
         event.category in ("other", "none"),
+        event.id.startswith(("end.", "exit.")),
     )
 
 

@@ -18,7 +18,7 @@ from preflight.investigate.endings import ending_events
 from preflight.investigate.loss import loss_of
 from preflight.investigate.people import People
 from preflight.investigate.progress import Progress
-from preflight.investigate.recorder import flight_events
+from preflight.investigate.recorder import flight_events, stack_events
 from preflight.investigate.remedies import remedies_for
 from preflight.investigate.shown import category_of_phase, series_events, shown_by, slow
 from preflight.investigate.state import headline_of, next_steps, onset_of, scope_of, state_of
@@ -63,20 +63,31 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 def _judge_one(case: Case) -> Judged:
     shown = shown_by(case)
-    case.events = tuple(sorted((*case.events, *series_events(case, shown), *flight_events(case)), key=_order))
+    case.events = tuple(
+        sorted((*case.events, *series_events(case, shown), *flight_events(case), *stack_events(case)), key=_order)
+    )
     progress = Progress(case)
     failing: list[Event] = []
     recovered: list[Event] = []
     for event in case.events:
         if event.role in ("progress", "benign") or (event.signature is not None and event.signature.marks == "end"):
             continue
-        mended = progress.recovered(event) and not event.id.startswith(("series.", "flight."))
+        mended = progress.recovered(event) and not event.id.startswith(("series.", "flight.", "stacks."))
         (recovered if mended else failing).append(event)
-    failing = _without_guesses(failing)
+    failing = _without_guesses(_with_again(failing, recovered))
     scene = Scene(case=case, progress=progress, failing=tuple(_without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),
                   shown=shown)  # fmt: skip
+
+
+def _with_again(failing: list[Event], recovered: list[Event]) -> list[Event]:
+    """Return what failed with what had seemed to be mended and came again: numbers that are none do not mend themselves."""
+    last = {(event.id, event.rank) for event in failing if event.category == "numerical" and event.role == "root"}
+    back = [event for event in recovered if (event.id, event.rank) in last]
+    for event in back:
+        recovered.remove(event)
+    return sorted((*back, *failing), key=_order) if back else failing
 
 
 def _without_guesses(failing: list[Event]) -> list[Event]:
@@ -160,11 +171,11 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
 def _calm_state(last: Judged) -> RunState:
     """Return the state of a run in whose lines nothing failed: its steps may tell more."""
     state = state_of(last.scene)
-    if state != "running":
+    if state not in ("running", "ended"):
         return state
-    if any(one.kind == "stopped" and not one.ranks for one in last.shown):
+    if state == "running" and any(one.kind == "stopped" and not one.ranks for one in last.shown):
         return "hung"
-    return "slow" if slow(last.shown) is not None else "running"
+    return "slow" if slow(last.shown) is not None else state
 
 
 def _calm_category(last: Judged, state: RunState) -> Category:

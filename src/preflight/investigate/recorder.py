@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from preflight.investigate.case import Case, Event
 from preflight.investigate.flight.votes import FlightEvidence, votes_of_flights
+from preflight.investigate.stacks.grouping import StackEvidence, votes_of_stacks
 from preflight.vocabulary.log import Hit
 from preflight.vocabulary.signature import Cause, Signature
 
@@ -24,6 +25,29 @@ def recorded(case: Case) -> FlightEvidence | None:
     return case.flight if case.flight.ranks or case.flight.text else None
 
 
+def stacked(case: Case) -> StackEvidence | None:
+    """Return what the stacks of the ranks say together; None where there are none."""
+    if not case.reading.stacks:
+        return None
+    if case.stacks is None:
+        groups = {name: members for flight in case.reading.flights for name, members in flight.groups.items()}
+        case.stacks = votes_of_stacks(case.reading.stacks, groups=groups, files=case.reading.files)
+    return case.stacks
+
+
+def stack_events(case: Case) -> tuple[Event, ...]:
+    """Return an event where stacks of several ranks were taken and some do otherwise than most: somebody saw it hang."""
+    evidence = stacked(case)
+    if evidence is None or evidence.text is None or not evidence.outliers:
+        return ()
+    file = case.reading.stacks[0].file
+    hit = Hit(signature=_STUCK.id, file=file if file is not None else -1, line=0, offset=0, text=evidence.text)
+    return (
+        Event(id=_STUCK.id, title=f"{_STUCK.title}: {evidence.text}", category=_STUCK.category, role="cascade", hit=hit,
+              signature=_STUCK, attempt=case.number),
+    )  # fmt: skip
+
+
 def _all_tell(case: Case, told: int) -> bool:
     """Return whether so many ranks tell their counters that one that does not is worth a thought."""
     return told * 2 > (case.people.world or 0)
@@ -38,6 +62,10 @@ _SIGNATURE = Signature(
         Cause("rank-gone", "a rank ended or was killed, and the others waited for it", 0.3, "other", ("exit-codes",)),
         Cause("link-broken", "a link, a card or a switch does not pass data", 0.15, "network", ("link-counters",)),
     ),
+)  # fmt: skip
+_STUCK = Signature(
+    id="stacks.waiting", title="ranks wait in a call in which others do not take part", category="network", role="cascade",
+    literals=("stacks",), match=("stacks",), no_match=("",), causes=_SIGNATURE.causes,
 )  # fmt: skip
 _DIFFER = Signature(
     id="flight.different-calls", title="ranks made different calls", category="usercode", role="root",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from preflight.investigate.category import Decided
-from preflight.investigate.culprit.vote import Scene
+from preflight.investigate.culprit.vote import Scene, from_dump, is_wait
 from preflight.vocabulary.incident import Culprit, NextStep, Onset, RunState, Scope
 
 # Steps within which compilers, caches and allocators still settle.
 WARM_UP = 10
-_WAITED = ("timeout", "watchdog", "monitored", "hang", "stuck", "flight")
 
 
 def state_of(scene: Scene) -> RunState:
@@ -20,9 +19,11 @@ def state_of(scene: Scene) -> RunState:
         if case.steps or any(event.role in ("recovered", "progress") for event in case.events):
             return "running"
         return "hung" if case.reading.flights or case.reading.stacks else "unknown"
-    roots = [event for event in scene.failing if event.role == "root"]
-    waits = [event for event in scene.failing if event.role != "teardown" and any(w in event.id for w in _WAITED)]
-    if waits and all(event.id.startswith("flight.") for event in roots):
+    roots = [event for event in scene.failing if event.role == "root" and not event.id.startswith("exit.")]
+    told = [event for event in scene.failing if is_wait(event) and not from_dump(event)]
+    if told and all(from_dump(event) for event in roots):
+        return "hung"
+    if all(from_dump(event) for event in scene.failing):
         return "hung"
     return "crashed"
 

@@ -11,6 +11,10 @@ from preflight.investigate.culprit.vote import Scene, Vote
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for nobody where all ranks that speak name the same cause at the same time, else for the nodes they fill."""
     people = scene.case.people
+    told = [event for event in scene.roots() if event.rank is None and event.category == "preemption"]
+    if told and not any(event.rank is not None for event in scene.roots()):
+        text = f"the launcher was told from outside: {told[0].title}"
+        yield Vote(kind="common-cause", strength=0.7, text=text, quotes=(scene.case.quote(told[0].hit),))
     for group in groups_of(scene):
         quotes = tuple(scene.case.quote(event.hit) for event in group.events[:2])
         if group.everybody:

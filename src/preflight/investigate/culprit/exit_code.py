@@ -5,48 +5,98 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.culprit.vote import Scene, Vote
+from preflight.investigate.endings import signal_of
 from preflight.vocabulary.incident import Quote
 from preflight.vocabulary.log import Ending
 
-_FATAL = {-9: "killed", -11: "segmentation fault", -7: "bus error", -4: "illegal instruction", -8: "arithmetic fault"}
-_ASKED = (-15, -2, -1, 143, 130)
+_FATAL = {9: "killed", 11: "segmentation fault", 7: "bus error", 4: "illegal instruction", 8: "arithmetic fault"}
+_ASKED = (15, 2, 1)
+# Where ranks waited until a limit, the one that they waited for is alive and is stopped with the rest.
+_OF_WAITING = 0.25
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote by exit code: against those that were asked to stop, for those that the kernel or their own error ended."""
+    firsts = first_seen(scene)
+    closed = _closed(scene)
+    waited = _OF_WAITING if scene.waited else 1.0
+    innocent = {event.rank for event in scene.roots() if not event.id.startswith("exit.")}
+    asked: dict[int, tuple[str, tuple[Quote, ...]]] = {}
+    for rank, ending in _codes(scene).items():
+        code, quotes = ending.code or 0, _quote(scene, ending)
+        signal = signal_of(code)
+        if signal in _FATAL and not (signal == 9 and scene.waited):
+            text = f"ended by signal {signal} ({_FATAL[signal]}), which no launcher sends first" if signal != 9 else (
+                "killed by signal 9: out of host memory, or by hand or scheduler"
+            )  # fmt: skip
+            yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
+        elif signal in _ASKED and rank in firsts and rank not in closed:
+            text = f"was ended by signal {signal}, which its launcher had not sent"
+            yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
+        elif signal in _ASKED:
+            asked[rank] = ("was asked to stop by its launcher", quotes)
+        elif signal is None and code > 0:
+            yield Vote(kind="exit-error", rank=rank, text=f"ended with exit code {code}", quotes=quotes)
+    for rank, quotes in closed.items():
+        asked.setdefault(rank, ("was still alive when its launcher stopped it", quotes))
+    for rank, (text, quotes) in asked.items():
+        if rank not in innocent:
+            yield Vote(kind="exit-asked", rank=rank, strength=waited, text=text, quotes=quotes)
+    for rank, ending in firsts.items():
+        if rank not in closed and not scene.waited:
+            text = "is the first of its node whose end its agent saw"
+            yield Vote(
+                kind="agent-first", rank=rank, strength=1.0 / len(firsts), text=text, quotes=_quote(scene, ending)
+            )
+
+
+def _codes(scene: Scene) -> dict[int, Ending]:
     people = scene.case.people
     codes: dict[int, Ending] = {}
     for ending in scene.case.endings:
         rank = people.rank_of(ending.about, ending.file)
         if rank is not None and ending.code is not None and (rank not in codes or codes[rank].code == 0):
             codes[rank] = ending
-    for rank, ending in codes.items():
-        code = ending.code or 0
-        quotes = _quote(scene, ending)
-        if code in _FATAL or code - 256 in _FATAL or 128 - code in _FATAL:
-            signal = next(one for one in (code, code - 256, 128 - code) if one in _FATAL)
-            text = f"ended by signal {-signal} ({_FATAL[signal]}), which no launcher sends first" if signal != -9 else (
-                "killed by signal 9: out of host memory, or by hand or scheduler"
-            )  # fmt: skip
-            yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
-        elif code in _ASKED:
-            yield Vote(kind="exit-asked", rank=rank, text="was asked to stop by its launcher", quotes=quotes)
-        elif code > 0:
-            yield Vote(kind="exit-error", rank=rank, text=f"ended with exit code {code}", quotes=quotes)
-    yield from _closed(scene)
+    return codes
 
 
-def _closed(scene: Scene) -> Iterator[Vote]:
-    """Vote against ranks that a launcher says it is closing."""
+def first_seen(scene: Scene) -> dict[int, Ending]:
+    """Return the rank that each agent says it saw fail first, with what it says."""
+    firsts: dict[int | None, Ending] = {}
+    for ending in scene.case.endings:
+        if ending.teller != "torchrun" or not ending.code:
+            continue
+        known = firsts.get(ending.file)
+        # The table is printed last, its root cause behind the others.
+        alone = known is not None and ending.line == known.line
+        if known is None or alone or (ending.line or 0) < (known.line or 0):
+            firsts[ending.file] = ending
+    people = scene.case.people
+    found = {people.rank_of(ending.about, ending.file): ending for ending in firsts.values()}
+    return {rank: ending for rank, ending in found.items() if rank is not None}
+
+
+def _closed(scene: Scene) -> dict[int, tuple[Quote, ...]]:
+    """Return the ranks that a launcher says it is stopping; where it names processes alone, all of its node may be meant."""
+    found: dict[int, tuple[Quote, ...]] = {}
+    nameless: dict[str, list[Quote]] = {}
     for event in scene.failing:
-        if event.role == "teardown" and "clos" in event.id and event.rank is not None:
-            quotes = (scene.case.quote(event.hit),)
-            yield Vote(kind="exit-asked", rank=event.rank, text="was still alive when its launcher stopped it",
-                       quotes=quotes)  # fmt: skip
+        if event.role != "teardown" or "clos" not in event.id:
+            continue
+        quote = scene.case.quote(event.hit)
+        if event.rank is not None:
+            found[event.rank] = (quote,)
+        elif event.node is not None:
+            nameless.setdefault(event.node, []).append(quote)
+    for node, quotes in nameless.items():
+        ranks = scene.case.people.of_node(node)
+        if ranks and len(quotes) >= len(ranks):
+            found.update(dict.fromkeys(ranks, (quotes[0],)))
+    return found
 
 
 def _quote(scene: Scene, ending: Ending) -> tuple[Quote, ...]:
     if ending.file is None or ending.line is None:
         return ()
-    text = ending.message or f"exit code {ending.code} ({ending.teller})"
+    text = (ending.message or "").split("\n", 1)[0] or f"exit code {ending.code} ({ending.teller})"
     return (Quote(scene.case.path(ending.file), ending.line, text),)

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from preflight.investigate.case import Event
-from preflight.investigate.culprit.vote import Scene
+from preflight.investigate.culprit.vote import Scene, before, best_roots
 
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 # Ranks do not come to the same place in the same moment: they import, open files and wait for their turn.
@@ -38,9 +38,9 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 def groups_of(scene: Scene) -> tuple[Group, ...]:
     """Return the groups of two ranks and more that name the same cause at the same time."""
     alike: dict[str, dict[int, Event]] = {}
-    for event in scene.roots():
-        if event.rank is not None:
-            alike.setdefault(_key(event), {}).setdefault(event.rank, event)
+    for rank, event in best_roots(scene).items():
+        if "theirs" not in event.hit.fields:
+            alike.setdefault(_key(event), {})[rank] = event
     people = scene.case.people
     found = []
     for by in alike.values():
@@ -62,11 +62,37 @@ def groups_of(scene: Scene) -> tuple[Group, ...]:
                 share=share,
             )
         )
-    return tuple(found)
+    return (*found, *_nameless(scene))
+
+
+def _nameless(scene: Scene) -> list[Group]:
+    """Return a group for a cause that one file without ranks holds as often as there are ranks."""
+    counts: dict[tuple[int, str], list[Event]] = {}
+    for event in scene.roots():
+        if event.rank is None and not event.id.startswith(("series.", "flight.")):
+            counts.setdefault((event.hit.file, _key(event)), []).append(event)
+    world = scene.case.people.world or 0
+    return [
+        Group(
+            title=events[0].title,
+            events=tuple(events),
+            ranks=scene.case.people.ranks(),
+            everybody=True,
+            nodes=(),
+            share=1.0,
+        )
+        for events in counts.values()
+        if world > 1 and len(events) >= NEARLY_ALL * world
+    ]
 
 
 def together(events: list[Event]) -> bool:
     """Return whether events in the order of time are one event as far as clocks can tell, with nobody ahead of the rest."""
+    if (
+        sum(not any(before(other, one) for other in events) for one in events) == 1
+        and events[0].category == "numerical"
+    ):
+        return False
     times = [event.time for event in events if event.time is not None]
     if len(times) < 2:
         return True

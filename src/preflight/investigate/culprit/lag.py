@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.investigate.culprit.silence import silent_ranks
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Quote
 
@@ -19,11 +20,14 @@ def votes(scene: Scene) -> Iterator[Vote]:
             last[rank] = (one.step, one.file, one.line)
     if len(last) < 3:
         return
+    silent = set(silent_ranks(scene))
     usual = sorted(step for step, _, _ in last.values())[len(last) // 2]
     behind = [rank for rank, (step, _, _) in last.items() if step < usual]
     if not behind or len(behind) > len(last) // 3:
         return
     for rank in behind:
+        if len(scene.case.people.block(rank)) > 1 and set(scene.case.people.block(rank)) <= silent:
+            continue  # what a node that is gone still printed of its last step is chance
         step, file, line = last[rank]
         yield Vote(
             kind="behind-in-steps",

@@ -15,6 +15,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
         for rank in event.accused:
             if rank != event.rank:
                 accusers.setdefault(rank, {}).setdefault(event.rank, event)
+    yield from _store(scene)
     everybody = {rank for by in accusers.values() for rank in by}
     for rank, by in accusers.items():
         first = next(iter(by.values()))
@@ -26,3 +27,15 @@ def votes(scene: Scene) -> Iterator[Vote]:
             text=f"is named by {named} as the one that is missing",
             quotes=(scene.case.quote(first.hit),),
         )
+
+
+def _store(scene: Scene) -> Iterator[Vote]:
+    """Vote for the node of rank 0, which keeps the store, where others find the store gone and it was not stopped."""
+    people = scene.case.people
+    home = people.node_of.get(0)
+    told = [event for event in scene.failing if event.id == "network.store-gone"]
+    others = [event for event in told if event.node is not None and event.node != home]
+    if home is None or not others or any(event.node == home for event in told):
+        return
+    text = "keeps the store, which ranks of other nodes find gone"
+    yield Vote(kind="accused", node=home, strength=0.8, text=text, quotes=(scene.case.quote(others[0].hit),))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
+from preflight.investigate.culprit.groups import groups_of
+from preflight.investigate.culprit.silence import silent_ranks
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Culprit, Reason, Suspect
 
@@ -16,6 +18,8 @@ NOBODY = None
 NAMED = 0.4
 # Ranks that are nearly as likely as the first one are named with it.
 BESIDE = 0.6
+# Ranks of a node that fail as one are named together, though one of them was seen first.
+TOGETHER = 0.1
 MOST_SUSPECTS = 16
 
 
@@ -83,6 +87,7 @@ def culprit_of(scene: Scene) -> Culprit:
         return Culprit(confidence=nobody, suspects=suspects, reasons=common,
                        reason="nobody in particular: all ranks were hit by the same cause")  # fmt: skip
     named = [who for p, who in ordered if p >= BESIDE * ordered[0][0]]
+    named = _whole(scene, chances, ordered[0][1]) or named
     share = sum(chances[who] for who in named)
     if not suspects or not any(reason.weight > 0 for reason in suspects[0].reasons):
         return Culprit(suspects=suspects, reason="nothing in the logs points to a rank", reasons=common)
@@ -93,6 +98,16 @@ def culprit_of(scene: Scene) -> Culprit:
     nodes = {scene.case.people.node_of.get(rank) for rank in ranks} | {who for who in named if isinstance(who, str)}
     return Culprit(ranks=ranks, nodes=tuple(sorted(node for node in nodes if node)), confidence=share,
                    reasons=suspects[0].reasons, suspects=suspects)  # fmt: skip
+
+
+def _whole(scene: Scene, chances: Mapping[int | str | None, float], first: int | str) -> list[int | str]:
+    """Return all ranks of the node of the first suspect where they fail, or fall silent, as one."""
+    block = scene.case.people.block(first) if isinstance(first, int) else ()
+    as_one = [set(scene.case.people.of_node(node)) for group in groups_of(scene) for node in group.nodes]
+    silent = set(silent_ranks(scene))
+    if len(block) < 2 or not (set(block) in as_one or set(block) == silent):
+        return []
+    return list(block) if all(chances.get(rank, 0.0) >= TOGETHER * chances[first] for rank in block) else []
 
 
 def _suspect(scene: Scene, votes: Sequence[Vote], who: int | str | None, probability: float) -> Suspect:

@@ -6,19 +6,24 @@ from collections.abc import Iterator
 
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.groups import groups_of
-from preflight.investigate.culprit.vote import Scene, Vote, before
+from preflight.investigate.culprit.vote import Scene, Vote, before, best_roots
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for each rank with a root event, the surest one of each, and for the first of them in corrected time."""
     case = scene.case
-    best: dict[int, Event] = {}
-    for event in scene.roots():
-        if event.rank is not None and (event.rank not in best or event.specific > best[event.rank].specific):
-            best[event.rank] = event
+    best = best_roots(scene)
+    common = {rank for group in groups_of(scene) if group.everybody for rank in group.ranks}
     for rank, event in best.items():
         kind = "root-event" if event.specific else "exception"
-        yield Vote(kind=kind, rank=rank, text=f"names a cause itself: {event.title}", quotes=(case.quote(event.hit),))
+        # What all of them say tells none of them from the others.
+        yield Vote(
+            kind=kind,
+            rank=rank,
+            strength=0.3 if rank in common else 1.0,
+            text=f"names a cause itself: {event.title}",
+            quotes=(case.quote(event.hit),),
+        )
     yield from _first(scene, list(best.values()))
     yield from _victims(scene, set(best))
 

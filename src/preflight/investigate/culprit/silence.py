@@ -20,18 +20,35 @@ def votes(scene: Scene) -> Iterator[Vote]:
         for rank in missing:
             yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing),
                        text=f"has no log, while {len(speaking)} other ranks have one")  # fmt: skip
-    complaining = {event.rank for event in scene.failing if event.rank is not None}
-    quiet = sorted(rank for rank in speaking if rank not in complaining)
-    if quiet and len(complaining & set(speaking)) >= 1 and len(quiet) <= len(speaking) // 2:
-        for rank in quiet:
-            file, lines = speaking[rank]
-            yield Vote(
-                kind="silent",
-                rank=rank,
-                strength=_share(scene, quiet),
-                text=f"ends without a word, while {len(complaining & set(speaking))} other ranks report a failure",
-                quotes=(Quote(case.path(file), lines, "(last line of its log)"),) if lines else (),
-            )
+    quiet = silent_ranks(scene)
+    others = len(_complaining(scene) & set(speaking))
+    for rank in quiet:
+        file, lines = speaking[rank]
+        yield Vote(
+            kind="silent",
+            rank=rank,
+            strength=_share(scene, quiet),
+            text=f"ends without a word, while {others} other ranks report a failure",
+            quotes=(Quote(case.path(file), lines, "(last line of its log)"),) if lines else (),
+        )
+
+
+def silent_ranks(scene: Scene) -> list[int]:
+    """Return the ranks that have a log and say nothing of a failure, where most others do."""
+    speaking = _files(scene)
+    complaining = _complaining(scene) & set(speaking)
+    quiet = sorted(set(speaking) - complaining)
+    return quiet if complaining and len(quiet) <= len(speaking) // 2 else []
+
+
+def _complaining(scene: Scene) -> set[int]:
+    """Return the ranks that tell of a failure themselves; what an agent says of them is not their word."""
+    return {
+        event.rank
+        for event in scene.failing
+        if event.rank is not None and event.role in ("root", "cascade") and not event.id.startswith(("exit.", "elastic.", "flight."))
+        and (event.hit.about is None or event.hit.about.rank == event.hit.who.rank)
+    }  # fmt: skip
 
 
 def _share(scene: Scene, silent: list[int]) -> float:

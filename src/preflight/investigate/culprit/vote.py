@@ -42,13 +42,46 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     failing: tuple[Event, ...]
     window: float = 0.0
 
+    @property
+    def waited(self) -> bool:
+        """Whether ranks waited for others until a limit: who is waited for need not have ended."""
+        return any(event.role == "cascade" and is_wait(event) and not from_dump(event) for event in self.failing)
+
     def roots(self) -> tuple[Event, ...]:
         """The events that name a cause on a rank or a node."""
         return tuple(event for event in self.failing if event.role == "root")
 
 
+_WAITS = ("timeout", "watchdog", "monitored", "flight.", "stacks.", "hang")
+
+
+def is_wait(event: Event) -> bool:
+    """Return whether an event tells that somebody waited in vain."""
+    return any(word in event.id for word in _WAITS)
+
+
+def from_dump(event: Event) -> bool:
+    """Return whether an event is what dumps show, and no line that somebody printed."""
+    return event.id.startswith(("flight.", "stacks."))
+
+
+def best_roots(scene: Scene) -> dict[int, Event]:
+    """Return what each rank that names a cause names first: what a signature took before what none did."""
+    best: dict[int, Event] = {}
+    for event in scene.roots():
+        if event.rank is None:
+            continue
+        known = best.get(event.rank)
+        if known is None or (event.specific, before(event, known)) > (known.specific, False):
+            best[event.rank] = event
+    return best
+
+
 def before(one: Event, other: Event) -> bool:
     """Return whether one event is certainly earlier than another."""
+    if one.category == other.category == "numerical" and None not in (one.step, other.step) and one.step != other.step:
+        # All ranks make the same steps: what stands in the line of an earlier one came before.
+        return (one.step or 0) < (other.step or 0)
     if one.hit.file == other.hit.file and one.rank == other.rank:
         return one.hit.line < other.hit.line
     if one.time is None or other.time is None:

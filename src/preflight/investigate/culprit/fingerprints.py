@@ -1,0 +1,34 @@
+"""Ranks that made different calls, by what all of them say of each other: whoever is alone with its call is the suspect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.investigate.culprit.vote import Scene, Vote
+from preflight.vocabulary.incident import Quote
+
+
+def votes(scene: Scene) -> Iterator[Vote]:
+    """Vote for the minority at a mismatch, and against those who made the call of most."""
+    said: dict[int, str] = {}
+    quotes: dict[int, Quote] = {}
+    for event in scene.failing:
+        fields = event.hit.fields
+        for writer, call in (("printer", "mine"), ("other", "theirs")):
+            who, what = fields.get(writer), fields.get(call)
+            if isinstance(who, int) and isinstance(what, str):
+                said.setdefault(who, what)
+                quotes.setdefault(who, scene.case.quote(event.hit))
+    if len(set(said.values())) < 2:
+        return
+    counts: dict[str, int] = {}
+    for what in said.values():
+        counts[what] = counts.get(what, 0) + 1
+    most = max(counts.values())
+    for rank, what in said.items():
+        if counts[what] == most:
+            if list(counts.values()).count(most) == 1:
+                yield Vote(kind="call-of-most", rank=rank, text=f"made the call that {most} ranks made")
+            continue
+        yield Vote(kind="call-of-its-own", rank=rank, strength=1.0 / counts[what] ** 0.5,
+                   text=f"made another call than {most} ranks: {what}", quotes=(quotes[rank],))  # fmt: skip
