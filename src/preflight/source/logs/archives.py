@@ -37,6 +37,8 @@ class Rest(io.RawIOBase):
         """Return the next bytes."""
         if self._head:
             head, self._head = self._head, b""
+            if size < 0:
+                return head + bytes(self._stream.read())
             if 0 <= size < len(head):
                 head, self._head = head[:size], head[size:]
             return head

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -181,13 +182,20 @@ def merged(own: Who, file: Who) -> Who:
 
 
 def decoded(data: bytes) -> str:
-    """Return the text of bytes: UTF-8, and where they are not that, Latin-1, in which nothing is lost."""
+    """Return the text of bytes: UTF-8, and where a byte is none of that, Latin-1, in which nothing is lost."""
     try:
         return data.decode()
     except UnicodeDecodeError:
-        # A line that is cut in the middle of a character is UTF-8 all the same.
-        text = data.decode("utf-8", "replace")
-        return text if text.count("\ufffd") * 20 < len(text) else data.decode("latin-1")
+        return data.decode("utf-8", "preflight.latin-1")
+
+
+def _as_latin_1(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return error.object[error.start : error.end].decode("latin-1"), error.end
+
+
+codecs.register_error("preflight.latin-1", _as_latin_1)
 
 
 def _said_by_none(head: Head) -> bool:

@@ -19,7 +19,7 @@ from preflight.source.logs.rules import ENDING, STEP, TRACEBACK, TROUBLE, WORLD,
 from preflight.source.logs.sampling import Sample
 from preflight.source.logs.speakers import Speakers
 from preflight.source.logs.steps import step_of
-from preflight.source.logs.times import Stamp
+from preflight.source.logs.times import Stamp, stamp_at
 from preflight.source.logs.tracebacks import MOST_LINES, parse
 from preflight.vocabulary.log import Ending, Hit, LogFile, Raised, StepLine, Who
 
@@ -36,6 +36,8 @@ _WORLD = re.compile(
     r"(?:world[_ -]?size|\bWORLD_SIZE|num_processes|[Tt]otal GPUs|n_gpus)['\"]?(?:\s+is)?\s*[:=]?\s*['\"]?(\d{1,7})\b"
 )
 _NCCL = re.compile(r"\brank (\d+) n[rR]anks (\d+)")
+_SAID = re.compile(r"\bCANCELLED AT (\d{4}-\d\d-\d\dT[\d:]+)")
+"""A scheduler's last word bears its time within it."""
 _METRICS_BELOW = re.compile(r"^\[(?:step|epoch|batch)=")
 _BAR_BEFORE = re.compile(rb"\|\s*(\d+)/\d+ \[[^\]\r\n]*\]?")
 
@@ -221,6 +223,10 @@ class Reducer:
     def _time(self, page: Page, line: Line) -> tuple[float | None, float]:
         if line.head.stamp is not None:
             return self.clock.at(line.head.stamp), line.head.stamp.exact
+        said = _SAID.search(line.text)
+        stamp = stamp_at(said[1]) if said else None
+        if stamp is not None:
+            return self.clock.at(stamp), stamp.exact
         before = page.stamp_before(line.start)
         after = page.stamp_after(line.end)
         earliest = self.clock.at(before) if before else None
@@ -252,6 +258,8 @@ class Reducer:
         lines = page.below_numbered(line, MOST_LINES, column)
         seen: list[tuple[int, int]] = []
         parsed = parse(seen.append(where) or text for where, text in lines)  # type: ignore[func-returns-value]
+        if not parsed.exception and not parsed.frames:  # another one begins at once, of another process
+            return
         start, end = seen[parsed.last] if 0 <= parsed.last < len(seen) else (line.start, line.end)
         last = page.line(start, end)
         hit = self._hit(page, last, "")

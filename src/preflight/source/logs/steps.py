@@ -19,7 +19,7 @@ _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d[\d_]*)\.?\d*(?:[eE][-+]?\d+)?
 _SPLIT = re.compile(r"([0-9][0-9_]*(?:,[0-9]{3})*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)")
 """A number as a line bears it, without its sign: ``re.split`` gives the words of the line and its numbers in turn."""
 _NAMED = re.compile(
-    rf"(?P<key>[A-Za-z_][A-Za-z0-9_./@-]*(?:[ ][A-Za-z(][A-Za-z0-9_./()-]*){{0,5}})['\"]?\s*"
+    rf"(?<![\w/.])(?P<key>[A-Za-z_][A-Za-z0-9_./@-]*(?:[ ][A-Za-z(][A-Za-z0-9_./()-]*){{0,5}})['\"]?\s*"
     rf"(?:(?:\.{{2,}})?\s*[:=]\s*[\[('\"]{{0,2}}|(?<=loss) |(?<=time) |(?<=norm) |(?<=lr) |(?<=mfu) )"
     rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms\b|us\b|secs?\b|s\b(?!/)|min\b|[KMG]i?B?\b|%|[KMkG]\b|tok/s|s/it|it/s|samples/s|tokens/s))?",
     re.IGNORECASE,
@@ -36,10 +36,20 @@ _STEP = (
     ),
     re.compile(r"\bepoch\s?:?\s?\[?\d+\]?[^|\]]{0,16}?[\s:\[]+(\d+)\s*/\s*(\d+)", re.IGNORECASE),
     re.compile(r"\[\s*(\d+)/(\d+)\s*(?:\([^)]*\))?\]"),
+    re.compile(r"\[\s*\d+,\s*(\d+)(?:\s*/\s*(\d+))?\]"),
 )
 _BAR = re.compile(
     r"(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+[kM]?)/(?P<total>[\d.]+[kM]?)\s*\[(?P<spent>[\d:]+)<[^,\]]*,\s*(?P<rate>[\d.]+|\?)\s?(?P<unit>it/s|s/it|\w+/s|s/\w+)"
 )
+_COUNT = re.compile(r"(?P<done>\d+)it \[(?P<spent>[\d:]+),\s*(?P<rate>[\d.]+|\?)\s?(?P<unit>it/s|s/it)")
+_NOT_TRAINING = re.compile(
+    r"\b(?:load|download|map\b|filter|token|generat|resolv|fetch|extract|process|sav|read|creat|cast|cach|preprocess|pack|group|convert|"
+    r"comput|eval|valid|val\b|test|infer|predict|sampl|pars|scan|index|build|decod|encod|collat|fold|upload|copy|merg|quantiz|capturing|"
+    r"shard|import|verif|mAP|class\b|complet|dequant|unpack|unzip|inferenc)",
+    re.IGNORECASE,
+)
+"""What a bar of something else than training steps says before it."""
+_CODE = re.compile(r"\.(?:py|cpp|cc|cu|h|c|ipynb|sh|json|yaml)\b")
 _EPOCH = re.compile(r"\bepoch['\"]?\s*[:=]?\s*\[?\s*(\d+(?:\.\d+)?)", re.IGNORECASE)
 
 _NAMES = {
@@ -81,6 +91,8 @@ _NORMAL = {alias: name for name, aliases in _NAMES.items() for alias in aliases.
 _SECONDS = {name for name in _NAMES if name.endswith("seconds")}
 _PER = {"ms": 1e-3, "us": 1e-6, "s": 1.0, "sec": 1.0, "secs": 1.0, "min": 60.0}
 _BYTES = {f"{letter}{ending}": 1024.0**power for power, letter in enumerate("kmg", 1) for ending in ("", "b", "ib")}
+_MEGABYTE = 1048576.0
+"""Memory without a unit is printed in megabytes: by torchvision's loggers, mmengine and what was made after them."""
 _DECORATION = re.compile(r"\(([^)]*)\)")
 _PROGRAMS = re.compile(r"^(?:training|train|epoch|step|iter|info|average|avg|mean|current|at|the)[ -]+(?=\S)")
 _CERTAIN = (
@@ -123,7 +135,11 @@ def step_of(text: str) -> Step | None:
     if "%|" in text:
         bar = _BAR.search(text)
         if bar:
-            return _of_bar(bar, text)
+            return None if _NOT_TRAINING.search(text, 0, bar.start()) else _of_bar(bar, text)
+    elif "it [" in text:
+        bars = [*_COUNT.finditer(text)]
+        if bars:
+            return None if _NOT_TRAINING.search(text, 0, bars[0].start()) else _of_bar(bars[-1], text)
     parts = _SPLIT.split(text)
     words = tuple(parts[::2])
     form = _forms.get(words)
@@ -186,12 +202,19 @@ def _form(text: str) -> _Form:
 
 def _tells(text: str, values: Collection[str]) -> bool:
     """Whether a line without a number of a step tells of one all the same: a dict of metrics, or several of them."""
+    if (
+        "Namespace(" in text
+        or "Config(" in text
+        or ("loss" not in values and any("batch_size" in name for name in values))
+    ):
+        return False
     known = sum(name in values for name in _CERTAIN)
     return known >= 2 or (known == 1 and (len(values) > 1 or text.lstrip().startswith("{")))
 
 
 def _of_bar(bar: re.Match[str], text: str) -> Step:
-    done, total = _counted(bar["done"]), _counted(bar["total"])
+    done = _counted(bar["done"])
+    total = _counted(bar["total"]) if "total" in bar.re.groupindex else None
     values: dict[str, float] = {}
     rest = text[bar.end() :]
     for name, (place, factor) in _found(rest).items():
@@ -230,7 +253,7 @@ def _found(text: str) -> dict[str, tuple[int, float]]:
         if len(values) >= MOST_VALUES:
             break
         name, factor = _normal(match["key"], (match["unit"] or "").strip().lower())
-        if name and name not in values and name not in _IDLE:
+        if name and name not in values and name not in _IDLE and "/" not in name[:1] and not _CODE.search(name):
             values[name] = (match.start("number"), factor)
     for match in _BARE.finditer(text):
         unit = match["unit"].strip().lower()
@@ -268,7 +291,7 @@ def _normal(key: str, unit: str) -> tuple[str, float]:
         factor = _PER.get(unit, 1.0)
         return name, factor
     if name.endswith("_bytes"):
-        return name, _BYTES.get(unit, 1.0)
+        return name, _BYTES.get(unit, _MEGABYTE)
     if unit in ("k", "m") and name in ("tokens_per_second", "samples_per_second"):
         return name, 1e3 if unit == "k" else 1e6
     return name, 1.0

@@ -1,0 +1,275 @@
+"""Input that is broken, hostile or strange: it is read as far as it goes, named, and nothing is lost."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import random
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from preflight.source.logs import read_logs
+from preflight.source.logs.blocks import Opened
+from preflight.source.logs.prefixes import head_of, plain
+from preflight.source.logs.steps import step_of
+from preflight.source.logs.tracebacks import parse
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+LOG = "2024-01-01 12:00:00,000 INFO step: 1 loss: 2.5\n" * 200 + OOM
+SIGNATURE = "oom.cuda-allocation"
+
+
+def _signatures(path: Path) -> list[str]:
+    return [hit.signature for hit in read_logs([path]).hits]
+
+
+def test_nothing_there_is_said(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    reading = read_logs([tmp_path / "empty", tmp_path / "missing.log", str(tmp_path / "*.none")])
+    assert not reading.hits
+    assert any("no file in this folder" in note for note in reading.notes)
+    assert any("no file matches" in note for note in reading.notes)
+    (missing,) = reading.files
+    assert missing.kind == "unreadable"
+    assert missing.problem == "No such file or directory"
+
+
+def test_an_empty_file_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_bytes(b"")
+    (file,) = read_logs([tmp_path]).files
+    assert (file.kind, file.who.rank, file.problem) == ("empty", 0, None)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_one_may_not_read_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(LOG)
+    path.chmod(0)
+    (file,) = read_logs([path]).files
+    assert (file.kind, file.problem) == ("unreadable", "Permission denied")
+
+
+def test_a_loop_of_links_ends(tmp_path: Path) -> None:
+    (tmp_path / "logs" / "deep").mkdir(parents=True)
+    (tmp_path / "logs" / "deep" / "a.log").write_text(LOG)
+    (tmp_path / "logs" / "deep" / "up").symlink_to(tmp_path / "logs")
+    (tmp_path / "logs" / "gone.log").symlink_to(tmp_path / "nowhere")
+    reading = read_logs([tmp_path / "logs"])
+    assert [hit.signature for hit in reading.hits] == [SIGNATURE]
+    assert any("link back" in note for note in reading.notes)
+    assert [file.kind for file in reading.files if file.path.endswith("gone.log")] == ["unreadable"]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (file,) = read_logs([tmp_path]).files
+    assert file.kind == "unreadable"
+    assert "pipe" in (file.problem or "")
+
+
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+def _zst(data: bytes) -> bytes:
+    zstandard = pytest.importorskip("zstandard")
+    packed: bytes = zstandard.ZstdCompressor().compress(data)
+    return packed
+
+
+@pytest.mark.parametrize("kind", [*PACKERS, "zst"])
+def test_a_packed_file_is_read_by_its_content_not_its_name(kind: str, tmp_path: Path) -> None:
+    packed = (PACKERS.get(kind) or _zst)(LOG.encode())
+    (tmp_path / f"a.log.{kind}").write_bytes(packed)
+    (tmp_path / "plain.log").write_bytes(packed)
+    reading = read_logs([tmp_path])
+    assert [hit.signature for hit in reading.hits] == [SIGNATURE] * 2
+    assert [(file.size, file.lines) for file in reading.files] == [(len(LOG), 201)] * 2
+
+
+@pytest.mark.parametrize("kind", [*PACKERS, "zst"])
+def test_a_packed_file_that_is_cut_off_is_read_to_there(kind: str, tmp_path: Path) -> None:
+    noise = random.Random(5)
+    filler = "".join(f"2024-01-01 12:00:00,000 INFO {noise.getrandbits(200):x}\n" for _ in range(20_000))
+    packed = (PACKERS.get(kind) or _zst)((OOM + filler + "the end\n").encode())
+    path = tmp_path / f"a.log.{kind}"
+    path.write_bytes(packed[: len(packed) * 9 // 10])
+    reading = read_logs([path])
+    assert [hit.signature for hit in reading.hits] == [SIGNATURE]
+    (file,) = reading.files
+    if kind != "zst":  # a zst stream that ends early looks like one that waits for more
+        assert "cut off" in (file.problem or "") or "damaged" in (file.problem or "")
+    assert file.size > len(filler) // 4
+
+
+def test_a_damaged_gzip_is_read_to_the_damage(tmp_path: Path) -> None:
+    noise = random.Random(5)
+    filler = "".join(f"INFO {noise.getrandbits(200):x}\n" for _ in range(20_000))
+    packed = bytearray(gzip.compress((OOM + filler).encode()))
+    packed[len(packed) // 2 :] = bytes(len(packed) - len(packed) // 2)
+    (tmp_path / "a.log.gz").write_bytes(bytes(packed))
+    reading = read_logs([tmp_path])
+    assert [hit.signature for hit in reading.hits] == [SIGNATURE]
+    assert reading.files[0].problem
+
+
+def test_two_gzips_one_after_the_other_are_one_log(tmp_path: Path) -> None:
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(LOG.encode()) + gzip.compress(LOG.encode()))
+    assert _signatures(tmp_path) == [SIGNATURE] * 2
+
+
+@pytest.mark.parametrize("ending", ["tar", "tar.gz", "tgz", "tar.bz2", "tar.xz", "zip", "tar.zst"])
+def test_the_members_of_an_archive_are_files(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"run.{ending}"
+    names = {"run/none_x/attempt_0/1/stderr.log": LOG.encode(), "run/rank_2.log.gz": gzip.compress(LOG.encode())}
+    if ending == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in names.items():
+                archive.writestr(name, content)
+    else:
+        buffer = io.BytesIO()
+        mode = {"tar.gz": "w:gz", "tgz": "w:gz", "tar.bz2": "w:bz2", "tar.xz": "w:xz"}.get(ending, "w")
+        with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
+            for name, content in names.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        path.write_bytes(_zst(buffer.getvalue()) if ending == "tar.zst" else buffer.getvalue())
+    reading = read_logs([path])
+    assert [hit.signature for hit in reading.hits] == [SIGNATURE] * 2
+    assert [file.path.partition("!")[2] for file in reading.files] == list(names)
+    assert [file.who.rank for file in reading.files] == [1, 2]
+    assert [hit.file for hit in reading.hits] == [0, 1]
+
+
+def test_an_archive_within_an_archive_is_read_and_a_cut_one_is_named(tmp_path: Path) -> None:
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("rank_1.log", LOG)
+    outer = io.BytesIO()
+    with tarfile.open(fileobj=outer, mode="w:gz") as tar:
+        for name, content in (("a.log", LOG.encode()), ("logs.zip", inner.getvalue()), ("b.log", os.urandom(200_000))):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    path = tmp_path / "run.tar.gz"
+    path.write_bytes(outer.getvalue())
+    assert _signatures(path) == [SIGNATURE] * 2
+    path.write_bytes(outer.getvalue()[:-60_000])
+    reading = read_logs([path])
+    assert [hit.signature for hit in reading.hits] == [SIGNATURE] * 2
+    assert any(file.problem for file in reading.files)
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    reading = read_logs(["-"], stdin=LOG.encode())
+    assert [hit.signature for hit in reading.hits] == [SIGNATURE]
+    assert reading.files[0].path == "-"
+    assert [hit.signature for hit in read_logs(["-"], stdin=gzip.compress(LOG.encode())).hits] == [SIGNATURE]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_wide_text_is_read(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(("Größe ✓\n" + LOG).encode(encoding))
+    reading = read_logs([tmp_path])
+    assert [(hit.signature, hit.line) for hit in reading.hits] == [(SIGNATURE, 202)]
+    assert reading.files[0].encoding.startswith(encoding[:6])
+
+
+def test_latin_1_and_utf_8_in_one_file(tmp_path: Path) -> None:
+    text = b"Gr\xf6\xdfe: " + OOM.encode() + "Größe: ".encode() + OOM.encode()
+    (tmp_path / "a.log").write_bytes(text)
+    hits = read_logs([tmp_path]).hits
+    assert [hit.text[:5] for hit in hits] == ["Größe", "Größe"]
+
+
+def test_colours_and_bars_that_are_drawn_again(tmp_path: Path) -> None:
+    bar = "".join(f"\r {n}%|███{' ' * 7}| {n}/100 [00:10<01:20, 10.0it/s, loss=2.{n}]" for n in range(1, 100))
+    text = f"{bar}\n\x1b[31m[rank3]\x1b[0m: \x1b[1m{OOM.strip()}\x1b[0m\r\n"
+    (tmp_path / "a.log").write_bytes(text.encode())
+    reading = read_logs([tmp_path])
+    (hit,) = reading.hits
+    assert (hit.who.rank, hit.line, hit.text) == (3, 2, f"[rank3]: {OOM.strip()}")
+    assert [step.step for step in reading.steps] == list(range(1, 100))
+    assert {step.line for step in reading.steps} == {1}
+
+
+def test_binary_junk_is_named_and_text_behind_it_is_read(tmp_path: Path) -> None:
+    junk = random.Random(3).randbytes(300_000)
+    (tmp_path / "a.bin").write_bytes(junk)
+    (tmp_path / "b.log").write_bytes(junk + b"\n" + LOG.encode() * 100)
+    (tmp_path / "c.log").write_bytes(LOG.encode() + bytes(5000) + LOG.encode())
+    reading = read_logs([tmp_path])
+    assert [file.kind for file in reading.files] == ["binary", "text", "text"]
+    assert sum(hit.times_seen == 100 for hit in reading.hits) == 100
+    assert [hit.times_seen for hit in reading.hits if hit.file == 2] == [2, 2]
+
+
+def test_a_checkpoint_is_not_looked_into(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "model.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02cos\nsystem\n(S'touch executed'\ntR.")
+    (file,) = read_logs([tmp_path]).files
+    assert file.kind == "binary"
+    assert not (Path.cwd() / "executed").exists()
+
+
+@pytest.mark.slow
+def test_a_line_without_end_is_read_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    with path.open("wb") as out:
+        out.write(b"first " + OOM.encode())
+        for _ in range(40):
+            out.write(b"x" * (1 << 20))
+        out.write(OOM.strip().encode())
+        out.write(b"y" * (1 << 20) + b"\n" + OOM.encode())
+    reading = read_logs([path])
+    assert [hit.line for hit in reading.hits if hit.signature == SIGNATURE] == [1, 2, 3]
+    assert "longer than" in (reading.files[0].problem or "")
+    assert reading.lines_read == 3
+
+
+def test_a_storm_keeps_the_first_and_the_last_and_counts_all(tmp_path: Path) -> None:
+    lines = "".join(f"[rank{n % 2}]: {OOM.replace('2.00', str(n))}" for n in range(20_000))
+    (tmp_path / "a.log").write_text(lines)
+    hits = [hit for hit in read_logs([tmp_path]).hits if hit.who.rank == 1]
+    assert len(hits) == 100
+    assert {hit.times_seen for hit in hits} == {10_000}
+    assert [hit.line for hit in hits] == [*range(2, 102, 2), *range(19_902, 20_002, 2)]
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=st.binary(max_size=3000))
+def test_no_content_breaks_the_reading(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(content)
+    reading = read_logs([tmp_path])
+    assert len(reading.files) >= 1
+
+
+@settings(deadline=None)
+@given(st.text(max_size=300))
+def test_no_line_breaks_the_parsers(text: str) -> None:
+    head = head_of(plain(text))
+    assert 0 <= head.end <= max(len(plain(text)), 0)
+    step_of(text)
+    parse(text.splitlines())
+
+
+@settings(deadline=None)
+@given(st.lists(st.binary(min_size=0, max_size=40), max_size=60), st.integers(1 << 8, 1 << 10))
+def test_blocks_give_every_byte_once(lines: list[bytes], size: int) -> None:
+    data = b"\n".join(line.replace(b"\x00", b"0") for line in lines)
+    own = b""
+    number = 1
+    for block in Opened(io.BytesIO(b"#" * 64 + data)).blocks(size):
+        assert block.offset == len(own)
+        assert block.line == number
+        own += block.data[: block.own]
+        number += block.data.count(b"\n", 0, block.own)
+    assert own == b"#" * 64 + data

@@ -1,0 +1,172 @@
+"""Whose a line is, in the layouts that launchers, schedulers and people make."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.source.logs import read_logs
+from preflight.source.logs.naming import label, named
+from preflight.source.logs.prefixes import head_of
+from preflight.vocabulary.log import Who
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+"""What rank 3 (the one of local rank 3 on node n1 where there are nodes) prints."""
+FINE = "2024-01-01 12:00:0{} INFO epoch done"
+
+
+def _of(*rows: tuple[str, str]) -> str:
+    return "".join(f"{prefix}{text}\n" for prefix, text in rows)
+
+
+def _interleaved(prefix: str) -> str:
+    """Lines of ranks 0 to 7 in turn, a traceback of rank 3 among them."""
+    lines = [(prefix.format(rank), FINE.format(turn)) for turn in range(2) for rank in range(8)]
+    trace = [
+        "Traceback (most recent call last):",
+        '  File "/app/train.py", line 7, in step',
+        "    loss.backward()",
+        OOM,
+    ]
+    mixed = [pair for text in trace for pair in ((prefix.format(3), text), (prefix.format(5), FINE.format(9)))]
+    return _of(*lines, *mixed)
+
+
+TRACE = (
+    'Traceback (most recent call last):\n  File "/app/train.py", line 7, in step\n    loss.backward()\n' + OOM + "\n"
+)
+FILLER = FINE.format(1) + "\n"
+
+
+def _files(pattern: str, others: range = range(4)) -> dict[str, str]:
+    return {pattern.format(rank): FILLER + (TRACE if rank == 3 else "") for rank in others}
+
+
+LAYOUTS: dict[str, tuple[dict[str, str], Who]] = {
+    "rank prefix": ({"train.log": _interleaved("[rank{}]: ")}, Who(3)),
+    "torchrun's prefix of a node": ({"n.log": _interleaved("[default{}]:")}, Who(None, None, 3)),
+    "both prefixes": ({"n.log": _interleaved("[default{0}]:[rank{0}]: ")}, Who(3, None, 3)),
+    "old torchrun's prefix": ({"n.log": _interleaved("[{}]:")}, Who(None, None, 3)),
+    "srun's label": ({"slurm-12345.out": _interleaved("{}: ")}, Who(3)),
+    "srun's padded label": ({"slurm-12345.out": _interleaved("{:>2}: ")}, Who(3)),
+    "mpirun's tag": ({"mpi.log": _interleaved("[1,{}]<stderr>:")}, Who(3)),
+    "horovod's tag": ({"hvd.log": _interleaved("[{}]<stderr>:")}, Who(3)),
+    "Rank in brackets behind time and level": (
+        {"ds.log": _interleaved("[2024-01-01 12:00:00,123] [INFO] [engine.py:88:step] [Rank {}] ")},
+        Who(3),
+    ),
+    "rank with a colon": ({"r.log": _interleaved("[rank: {}] ")}, Who(3)),
+    "Rank N and a bar": ({"r.log": _interleaved("Rank {} | ")}, Who(3)),
+    "kubectl --prefix": ({"k.log": _interleaved("[pod/llm-worker-{}/pytorch] ")}, Who(None, "llm-worker-3")),
+    "kubectl --prefix with ranks": (
+        {"k.log": _interleaved("[pod/llm-worker-0/pytorch] [rank{}]: ")},
+        Who(3, "llm-worker-0"),
+    ),
+    "kubectl --timestamps": ({"k.log": _interleaved("2024-01-01T12:00:00.123456789Z [rank{}]: ")}, Who(3)),
+    "docker compose": ({"c.log": _interleaved("worker-{}  | ")}, Who(None, "worker-3")),
+    "ray": ({"ray.log": _interleaved("(RayTrainWorker pid=10{}, ip=10.0.0.7) ")}, Who(None, "10.0.0.7", pid=103)),
+    "pdsh and ranks": ({"p.log": _interleaved("gpu-n01: [rank{}]: ")}, Who(3, "gpu-n01")),
+    "hosts alone": ({"p.log": _interleaved("gpu-n0{}: ")}, Who(None, "gpu-n03")),
+    "a file for each rank": (_files("rank_{}.log"), Who(3)),
+    "a file for each rank, zeros before": (_files("log_rank0{}.txt"), Who(3)),
+    "a folder for each rank": (_files("rank{}/stderr.log"), Who(3)),
+    "srun's %t files": (_files("train-9081_{}.out"), Who(3)),
+    "torchrun's folders": (_files("none_ab12/attempt_0/{}/stderr.log"), Who(3, None, 3, 0)),
+    "torchrun's folders, third attempt": (_files("none_ab12/attempt_2/{}/stderr.log"), Who(3, None, 3, 2)),
+    "a file for each place on the node": (_files("local_rank_{}.log"), Who(3, None, 3)),
+    "a file for each pod": (_files("llm-7b-worker-{}.log"), Who(None, "llm-7b-worker-3")),
+    "a file for each host": (_files("train-node00{}.log"), Who(None, "node003")),
+    "a folder for each host with its ranks": (
+        {f"node{rank // 2}/rank_{rank}.log": FILLER + (TRACE if rank == 3 else "") for rank in range(4)},
+        Who(3, "node1"),
+    ),
+    "kubelet's folders": (
+        {f"pods/ml_llm-worker-{rank}_uid/main/1.log": FILLER + (TRACE if rank == 3 else "") for rank in range(4)},
+        Who(None, "llm-worker-3", None, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_layout_is_read(name: str, tmp_path: Path) -> None:
+    files, expected = LAYOUTS[name]
+    for path, text in files.items():
+        (tmp_path / "logs" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "logs" / path).write_text(text)
+    reading = read_logs([tmp_path / "logs"])
+    assert {hit.who for hit in reading.hits if hit.signature == "oom.cuda-allocation"} == {expected}
+    (raised,) = reading.raised
+    assert (raised.exception, [frame.function for frame in raised.frames]) == ("torch.OutOfMemoryError", ["step"])
+    assert raised.hit.who == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rank 3 failed to respond in time",
+        "waiting for rank 3",
+        "INFO all ranks but rank 3 have joined",
+        "2024-01-01 12:00:00,000 WARNING peer rank 3 is slow",
+        "[1/100] loss 2.5",
+        "12: 00",
+        "[2024] hello",
+        "Sending process 99 closing signal SIGTERM",
+    ],
+)
+def test_a_rank_that_a_sentence_talks_about_is_content(text: str) -> None:
+    assert head_of(text).who == Who()
+
+
+def test_numbers_that_count_the_lines_are_no_labels(tmp_path: Path) -> None:
+    (tmp_path / "listing.txt").write_text("".join(f"{n}: {OOM}\n" for n in range(1, 40)))
+    assert {hit.who for hit in read_logs([tmp_path]).hits} == {Who()}
+
+
+def test_the_process_of_a_rank_is_known_by_what_nccl_said_of_it(tmp_path: Path) -> None:
+    text = (
+        "n1:4100:4180 [0] NCCL INFO comm 0x55 rank 8 nranks 16 cudaDev 0 busId 1a000 - Init COMPLETE\n"
+        "n1:4101:4181 [1] NCCL INFO comm 0x56 rank 9 nranks 16 cudaDev 1 busId 1b000 - Init COMPLETE\n"
+        "n1:4101:4199 [1] NCCL WARN " + OOM + "\n"
+    )
+    (tmp_path / "train.log").write_text(text)
+    (tmp_path / "agent.log").write_text(
+        "E0101 12:00:00.5 9 x.py:1] failed (exitcode: -6) local_rank: 1 (pid: 4101) of binary: p\n"
+    )
+    reading = read_logs([tmp_path])
+    assert reading.world_size == 16
+    warned = [hit for hit in reading.hits if "NCCL WARN" in hit.text]
+    assert warned
+    assert {hit.who.rank for hit in warned} == {9}
+    assert [(one.about.rank, one.about.node, one.code) for one in reading.endings] == [(9, "n1", -6)]
+
+
+def test_two_agents_of_one_job_are_two_nodes(tmp_path: Path) -> None:
+    for node, base in (("abc_x1", 0), ("abc_x2", 2)):
+        for local in range(2):
+            path = tmp_path / node / "attempt_0" / str(local) / "stderr.log"
+            path.parent.mkdir(parents=True)
+            path.write_text(f"[rank{base + local}]: {OOM}\n" if local == 0 else f"{OOM}\n")
+    reading = read_logs([tmp_path])
+    assert sorted((file.who.rank or 0) for file in reading.files) == [0, 1, 2, 3]
+    assert sorted(hit.who.rank or 0 for hit in reading.hits) == [0, 1, 2, 3]
+
+
+def test_jobs_in_one_folder_are_said(tmp_path: Path) -> None:
+    (tmp_path / "slurm-1001.out").write_text("2024-01-01 12:00:00,000 INFO a\n2024-01-01 13:00:00,000 ERROR b\n")
+    (tmp_path / "slurm-1002.out").write_text("2024-01-02 12:00:00,000 INFO a\n2024-01-02 13:00:00,000 ERROR b\n")
+    (note,) = read_logs([tmp_path]).notes
+    assert "2 jobs" in note
+    assert "1001" in note
+    assert "one after the other" in note
+
+
+def test_names_of_rolled_logs_are_no_ranks() -> None:
+    assert [told.who for told in label([f"logs/train.log.{n}" for n in range(4)])] == [Who()] * 4
+
+
+def test_a_name_tells_what_it_says_and_no_more() -> None:
+    assert named("logs/node_rank_1.log").who.rank is None
+    assert named("out/slurm-881.out").job == "881"
+    assert named("runs/exp7/train.log").who == Who()
+    assert named("logs/franky_3.log").who == Who()
