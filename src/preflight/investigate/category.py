@@ -75,10 +75,9 @@ def _by_agent(scene: Scene, event: Event) -> bool:
 def _mute(scene: Scene, culprit: Culprit) -> list[Event]:
     """Return the end of a culprit that says nothing itself and ended with a code of its own: what it was is not known."""
     own = {event.rank for event in scene.failing if event.role == "cascade" and event.hit.about is None}
+    ends = ("exit.error",) if scene.waited else ("exit.error", "exit.terminated")
     return [
-        event
-        for event in scene.failing
-        if event.id in ("exit.error", "exit.terminated") and event.rank in culprit.ranks and event.rank not in own
+        event for event in scene.failing if event.id in ends and event.rank in culprit.ranks and event.rank not in own
     ]
 
 

@@ -21,6 +21,7 @@ class Progress:
         self._by_file: dict[tuple[int, int | None], tuple[list[int], list[int]]] = {}
         self._ranks_in: dict[int, set[int | None]] = {}
         timed: list[tuple[float, int]] = []
+        self._nodes: set[str | None] = set()
         for one in case.steps:
             if one.step is None:
                 continue
@@ -33,6 +34,8 @@ class Progress:
             time = case.corrected(one.time, case.people.node_of_who(one.who, one.file))
             if time is not None:
                 timed.append((time, one.step))
+            if time is not None:
+                self._nodes.add(case.people.node_of_who(one.who, one.file))
         timed.sort()
         self._times = [time for time, _ in timed]
         self._numbers = [number for _, number in timed]
@@ -41,11 +44,15 @@ class Progress:
     def behind(self, event: Event) -> int:
         """Return how many steps beyond the one of an event were told after it, in its own file or by the clock."""
         own = self._in_file(event)
-        if own >= STEPS_OF_ITS_OWN or event.time is None:
+        if own >= STEPS_OF_ITS_OWN or event.time is None or not self._comparable(event):
             return own
         at = bisect_right(self._times, event.time + event.error)
         first = max(self._numbers[:at], default=event.step if event.step is not None else -1)
         return max(own, len({number for number in self._numbers[at:] if number > first}))
+
+    def _comparable(self, event: Event) -> bool:
+        """Return whether the clock of an event can be held against those of the steps."""
+        return event.node in self.case.clocks or self._nodes <= {event.node, None} or len(self.case.people.nodes) < 2
 
     def _in_file(self, event: Event) -> int:
         file = event.hit.file

@@ -21,6 +21,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
     closed = _closed(scene)
     waited = _OF_WAITING if scene.waited else 1.0
     innocent = {event.rank for event in scene.roots() if not event.id.startswith("exit.")}
+    victims = {event.rank for event in scene.failing if event.role == "cascade" and event.hit.about is None} - innocent
     asked: dict[int, tuple[str, tuple[Quote, ...]]] = {}
     for rank, ending in _codes(scene).items():
         code, quotes = ending.code or 0, _quote(scene, ending)
@@ -45,9 +46,11 @@ def votes(scene: Scene) -> Iterator[Vote]:
     for rank, ending in firsts.items():
         if rank not in closed and not scene.waited:
             text = "is the first of its node whose end its agent saw"
-            yield Vote(
-                kind="agent-first", rank=rank, strength=1.0 / len(firsts), text=text, quotes=_quote(scene, ending)
-            )
+            # Where several name causes, what they say counts, and not in which order an agent looked at them; and one that
+            # only tells of others was the first to be seen, not the first to fail.
+            less = len(innocent) > 1 or rank in victims
+            strength = (0.25 if less else 1.0) / len(firsts)
+            yield Vote(kind="agent-first", rank=rank, strength=strength, text=text, quotes=_quote(scene, ending))
 
 
 def _codes(scene: Scene) -> dict[int, Ending]:

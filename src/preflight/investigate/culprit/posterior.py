@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 
 from preflight.investigate.culprit.groups import groups_of
-from preflight.investigate.culprit.silence import silent_ranks
+from preflight.investigate.culprit.silence import missing_ranks, silent_ranks
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Culprit, Reason, Suspect
 
@@ -105,7 +105,7 @@ def _whole(scene: Scene, chances: Mapping[int | str | None, float], first: int |
     block = scene.case.people.block(first) if isinstance(first, int) else ()
     as_one = [set(scene.case.people.of_node(node)) for group in groups_of(scene) for node in group.nodes]
     silent = set(silent_ranks(scene))
-    if len(block) < 2 or not (set(block) in as_one or set(block) == silent):
+    if len(block) < 2 or not (set(block) in as_one or set(block) in (silent, set(missing_ranks(scene)))):
         return []
     return list(block) if all(chances.get(rank, 0.0) >= TOGETHER * chances[first] for rank in block) else []
 

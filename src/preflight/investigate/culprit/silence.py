@@ -14,9 +14,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
     speaking = _files(scene)
     if len(speaking) < 2:
         return
-    everybody = set(case.people.ranks())
-    missing = sorted(everybody - set(speaking))
-    if missing and len(missing) <= len(everybody) // 2:
+    missing = missing_ranks(scene)
+    if missing:
         for rank in missing:
             yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing),
                        text=f"has no log, while {len(speaking)} other ranks have one")  # fmt: skip
@@ -31,6 +30,13 @@ def votes(scene: Scene) -> Iterator[Vote]:
             text=f"ends without a word, while {others} other ranks report a failure",
             quotes=(Quote(case.path(file), lines, "(last line of its log)"),) if lines else (),
         )
+
+
+def missing_ranks(scene: Scene) -> list[int]:
+    """Return the ranks that must be there and have no line of their own, where most have."""
+    speaking, everybody = _files(scene), set(scene.case.people.ranks())
+    missing = sorted(everybody - set(speaking))
+    return missing if len(speaking) > 1 and len(missing) <= len(everybody) // 2 else []
 
 
 def silent_ranks(scene: Scene) -> list[int]:
