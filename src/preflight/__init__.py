@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from preflight.check.api import TrainingPreflightAnalyzer, analyze
     from preflight.errors import PreflightError
     from preflight.investigate.diagnose import diagnose
+    from preflight.investigate.events.logger import EventLogger
     from preflight.monitor.api import check_trace, monitoring
     from preflight.monitor.learn.infer import infer_invariants
     from preflight.monitor.resume import resume
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "analyze": "preflight.check.api",
+    "EventLogger": "preflight.investigate.events.logger",
     "TrainingPreflightAnalyzer": "preflight.check.api",
     "MemoryAnalyzer": "preflight.plan.api",
     "create_cluster_spec": "preflight.plan.api",
@@ -53,6 +55,7 @@ _HOMES = {
 
 __all__ = [
     "Edit",
+    "EventLogger",
     "Evidence",
     "Finding",
     "Fix",

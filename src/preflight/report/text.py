@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from preflight.report.parts.alarm_text import alarm_section
+from preflight.report.parts.associations_text import associations_section
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.finding_text import findings_section
 from preflight.report.parts.incident_text import incident_section, whys_section
@@ -75,6 +76,10 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
             whys_section(canvas, report.incident)
             return
         incident_section(canvas, report.incident, verbose=options.verbose)
+        _notes(canvas, report)
+        return
+    if report.associations is not None:
+        associations_section(canvas, report.associations)
         _notes(canvas, report)
         return
     if report.verification is not None:

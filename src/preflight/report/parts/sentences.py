@@ -126,6 +126,8 @@ def if_it_fitted(report: Report) -> str:
 def verdict_line(report: Report) -> str:
     """Return the verdict with the counts and the advice in one line."""
     said = advice(report)
+    if report.associations is not None:
+        return f"{report.verdict}  {sum(one.associated for one in report.associations.associations)} associations"
     if report.verification is not None:
         return f"{report.verdict}  {report.verification.status}"
     counted = report.plan is None and report.incident is None
