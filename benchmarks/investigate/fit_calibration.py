@@ -16,7 +16,7 @@ import judge_logs
 
 import preflight.investigate.judge as judging
 
-CAUTION = 8.0
+CAUTION = 4.0
 PLAIN = 0.6
 WRITTEN = Path(judging.__file__).parent / "calibration.toml"
 HEAD = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from preflight.investigate.exceptions import meaning_of, orphan_of
 from preflight.vocabulary.log import Frame, Hit, Raised
 
@@ -26,3 +28,20 @@ def test_a_cut_off_traceback_names_nothing() -> None:
     )
     assert (meaning_of(mine).category, meaning_of(mine).role) == ("other", "cascade")
     assert meaning_of(launcher).role == "teardown"
+
+
+@pytest.mark.parametrize(
+    ("exception", "message", "category"),
+    [
+        ("FileNotFoundError", "[Errno 2] No such file or directory: '/scratch/coco/train2017/000000001.jpg'", "data"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: 'out/last.ckpt'", "checkpoint"),
+        ("FileNotFoundError", "[Errno 2] No such file or directory: '/usr/local/cuda/bin/nvcc'", "environment"),
+        ("requests.exceptions.ConnectionError", "HTTPSConnectionPool(host='huggingface.co', port=443)", "environment"),
+        ("ConnectionError", "rank 3 is away", "network"),
+        ("omegaconf.errors.ConfigAttributeError", "Key 'lr' is not in struct", "environment"),
+        ("KeyError", "'labels'", "usercode"),
+    ],
+)
+def test_what_its_class_and_its_message_say(exception: str, message: str, category: str) -> None:
+    raised = Raised(exception=exception, message=message, frames=(), hit=hit("x"))
+    assert meaning_of(raised).category == category

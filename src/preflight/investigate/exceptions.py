@@ -37,6 +37,9 @@ _FUNCTIONS: tuple[tuple[str, Category], ...] = (
 )
 _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"(CUDA)?OutOfMemoryError|MemoryError", "oom", "root"),
+    (r"HTTPError|URLError|SSLError|MaxRetryError|NewConnectionError|ProxyError|ReadTimeout(Error)?|ConnectTimeout|HfHubHTTPError"
+     r"|RepositoryNotFoundError|GatedRepoError|LocalEntryNotFoundError|HFValidationError|\w*CommError|UsageError"
+     r"|ValidationError|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|\w*CompositionException", "environment", "root"),
     (r"ImportError|ModuleNotFoundError|EnvironmentError|VersionConflict|PackageNotFoundError", "environment", "root"),
     (r"Dist(Network|Store|Backend)?Error|NCCLError|ConnectionError|ConnectionResetError|BrokenPipeError"
      r"|ConnectionRefusedError|TimeoutError|RendezvousError\w*", "network", "cascade"),
@@ -46,6 +49,22 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"UnicodeDecodeError|JSONDecodeError|StopIteration|EOFError|UnpicklingError|PicklingError|ArrowInvalid", "data", "root"),
     (r"PermissionError|FileNotFoundError|OSError|IOError|ArgumentError|ConfigError|\w*ConfigurationError", "environment", "root"),
 )  # fmt: skip
+# What a file that is not there, or cannot be read, is by its name.
+_FILES: tuple[tuple[str, Category], ...] = (
+    (r"\.(pt|pth|ckpt|safetensors|bin|distcp)\b|checkpoint|state_dict", "checkpoint"),
+    (r"\.(so|dll|dylib|py|cu|cpp|h|cuh)\b|nvcc|ninja|CUDA_HOME|site-packages/\S+\.(json|txt)", "environment"),
+    (r"\.(jpe?g|png|tiff?|bmp|webp|gif|wav|flac|mp3|mp4|avi|npy|npz|h5|hdf5|lmdb|mdb|parquet|arrow|csv|tsv|jsonl?|txt|tar|zip"
+     r"|gz|mat|nii|pkl|pickle|tfrecord|list|idx)\b|\bdata(sets?)?/|/data(sets?)?\b|annotations?|/images?\b", "data"),
+)  # fmt: skip
+_OF_FILES = (
+    "FileNotFoundError",
+    "IsADirectoryError",
+    "NotADirectoryError",
+    "EOFError",
+    "UnpicklingError",
+    "JSONDecodeError",
+)
+_WEB = re.compile(r"huggingface|wandb|https?://|urllib3|HTTPS?Connection|Max retries|proxy|SSL|certificate|hub\b", re.I)
 _WORDS: tuple[tuple[str, Category], ...] = (
     (r"out of memory|cannot allocate memory|can't allocate memory|\bOOM\b", "oom"),
     (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
@@ -89,6 +108,10 @@ def meaning_of(raised: Raised) -> Meaning:
     title = title.split("\n", 1)[0][:200]
     for pattern, category, role in _CLASSES:
         if re.fullmatch(pattern, name):
+            if category == "network" and _WEB.search(raised.message):
+                return Meaning(title, "environment", "root")
+            if name in _OF_FILES and (named := _of_file(raised.message)):
+                return Meaning(title, named, role)
             if role == "root" and category in ("environment", "data"):
                 return Meaning(title, _of_words(raised.message) or _of_frames(raised) or category, role)
             return Meaning(title, category, role)
@@ -112,6 +135,10 @@ def _of_words(message: str) -> Category | None:
         if re.search(pattern, message):
             return category
     return None
+
+
+def _of_file(message: str) -> Category | None:
+    return next((category for pattern, category in _FILES if re.search(pattern, message)), None)
 
 
 def _of_frames(raised: Raised) -> Category | None:

@@ -386,6 +386,8 @@ def _subject(field: str | None, fields: dict[str, Value]) -> Who | None:
     value = fields.get(field) if field else None
     if field is None or value is None:
         return None
+    if isinstance(value, tuple) and len(value) == 1:
+        value = value[0]
     if isinstance(value, int) and not isinstance(value, bool):
         if "local" in field:
             return Who(local_rank=value)
