@@ -72,10 +72,10 @@ def test_it_supersedes_signatures_that_exist(signature: Signature) -> None:
 
 
 def test_what_would_have_caught_it_is_there() -> None:
-    from preflight.check.registry import shipped_rules
+    from preflight.check.notices import all_rules
     from preflight.monitor.relation import relations
 
-    known = {one.rule.name for one in shipped_rules()} | set(relations())
+    known = {one.rule.name for one in all_rules()} | set(relations())
     named = {name for one in SHIPPED for name in one.caught_by if not name.startswith("checklist:")}
     assert named <= known
     assert len(named) > 60
