@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from preflight.cli.parts.grouped import GroupedCommand, WithDefault
 from preflight.cli.parts.options import output
 from preflight.errors import UsageError
+
+if TYPE_CHECKING:
+    from preflight.cli.parts.writing import Writing
+    from preflight.vocabulary.report import Report
 
 
 @click.command("investigate", cls=GroupedCommand)
@@ -38,11 +42,27 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
     )
     if not paths:
         raise UsageError("nothing to investigate is given", "name log files, folders or archives; - is standard input")
+    signatures = (*catalog(), *given["signatures"])
     if given["follow"]:
-        raise UsageError("--follow is not here yet")
-    report = diagnose(paths, signatures=(*catalog(), *given["signatures"]), engine=given["engine"])
+        report = _followed(paths, signatures, look)
+    else:
+        report = diagnose(paths, signatures=signatures, engine=given["engine"])
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]
+
+
+def _followed(paths: tuple[str, ...], signatures: tuple[str, ...], look: Writing) -> Report:
+    """Follow logs that grow, and say at once on stderr when something fails."""
+    from preflight.investigate.follow import follow
+    from preflight.report.parts.sentences import quick_line
+
+    if "-" in paths:
+        raise UsageError("standard input cannot be followed", "name the files or the folder that grow")
+
+    def alarm(report: Report) -> None:
+        click.echo(f"preflight: {quick_line(report)}", err=True)
+
+    return follow(paths, signatures, alarm=alarm)
 
 
 command = WithDefault("investigate", "preflight.cli.investigate_", investigate)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 
+from preflight.investigate.calibration import between
 from preflight.investigate.culprit.groups import groups_of
 from preflight.investigate.culprit.silence import missing_ranks, silent_ranks
 from preflight.investigate.culprit.vote import Scene, Vote
@@ -36,6 +37,19 @@ def weights() -> dict[str, float]:
 
     content = parse(os.path.join(os.path.dirname(os.path.abspath(__file__)), "weights.toml"))
     return {name: float(value) for name, value in content["weights"].items()}
+
+
+@cache
+def _points() -> tuple[tuple[float, float], ...]:
+    from preflight.catalog.files import parse
+
+    content = parse(os.path.join(os.path.dirname(os.path.abspath(__file__)), "weights.toml"))
+    return tuple((float(before), float(after)) for before, after in content["confidence"]["points"])
+
+
+def sure(probability: float) -> float:
+    """Return how often a culprit of this probability was the right one, in made incidents."""
+    return between(_points(), probability)
 
 
 def votes_of(scene: Scene) -> tuple[Vote, ...]:
@@ -84,7 +98,7 @@ def culprit_of(scene: Scene) -> Culprit:
     if not ordered:
         return Culprit(reason="the logs name no rank", reasons=common)
     if common and nobody >= ordered[0][0]:
-        return Culprit(confidence=nobody, suspects=suspects, reasons=common,
+        return Culprit(confidence=sure(nobody), suspects=suspects, reasons=common,
                        reason="nobody in particular: all ranks were hit by the same cause")  # fmt: skip
     named = [who for p, who in ordered if p >= BESIDE * ordered[0][0]]
     named = _whole(scene, chances, ordered[0][1]) or named
@@ -96,7 +110,8 @@ def culprit_of(scene: Scene) -> Culprit:
                        reason="several ranks are as likely as each other")  # fmt: skip
     ranks = tuple(sorted(who for who in named if isinstance(who, int)))
     nodes = {scene.case.people.node_of.get(rank) for rank in ranks} | {who for who in named if isinstance(who, str)}
-    return Culprit(ranks=ranks, nodes=tuple(sorted(node for node in nodes if node)), confidence=share,
+    return Culprit(ranks=ranks, nodes=tuple(sorted(node for node in nodes if node)),
+                   confidence=sure(share),
                    reasons=suspects[0].reasons, suspects=suspects)  # fmt: skip
 
 
