@@ -8,6 +8,7 @@ import msgspec
 
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.vote import Scene, before
+from preflight.investigate.observations.weighing import observed_in, weighed
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
 from preflight.vocabulary.signature import Category
 
@@ -46,10 +47,11 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
     roots = [event for event in scene.failing if event.role in ("root", "confirmation") and not _by_agent(scene, event)]
     roots = roots or _mute(scene, culprit)
     symptoms = [event for event in scene.failing if event.role == "cascade"]
+    observed = observed_in(scene)
     symptom = _symptom(scene, culprit, symptoms or list(scene.failing))
     if not roots:
         leading = _leading(symptoms, culprit)
-        hypotheses = _causes([leading] if leading else [], scene)
+        hypotheses = weighed(_causes([leading] if leading else [], scene), observed)
         rooted = _category_of(hypotheses)
         if leading is None:
             leading = next(iter(scene.failing), None)
@@ -58,7 +60,7 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
         return Decided(leading=leading, root=root, symptom=symptom, hypotheses=hypotheses, probability=rooted[1],
                        inferred=True)  # fmt: skip
     leading = _leading(roots, culprit)
-    hypotheses = _causes(_together(roots, leading, culprit), scene)
+    hypotheses = weighed(_causes(_together(roots, leading, culprit), scene), observed)
     category, probability = _category_of(hypotheses)
     if category == "other" and leading is not None and leading.category not in ("other", "none"):
         # A cause of no category says less than the line itself.

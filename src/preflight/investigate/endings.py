@@ -15,14 +15,14 @@ def _made(name: str, title: str, category: Category, role: Role, causes: tuple[C
 
 
 _KILLED = _made("killed", "the process was killed by signal 9, and it could not say why", "oom", "root", (
-    Cause("host-memory", "the kernel killed it for want of host memory", 0.5, "oom", ("kernel-log", "memory-events")),
-    Cause("killed-from-outside", "a scheduler or a person killed it", 0.35, "preemption", ("scheduler-events",)),
+    Cause("host-out-of-memory", "the kernel killed it for want of host memory", 0.5, "oom", ("kernel-log", "cgroup-events")),
+    Cause("signal-from-outside", "a scheduler or a person killed it", 0.35, "preemption", ("scheduler-events",)),
 ))  # fmt: skip
 _OF_SIGNAL: dict[int, Signature] = {
     9: _KILLED,
     11: _made("segmentation-fault", "the process ended with a segmentation fault", "other", "root"),
     7: _made("bus-error", "the process ended with a bus error", "environment", "root", (
-        Cause("shared-memory-full", "shared memory (/dev/shm) is full", 0.6, "environment", ("shared-memory-space",)),
+        Cause("shm-too-small", "shared memory (/dev/shm) is full", 0.6, "environment", ("shm-size",)),
         Cause("mapped-file-shortened", "a file that is mapped into memory was shortened", 0.2, "data"),
     )),
     4: _made("illegal-instruction", "the process met an instruction that this processor lacks", "environment", "root"),

@@ -17,6 +17,7 @@ from preflight.investigate.culprit.vote import Scene
 from preflight.investigate.endings import ending_events
 from preflight.investigate.loss import loss_of
 from preflight.investigate.people import People
+from preflight.investigate.pointers import pointers_of
 from preflight.investigate.progress import Progress
 from preflight.investigate.recorder import flight_events, stack_events
 from preflight.investigate.remedies import remedies_for
@@ -159,7 +160,9 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         reason=None if failed or healthy else "no line of what was given tells how the run is",
     )  # fmt: skip
     if failed:
-        incident = msgspec.structs.replace(incident, remedies=remedies_for(incident))
+        signature = decided.leading.signature if decided.leading is not None else None
+        caught = pointers_of(signature, incident)
+        incident = msgspec.structs.replace(incident, remedies=remedies_for(incident), caught_by=caught)
     return msgspec.structs.replace(
         incident,
         series=last.shown,

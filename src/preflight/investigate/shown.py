@@ -12,16 +12,16 @@ from preflight.vocabulary.signature import Category, Cause, Signature
 # What is wrong whatever comes after it: these say of themselves when the values were mended.
 _GRAVE: dict[str, tuple[str, tuple[Cause, ...]]] = {
     "nonfinite": ("values of the training are no longer finite", (
-        Cause("numbers-overflow", "numbers grew beyond what their type holds", 0.4, None, ("gradient-norms", "loss-scale")),
-        Cause("input-bad", "a batch holds values that are not finite", 0.3, "data", ("batch-replay",)),
-        Cause("learning-rate-high", "the learning rate is too high", 0.2, None, ("gradient-norms",)),
+        Cause("fp16-overflow", "numbers grew beyond what their type holds", 0.4, None, ("loss-before", "loss-scale")),
+        Cause("bad-batch", "a batch holds values that are not finite", 0.3, "data", ("cpu-replay",)),
+        Cause("learning-rate-too-high", "the learning rate is too high", 0.2, None, ("loss-before",)),
     )),
     "scale-collapse": ("the loss scale falls and falls", (
-        Cause("numbers-overflow", "numbers grew beyond what their type holds", 0.7, None, ("gradient-norms",)),
+        Cause("fp16-overflow", "numbers grew beyond what their type holds", 0.7, None, ("loss-before",)),
     )),
     "divergence": ("the loss diverges", (
-        Cause("learning-rate-high", "the learning rate is too high", 0.5, None, ("gradient-norms",)),
-        Cause("input-bad", "the data changed", 0.2, "data", ("batch-replay",)),
+        Cause("learning-rate-too-high", "the learning rate is too high", 0.5, None, ("loss-before",)),
+        Cause("bad-batch", "the data changed", 0.2, "data", ("cpu-replay",)),
     )),
 }  # fmt: skip
 SLOW = ("slowdown", "straggler")

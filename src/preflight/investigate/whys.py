@@ -40,8 +40,9 @@ def whys_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunState) -
         if one.cause != SOMETHING_ELSE and (leading is None or one.cause != leading.id)
     ]
     if causes and causes[0].probability >= SURE:
-        found.append(Why(question="Why that?", answer=causes[0].title, known="inferred",
-                         reason=f"probability {causes[0].probability:.2f}"))  # fmt: skip
+        told = next((reason for reason in causes[0].reasons if reason.weight > 1), None)
+        found.append(Why(question="Why that?", answer=causes[0].title + (f": {told.text}" if told else ""), known="inferred",
+                         quotes=told.quotes if told else (), reason=f"probability {causes[0].probability:.2f}"))  # fmt: skip
     if causes and causes[0].probability < SURE:
         between = "; ".join(f"{one.title} ({one.probability:.2f})" for one in causes[:3])
         found.append(Why(question="Why that?", answer=None, known="unknown", reason=f"it may be: {between}"))

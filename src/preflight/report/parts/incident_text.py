@@ -13,6 +13,8 @@ from preflight.vocabulary.incident import Incident, Loss, Moment, Reason
 MOST_MOMENTS = 12
 MOST_REASONS = 4
 MOST_CAUSES = 4
+# Logarithm of a likelihood ratio from which on an observation is worth a line below its cause.
+TELLING = 1.5
 MOST_UNKNOWN = 5
 MOST_FOLLOWED = 6
 
@@ -78,8 +80,14 @@ def _causes(canvas: Canvas, incident: Incident, verbose: bool) -> None:
     if not causes:
         return
     canvas.heading("WHAT MAY BE BEHIND IT")
+    said: set[str] = set()
     for one in causes if verbose else causes[:MOST_CAUSES]:
         canvas.write(f"{one_line(one.title)} ({clean(one.category)})", indent=2, first=f"{one.probability:4.2f}  ")
+        telling = [reason for reason in one.reasons if abs(reason.weight) >= TELLING and reason.text not in said]
+        for reason in telling if verbose else telling[:1]:
+            said.add(reason.text)
+            side = "for" if reason.weight > 0 else "against"
+            canvas.write(f"{side}: {one_line(reason.text)}", indent=8, style="dim")
 
 
 def whys_section(canvas: Canvas, incident: Incident) -> None:
