@@ -17,6 +17,7 @@ from preflight.vocabulary.signature import Signature
 _ROOMS: tuple[tuple[Literal["rule", "relation"], str], ...] = (
     ("rule", "check/rules"),
     ("rule", "check/run_rules"),
+    ("rule", "check/notices"),
     ("relation", "monitor/relations"),
 )
 _TOLD = {
