@@ -36,6 +36,19 @@ def test_a_rank_whose_dump_was_lost_is_not_named_where_another_is_behind() -> No
     assert evidence.ranks[0].share >= 0.5
 
 
+def test_where_most_dumps_were_not_collected_their_absence_says_little() -> None:
+    flights = job(lambda other, calls: calls[:13] if other == 5 else calls)
+    evidence = votes_of_flights([flights[rank] for rank in (8, 9, 10, 11)])
+    assert all(one.weight < 1.0 for one in evidence.ranks)
+
+
+def test_without_the_size_of_the_job_the_ranks_go_to_the_last_one_seen() -> None:
+    flights = job(lambda other, calls: calls[:13] if other == 0 else calls)
+    del flights[0]
+    told = [msgspec.structs.replace(one, groups={}, titles={"0": "default_pg"}) for one in flights.values()]
+    assert votes_of_flights(told).ranks[0].rank == 0
+
+
 def test_a_call_that_was_left_out_is_named_with_its_place() -> None:
     flights = job(lambda other, calls: calls[:8] + calls[9:] if other == 6 else calls)
     evidence = votes_of_flights(list(flights.values()))

@@ -27,6 +27,8 @@ from preflight.vocabulary.signature import Category
 SINK = 3.4
 # A rank without a dump, among others that wrote one: killed, stopped or cut off, or the file was lost; 0.8 against 0.04.
 NO_DUMP = 3.0
+# Where more than half of the ranks have none, that says little.
+MOST_LOST = 0.15
 # Beside such a rank, one that stands still may have stopped because of it: gloo counts a call that failed as finished.
 BESIDE_NO_DUMP = 0.4
 # One that made another call than most at the first difference: 0.9 against 0.02.
@@ -60,7 +62,8 @@ def votes_of_flights(
     paths = {file.index: file.path for file in files}
     if not chosen:
         return FlightEvidence()
-    ranks = _ranks(chosen, world_size)
+    # Ranks are numbered from 0 without a gap: where the size of the job is not known, they go to the last one seen.
+    ranks = _ranks(chosen, world_size or max(chosen) + 1)
     groups = groups_of(chosen, world_size or len(ranks))
     waits = waits_of(chosen, groups, ranks)
     found = differences(groups, chosen)
@@ -83,17 +86,9 @@ def votes_of_flights(
     )
 
 
-def _ranks(chosen: dict[int, Flight], world_size: int | None) -> list[int]:
+def _ranks(chosen: dict[int, Flight], world_size: int) -> list[int]:
     known = {rank for flight in chosen.values() for members in flight.groups.values() for rank in members}
-    peers = {
-        rank
-        for flight in chosen.values()
-        for call in flight.calls
-        if flight.groups or world_size
-        for rank in (call.source, call.destination)
-        if rank is not None and (world_size is None or rank < world_size)
-    }
-    return sorted({*known, *peers, *chosen, *range(world_size or 0)})
+    return sorted({*known, *chosen, *range(world_size)})
 
 
 def _quote(rank: int, chosen: dict[int, Flight], paths: dict[int, str], text: str) -> tuple[Quote, ...]:
@@ -143,6 +138,7 @@ def _of_waiting(
     if not shares:
         return
     most = max(shares.values())
+    few = 2 * sum(wait.end == "no-dump" for wait in waits.values()) > len(waits)
     lost = max((share for rank, share in shares.items() if waits[rank].end == "no-dump"), default=0.0)
     ends = [rank for rank in shares if waits[rank].end is not None or shares[rank] >= 0.999 * most]
     for rank, wait in waits.items():
@@ -155,6 +151,8 @@ def _of_waiting(
                 reasons[rank].append(Reason(text=text, weight=VICTIM * scale, quotes=quotes))
             continue
         weight, text = _end(wait, share, waits, call)
+        if few and wait.end == "no-dump":
+            weight, text = weight * MOST_LOST, f"{text}; but so did most ranks: their dumps may not have been collected"
         if wait.end == "idle" and lost >= 0.999 * share:
             weight, text = weight * BESIDE_NO_DUMP, f"{text}; it may have stopped because of a rank that wrote no dump"
         # Several ends share the waiting: each is as suspect as one alone would be, weighed by its part of the largest.

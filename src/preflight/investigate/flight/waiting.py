@@ -43,13 +43,14 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
 def waits_of(flights: dict[int, Flight], groups: Sequence[GroupState], ranks: Sequence[int]) -> dict[int, Wait]:
     """Return what each rank waits for."""
     heads = {rank: _head(flight, groups) for rank, flight in flights.items()}
+    known = frozenset(ranks)
     waits = {}
     for rank in ranks:
         flight = flights.get(rank)
         if flight is None:
             waits[rank] = Wait(rank=rank, call=None, end="no-dump")
         else:
-            waits[rank] = _wait(rank, heads, flights, groups)
+            waits[rank] = _wait(rank, heads, flights, groups, known)
     return waits
 
 
@@ -65,17 +66,23 @@ def _head(flight: Flight, groups: Sequence[GroupState]) -> Call | None:
     return min(open_calls, key=lambda call: call.created or 0.0) if open_calls else None
 
 
-def _wait(rank: int, heads: dict[int, Call | None], flights: dict[int, Flight], groups: Sequence[GroupState]) -> Wait:
+def _wait(
+    rank: int,
+    heads: dict[int, Call | None],
+    flights: dict[int, Flight],
+    groups: Sequence[GroupState],
+    known: frozenset[int],
+) -> Wait:
     call = heads[rank]
     if call is None:
         return Wait(rank=rank, call=None, end="idle")
     state = next((one for one in groups if one.name == call.group and rank in one.members), None)
     label = state.label if state else f"group {call.group}"
     if call.peer_to_peer:
-        return _pair_wait(rank, call, label, heads, flights)
+        return _pair_wait(rank, call, label, heads, flights, known)
     if state is None:
         return Wait(rank=rank, call=call, group=label, end="all-arrived")
-    others = [one for one in state.members if one != rank]
+    others = [one for one in state.members if one != rank and one in known]
     behind = tuple(
         one
         for one in others
@@ -98,10 +105,17 @@ def _held_up(other: int, call: Call, heads: dict[int, Call | None]) -> bool:
     return head.group != call.group or head.sequence < call.sequence or head.peer_to_peer != call.peer_to_peer
 
 
-def _pair_wait(rank: int, call: Call, label: str, heads: dict[int, Call | None], flights: dict[int, Flight]) -> Wait:
+def _pair_wait(
+    rank: int,
+    call: Call,
+    label: str,
+    heads: dict[int, Call | None],
+    flights: dict[int, Flight],
+    known: frozenset[int],
+) -> Wait:
     """Say of a point-to-point call whether its other side made it: calls of a pair are matched in order."""
     peer = call.destination if call.source == rank else call.source
-    if peer is None or peer == rank:
+    if peer is None or peer == rank or peer not in known:
         return Wait(rank=rank, call=call, group=label, end="all-arrived")
     if peer not in flights:
         return Wait(rank=rank, call=call, group=label, behind=(peer,))
