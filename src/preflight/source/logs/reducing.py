@@ -234,10 +234,8 @@ class Reducer:
         if earliest is None:
             return (None, 0.0) if latest is None else (latest, _GAP)
         if latest is None:
-            modified = self._file.modified
-            if modified is None or not 0 <= modified - earliest <= 3600.0:
-                return earliest, _GAP
-            latest = modified
+            # The date of the file is no bound: a copy, a checkout or an unpacked archive is younger than its lines.
+            return earliest, _GAP
         if latest < earliest:
             earliest, latest = latest, earliest
         return (earliest + latest) / 2, (latest - earliest) / 2
