@@ -1,0 +1,1 @@
+"""Which link, or which node, is slow: every rank with every other, two by two, and nobody waits for the dead."""
