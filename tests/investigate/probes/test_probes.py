@@ -163,8 +163,8 @@ def test_an_injected_slow_rank_loader_link_and_bit_are_each_found_where_they_are
     assert {one.location.rank for one in told if "(loading)" in one.message} == {2}
     assert {one.message.partition(" is ")[0] for one in told if "(collectives)" in one.message} == {"link 2-3"}
     assert {one.location.rank for one in told if one.rule == "probe.wrong"} == {3}
-    rates = {row.rank: row.value for row in rows if row.name == "matmul 256"}
-    assert min(rates, key=lambda rank: rates[rank] or 0.0) == 1
+    best = {row.rank: row.high or 0.0 for row in rows if row.name == "matmul 256"}
+    assert min(best, key=lambda rank: best[rank]) == 1, "the better end of the interval: the machine may be busy"
     bus = [row for row in rows if row.name == "all_reduce 4 KiB bus"]
     plain = {row.rank: row for row in rows if row.name == "all_reduce 4 KiB"}
     assert len(bus) == 4

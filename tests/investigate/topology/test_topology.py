@@ -153,10 +153,9 @@ def test_of_eight_ranks_the_slow_pair_is_found() -> None:
     pytest.importorskip("torch")
     result = play(Match(python=sys.executable, ranks=8, sizes=(8,), repeats=6, per_node=8, slow_links=((2, 5),)))
     assert len(measurements(result)) == 28
-    # This machine may be busy with something else, which slows other links down, too: but none as much.
-    told = findings_of(result)
-    assert "between ranks 2 and 5" in told[0].message
-    assert {one.rule for one in told} <= {"topology.link"}
+    # This machine may be busy with something else, which slows other links down, too: but none as steadily.
+    assert max(measurements(result), key=lambda row: row.low or 0.0).name == "link 2-5 8 B"
+    assert [one for one in findings_of(result) if "between ranks 2 and 5" in one.message]
 
 
 @pytest.mark.torch
