@@ -238,3 +238,28 @@ def test_a_file_that_has_no_place_is_refused(tmp_path: Path, name: str) -> None:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(CatalogError, match="nowhere"):
         load_signatures([tmp_path / "nowhere"])
+
+
+HEALTHY = (Path(__file__).parent / "data" / "healthy.txt").read_text("utf-8").splitlines()
+
+
+def test_no_signature_of_a_failure_takes_a_line_of_a_healthy_run() -> None:
+    """Lines as training programs, launchers, drivers and schedulers print them while all is well, source code included."""
+    assert len(HEALTHY) > 120
+    taken = [
+        (signature.id, line)
+        for line in HEALTHY
+        for signature in SHIPPED
+        if signature.role in ("root", "cascade", "confirmation") and takes(signature, line)
+    ]
+    assert taken == []
+
+
+def test_the_lines_of_a_healthy_run_that_frighten_people_are_known() -> None:
+    frightening = [line for line in HEALTHY if re.search(r"Warning|WARNING|OVERFLOW|leaked|\bTF-TRT", line)]
+    known = [
+        line
+        for line in frightening
+        if any(takes(s, line) for s in SHIPPED if s.role in ("benign", "recovered", "teardown"))
+    ]
+    assert len(known) > 0.6 * len(frightening)
