@@ -81,6 +81,8 @@ def test_failures_bear_names_that_do_not_depend_on_numbers(tmp_path: Path) -> No
     assert first[1] == "ValueError: size 17 at 0x7f00 is wrong"
     memory = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB\n"
     assert failure_of(_log(tmp_path, memory), 1)[0].startswith("oom.")
+    alone = failure_of(_log(tmp_path, "starting\nstorage.QuotaError: 17 of 16 used\n"), 1)
+    assert alone == ("storage.QuotaError: N of N used", "storage.QuotaError: 17 of 16 used")
     assert failure_of(_log(tmp_path, ""), -9)[0] == "signal SIGKILL"
     assert failure_of(_log(tmp_path, "what\n"), 7) == ("exit code 7", "what")
     assert failure_of(_log(tmp_path, ""), None)[0] == "timeout"

@@ -12,6 +12,7 @@ _RANK = re.compile(r"^(?:\[?(?:rank|default)?\d+\]?:\s*)+")
 _EXCEPTION = re.compile(
     r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)?)(?:: (?P<text>.*))?$"
 )
+_ALONE = re.compile(r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)): (?P<text>.+)$")
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?")
 # What launchers and schedulers say when the program was never started properly, or was taken away.
 _INFRA = re.compile(
@@ -78,19 +79,24 @@ def _signature(log: str) -> tuple[str, str | None] | None:
 
 
 def _first_exception(text: str) -> tuple[str, str | None] | None:
-    """The line that ends the first traceback."""
+    """The line that ends the first traceback; without one, the first line that reads like an exception."""
     inside = False
-    for raw in text.splitlines():
-        line = _RANK.sub("", raw)
+    lines = [_RANK.sub("", raw) for raw in text.splitlines()]
+    for line in lines:
         if line.startswith("Traceback (most recent call last)"):
             inside = True
         elif inside and line and not line[0].isspace():
             found = _EXCEPTION.match(line)
             if found is not None:
-                message = _NUMBER.sub("N", found.group("text") or "")[:120]
-                return f"{found.group('name')}: {message}".rstrip(": "), line[:300]
+                return _named(found), line[:300]
             inside = False
-    return None
+    alone = next((found for line in lines if (found := _ALONE.match(line)) is not None), None)
+    return None if alone is None else (_named(alone), alone.group(0)[:300])
+
+
+def _named(found: re.Match[str]) -> str:
+    message = _NUMBER.sub("N", found.group("text") or "")[:120]
+    return f"{found.group('name')}: {message}".rstrip(": ")
 
 
 def _last_line(text: str) -> str | None:
