@@ -1,6 +1,6 @@
 """Fits how sure an answer is to labelled logs: for each ground of an answer, pooled adjacent violators, drawn to its middle.
 
-    python benchmarks/investigate/fit_calibration.py FOLDER
+    python benchmarks/investigate/fit_calibration.py FOLDER...
 
 The signatures were widened on the same logs, so that their share of right answers is too good: each pool counts as if it
 held ``CAUTION`` further answers, of which ``PLAIN`` were right.
@@ -16,8 +16,8 @@ import judge_logs
 
 import preflight.investigate.judge as judging
 
-CAUTION = 4.0
-PLAIN = 0.6
+CAUTION = 12.0
+PLAIN = 0.65
 WRITTEN = Path(judging.__file__).parent / "calibration.toml"
 HEAD = (
     "# benchmarks/investigate/fit_calibration.py wrote these points: probability of the judgement, and the share that was right.\n"
@@ -47,8 +47,8 @@ def pooled(told: Sequence[tuple[float, bool]]) -> list[tuple[float, float]]:
 
 def main(arguments: Sequence[str]) -> int:
     """Fit to a folder of labelled logs, and write the points."""
-    if len(arguments) != 1:
-        print("give one folder of labelled logs", file=sys.stderr)
+    if not arguments:
+        print("give folders of labelled logs", file=sys.stderr)
         return 2
     found: list[tuple[str, float]] = []
 
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
 
     judging.calibrated = kept  # type: ignore[assignment]
     told: dict[str, list[tuple[float, bool]]] = {}
-    for case in judge_logs.cases_of(Path(arguments[0])):
+    for case in [case for folder in arguments for case in judge_logs.cases_of(Path(folder))]:
         found.clear()
         answer = judge_logs.answer_of(case)
         if found and found[-1][0] != "nothing":

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.investigate.exceptions import meaning_of, orphan_of
+from preflight.investigate.exceptions import meaning_of
 from preflight.vocabulary.log import Frame, Hit, Raised
 
 
 def hit(text: str) -> Hit:
     return Hit(signature="", file=0, line=1, offset=0, text=text)
-
-
-def test_the_last_line_of_a_traceback_alone_is_an_exception() -> None:
-    raised = orphan_of(hit("ValueError: operands could not be broadcast together with shapes (4,2) (4,)"))
-    assert raised is not None
-    assert (raised.exception, raised.message.split()[0]) == ("ValueError", "operands")
-    assert meaning_of(raised).category == "usercode"
-    assert orphan_of(hit("ERROR: the server is away")) is None
-    assert orphan_of(hit("see ValueError: it is told above")) is None
 
 
 def test_a_cut_off_traceback_names_nothing() -> None:

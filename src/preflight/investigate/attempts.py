@@ -81,10 +81,25 @@ def _cuts(whole: Case, given: set[int]) -> dict[int, list[int]]:
     found = {}
     for file, moments in told.items():
         moments.sort(key=lambda one: one[0])
-        cuts = _of_file(moments)
+        cuts = sorted({*_of_file(moments), *_between_jobs(moments)})
         if cuts:
             found[file] = cuts
     return found
+
+
+def _between_jobs(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
+    """Return the lines behind those in which a scheduler ends one job, where it ends another one later."""
+    cuts: list[int] = []
+    ended: tuple[str, int] | None = None
+    for line, what, _ in moments:
+        job = what.hit.fields.get("job") if isinstance(what, Event) and what.category == "preemption" else None
+        if not isinstance(job, str):
+            continue
+        name = job.partition(".")[0]
+        if ended is not None and ended[0] != name:
+            cuts.append(ended[1] + 1)
+        ended = (name, line)
+    return cuts
 
 
 def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:

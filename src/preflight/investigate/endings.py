@@ -27,7 +27,8 @@ _OF_SIGNAL: dict[int, Signature] = {
     )),
     4: _made("illegal-instruction", "the process met an instruction that this processor lacks", "environment", "root"),
     8: _made("arithmetic-fault", "the process ended with an arithmetic fault", "usercode", "root"),
-    6: _made("aborted", "the process aborted itself", "other", "cascade"),
+    # A watchdog that gives up ends its process so; hardly anything else in a training run does.
+    6: _made("aborted", "the process aborted itself", "network", "cascade"),
     15: _made("terminated", "the process was asked to stop", "preemption", "teardown"),
     2: _made("interrupted", "the process was interrupted", "preemption", "teardown"),
 }  # fmt: skip

@@ -85,25 +85,14 @@ _LINE = re.compile(r"(?:^|[\s:\]])((?:[A-Za-z_][\w]*\.)*[A-Z][\w]*(?:Error|Excep
 _BAD = re.compile(r"\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED)\b")
 
 
-_ORPHAN = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)): (\S.*)$")
-
-
-def orphan_of(hit: Hit) -> Raised | None:
-    """Return the exception that a line is the last one of, where its traceback was not kept."""
-    found = _ORPHAN.match(hit.text)
-    if found is None:
-        return None
-    return Raised(exception=found[1], message=found[2], frames=(), hit=hit)
-
-
 def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     name = raised.exception.rpartition(".")[2]
     if not name:
         launched = any(_LAUNCHERS.search(frame.path) for frame in (*raised.frames[:1], *raised.frames[-1:]))
-        return Meaning(
-            "a traceback that is cut off before its exception", "other", "teardown" if launched else "cascade"
-        )
+        title = "a traceback that is cut off before its exception"
+        category = "other" if launched else _of_frames(raised) or "other"
+        return Meaning(title, category, "teardown" if launched else "cascade")
     title = f"{name}: {raised.message}" if raised.message else name
     title = title.split("\n", 1)[0][:200]
     for pattern, category, role in _CLASSES:

@@ -1,0 +1,30 @@
+"""A file that several jobs of a scheduler wrote: the last one is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from preflight.investigate.diagnose import diagnose
+
+FIRST = """\
+step 1 loss 2.0
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+ModuleNotFoundError: No module named 'labkit'
+slurmstepd: error: *** JOB 41 ON node01 CANCELLED AT 2025-08-21T02:35:44 ***
+"""
+SECOND = """\
+step 1 loss 2.0
+step 2 loss 1.9
+slurmstepd: error: *** JOB 42 ON node01 CANCELLED AT 2025-08-21T03:35:44 DUE TO TIME LIMIT ***
+"""
+
+
+def test_the_last_job_is_judged(tmp_path: Path) -> None:
+    log = tmp_path / "slurm.out"
+    log.write_text(FIRST + SECOND, encoding="utf-8")
+    incident = diagnose([log]).incident
+    assert incident is not None
+    assert incident.category == "preemption"
+    assert [attempt.category for attempt in incident.attempts] == ["environment", "preemption"]
