@@ -121,11 +121,18 @@ def events_of(case: Case) -> tuple[Event, ...]:
     found: list[Event] = []
     taken: set[Place] = set()
     tables = _tables(case)
+    inside = {
+        id(hit) for hit in case.reading.hits if hit.text.startswith("  ") and hit.line > tables.get(hit.file, hit.line)
+    }
+    said = {hit.signature for hit in case.reading.hits if id(hit) not in inside}
     for hit in case.reading.hits:
         signature = case.signatures.get(hit.signature)
-        if hit.text.startswith("  ") and hit.line > tables.get(hit.file, hit.line):
-            taken.add((hit.file, hit.line))  # the table repeats what ranks said; their ends are read from it
-            continue
+        if id(hit) in inside:
+            # The table repeats what ranks said, and their ends are read from it; what stands nowhere else is theirs.
+            if hit.signature in said or hit.signature.startswith(("end.", "elastic.")):
+                taken.add((hit.file, hit.line))
+                continue
+            hit = _of_entry(case, hit)
         if signature is not None:
             found.append(_of_hit(case, hit, signature))
             taken.add((hit.file, hit.line))
@@ -196,6 +203,16 @@ def _tables(case: Case) -> dict[int, int]:
         if ending.teller == "torchrun" and ending.message is not None and None not in (ending.file, ending.line):
             found[ending.file or 0] = min(ending.line or 0, found.get(ending.file or 0, ending.line or 0))
     return found
+
+
+def _of_entry(case: Case, hit: Hit) -> Hit:
+    """Return a line of a launcher's table as that of the rank whose entry it stands in."""
+    above = [
+        one
+        for one in case.reading.hits
+        if one.file == hit.file and one.line < hit.line and one.signature == "elastic.summary" and one.about is not None
+    ]
+    return msgspec.structs.replace(hit, who=above[-1].about or hit.who) if above else hit
 
 
 def _uncaught(raised: Sequence[Raised]) -> Iterator[Raised]:

@@ -21,6 +21,8 @@ NAMED = 0.4
 BESIDE = 0.6
 # Ranks of a node that fail as one are named together, though one of them was seen first.
 TOGETHER = 0.1
+# The weight from which the Flight Recorder alone says that a rank stopped.
+SINK = 1.5
 MOST_SUSPECTS = 16
 
 
@@ -101,7 +103,7 @@ def culprit_of(scene: Scene) -> Culprit:
         return Culprit(confidence=sure(nobody), suspects=suspects, reasons=common,
                        reason="nobody in particular: all ranks were hit by the same cause")  # fmt: skip
     named = [who for p, who in ordered if p >= BESIDE * ordered[0][0]]
-    named = _whole(scene, chances, ordered[0][1]) or named
+    named = _whole(scene, chances, ordered[0][1]) or sorted({*named, *_sinks(votes, chances, ordered)}, key=str)
     share = sum(chances[who] for who in named)
     if not suspects or not any(reason.weight > 0 for reason in suspects[0].reasons):
         return Culprit(suspects=suspects, reason="nothing in the logs points to a rank", reasons=common)
@@ -113,6 +115,16 @@ def culprit_of(scene: Scene) -> Culprit:
     return Culprit(ranks=ranks, nodes=tuple(sorted(node for node in nodes if node)),
                    confidence=sure(share),
                    reasons=suspects[0].reasons, suspects=suspects)  # fmt: skip
+
+
+def _sinks(
+    votes: Sequence[Vote], chances: Mapping[int | str | None, float], ordered: Sequence[tuple[float, int | str]]
+) -> list[int | str]:
+    """Return the ranks at which the waiting of others ends: more than one may have stopped at the same time."""
+    ends: list[int | str] = [
+        vote.rank for vote in votes if vote.kind == "flight" and vote.strength >= SINK and vote.rank is not None
+    ]
+    return [rank for rank in ends if chances.get(rank, 0.0) >= TOGETHER * ordered[0][0]]
 
 
 def _whole(scene: Scene, chances: Mapping[int | str | None, float], first: int | str) -> list[int | str]:
