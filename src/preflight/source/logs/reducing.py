@@ -368,7 +368,7 @@ class Reducer:
         result.hits.sort(key=lambda hit: (hit.offset, hit.signature))
         result.steps = self._steps.kept()
         result.unknown = self._residue.templates()
-        result.spoke = self._speakers.done()
+        result.spoke = self._speakers.done(self.clock)
         result.undated = self.clock.undated
         result.year_guessed = self.clock.year_guessed
         _name_raised(result)

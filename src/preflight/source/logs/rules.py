@@ -31,6 +31,7 @@ class Rules:
 
     Attributes:
         matcher: The signatures.
+        words: The literals.
         finder: The automaton.
         kinds: By literal: the bits ``TRACEBACK`` ... and 0 for those of signatures alone.
         asked: By literal: the numbers of the signatures that have it.
@@ -51,6 +52,7 @@ class Rules:
             for word in words:
                 kinds[word] = kinds.get(word, 0) | bit
         self.finder = Finder(tuple(kinds), engine)
+        self.words = tuple(kinds)
         self.kinds = tuple(kinds.values())
         self.asked = tuple(asked.get(word, ()) for word in kinds)
 

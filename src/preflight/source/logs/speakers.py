@@ -1,22 +1,42 @@
-"""Who speaks in a file in which several do: found in its beginning and its end, so that it is known who fell silent."""
+"""Who speaks in a file in which several do, how often, and where each falls silent: all lines of it are looked at, at once."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
 from preflight.source.logs.blocks import Block
+from preflight.source.logs.clock import Clock
 from preflight.source.logs.pages import decoded, merged
 from preflight.source.logs.prefixes import LineStyle, head_of, plain
 from preflight.vocabulary.log import LogFile, Spoke, Who
 
-_LABELS = re.compile(
-    rb"(?m)^[ \t]*(?:\[(?:rank|default) ?\d+\]:?|\d{1,7}: ?|\[(?:gpu|worker|rank)[ :_-]?\d+\])", re.IGNORECASE
-)
-_PART = 1 << 18
-"""Bytes that are looked at, of the beginning and of the end."""
+_KNOWN = re.compile(rb"\n\[(?:rank|default|Rank |rank: |gpu|worker)(?=\d)")
+_OTHER = re.compile(rb"\[(?:[Rr]ank[ :_]{0,2}\d+\]|\d+,\d+\]<std|\d+\]<std|pod/|\d+\]:)")
+_LATEST = 80
+"""A label that begins later than this in its line is none."""
+_SPOT = 1 << 11
+_SPOTS = 32
+_PART = 1 << 16
+"""Bytes that are looked at, of the beginning and of the end, for labels of other kinds."""
+_DIGITS = 7
+_BEHIND = 32
+_TEXT = 300
 _MOST = 65_536
+
+
+class _Speaker:
+    """One writer: where it spoke first and last."""
+
+    __slots__ = ("count", "first_line", "first_text", "last_line", "last_text", "who")
+
+    def __init__(self, who: Who, line: int, text: str) -> None:
+        self.who = who
+        self.count = 0
+        self.first_line = self.last_line = line
+        self.first_text = self.last_text = text
 
 
 class Speakers:
@@ -26,42 +46,141 @@ class Speakers:
         """Begin; a file of one process needs none of it."""
         self._file = file
         self._style = style
-        self._labels: dict[bytes, Who] = {}
-        self._found: dict[Who, Spoke] = {}
+        self._found: dict[Who, _Speaker] = {}
         self._begun = False
 
     def see(self, block: Block) -> None:
-        """Look at the first block and at the last one."""
-        if not self._begun:
-            self._begun = True
-            self._look(block.data[:_PART], block.line)
-        if block.last:
-            data = block.data[: block.own]
-            start = max(len(data) - _PART, 0)
-            start = data.rfind(b"\n", 0, start) + 1
-            self._look(data[start:], block.line + data.count(b"\n", 0, start))
+        """Look at the lines of a block."""
+        data = block.data
+        sample = _sample(data, block.own)
+        labels = list(dict.fromkeys(match[0][1:] for match in _KNOWN.finditer(sample)))
+        if self._style == "srun":
+            labels = [b""]
+        for label in labels:
+            self._see_all(block, label)
+        if not labels and (not self._begun or block.last):
+            self._see_some(block)
+        self._begun = True
 
-    def _look(self, data: bytes, line: int) -> None:
-        place = 0
-        for match in _LABELS.finditer(data):
-            line += data.count(b"\n", place, match.start())
-            place = match.start()
-            label = match[0].strip()
-            who = self._labels.get(label)
+    def _see_all(self, block: Block, label: bytes) -> None:
+        """Count the lines that begin with a label and a number; a block of 4 MB takes some milliseconds."""
+        import numpy as np
+
+        # Bytes behind the block's own, so that a number at its end can be read as any other.
+        padded = block.data if len(block.data) >= block.own + _BEHIND else block.data + bytes(_BEHIND)
+        data = np.frombuffer(padded, np.uint8, block.own + _BEHIND)
+        starts = np.concatenate(([0], np.flatnonzero(data[: block.own] == 10) + 1))
+        lines = np.arange(len(starts))
+        numbers, lines = _numbered(np, data, starts, lines, label)
+        if not len(numbers):
+            return
+        most = int(numbers.max()) + 1
+        if most > _MOST:
+            return
+        counts = np.bincount(numbers, minlength=most)
+        first: Any = np.zeros(most, np.int64)
+        last: Any = np.zeros(most, np.int64)
+        first[numbers[::-1]] = lines[
+            ::-1
+        ]  # of those with the same number the last one written stays: here the first line
+        last[numbers] = lines
+        for number in np.flatnonzero(counts).tolist():
+            begin, end = int(first[number]), int(last[number])
+            text = self._text(block, int(starts[begin]))
+            who = self._who(text)
             if who is None:
-                if len(self._labels) >= _MOST:
-                    return
-                end = data.find(b"\n", place)
-                text = plain(decoded(data[place : end if end >= 0 else len(data)]))
-                who = self._labels[label] = merged(head_of(text, self._style).who, self._file.who)
-            if who.rank is None and who.local_rank is None:
                 continue
-            one = self._found.get(who)
-            if one is None:
-                self._found[who] = Spoke(file=self._file.index, who=who, lines=1, first_line=line, last_line=line)
-            elif one.last_line is not None and line > one.last_line:
-                self._found[who] = msgspec.structs.replace(one, lines=one.lines + 1, last_line=line)
+            speaker = self._found.get(who)
+            if speaker is None:
+                speaker = self._found[who] = _Speaker(who, block.line + begin, text)
+            speaker.count += int(counts[number])
+            speaker.last_line = block.line + end
+            speaker.last_text = self._text(block, int(starts[end]))
 
-    def done(self) -> list[Spoke]:
+    def _text(self, block: Block, start: int) -> str:
+        end = block.data.find(b"\n", start, start + _TEXT)
+        return plain(decoded(block.data[start : end if end >= 0 else start + _TEXT]))
+
+    def _who(self, text: str) -> Who | None:
+        who = head_of(text, self._style).who
+        if who.rank is None and who.local_rank is None and who.node is None:
+            return None
+        return merged(Who(who.rank, who.node, who.local_rank), self._file.who)
+
+    def _see_some(self, block: Block) -> None:
+        """Look for labels of other kinds in the first lines of a file and in its last ones."""
+        spots = [] if self._begun else [(0, min(block.own, _PART))]
+        if block.last and block.own > _PART:
+            spots.append((block.data.rfind(b"\n", 0, block.own - _PART) + 1, block.own))
+        elif block.last and self._begun:
+            spots.append((0, block.own))
+        for start, stop in spots:
+            line, place = block.line + block.data.count(b"\n", 0, start), start
+            for match in _OTHER.finditer(block.data, start, stop):
+                begin = block.data.rfind(b"\n", max(match.start() - _LATEST, 0), match.start()) + 1
+                if match.start() - begin > _LATEST or (begin <= place and place > start):
+                    continue
+                line += block.data.count(b"\n", place, begin)
+                place = begin
+                text = self._text(block, place)
+                who = self._who(text)
+                if who is None or len(self._found) >= _MOST:
+                    continue
+                speaker = self._found.setdefault(who, _Speaker(who, line, text))
+                speaker.count += 1
+                speaker.last_line, speaker.last_text = line, text
+
+    def done(self, clock: Clock) -> list[Spoke]:
         """Return who spoke, where that is more than one."""
-        return list(self._found.values()) if len(self._found) > 1 else []
+        if len(self._found) < 2:
+            return []
+        return [
+            msgspec.structs.replace(
+                Spoke(file=self._file.index, who=one.who, lines=one.count),
+                first_line=one.first_line,
+                last_line=one.last_line,
+                first_time=self._time(one.first_text, clock),
+                last_time=self._time(one.last_text, clock),
+            )
+            for one in self._found.values()
+        ]
+
+    def _time(self, text: str, clock: Clock) -> float | None:
+        stamp = head_of(text, self._style).stamp
+        return clock.at(stamp) if stamp is not None else None
+
+
+def _sample(data: bytes, own: int) -> bytes:
+    """Return some of a block: its beginning, its end, and spots between; a label that is not there is not that of many lines."""
+    spots = range(0, own, max(own // _SPOTS, _SPOT))
+    return b"\n" + b"\n".join(data[spot : spot + _SPOT] for spot in spots) + data[max(own - _PART, 0) : own]
+
+
+def _numbered(np: Any, data: Any, starts: Any, lines: Any, label: bytes) -> tuple[Any, Any]:
+    """Return the number behind the label of each line that has one, and which lines those are."""
+    keep = starts < len(data) - _BEHIND
+    starts, lines = starts[keep], lines[keep]
+    for place, byte in reversed(list(enumerate(label))):  # the last letter tells most lines of other kinds apart
+        keep = data[starts + place] == byte
+        if not keep.all():
+            starts, lines = starts[keep], lines[keep]
+    places = starts + len(label)
+    if not label:  # srun pads its label
+        for _ in range(_DIGITS):
+            padded = data[places] == 32
+            if not padded.any():
+                break
+            places = places + padded
+    numbers = np.zeros(len(places), np.int64)
+    going = np.ones(len(places), bool)
+    length = np.zeros(len(places), np.int64)
+    for _ in range(_DIGITS):
+        digit = data[places] - np.uint8(48)  # what is no digit wraps around to more than 9
+        going &= digit < 10
+        if not going.any():
+            break
+        numbers = np.where(going, numbers * 10 + digit, numbers)
+        length += going
+        places = places + going
+    good = (length > 0) & (data[places] == (ord("]") if label else ord(":")))
+    return numbers[good], lines[good]

@@ -10,6 +10,12 @@ from preflight.source.logs.prefixes import LineStyle, head_of, plain
 
 _SRUN = re.compile(r"\s*(\d{1,7}): ?")
 _HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?")
+_OWN = re.compile(
+    rb"\[(?:[A-Za-z_]{1,20}[ :_]{0,2}\d{1,7}(?:[/|]\d+)?\]|\d+,\d+\]<std|\d+\](?:<std|:))|\n[Rr]ank|Rank \d+\]|\([Rr]ank"
+)
+"""What a line that says who wrote it holds near its beginning."""
+_LOOKED_AT = 1 << 15
+_MOST_TRIES = 50
 _MOST_LINES = 400
 _SHARE = 0.8
 _FEWEST = 4
@@ -18,7 +24,7 @@ _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
 def style_of(sample: bytes) -> LineStyle:
     """Return what kind of label the lines of a sample bear at their beginning."""
-    lines = [line for line in plain(decoded(sample)).splitlines()[:_MOST_LINES] if line.strip()]
+    lines = [line for line in plain(decoded(sample[:_LOOKED_AT])).splitlines()[:_MOST_LINES] if line.strip()]
     if len(lines) < _FEWEST:
         return ""
     labels = [int(match[1]) for line in lines if (match := _SRUN.match(line))]
@@ -34,10 +40,16 @@ def speaks_of_itself(sample: bytes, style: LineStyle) -> bool:
     """Whether lines of a sample say who printed them."""
     if style:
         return True
-    for line in decoded(sample).splitlines()[:_MOST_LINES]:
-        who = head_of(plain(line)).who
+    sample = b"\n" + sample[:_LOOKED_AT]
+    for number, match in enumerate(_OWN.finditer(sample)):
+        begin = sample.rfind(b"\n", 0, match.start() + 1) + 1
+        end = sample.find(b"\n", begin)
+        text = plain(decoded(sample[begin : end if end >= 0 else len(sample)]))
+        who = head_of(text).who
         if who.rank is not None or who.local_rank is not None:
             return True
+        if number > _MOST_TRIES:
+            break
     return False
 
 
