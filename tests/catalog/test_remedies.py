@@ -83,3 +83,36 @@ def test_what_is_not_there_gets_the_nearest_name_and_what_is_wrong_its_file(tmp_
     (tmp_path / "remedies" / "half.toml").write_text('title = "x"\nsources = ["y"]\n')
     with pytest.raises(CatalogError, match=r"half\.toml"):
         load_remedy("half", [str(tmp_path)])
+
+
+def test_every_remedy_is_for_something_that_is_recognised() -> None:
+    """A signature names it or has its cause; what slows a run down has no line of its own, and is a leaf of a tree."""
+    from preflight.catalog.signature_files import load_signatures
+    from preflight.catalog.tree_files import load_tree, tree_names
+
+    signatures = load_signatures()
+    causes = {cause.id for one in signatures for cause in one.causes}
+    named = {name for one in signatures for name in one.remedies}
+    leaves = {name for tree in tree_names() for leaf in load_tree(tree).leaves for name in leaf.remedies}
+    ids = {one.id for one in signatures}
+    assert not {pattern for one in REMEDIES for pattern in one.signatures} - ids
+    lost = [
+        one.id
+        for one in REMEDIES
+        if not causes & set(one.causes) and not one.signatures and one.id not in named | leaves
+    ]
+    assert not lost
+
+
+def test_every_cause_of_a_signature_has_a_remedy() -> None:
+    from preflight.catalog.signature_files import load_signatures
+
+    against = {cause for one in REMEDIES for cause in one.causes}
+    named = {one.id: set(one.remedies) for one in load_signatures()}
+    open_ = {
+        f"{one.id}: {cause.id}"
+        for one in load_signatures()
+        for cause in one.causes
+        if cause.id not in against and not named[one.id]
+    }
+    assert not open_
