@@ -9,6 +9,7 @@ import msgspec
 
 from preflight.investigate.exceptions import meaning_of, meaning_of_line
 from preflight.investigate.flight.votes import FlightEvidence
+from preflight.investigate.node_events import category_of, place_of, role_of
 from preflight.investigate.people import People
 from preflight.investigate.stacks.grouping import StackEvidence
 from preflight.vocabulary.incident import Clock, Quote
@@ -66,6 +67,8 @@ class Case:
         self.reading = reading
         self.signatures = signatures
         self.people = people or People(reading)
+        # What the kernel and others say of a node, by its place: it knows the card and the process that a line is about.
+        self.of_nodes = {(event.hit.file, event.hit.line): event for event in reading.events}
         self.files: dict[int, LogFile] = {file.index: file for file in reading.files}
         self.clocks: dict[str, Clock] = {}
         self.number = 0
@@ -162,6 +165,9 @@ def _placed(case: Case, hit: Hit) -> tuple[int | None, str | None]:
     rank = people.rank_of(who, hit.file)
     if rank is None and hit.about is None:
         rank = people.rank_of(people.files.get(hit.file))
+    if rank is None and (event := case.of_nodes.get((hit.file, hit.line))) is not None:
+        placed = place_of(event, people)
+        return placed.rank, placed.node or people.node_of_who(who, hit.file)
     node = people.node_of.get(rank) if rank is not None else None
     return rank, node or people.node_of_who(who, hit.file)
 
@@ -257,29 +263,16 @@ def _of_raised(case: Case, raised: Raised) -> Event:
     )
 
 
-_OF_KIND: dict[str, Category] = {
-    "oom-kill": "oom",
-    "link-down": "network",
-    "job-state": "preemption",
-    "pod-state": "preemption",
-    "disk": "checkpoint",
-}
-
-
 def _of_node(case: Case, event: NodeEvent) -> Event:
-    people, hit = case.people, event.hit
-    node = event.node if event.node is not None else people.file_node(hit.file)
-    rank = people.rank_of(hit.about, hit.file)
-    if rank is None and event.pid is not None:
-        rank = people.by_pid.get((node, event.pid))
-    if rank is None and event.device is not None:
-        rank = people.by_card.get((node, event.device)) or _by_card(case, node, event.device)
+    hit = event.hit
+    placed = place_of(event, case.people)
+    rank, node = placed.rank, placed.node
     code = f" {event.code}" if event.code is not None else ""
     return Event(
         id=f"node.{event.kind}",
         title=event.meaning or f"{event.kind}{code}",
-        category=_OF_KIND.get(event.kind, "hardware"),
-        role="confirmation" if event.fatal else "benign",
+        category=category_of(event),
+        role=role_of(event),
         hit=hit,
         node_event=event,
         rank=rank,
@@ -287,14 +280,6 @@ def _of_node(case: Case, event: NodeEvent) -> Event:
         time=case.corrected(hit.time, node),
         error=hit.time_error + case.clock_error(node),
     )
-
-
-def _by_card(case: Case, node: str | None, device: str) -> int | None:
-    from preflight.investigate.people import card_name
-
-    name = card_name(device)
-    found = {rank for (of, card), rank in case.people.by_card.items() if card == name and of in (node, None)}
-    return found.pop() if len(found) == 1 else None
 
 
 def earliest(events: Sequence[Event]) -> Event | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from preflight.investigate.node_events import cards_of
 from preflight.vocabulary.log import Reading, Who
 
 # More ranks than that are not listed when only their number is known.
@@ -118,10 +119,7 @@ class People:
             bases[unknown[0]] = {free[0]}
 
     def _learn_cards(self, reading: Reading) -> None:
-        for hit in reading.hits:
-            card, rank = hit.fields.get("bus_id"), self.rank_of(hit.who, hit.file)
-            if isinstance(card, str) and rank is not None:
-                self.by_card.setdefault((self.node_of.get(rank), card_name(card)), rank)
+        self.by_card.update(cards_of(reading, self))
 
     def rank_of(self, who: Who | None, file: int | None = None) -> int | None:
         """Return the rank of somebody, by whatever is known of him."""
@@ -162,12 +160,6 @@ class People:
         """Return all ranks: those seen, and those that must be there by the size of the run."""
         world = self.world or 0
         return tuple(sorted(self.seen | set(range(world if world <= MOST_RANKS else 0))))
-
-
-def card_name(address: str) -> str:
-    """Return a PCI address as it is compared: ``PCI:0000:3B:00`` and ``00000000:3b:00.0`` are ``3b:00``."""
-    parts = address.lower().removeprefix("pci:").partition(".")[0].split(":")
-    return ":".join(parts[-2:])
 
 
 def _everybody(reading: Reading) -> Iterator[Who]:
