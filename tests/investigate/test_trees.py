@@ -14,7 +14,7 @@ from preflight.errors import CatalogError, UsageError
 from preflight.investigate import answers
 from preflight.investigate.answers import Facts
 from preflight.investigate.trees import tree_markdown, tree_mermaid, tree_text, walk, walk_text
-from preflight.vocabulary.incident import Culprit, FirstFailure, Incident, SeriesFinding
+from preflight.vocabulary.incident import Culprit, FirstFailure, Hypothesis, Incident, SeriesFinding
 from preflight.vocabulary.log import Hit, NodeEvent, Reading, StepLine
 
 
@@ -59,10 +59,14 @@ REACHED: list[tuple[str, str, Facts]] = [
     ("first-five-minutes", "late-all", Facts(incident=incident(scope="all"))),
     ("crash", "oom-device", Facts(incident=incident())),
     ("crash", "oom-host", Facts(incident=incident(signature="oom.host-kill"))),
+    ("crash", "usercode", Facts(incident=incident(category="usercode", signature="usercode.shape-mismatch"))),
+    ("crash", "usercode-collectives", Facts(incident=incident(category="usercode", signature="flight.different-calls"))),
+    ("crash", "usercode-device", Facts(incident=incident(category="usercode", hypotheses=(
+        Hypothesis(cause="index-out-of-range", title="t", category="usercode", probability=0.8),)))),
     ("crash", "network-rank", Facts(incident=incident(category="network", culprit=Culprit(ranks=(3,), confidence=0.8)))),
     ("crash", "network-open", Facts(incident=incident(category="network"))),
     *((("crash", name, Facts(incident=incident(category=name)))) for name in (
-        "numerical", "hardware", "usercode", "data", "environment", "checkpoint", "preemption", "compile", "other")),
+        "numerical", "hardware", "data", "environment", "checkpoint", "preemption", "compile", "other")),
     ("performance", "loader", slow("data")),
     ("performance", "host", slow("forward", gpu_utilisation=0.2)),
     ("performance", "bandwidth", slow("forward", gpu_utilisation=0.98)),
@@ -106,7 +110,7 @@ def test_what_nothing_tells_is_not_guessed_and_a_person_can_say_it() -> None:
     assert way.leaf is None
     assert "preflight investigate triage" in (way.open or "")
     assert "cannot tell" in walk_text(way)
-    said = walk(Facts(), told={"running": "no", "planned": "no", "triage.started": "no"})
+    said = walk(Facts(), told={"running": "no", "planned": "no", "triage.started": "no", "before-first-step": "no"})
     assert said.leaf is not None
     assert said.leaf.id == "environment"
     assert all(step.by_person for step in said.steps)
@@ -160,6 +164,28 @@ def test_the_phase_that_grew_most_is_the_slow_one() -> None:
     )
     assert answers.slow_phase(Facts(reading=Reading(steps=steps))).answer == "data"
     assert answers.slow_phase(Facts(reading=Reading(steps=steps[:5]))).answer is None
+
+
+FAULTS = Path(__file__).parent / "data" / "faults"
+LEADS_TO = {
+    "address-space": "oom-host", "host-oom": "oom-host", "sigkill": "oom-host", "exception": "usercode",
+    "skipped-collective": "usercode-collectives", "full-disk": "checkpoint", "corrupt-checkpoint": "checkpoint",
+    "loader-exception": "data", "nan": "numerical", "sigterm": "preemption", "sigterm-agent": "preemption", "hang": "hang",
+    "sigstop": "hang", "healthy": "done", "healthy-two-nodes": "done", "recovered-restart": "done",
+    "missing-module": "environment", "port-in-use": "environment", "wrong-interface": "environment",
+    "dead-node": "network-rank", "dead-store": "network-rank",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", sorted(LEADS_TO))
+def test_logs_of_injected_faults_lead_to_the_right_leaf(fault: str) -> None:
+    from preflight.investigate.judge import judge
+    from preflight.source.logs import read_logs
+
+    reading = read_logs([FAULTS / fault])
+    way = walk(Facts(incident=judge(reading), reading=reading))
+    assert way.leaf is not None, walk_text(way)
+    assert way.leaf.id == LEADS_TO[fault], walk_text(way)
 
 
 def test_a_tree_that_leads_nowhere_is_refused(tmp_path: Path) -> None:

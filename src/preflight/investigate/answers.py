@@ -21,6 +21,16 @@ LARGE = 0.25
 """Share of the card above which optimizer states count as large."""
 _LEAST = 20
 _PHASES = ("data", "forward", "backward", "communication", "optimizer", "checkpoint")
+_SLOW = ("slowdown", "straggler", "periodic")
+_OF_COLLECTIVES = {"collective-mismatch", "collective-skipped", "rank-dependent-branch", "uneven-data"}
+_ON_DEVICE = {
+    "index-out-of-range",
+    "label-out-of-range",
+    "illegal-access",
+    "kernel-bug",
+    "int32-overflow",
+    "device-assert",
+}
 _NOT_LOSS_FALLING = ("plateau", "divergence", "nonfinite", "scale-collapse")
 
 
@@ -91,6 +101,37 @@ def ended_as_planned(facts: Facts) -> Answer:
         return UNKNOWN
     well = incident.state == "ended" and incident.category == "none"
     return _yes(well, "no failure is in the logs" if well else incident.headline, _quotes(incident))
+
+
+def was_slow(facts: Facts) -> Answer:
+    """Whether a run that went well was slowed down, as far as its steps tell."""
+    for one in facts.incident.series if facts.incident is not None else ():
+        if one.kind in _SLOW and one.series not in ("loss", "grad_norm"):
+            return _yes(True, one.text, (one.quote,) if one.quote else ())
+    return _yes(False, "nothing in the logs says so")
+
+
+def cause_beside_environment(facts: Facts) -> Answer:
+    """Whether an error names a cause, and it is not the environment."""
+    incident = facts.incident
+    if incident is None:
+        return UNKNOWN
+    named = incident.category not in ("environment", "none", "cannot-tell")
+    because = f"{incident.signature or incident.headline}: {incident.category}" if named else "no other cause is named"
+    return _yes(named, because, _quotes(incident))
+
+
+def kind_of_mistake(facts: Facts) -> Answer:
+    """Whether the code's mistake lies in its collectives, on the device, or elsewhere."""
+    incident = facts.incident
+    if incident is None or not (incident.signature or incident.hypotheses):
+        return UNKNOWN
+    causes = {one.cause for one in incident.hypotheses[:2]}
+    name = incident.signature or ""
+    if causes & _OF_COLLECTIVES or name.startswith(("flight.", "network.")):
+        return Answer("collectives", f"the error is {name}", _quotes(incident))
+    device = bool(causes & _ON_DEVICE) or any(word in name for word in ("assert", "illegal", "launch-failure"))
+    return Answer("device" if device else "other", f"the error is {name or incident.headline}", _quotes(incident))
 
 
 def made_a_step(facts: Facts) -> Answer:
@@ -230,7 +271,7 @@ def step_time_steady(facts: Facts) -> Answer:
     if seen is not None:
         return seen
     for one in facts.incident.series if facts.incident is not None else ():
-        if one.kind in ("slowdown", "straggler", "periodic") and one.series not in ("loss", "grad_norm"):
+        if one.kind in _SLOW and one.series not in ("loss", "grad_norm"):
             return _yes(False, one.text, (one.quote,) if one.quote else ())
     count = len(_values(facts, "seconds"))
     return _yes(True, f"no change in {count} step times") if count >= _LEAST else UNKNOWN
