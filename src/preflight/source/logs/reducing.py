@@ -38,7 +38,7 @@ _WORLD = re.compile(
 _NCCL = re.compile(r"\brank (\d+) n[rR]anks (\d+)")
 _SAID = re.compile(r"\bCANCELLED AT (\d{4}-\d\d-\d\dT[\d:]+)")
 """A scheduler's last word bears its time within it."""
-_METRICS_BELOW = re.compile(r"^\[(?:step|epoch|batch)=")
+_METRICS_BELOW = re.compile(r"^(?:\[(?:step|epoch|batch)=|\(min, max\) time across ranks \(ms\))")
 _BAR_BEFORE = re.compile(rb"\|\s*(\d+)/\d+ \[[^\]\r\n]*\]?")
 
 

@@ -11,7 +11,7 @@ LITERALS = (
     b"loss", b"Loss", b"LOSS", b"it/s", b"s/it", b"iteration ", b"step:", b"step=", b"Step ", b"step ", b"Step:", b"Iter ", b"iter ",
     b"Iter:", b"global_step", b"grad_norm", b"grad norm", b"tokens/s", b"tok/s", b"samples/s", b"tflops", b"TFLOP", b"throughput",
     b"SamplesPerSec", b"num_updates", b"forward-compute", b"fwd_microstep", b"perplexity", b"Perplexity", b"[batch=", b"[step=",
-    b"learning rate", b"learning_rate", b"loss_scale",
+    b"time across ranks (ms)", b"learning rate", b"learning_rate", b"loss_scale",
 )  # fmt: skip
 """A line that tells of a step holds one of these."""
 
@@ -24,6 +24,8 @@ _NAMED = re.compile(
     rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms\b|us\b|secs?\b|s\b(?!/)|min\b|[KMG]i?B?\b|%|[KMkG]\b|tok/s|s/it|it/s|samples/s|tokens/s))?",
     re.IGNORECASE,
 )
+_ALL_MS = re.compile(r"^\W*(?:\([^)]*\) )?times? (?:across ranks )?\(ms\)")
+"""A heading that says that all times behind it are milliseconds."""
 _SIGNED = re.compile(_NUMBER, re.IGNORECASE)
 _BARE = re.compile(
     rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms|tok/s|tokens/s|samples/s|it/s|s/it|TFLOPs?/?s?|% bf16 MFU|% MFU))\b",
@@ -249,12 +251,16 @@ def _number_of_step(text: str) -> tuple[int | None, int | None]:
 def _found(text: str) -> dict[str, tuple[int, float]]:
     """Return, by normalised name, where each number begins, and what it is to be multiplied with."""
     values: dict[str, tuple[int, float]] = {}
+    milliseconds = 1e-3 if _ALL_MS.search(text) else 1.0
     for match in _NAMED.finditer(text):
         if len(values) >= MOST_VALUES:
             break
         name, factor = _normal(match["key"], (match["unit"] or "").strip().lower())
         if name and name not in values and name not in _IDLE and "/" not in name[:1] and not _CODE.search(name):
-            values[name] = (match.start("number"), factor)
+            values[name] = (
+                match.start("number"),
+                factor if match["unit"] or name not in _SECONDS else factor * milliseconds,
+            )
     for match in _BARE.finditer(text):
         unit = match["unit"].strip().lower()
         name = "seconds" if unit in ("ms", "s/it") else "mfu" if "mfu" in unit else _NORMAL.get(unit, "")

@@ -112,6 +112,11 @@ def _exception(line: str, frames: bool) -> tuple[str, str] | None:
 
 
 def _ends_message(line: str, message: list[str]) -> bool:
-    if not line.strip() or len(message) >= _MESSAGE_LINES or _LOG_LINE.match(line):
+    if (
+        line.lstrip().startswith(("+-", "| "))
+        or not line.strip()
+        or len(message) >= _MESSAGE_LINES
+        or _LOG_LINE.match(line)
+    ):
         return True
     return _RAISED.match(line) is not None and _LOOKS_RAISED.search(line.split(":", 1)[0]) is not None

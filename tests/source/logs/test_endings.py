@@ -1,0 +1,89 @@
+"""How processes ended, as others tell it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.source.logs import read_logs
+from preflight.source.logs.endings import as_code, ends, signal_number
+from preflight.vocabulary.log import Who
+
+TOLD: dict[str, tuple[tuple[Who, ...], int | None, str]] = {
+    "failed (exitcode: -9) local_rank: 2 (pid: 1234) of binary: /usr/bin/python": ((Who(local_rank=2, pid=1234),), -9, "torchrun"),
+    "[launch.py:321:sigkill_handler] Process 4411 exits with return code = 1": ((Who(pid=4411),), 1, "deepspeed"),
+    "srun: error: node001: task 3: Exited with exit code 1": ((Who(3, "node001"),), 1, "slurm"),
+    "srun: error: node001: tasks 4-6: Killed": ((Who(4, "node001"), Who(5, "node001"), Who(6, "node001")), -9, "slurm"),
+    "srun: error: n[01-02]: tasks 0,7: Segmentation fault (core dumped)": ((Who(0), Who(7)), -11, "slurm"),
+    "srun: error: node001: task 0: Exited with exit code 137": ((Who(0, "node001"),), -9, "slurm"),
+    "bash: line 1:  4711 Killed                  python train.py": ((Who(pid=4711),), -9, "shell"),
+    "run.sh: line 12: 4711 Segmentation fault      (core dumped) python train.py": ((Who(pid=4711),), -11, "shell"),
+    "subprocess.CalledProcessError: Command '[...]' died with <Signals.SIGKILL: 9>.": ((Who(),), -9, "shell"),
+    "subprocess.CalledProcessError: Command '[...]' returned non-zero exit status 2.": ((Who(),), 2, "shell"),
+    "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGABRT": ((Who(local_rank=1),), -6, "spawn"),
+    "mpirun noticed that process rank 5 with PID 77 on node n2 exited on signal 11 (Segmentation fault).": ((Who(5, "n2", pid=77),), -11, "mpi"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", TOLD)
+def test_an_end_is_read(line: str) -> None:
+    found = ends(line)
+    assert found is not None
+    assert (found.about, found.code, found.teller) == TOLD[line]
+
+
+@pytest.mark.parametrize(
+    "line", ["", "Killed the old log", "exit code of the build", "task 3: done", "the loss was killed: 3"]
+)
+def test_what_is_no_end_is_none(line: str) -> None:
+    assert ends(line) is None
+
+
+def test_codes_and_signals() -> None:
+    assert [as_code(status) for status in (0, 1, 128, 137, 139, 255)] == [0, 1, 128, -9, -11, 255]
+    assert [signal_number(name) for name in ("SIGKILL", "Killed", "15", "SIGNOTHING")] == [9, 9, 15, None]
+
+
+TABLE = """\
+[rank0]: x
+============================================================
+train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2024-01-01_12:00:09
+  host      : nodeB
+  rank      : 9 (local_rank: 1)
+  exitcode  : -6 (pid: 902)
+  error_file: <N/A>
+  traceback : Signal 6 (SIGABRT) received by PID 902
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2024-01-01_12:00:04
+  host      : nodeB
+  rank      : 8 (local_rank: 0)
+  exitcode  : 1 (pid: 901)
+  error_file: /tmp/x/error.json
+  traceback : Traceback (most recent call last):
+    File "/app/train.py", line 3, in main
+      raise ValueError("bad")
+  ValueError: bad
+
+============================================================
+"""
+
+
+def test_the_table_of_torchrun_is_read_whole(tmp_path: Path) -> None:
+    (tmp_path / "agent.log").write_text(TABLE)
+    told = {one.about.rank: one for one in read_logs([tmp_path]).endings if one.teller == "torchrun"}
+    assert sorted(rank for rank in told if rank is not None) == [8, 9]
+    first, other = told[8], told[9]
+    assert (first.about, first.code, first.time_error) == (Who(8, "nodeB", 0, None, 901), 1, 1.0)
+    assert first.message is not None
+    assert "ValueError: bad" in first.message
+    assert (other.code, other.about.pid) == (-6, 902)
+    assert first.time is not None
+    assert other.time is not None
+    assert other.time - first.time == 5.0

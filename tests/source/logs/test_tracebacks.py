@@ -1,0 +1,161 @@
+"""Python tracebacks in logs: plain, chained, cut off, boxed, of groups, among the lines of others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.source.logs import read_logs
+from preflight.source.logs.tracebacks import parse
+
+FRAME = '  File "/app/train.py", line {}, in {}\n    run()'
+
+
+def _lines(*parts: str) -> list[str]:
+    return "\n".join(parts).split("\n")
+
+
+def test_a_plain_one() -> None:
+    found = parse(
+        _lines(
+            FRAME.format(3, "<module>"), FRAME.format(9, "f"), "    ^^^^^", "ValueError: bad: worse", "", "next line"
+        )
+    )
+    assert (found.exception, found.message, found.chained, found.last) == ("ValueError", "bad: worse", False, 5)
+    assert [(frame.path, frame.line, frame.function) for frame in found.frames] == [
+        ("/app/train.py", 3, "<module>"),
+        ("/app/train.py", 9, "f"),
+    ]
+
+
+def test_a_message_of_several_lines_ends_where_the_log_goes_on() -> None:
+    message = "CUDA error: device-side assert triggered\nCUDA kernel errors might be reported later\nCompile with TORCH_USE_CUDA_DSA"
+    for after in (
+        "",
+        "2024-01-01 12:00:00 INFO x",
+        "[rank0]:[W101 12:00:00.1 x.cpp:1] y",
+        "terminate called",
+        "Traceback (most recent call last):",
+    ):
+        found = parse(_lines(FRAME.format(3, "f"), "RuntimeError: " + message, after, "later"))
+        assert found.message.startswith(message)
+    assert parse(_lines(FRAME.format(3, "f"), "RuntimeError: " + message, "", "later")).message == message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "During handling of the above exception, another exception occurred:",
+        "The above exception was the direct cause of the following exception:",
+    ],
+)
+def test_a_chained_one(line: str) -> None:
+    found = parse(
+        _lines(
+            FRAME.format(3, "f"),
+            "KeyError: 'x'",
+            "",
+            line,
+            "",
+            "Traceback (most recent call last):",
+            FRAME.format(4, "g"),
+        )
+    )
+    assert (found.exception, found.message, found.chained, len(found.frames)) == ("KeyError", "'x'", True, 1)
+
+
+def test_one_that_is_cut_off() -> None:
+    found = parse(_lines(FRAME.format(3, "f"), FRAME.format(4, "g")))
+    assert (found.exception, len(found.frames)) == ("", 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "exception", "message"),
+    [
+        ("KeyboardInterrupt", "KeyboardInterrupt", ""),
+        ("SystemExit: 3", "SystemExit", "3"),
+        (
+            "torch.distributed.DistBackendError: NCCL error in: x.cpp:1",
+            "torch.distributed.DistBackendError",
+            "NCCL error in: x.cpp:1",
+        ),
+        ("torch._dynamo.exc.Unsupported: call", "torch._dynamo.exc.Unsupported", "call"),
+        ("ray.exceptions.RayTaskError(ValueError): ray::f()", "ray.exceptions.RayTaskError", "ray::f()"),
+        ("StopIteration", "StopIteration", ""),
+        ("yaml.scanner.ScannerError: while scanning", "yaml.scanner.ScannerError", "while scanning"),
+    ],
+)
+def test_classes_of_many_kinds(line: str, exception: str, message: str) -> None:
+    found = parse(_lines(FRAME.format(3, "f"), line))
+    assert (found.exception, found.message) == (exception, message)
+
+
+def test_a_group_of_exceptions() -> None:
+    text = """\
+  |   File "/app/a.py", line 3, in <module>
+  |     raise ExceptionGroup("many", [ValueError(1)])
+  | ExceptionGroup: many (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | ValueError: 1
+    +------------------------------------"""
+    found = parse(text.split("\n"))
+    assert (found.exception, found.message, len(found.frames)) == ("ExceptionGroup", "many (1 sub-exception)", 1)
+
+
+def test_one_in_the_box_of_rich() -> None:
+    text = """\
+│ /app/train.py:12 in main                                              │
+│                                                                       │
+│    9                                                                  │
+│ ❱ 12     raise ValueError("bad")                                      │
+╰───────────────────────────────────────────────────────────────────────╯
+ValueError: bad"""
+    found = parse(text.split("\n"))
+    assert (found.exception, found.message) == ("ValueError", "bad")
+    assert [(frame.path, frame.line, frame.function) for frame in found.frames] == [("/app/train.py", 12, "main")]
+
+
+def test_those_of_many_ranks_among_each_other_are_told_apart(tmp_path: Path) -> None:
+    traces = {
+        rank: _lines("Traceback (most recent call last):", FRAME.format(rank + 1, "f"), f"ValueError: bad {rank}")
+        for rank in range(32)
+    }
+    rows = [f"[rank{rank}]: {traces[rank][turn]}\n" for turn in range(4) for rank in traces]
+    (tmp_path / "train.log").write_text("".join(rows))
+    raised = {one.hit.who.rank: one for one in read_logs([tmp_path]).raised}
+    assert sorted(rank for rank in raised if rank is not None) == list(range(32))
+    for rank, one in raised.items():
+        assert (one.message, [frame.line for frame in one.frames]) == (f"bad {rank}", [(rank or 0) + 1])
+
+
+def test_times_before_each_line_do_not_hide_it(tmp_path: Path) -> None:
+    lines = _lines("Traceback (most recent call last):", FRAME.format(3, "f"), "ValueError: bad")
+    (tmp_path / "pod.log").write_text(
+        "".join(f"2024-01-01T12:00:0{n}.123456789Z {line}\n" for n, line in enumerate(lines))
+    )
+    (one,) = read_logs([tmp_path]).raised
+    assert (one.exception, one.message, len(one.frames)) == ("ValueError", "bad", 1)
+    assert one.hit.time is not None
+    assert one.hit.time % 60 == pytest.approx(3.123456789)
+
+
+def test_two_in_one_chain_are_two_and_the_first_says_so(tmp_path: Path) -> None:
+    text = "\n".join(
+        [
+            "Traceback (most recent call last):",
+            FRAME.format(3, "f"),
+            "KeyError: 'x'",
+            "",
+            "During handling of the above exception, another exception occurred:",
+            "",
+            "Traceback (most recent call last):",
+            FRAME.format(4, "g"),
+            "RuntimeError: y",
+            "",
+        ]
+    )
+    (tmp_path / "a.log").write_text(text)
+    first, second = read_logs([tmp_path]).raised
+    assert (first.exception, first.chained) == ("KeyError", True)
+    assert (second.exception, second.chained) == ("RuntimeError", False)
