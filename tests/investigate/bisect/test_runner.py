@@ -86,6 +86,8 @@ def test_failures_bear_names_that_do_not_depend_on_numbers(tmp_path: Path) -> No
     assert failure_of(_log(tmp_path, ""), -9)[0] == "signal SIGKILL"
     assert failure_of(_log(tmp_path, "what\n"), 7) == ("exit code 7", "what")
     assert failure_of(_log(tmp_path, ""), None)[0] == "timeout"
+    limit = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n"
+    assert failure_of(_log(tmp_path, limit), 1)[0] == "timeout"
 
 
 def test_what_a_launcher_says_is_not_a_failure_of_the_program(tmp_path: Path) -> None:

@@ -96,6 +96,14 @@ def _shape(*names: str, **more: Any) -> Callable[[F], F]:
     help="A test that has not ended by then is ended: a time-out.",
 )
 @_test(
+    "--queue",
+    type=click.FloatRange(min=0),
+    default=86400.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a test may wait in a queue before its time begins (sbatch).",
+)
+@_test(
     "--signature",
     metavar="ID|/REGEX/|timeout|any",
     help="The failure that is looked for (default: that of the first test that fails).",

@@ -65,6 +65,7 @@ def bisect(program: Sequence[str], given: Mapping[str, Any], look: Writing) -> i
         plan.make, state, timeout=given["timeout"], wanted=given["signature"], retries=given["retries"],
         budget=given["budget"], fresh=given["fresh"], told=lambda test, outcome: _tell(test, outcome, look),
     )  # fmt: skip
+    _end_like_interrupted()
     try:
         found = _search(plan, runner, given, chance)
     except KeyboardInterrupt:
@@ -83,6 +84,18 @@ def bisect(program: Sequence[str], given: Mapping[str, Any], look: Writing) -> i
     else:
         put(page(answer, look.width), look)
     return 1 if answer["reason"] is None else 3
+
+
+def _end_like_interrupted() -> None:
+    """Let a request to end be an interruption, so that the test that runs is ended as well."""
+    import signal
+    import threading
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, stop)
 
 
 def _chance(text: str | None) -> float | None:
@@ -132,6 +145,7 @@ def needs(program: Sequence[str], names: set[str], what: str) -> None:
 
 def started(given: Mapping[str, Any], program: Sequence[str], name: str, point: Point, salt: str = "") -> Trial:
     """Return the test of a point."""
+    point = msgspec.structs.replace(point, seconds=given["timeout"], queue=given["queue"])
     launch = launcher(given["launcher"]).launch(program, point)
     return Trial(name=name, launch=launch, gpus=point.gpus or given["gpus"] or 1, salt=salt)
 

@@ -20,6 +20,7 @@ _INFRA = re.compile(
     r"|DUE TO (?:PREEMPTION|NODE FAILURE)|Unable to connect to the server|ImagePullBackOff|ErrImagePull"
     r"|EADDRINUSE|[Aa]ddress already in use|RendezvousTimeoutError|\d+/\d+ clients joined|Requested nodes are busy"
 )
+_TIME_LIMIT = re.compile(r"CANCELLED AT \S+ DUE TO TIME LIMIT")
 NOT_STARTED = (125, 126)
 """Exit codes by which a person's script says that it could not test (as for ``git bisect run``)."""
 
@@ -32,6 +33,8 @@ def failure_of(log: str, code: int | None) -> tuple[str, str | None]:
     if code is None:
         return HANG, None
     text = _read(log)
+    if _TIME_LIMIT.search(text):  # the deadline of a job in a queue
+        return HANG, None
     known = _signature(log)
     if known is not None:
         return known

@@ -107,7 +107,7 @@ class Runner:
             log = os.path.join(self.folder, f"{key[:12]}-{number}{f'-{attempt}' if attempt else ''}.log")
             ended = run(test.launch, log, self.timeout)
             self.ran += 1
-            self.spent += test.gpus * ended.seconds / 3600.0
+            self.spent += test.gpus * min(ended.seconds, self.timeout) / 3600.0  # waiting in a queue costs nothing
             raw: dict[str, Any] = {
                 "key": key, "test": test.name, "code": ended.code, "seconds": round(ended.seconds, 3), "log": log,
                 "failure": None, "text": None, "infra": None,

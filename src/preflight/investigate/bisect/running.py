@@ -27,6 +27,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         argv: The command. environment: Variables set for it (None: taken out). folder: Where it runs.
         files: Files that are written before, by path. cleanup: Run when the deadline has passed, to end what is elsewhere.
+        waits: Seconds that it may wait for its turn before its own time begins.
     """
 
     argv: tuple[str, ...]
@@ -34,6 +35,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     folder: str | None = None
     files: dict[str, str] = {}
     cleanup: tuple[str, ...] = ()
+    waits: float = 0.0
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +70,7 @@ def run(launch: Launch, log: str, timeout: float) -> Ended:
             raise PreflightError(f"{launch.argv[0]} cannot be started: {error.strerror or error}") from None
         code: int | None = None
         try:
-            code = process.wait(timeout)
+            code = process.wait(timeout + launch.waits)
         except subprocess.TimeoutExpired:
             end(process, mark)
             _clean(launch)

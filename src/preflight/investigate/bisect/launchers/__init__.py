@@ -24,6 +24,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
         hosts: Which nodes, where they are chosen.
         values: What else may stand in the command, by name.
         environment: Variables to set (None: to take out). folder: Where it runs. state: Where files may be written.
+        seconds: How long it may run. queue: How long it may wait for its turn.
     """
 
     gpus: int | None = None
@@ -34,6 +35,8 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str | None] = {}
     folder: str | None = None
     state: str = "."
+    seconds: float = 1800.0
+    queue: float = 86400.0
 
     def words(self) -> dict[str, str]:
         """What stands for the names in braces."""

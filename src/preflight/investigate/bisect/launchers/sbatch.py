@@ -1,7 +1,11 @@
-"""Slurm's queue: ``sbatch --wait`` of a script; its output is shown when it ends, and it is cancelled at the deadline."""
+"""Slurm's queue: ``sbatch --wait`` of a script; its output is shown when it ends.
+
+Waiting in the queue is not running: the deadline of a test is the job's time limit, which Slurm enforces from its start.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 from collections.abc import Sequence
@@ -17,7 +21,8 @@ def launch(program: Sequence[str], point: Point) -> Launch:
     """Return the command; the first word of the program is the batch script."""
     name = f"preflight-bisect-{secrets.token_hex(4)}"
     out = os.path.join(os.path.abspath(point.state), f"{name}.out")
-    options = ["--wait", f"--job-name={name}", f"--output={out}", f"--error={out}"]
+    limit = max(1, math.ceil(point.seconds / 60.0))  # Slurm counts in minutes
+    options = ["--wait", f"--job-name={name}", f"--output={out}", f"--error={out}", f"--time={limit}"]
     if point.gpus is not None:
         options += [f"--nodes={point.nodes}", f"--ntasks-per-node={point.local}"]
     elif point.hosts:
@@ -27,5 +32,5 @@ def launch(program: Sequence[str], point: Point) -> Launch:
     words = filled(program, point.words())
     return Launch(
         argv=("sh", "-c", _SUBMIT, "sbatch", out, *options, *words), environment=point.environment, folder=point.folder,
-        cleanup=("scancel", f"--name={name}"),
+        cleanup=("scancel", f"--name={name}"), waits=point.queue + 60.0 * limit - point.seconds + 60.0,
     )  # fmt: skip
