@@ -58,6 +58,7 @@ class Board:
         """
         limit = self.seconds if seconds is None else seconds
         if self._store is None:
+            load()
             self._store = self._bounded.call(lambda: _connect(self.endpoint, limit), limit + 0.5, self._name)
 
     def _do(self, function: Any) -> Any:
@@ -119,12 +120,22 @@ class Board:
         return None if value is None else bytes(value).decode("utf-8", "replace")
 
 
+def load() -> None:
+    """Import torch, which takes seconds and is no part of any deadline.
+
+    Raises:
+        StoreSilent: It is not there.
+    """
+    try:
+        import torch.distributed  # noqa: F401
+    except ImportError as error:
+        raise StoreSilent("a store is spoken to with torch, which is not installed here") from error
+
+
 def _connect(endpoint: tuple[str, int], seconds: float) -> Any:
     from datetime import timedelta
 
-    try:
-        from torch.distributed import TCPStore
-    except ImportError as error:
-        raise StoreSilent("a store is spoken to with torch, which is not installed here") from error
+    from torch.distributed import TCPStore
+
     host, port = endpoint
     return TCPStore(host, port, is_master=False, timeout=timedelta(seconds=max(seconds, 1.0)), wait_for_workers=False)

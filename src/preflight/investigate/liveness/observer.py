@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from preflight.investigate.liveness.board import Board
+from preflight.investigate.liveness.board import Board, load
 from preflight.investigate.liveness.bounded import StoreSilent
 from preflight.investigate.liveness.process import look
 from preflight.vocabulary.live import Pulse, RankPulse
@@ -58,6 +58,7 @@ def observe(
     Raises:
         StoreSilent: The store is not there, does not answer, or no heart has ever beaten in it.
     """
+    load()
     end = time.monotonic() + deadline
     board = Board(endpoint, run or "", seconds=deadline)
     try:
