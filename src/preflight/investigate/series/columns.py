@@ -117,6 +117,10 @@ def step_seconds(track: Track) -> Series | None:
     """The time of each step: as it was printed, else from a rate, else from the clock between two lines."""
     import numpy
 
+    known = track.steps[track.steps >= 0]
+    if len(known) > 1 and float((numpy.diff(known) < 0).mean()) > 0.1:
+        # Not one run after the other but many beside each other: a table of a sweep.
+        return None
     for name in ("seconds", *RATES):
         at, numbers = track.points(name)
         if len(at) >= 2:

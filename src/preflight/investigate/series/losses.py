@@ -19,6 +19,10 @@ SHARES = (0.5, 0.65, 0.35, 0.25)
 """Shares of the values, from the end, that may be a plateau."""
 LEAST_HEALTHY = 0.85
 """A plateau falls less than so much of what is left of the fall of a curve that goes with the inverse of the step."""
+LONG = 20_000
+"""Values above which jumps are held against medians of blocks, not of the values around each."""
+OFTEN = 0.005
+"""Jumps in so many of the values are no jumps any more."""
 REACH = 25
 """Values on either side that a jump is held against."""
 
@@ -170,19 +174,30 @@ def spikes(series: Series) -> SeriesFinding | None:
     numbers = series.numbers
     if len(numbers) < 40:
         return None
-    around = _running_median(numbers, REACH)
-    wide = spread(numbers - around)
-    # A curve that falls steeply lies above the median of its surroundings, but never above that of what was before.
-    around = numpy.maximum(around, _median_before(numbers, REACH))
-    rest = numbers - around
+    # The noise of a loss goes with its height: where all values are positive, ratios are compared.
+    told = numpy.log(numbers) if float(numbers.min()) > 0 else numbers
+    if len(told) <= LONG:
+        around = _running_median(told, REACH)
+        wide = spread(told - around)
+        # A curve that falls steeply lies above the median of its surroundings, but never above that of what was before.
+        around = numpy.maximum(around, _median_before(told, REACH))
+    else:
+        around = _block_median(told, 2 * REACH + 1)
+        wide = spread((told - around)[2 * REACH + 1 :])
+    rest = told - around
     if not wide > 0:
         return None
     bar = wide * max(6.0, 2.0 + float(numpy.sqrt(2 * numpy.log(len(numbers) / FALSE_ALARMS))))
-    bar = max(bar, 1.5 * float(-numpy.quantile(rest[5:], min(1.0, 2.0 / len(rest)))))
-    high = numpy.flatnonzero((rest > bar) & (rest > 0.05 * numpy.abs(around)))
+    bar = max(bar, 1.5 * float(-numpy.quantile(rest[numpy.isfinite(rest)], min(1.0, 2.0 / len(rest)))))
+    if told is not numbers:
+        around = numpy.exp(around)
+    high = numpy.flatnonzero((rest > bar) & (numbers - around > 0.05 * numpy.abs(around)))
     if not len(high):
         return None
     groups = numpy.split(high, numpy.flatnonzero(numpy.diff(high) > REACH) + 1)
+    if len(groups) > max(3, OFTEN * len(numbers)):
+        # What happens that often is how this loss is distributed.
+        return None
     tops = [int(group[int(numpy.argmax(rest[group]))]) for group in groups]
     worst = max(tops, key=lambda at: float(rest[at]))
     first = int(groups[0][0])
@@ -217,15 +232,23 @@ def _spiked(series: Series, tops: list[int], worst: int, around: float) -> str:
 
 
 def _running_median(numbers: Any, reach: int) -> Any:
-    """The median of the values around each; long series are taken in pieces so that memory stays small."""
+    """The median of the values around each."""
     import numpy
 
     padded = numpy.pad(numbers, reach, mode="reflect")
-    views = numpy.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1)
-    found = numpy.empty(len(numbers))
-    for low in range(0, len(numbers), 20_000):
-        found[low : low + 20_000] = numpy.median(views[low : low + 20_000], axis=1)
-    return found
+    return numpy.median(numpy.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1), axis=1)
+
+
+def _block_median(numbers: Any, size: int) -> Any:
+    """For long series: the median of the block of each value, or that of the block before where it is higher."""
+    import numpy
+
+    count = len(numbers) // size
+    middles = numpy.median(numbers[: count * size].reshape(count, size), axis=1)
+    middles[1:] = numpy.maximum(middles[1:], middles[:-1])
+    found: Any = numpy.repeat(middles, size)
+    found[:size] = numpy.inf  # nothing was before
+    return numpy.concatenate([found, numpy.full(len(numbers) - len(found), middles[-1])])
 
 
 def _median_before(numbers: Any, reach: int) -> Any:
@@ -236,7 +259,5 @@ def _median_before(numbers: Any, reach: int) -> Any:
     for at in range(5, min(reach, len(numbers))):
         found[at] = numpy.median(numbers[:at])
     if len(numbers) > reach:
-        views = numpy.lib.stride_tricks.sliding_window_view(numbers, reach)[:-1]
-        for low in range(0, len(views), 20_000):
-            found[reach + low : reach + low + 20_000] = numpy.median(views[low : low + 20_000], axis=1)
+        found[reach:] = numpy.median(numpy.lib.stride_tricks.sliding_window_view(numbers, reach)[:-1], axis=1)
     return found
