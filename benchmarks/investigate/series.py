@@ -194,7 +194,22 @@ def of_events(repeats: int) -> None:
         return found
 
     draw = random.Random(11)
+
+    def by_ratio_alone(week_of: list[TrainingEvent]) -> bool:
+        """The rule of the textbook: failures within ten minutes of an event, windows counted again where they overlap, over two."""
+        fails = [one.timestamp for one in week_of if one.event_type == "failure"]
+        base = len(fails) / week
+        for kind in {one.event_type for one in week_of} - {"failure"}:
+            times = [one.timestamp for one in week_of if one.event_type == kind]
+            after = sum(at < fail <= at + 600 for at in times for fail in fails)
+            if after / (600 * len(times)) / base > 2:
+                return True
+        return False
+
     for failures in (5, 10, 20, 40):
+        weeks = [events(draw, failures, 1.0) for _ in range(repeats)]
+        alone = sum(map(by_ratio_alone, weeks))
+        print(f"weeks with {failures} failures: a ratio over 2 alone flags {100 * alone / repeats:.1f} %", flush=True)
         wrong = sum(
             any(one.associated for one in analyse(events(draw, failures, 1.0), seed=i).associations)
             for i in range(repeats)

@@ -94,5 +94,5 @@ def _quoted(finding: SeriesFinding, files: Sequence[LogFile]) -> SeriesFinding:
         return finding
     index = int(finding.quote.path)
     path = next((one.path for one in files if one.index == index), None)
-    quote = None if path is None else Quote(path=path, line=finding.quote.line, text=finding.text)
+    quote = None if path is None else Quote(path=path, line=finding.quote.line, text=finding.quote.text)
     return msgspec.structs.replace(finding, quote=quote)

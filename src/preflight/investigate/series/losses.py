@@ -50,7 +50,7 @@ def divergence(series: Series) -> SeriesFinding | None:
         last_step=series.step(len(numbers) - 1),
         false_alarms=FALSE_ALARMS,
         values={"before": before, "after": after, "at": at, "values": len(numbers)},
-        quote=quote_of(series.lines[at]),
+        quote=quote_of(series.lines[at], series.name),
     )
 
 
@@ -111,7 +111,7 @@ def plateau(series: Series) -> SeriesFinding | None:
             continue
         least = LEAST_HEALTHY * _power_law(along, start, cut)
         error = math.hypot(after.high - after.low, least * (before.high - before.low)) / 4
-        if after.value - least * before.value > 3.0 * error:
+        if after.value - least * before.value > 3.5 * error:
             ahead = float(along[-1] - along[cut])
             at = len(numbers) - (len(short) - cut) * size
             return _flat(series, at, before.value * ahead, after.value * ahead)
@@ -140,7 +140,7 @@ def _flat(series: Series, at: int, expected: float, seen: float) -> SeriesFindin
         last_step=series.step(len(series.numbers) - 1),
         false_alarms=FALSE_ALARMS,
         values={"expected": expected, "seen": seen, "at": at, "values": len(series.numbers)},
-        quote=quote_of(series.lines[at]),
+        quote=quote_of(series.lines[at], series.name),
     )
 
 
@@ -216,7 +216,7 @@ def spikes(series: Series) -> SeriesFinding | None:
             "at_the_end": bool(high[-1] == len(numbers) - 1),
             "values": len(numbers),
         },
-        quote=quote_of(series.lines[worst]),
+        quote=quote_of(series.lines[worst], series.name),
     )
 
 

@@ -62,7 +62,7 @@ def period(series: Series) -> SeriesFinding | None:
         phase=named,
         false_alarms=FALSE_ALARMS,
         values={"every": every, "extra": extra, "times": len(hit), "share": share, "values": len(numbers)},
-        quote=quote_of(series.lines[int(hit[0])]),
+        quote=quote_of(series.lines[int(hit[0])], series.name),
     )
 
 

@@ -6,7 +6,7 @@ change of level; the largest t over all places is compared with what simulation 
 The tail of that largest t was simulated for 40 to 2,000 values and first-order autocorrelation 0 to 0.9
 (``benchmarks/investigate/series.py``).
 With ``u = t - 6.5 sqrt(memory / n)``, where the memory is the sum of the two coefficients beside the step, the probability is
-``exp(0.9 - 0.42 u^2)`` or less.
+``(1 + 60 / n) exp(0.9 - 0.42 u^2)`` or less.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def clipped(numbers: Any, times: float = CLIP) -> Any:
 def tail(t: float, count: int, memory: float) -> float:
     """How probable a largest t of this size is in a series of this length and memory without a change."""
     u = t - 6.5 * math.sqrt(min(1.0, max(0.0, memory)) / count)
-    return 1.0 if u <= 1.4 else min(1.0, math.exp(0.9 - 0.42 * u * u))
+    return 1.0 if u <= 1.4 else min(1.0, (1 + 60 / count) * math.exp(0.9 - 0.42 * u * u))
 
 
 def largest_shift(numbers: Any, *, both: bool = False, least: int = LEAST) -> Shift | None:

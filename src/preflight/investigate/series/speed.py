@@ -102,7 +102,7 @@ def _stretch(series: Series, tracks: list[Track], base: float, low: int, high: i
             "at": low,
             "values": len(numbers),
         },
-        quote=quote_of(series.lines[low]),
+        quote=quote_of(series.lines[low], series.name),
     )
 
 

@@ -32,6 +32,9 @@ def at_step(step: int | None, at: int) -> str:
     return f"at step {step:,}" if step is not None else f"at value {at + 1:,}"
 
 
-def quote_of(line: StepLine) -> Quote | None:
-    """The place of a line; its path is put in by who knows the files, the file's index stands for it here."""
-    return Quote(path=str(line.file), line=line.line, text="")
+def quote_of(line: StepLine, name: str | None = None) -> Quote | None:
+    """The place of a line, with what it says; its path is put in by who knows the files, the file's index stands for it here."""
+    values = {name: line.values[name]} if name in line.values else dict(list(line.values.items())[:4])
+    told = [f"step {line.step}"] if line.step is not None else []
+    told += [f"{key} {number(value)}" for key, value in values.items()]
+    return Quote(path=str(line.file), line=line.line, text=", ".join(told))

@@ -115,7 +115,7 @@ def _judged(
     ratio = math.exp(found.value)
     needed = _needed(value, high - value, bar, max(found.counts)) if verdict == "undecided" else None
     interval = f"{100 * math.expm1(found.low):+.1f} % to {100 * math.expm1(found.high):+.1f} %"
-    told = f"{name} {found.before:.4g} before, {found.after:.4g} after: {100 * (ratio - 1):+.1f} % ({interval})"
+    told = f"{name} {found.before:,.6g} before, {found.after:,.6g} after: {100 * (ratio - 1):+.1f} % ({interval})"
     ends = {
         "worse": f"worse by more than the margin of {100 * margin:g} % (p = {p:.2g})",
         "better": f"better (p = {_better(found, direction):.2g})",

@@ -131,7 +131,7 @@ def _assumptions(
     if problem is not None:
         if asked.rate is not None:
             found.append(
-                f"before the change {problem.what} happened at the stated rate of {asked.rate:g} by {problem.unit[:-1]}"
+                f"before the change {problem.what.replace('any failure', 'a failure')} happened at the stated rate of {asked.rate:g} by {problem.unit[:-1]}"
             )
         if problem.unit != "runs":
             found.append(

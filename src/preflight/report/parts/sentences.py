@@ -127,7 +127,8 @@ def verdict_line(report: Report) -> str:
     """Return the verdict with the counts and the advice in one line."""
     said = advice(report)
     if report.associations is not None:
-        return f"{report.verdict}  {sum(one.associated for one in report.associations.associations)} associations"
+        count = sum(one.associated for one in report.associations.associations)
+        return f"{report.verdict}  {count} association{'s' if count != 1 else ''} with failures"
     if report.verification is not None:
         return f"{report.verdict}  {report.verification.status}"
     counted = report.plan is None and report.incident is None
