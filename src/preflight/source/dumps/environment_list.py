@@ -44,6 +44,9 @@ def looks_like(name: str, head: bytes) -> bool:
         return True
     if head.count(b"\0") > 5 and all(_VARIABLE.match(part) for part in head.split(b"\0")[:5]):
         return True
+    first = head[:400].lstrip().split(b"\n", 1)[0]
+    if not (_VARIABLE.match(first) or first.startswith(b"Package") or _PINNED.match(first.decode("utf-8", "replace"))):
+        return False
     lines = [line for line in head.splitlines()[:60] if line.strip()]
     if len(lines) < 4:
         return False

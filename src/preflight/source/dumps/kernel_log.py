@@ -51,9 +51,12 @@ _JSON_TIME = ("_SOURCE_REALTIME_TIMESTAMP", "__REALTIME_TIMESTAMP")
 
 def looks_like(name: str, head: bytes) -> bool:
     """Tell a kernel log by the form of most of its first lines, and by its name or what the kernel says."""
-    if head.lstrip().startswith(b"{") and b'"__REALTIME_TIMESTAMP"' in head and b'"MESSAGE"' in head:
+    if head[:64].lstrip().startswith(b"{") and b'"__REALTIME_TIMESTAMP"' in head and b'"MESSAGE"' in head:
         return True
-    lines = [line for line in head.split(b"\n")[:40] if line.strip()]
+    first = [line for line in head[:1200].split(b"\n")[:4] if line.strip()]
+    if not any(_DMESG.match(line) or _SYSLOG.match(line) for line in first):
+        return False
+    lines = [line for line in head.split(b"\n", 40)[:40] if line.strip()]
     if not lines:
         return False
     formed = sum(1 for line in lines if _DMESG.match(line) or _SYSLOG.match(line))

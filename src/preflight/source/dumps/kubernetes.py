@@ -38,7 +38,10 @@ def looks_like(name: str, head: bytes) -> bool:
     start = head.lstrip()
     if start[:1] == b"{":
         return b'"apiVersion"' in head and (b'"items"' in head or b'"kind"' in head)
-    first = start.split(b"\n", 1)[0].split()
+    line = start[:400].split(b"\n", 1)[0]
+    if not (b"REASON" in line or b"STATUS" in line or start.startswith(b"Name:")):
+        return False
+    first = line.split()
     if {b"REASON", b"OBJECT", b"MESSAGE"} <= set(first):
         return True
     if {b"NAME", b"READY", b"STATUS", b"RESTARTS"} <= set(first):

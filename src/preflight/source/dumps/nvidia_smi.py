@@ -37,7 +37,7 @@ def looks_like(name: str, head: bytes) -> bool:
         return True
     if b"| NVIDIA-SMI " in head and head.count(b"\n|") > 3:
         return True
-    first = head.lstrip().split(b"\n", 1)[0]
+    first = head[:2000].lstrip().split(b"\n", 1)[0]
     return first.lstrip(b"\x1b[4m").startswith((b"GPU0", b"\tGPU0")) and b"CPU Affinity" in first
 
 

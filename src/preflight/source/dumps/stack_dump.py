@@ -42,6 +42,18 @@ _STARTS = (
     re.compile(rb"^Thread \d+ \((?:Thread 0x|LWP)"),
     re.compile(rb"^(?:Timeout \(\d+:\d\d:\d\d[^)]*\)!|Fatal Python error: |Dumping traceback)"),
 )
+_PREFACES = (b"Python v", b"GNU gdb", b"Rank", b"rank", b"Using host", b"Host")
+_FIRST = (
+    *_PREFACES,
+    b"Process ",
+    b"PID ",
+    b"Thread ",
+    b"Current thread",
+    b"Traceback for",
+    b"Timeout (",
+    b"Fatal Python",
+    b"Dumping",
+)
 # So many lines from the beginning may be headings before the first stack.
 _PREFACE = 12
 
@@ -49,18 +61,21 @@ _PREFACE = 12
 def looks_like(name: str, head: bytes) -> bool:
     """Tell a file of stacks by its first lines: a log in whose middle a stack stands is a log."""
     start = head.lstrip()
-    if re.search(rb"(?m)^Thread \d+ \((?:Thread 0x|LWP)", head) and re.search(rb"(?m)^#[01] +(?:0x|\S+ \()", head):
+    if (
+        (b"Thread " in head and b"\n#0 " in head)
+        and re.search(rb"(?m)^Thread \d+ \((?:Thread 0x|LWP)", head)
+        and re.search(rb"(?m)^#[01] +(?:0x|\S+ \()", head)
+    ):
         return True  # gdb greets at length before it comes to the stacks
     if start[:1] == b"[" and b'"frames"' in head and (b'"thread_name"' in head or b'"os_thread_id"' in head):
         return True
+    if not (start[:1] in b"=#*-[(>" or start.startswith(_FIRST)):
+        return False
     lines = [line for line in start.split(b"\n", 60)[:60] if line.strip()][:_PREFACE]
     for line in lines:
         if any(form.match(line) for form in _STARTS):
             return True
-        if not (
-            line[:1] in b"=#*-[(>"
-            or line.startswith((b"Python v", b"GNU gdb", b"Rank", b"rank", b"Using host", b"Host"))
-        ):
+        if not (line[:1] in b"=#*-[(>" or line.startswith(_PREFACES)):
             return False
     return False
 
