@@ -224,3 +224,12 @@ def test_the_keys_that_others_rely_on_are_there() -> None:
                     "first_failure", "timeline", "hypotheses", "five_whys", "remedies", "next"):  # fmt: skip
             assert key in told
         assert {"ranks", "nodes", "confidence", "reasons"} <= set(told["culprit"])
+
+
+def test_a_time_since_the_boot_is_not_put_before_everything_else() -> None:
+    kernel = LogFile(index=7, path="dmesg.txt", kind="kernel", who=Who(node="node0"))
+    kill = msgspec.structs.replace(hit("hardware.xid", 7, 3), time=59_644.5, about=Who(rank=1))
+    dated = Reading(files=(*files(2), kernel), hits=(kill,), steps=steps(range(2), range(30)), world_size=2)
+    incident = judge(dated, SIGNATURES)
+    assert (incident.category, incident.recovered) == ("hardware", ())
+    assert [one.time for one in incident.timeline if one.role == "confirmation"] == [None]

@@ -130,8 +130,10 @@ def test_probabilities_add_up_to_what_they_did_and_one_cause_is_never_certain() 
     after = weighed(prior, seen)
     assert math.isclose(sum(one.probability for one in after), 1.0)
     assert [one.cause for one in after] == ["b", "a", "something-else"]
-    # Nine times e^3 count as e^5: 0.4 x 148.4 / (0.4 x 148.4 + 0.6) = 0.990
-    assert after[0].probability == pytest.approx(0.4 * math.exp(5) / (0.4 * math.exp(5) + 0.6))
+    # Nine times e^3 count as e^5, and what has no name keeps 0.02 of the rest: 59.37 / (59.87 x 1.02) = 0.972
+    named = 0.4 * math.exp(5) + 0.5
+    assert after[0].probability == pytest.approx(0.4 * math.exp(5) / (1.02 * named))
+    assert after[2].probability == pytest.approx(0.02 / 1.02)
     assert after[1].discriminated_by == ("two",)
     assert weighed(prior, {}) == tuple(prior)
 

@@ -18,6 +18,8 @@ from preflight.vocabulary.signature import Category, Role, Signature
 
 # How far clocks of nodes are taken to be apart that no marker joins, in seconds.
 UNKNOWN_SKEW = 2.0
+# Times below count from some start (a boot, the begin of a log), not from 1970.
+DATED = 365 * 86_400.0
 Place = tuple[int, int]
 """A file and a line of it."""
 
@@ -71,6 +73,7 @@ class Case:
         self.of_nodes = {(event.hit.file, event.hit.line): event for event in reading.events}
         self.files: dict[int, LogFile] = {file.index: file for file in reading.files}
         self.clocks: dict[str, Clock] = {}
+        self._dated = any((time or 0.0) >= DATED for time in _times(reading))
         self.number = 0
         self.flight: FlightEvidence | None = None
         self.stacks: StackEvidence | None = None
@@ -89,7 +92,9 @@ class Case:
         return found.path if found is not None else "?"
 
     def corrected(self, time: float | None, node: str | None) -> float | None:
-        """Return a time by the reference clock."""
+        """Return a time by the reference clock; None where it counts from a start that nothing tells (a boot) and others do not."""
+        if time is not None and time < DATED and self._dated:
+            return None
         clock = self.clocks.get(node) if node is not None else None
         return time if time is None or clock is None else time - clock.ahead
 
@@ -117,6 +122,13 @@ class Case:
             if at >= 0:
                 return numbers[at]
         return None
+
+
+def _times(reading: Reading) -> Iterator[float | None]:
+    yield from (hit.time for hit in reading.hits)
+    yield from (step.time for step in reading.steps)
+    yield from (ending.time for ending in reading.endings)
+    yield from (file.last_time for file in reading.files)
 
 
 def events_of(case: Case) -> tuple[Event, ...]:

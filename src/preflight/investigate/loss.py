@@ -11,6 +11,8 @@ from preflight.vocabulary.incident import Loss
 
 HOUR = 3600.0
 LEVEL = 0.95
+LEAST = 60.0
+"""Shorter runs cost nothing that is worth a rate."""
 
 
 class Span(NamedTuple):
@@ -35,8 +37,8 @@ def loss_of(scenes: Sequence[Scene], world: int | None) -> Loss | None:
     if len(spans) < len(scenes):
         return Loss(reason="not all attempts bear times")
     total = spans[-1].ended - spans[0].began
-    if total <= 0:
-        return Loss(reason="the logs span no time")
+    if total < LEAST:
+        return Loss(reason=f"the logs span {'less than a minute' if total > 0 else 'no time'}")
     told: list[str] = []
     again, steps = _again(spans, told)
     idle = _idle(spans, told)

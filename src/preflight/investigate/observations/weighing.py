@@ -17,6 +17,7 @@ from preflight.vocabulary.incident import Hypothesis, Reason
 _NOT_OBSERVATIONS = ("__init__.py", "observation.py", "weighing.py")
 # Observations of one incident are not independent: together they move a cause by no more than a factor of 150 (e^5).
 MOST = 5.0
+LEFT = 0.02
 
 
 @cache
@@ -47,9 +48,12 @@ def weighed(hypotheses: Sequence[Hypothesis], observed: dict[str, tuple[Observat
     everything = [one for observations in observed.values() for one in observations]
     total = sum(one.probability for one in hypotheses)
     moved = [_moved(one, everything) for one in hypotheses]
-    whole = sum(weight for _, weight in moved)
-    if not whole:
+    named = sum(weight for one, weight in moved if not _nameless(one))
+    if not named:
         return tuple(hypotheses)
+    # Whatever is observed, a cause that nothing names stays possible.
+    moved = [(one, max(weight, LEFT * named) if _nameless(one) else weight) for one, weight in moved]
+    whole = sum(weight for _, weight in moved)
     found = [
         msgspec.structs.replace(
             one,
@@ -58,9 +62,14 @@ def weighed(hypotheses: Sequence[Hypothesis], observed: dict[str, tuple[Observat
         )
         for one, weight in moved
     ]
-    last = [one for one in found if one.category == "other" and not one.reasons]
+    last = [one for one in found if _nameless(one)]
     rest = sorted((one for one in found if one not in last), key=lambda one: -one.probability)
     return (*rest, *last)
+
+
+def _nameless(hypothesis: Hypothesis) -> bool:
+    """Whether it stands for what no signature names."""
+    return hypothesis.cause == "something-else"
 
 
 def _moved(hypothesis: Hypothesis, observations: Iterable[Observation]) -> tuple[Hypothesis, float]:
