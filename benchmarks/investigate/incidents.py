@@ -345,6 +345,69 @@ def xid(run: Run, truth: Truth) -> None:
     spread(run, {rank}, run.random.choice(("watchdog", "remote")), {rank: 1})
 
 
+def nccl_lines(run: Run) -> None:
+    """Let every rank print how NCCL began: its process, its card and its rank in one line."""
+    for rank in range(run.world):
+        local = rank % run.per_node
+        run.say(rank, f"{run.node(rank)}:{run.pids[rank]}:{run.pids[rank] + 40} [{local}] NCCL INFO ncclCommInitRank comm 0x55d1c0 "
+                      f"rank {rank} nranks {run.world} cudaDev {local} nvmlDev {local} busId {0x1B + 16 * local:x}000 "
+                      "commId 0x7f21 - Init START", run.random.uniform(0, 0.1))  # fmt: skip
+
+
+def kernel(run: Run, node: str, line: str) -> None:
+    """Let the kernel of a node print something, with an ordinary line before it."""
+    when = datetime.fromtimestamp(run.now + run.offsets[node], timezone.utc)
+    stamp = f"[{when:%a %b %d %H:%M:%S %Y}]"
+    run.extra[f"dmesg-{node}.log"] = [
+        f"{stamp} usb 1-1: new high-speed USB device number 2 using xhci_hcd",
+        f"{stamp} {line}",
+    ]
+
+
+def host_oom(run: Run, truth: Truth) -> None:
+    """The kernel of a node kills the process of one rank; the agents see nothing of why."""
+    nccl_lines(run)
+    run.steps(run.random.randint(3, 9))
+    rank = run.random.randrange(run.world)
+    run.now += 0.4
+    kernel(
+        run,
+        run.node(rank),
+        f"Out of memory: Killed process {run.pids[rank]} (python) total-vm:98412344kB, "
+        "anon-rss:61234567kB, file-rss:1024kB, shmem-rss:2048kB, UID:1000 pgtables:1200kB oom_score_adj:0",
+    )
+    run.silent.add(rank)
+    truth.culprits, truth.nodes, truth.categories = (rank,), (run.node(rank),), ("oom",)
+    spread(run, {rank}, run.random.choice(("gloo", "remote")), {}, table_first=True)
+
+
+def bus(run: Run, truth: Truth) -> None:
+    """A card fails; the kernel knows its place on the bus and no process, NCCL told which rank it is."""
+    nccl_lines(run)
+    run.steps(run.random.randint(3, 9))
+    rank = run.random.randrange(run.world)
+    place = f"0000:{0x1B + 16 * (rank % run.per_node):02x}:00"
+    run.now += 0.4
+    kernel(
+        run,
+        run.node(rank),
+        f"NVRM: Xid (PCI:{place}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+    )
+    run.silent.add(rank)
+    truth.culprits, truth.nodes, truth.categories = (rank,), (run.node(rank),), ("hardware",)
+    spread(run, {rank}, "watchdog", {})
+
+
+def distracted(run: Run, truth: Truth) -> None:
+    """Another rank reads a bad sample and goes on; then one fails for good."""
+    other = run.random.randrange(run.world)
+    traceback(run, other, ("/opt/job/dataset.py", 61, "__getitem__", "image = Image.open(path)"),
+              "PIL.UnidentifiedImageError: cannot identify image file '/data/shard-0007/000013.jpg'")  # fmt: skip
+    run.say(other, f"{pre(run, other)}WARNING sample 13 is skipped")
+    run.steps(run.random.randint(10, 20))
+    error_on_one(run, truth)
+
+
 def common(run: Run, truth: Truth) -> None:
     """Every rank meets the same error at the same time: a file that is not there, a full file system, a wrong setting."""
     kind = run.random.choice((
@@ -446,7 +509,7 @@ def healthy(run: Run, truth: Truth) -> None:
 FAULTS: dict[str, Callable[[Run, Truth], None]] = {
     "error": error_on_one, "killed": killed, "segfault": segfault, "stopped": stopped, "behind": behind,
     "node-lost": node_lost, "xid": xid, "common": common, "barrier": barrier, "node-storage": node_storage,
-    "preempted": preempted, "healthy": healthy,
+    "preempted": preempted, "healthy": healthy, "host-oom": host_oom, "bus": bus, "distracted": distracted,
 }  # fmt: skip
 
 

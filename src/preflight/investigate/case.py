@@ -79,6 +79,8 @@ class Case:
         self.stacks: StackEvidence | None = None
         self.events: tuple[Event, ...] = ()
         self.steps: tuple[StepLine, ...] = reading.steps
+        self.every_step: tuple[StepLine, ...] = reading.steps
+        self.speaking: dict[int, tuple[int, int]] | None = None
         self.endings: tuple[Ending, ...] = reading.endings
         self._stretches: dict[tuple[int | None, int], tuple[list[int], list[int]]] = {}
 

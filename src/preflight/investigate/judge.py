@@ -23,6 +23,7 @@ from preflight.investigate.recorder import flight_events, stack_events
 from preflight.investigate.remedies import remedies_for
 from preflight.investigate.shown import category_of_phase, series_events, shown_by, slow
 from preflight.investigate.state import headline_of, next_steps, onset_of, scope_of, state_of
+from preflight.investigate.thinning import thinned
 from preflight.investigate.timeline import consequences_of, moments_of, timeline_of
 from preflight.investigate.whys import whys_of
 from preflight.vocabulary.incident import Culprit, FirstFailure, Incident, RunState, SeriesFinding, UnknownLines
@@ -37,12 +38,16 @@ def judge(reading: Reading, signatures: Iterable[Signature] | None = None) -> In
 
         signatures = load_signatures()
     table = {signature.id: signature for signature in signatures}
+    every = reading.steps
+    reading = msgspec.structs.replace(reading, steps=thinned(every))
     people = People(reading)
     clocks = clocks_of(reading, people, table)
     whole = Case(reading, table, people)
     whole.clocks = clocks
     whole.events = tuple(sorted((*events_of(whole), *ending_events(whole)), key=_order))
     cases = attempts_of(whole)
+    if len(cases) == 1:
+        cases[0].every_step = every
     judged = [_judge_one(case) for case in cases]
     last = judged[-1]
     return _finished(whole, judged, last)

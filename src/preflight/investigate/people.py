@@ -21,6 +21,8 @@ class People:
         self.local_of: dict[int, int] = {}
         self.by_local: dict[tuple[str | None, int], int] = {}
         self.by_pid: dict[tuple[str | None, int], int] = {}
+        self._pids: dict[int, set[int]] = {}
+        self._locals: dict[int, set[int]] = {}
         self.by_card: dict[tuple[str | None, str], int] = {}
         self.seen: set[int] = set()
         self.per_node: int | None = None
@@ -28,6 +30,9 @@ class People:
         self.files = {file.index: file.who for file in reading.files}
         for who in _everybody(reading):
             self._learn(who)
+        spoken = {(one.who, one.file) for one in reading.spoke} | {(one.who, one.file) for one in reading.steps}
+        told = {(who.node or self.file_node(file), who.local_rank) for who, file in spoken}
+        self._heard = {(node, local) for node, local in told if node is not None and local is not None}
         self._continue_nodes()
         self._number_one_agent(reading)
         self.world = reading.world_size
@@ -46,9 +51,11 @@ class People:
         node = self.node_of.get(who.rank)
         if who.local_rank is not None:
             self.local_of.setdefault(who.rank, who.local_rank)
-            self.by_local.setdefault((node, who.local_rank), who.rank)
+            self._locals.setdefault(who.local_rank, set()).add(
+                self.by_local.setdefault((node, who.local_rank), who.rank)
+            )
         if who.pid is not None:
-            self.by_pid.setdefault((node, who.pid), who.rank)
+            self._pids.setdefault(who.pid, set()).add(self.by_pid.setdefault((node, who.pid), who.rank))
 
     def _continue_nodes(self) -> None:
         """Give the local ranks of a node their ranks where one of them is known: launchers number a node without gaps."""
@@ -58,7 +65,7 @@ class People:
                 bases.setdefault(node, set()).add(rank - local)
         self._fill_gap(bases)
         self._fill_nodes(bases)
-        for who in list(self.files.values()):
+        for who in [*self.files.values(), *(Who(None, node, local) for node, local in sorted(self._heard))]:
             if who.node is None or who.local_rank is None or who.rank is not None:
                 continue
             base = bases.get(who.node, set())
@@ -106,9 +113,10 @@ class People:
     def _fill_gap(self, bases: dict[str, set[int]]) -> None:
         """Give the one node that tells no rank the ranks that all other nodes leave free."""
         locals_of: dict[str, set[int]] = {}
-        for who in self.files.values():
-            if who.node is not None and who.local_rank is not None:
-                locals_of.setdefault(who.node, set()).add(who.local_rank)
+        heard = {(who.node, who.local_rank) for who in self.files.values()} | self._heard
+        for node, local in heard:
+            if node is not None and local is not None:
+                locals_of.setdefault(node, set()).add(local)
         unknown = [node for node in locals_of if node not in bases]
         size = max((len(found) for found in locals_of.values()), default=0)
         begins = {next(iter(found)) for found in bases.values() if len(found) == 1}
@@ -128,14 +136,16 @@ class People:
         if who.rank is not None:
             return who.rank
         node = who.node if who.node is not None else self.file_node(file)
-        for table, key in ((self.by_pid, who.pid), (self.by_local, who.local_rank)):
-            if key is not None:
-                found = table.get((node, key))
-                if found is None and len({rank for (_, other), rank in table.items() if other == key}) == 1:
-                    found = next(rank for (_, other), rank in table.items() if other == key)
-                    found = found if node is None or self.node_of.get(found) in (None, node) else None
-                if found is not None:
-                    return found
+        tables = ((self.by_pid, self._pids, who.pid), (self.by_local, self._locals, who.local_rank))
+        for table, alone, key in tables:
+            if key is None:
+                continue
+            found = table.get((node, key))
+            if found is None and len(alone.get(key, ())) == 1:
+                found = next(iter(alone[key]))
+                found = found if node is None or self.node_of.get(found) in (None, node) else None
+            if found is not None:
+                return found
         # With one agent alone the place on the node is the rank.
         return who.local_rank if len(self.nodes) < 2 and not self.by_local else None
 

@@ -32,7 +32,7 @@ def shown_by(case: Case) -> tuple[SeriesFinding, ...]:
     """Return what the steps of an attempt show."""
     from preflight.investigate.series import find_in_series
 
-    return find_in_series(case.steps, case.reading.files, until=_last_sign(case))
+    return find_in_series(case.every_step, case.reading.files, until=_last_sign(case))
 
 
 def _last_sign(case: Case) -> float | None:
@@ -57,7 +57,7 @@ def series_events(case: Case, findings: Sequence[SeriesFinding]) -> tuple[Event,
         file = indices.get(one.quote.path, -1)
         rank = one.ranks[0] if len(one.ranks) == 1 else None
         hit = Hit(signature=name, file=file, line=one.quote.line, offset=0, text=one.text, who=Who(rank=rank))
-        time = next((step.time for step in case.steps if step.file == file and step.line == one.quote.line), None)
+        time = next((step.time for step in case.every_step if step.file == file and step.line == one.quote.line), None)
         node = case.people.node_of_who(hit.who, file)
         found.append(
             Event(id=name, title=f"{title}: {one.text}", category="numerical", role="root", hit=hit, signature=signature,

@@ -9,11 +9,11 @@ from preflight.investigate.culprit.vote import Scene, Vote
 
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for the rank whose card or process is named; where only the node is known, for its ranks."""
-    told: set[tuple[str, int | None, str | None]] = set()
+    told: set[tuple[object, int | None, str | None]] = set()
     for event in scene.failing:
-        if event.role != "confirmation" or (event.id, event.rank, event.node) in told:
+        if event.role != "confirmation" or (event.category, event.rank, event.node) in told:
             continue
-        told.add((event.id, event.rank, event.node))
+        told.add((event.category, event.rank, event.node))
         quotes = (scene.case.quote(event.hit),)
         if event.rank is not None:
             text = f"the node itself confirms it for this rank: {event.title}"

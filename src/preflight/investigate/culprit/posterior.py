@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from math import exp, log
 
 from preflight.investigate.calibration import between
 from preflight.investigate.culprit.groups import groups_of
@@ -21,6 +23,7 @@ NAMED = 0.4
 BESIDE = 0.6
 # Ranks of a node that fail as one are named together, though one of them was seen first.
 TOGETHER = 0.1
+USUAL = 8
 # The weight from which the Flight Recorder alone says that a rank stopped.
 SINK = 1.5
 MOST_SUSPECTS = 16
@@ -42,7 +45,7 @@ def weights() -> dict[str, float]:
 
 
 @cache
-def _points() -> tuple[tuple[float, float], ...]:
+def _levels() -> tuple[tuple[float, float], ...]:
     from preflight.catalog.files import parse
 
     content = parse(os.path.join(os.path.dirname(os.path.abspath(__file__)), "weights.toml"))
@@ -51,7 +54,7 @@ def _points() -> tuple[tuple[float, float], ...]:
 
 def sure(probability: float) -> float:
     """Return how often a culprit of this probability was the right one, in made incidents."""
-    return between(_points(), probability)
+    return between(_levels(), probability)
 
 
 def votes_of(scene: Scene) -> tuple[Vote, ...]:
@@ -64,16 +67,24 @@ def _of_kind(kind: str, scene: Scene) -> Iterator[Vote]:
     yield from found
 
 
+def _points(vote: Vote, table: Mapping[str, float]) -> bool:
+    """Return whether a vote points to a rank."""
+    return vote.rank is not None and table[vote.kind] * vote.strength > 0
+
+
 def posterior(scene: Scene, votes: Sequence[Vote]) -> dict[int | str | None, float]:
     """Return the probability that it was each rank, a node of which no rank is known, or nobody in particular (None)."""
-    from math import exp
-
     people, table = scene.case.people, weights()
     scores: dict[int | str | None, float] = dict.fromkeys(people.ranks(), 0.0)
     scores |= {node: 0.0 for node in people.nodes if not people.of_node(node)}
-    scores[NOBODY] = table["nobody"]
+    # The weights are those of runs of eight ranks: what points to one of many says more, and as much more as there are ranks.
+    more = log(max(len(scores), USUAL) / USUAL)
+    scores[NOBODY] = table["nobody"] + more
+    pointed = Counter(vote.kind for vote in votes if _points(vote, table))
     for vote in votes:
         weight = table[vote.kind] * vote.strength
+        if _points(vote, table):
+            weight += max(more - log(pointed[vote.kind]), 0.0) * min(abs(vote.strength), 1.0)
         if vote.rank is None and vote.node is None:
             scores[NOBODY] += weight
         elif vote.rank is not None:

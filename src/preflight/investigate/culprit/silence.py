@@ -66,6 +66,8 @@ def _share(scene: Scene, silent: list[int]) -> float:
 
 def _files(scene: Scene) -> dict[int, tuple[int, int]]:
     """Return the ranks that have lines of their own, with a file and the number of the last line."""
+    if scene.case.speaking is not None:
+        return scene.case.speaking
     found: dict[int, tuple[int, int]] = {}
     people = scene.case.people
     for one in scene.case.reading.files:
@@ -81,4 +83,5 @@ def _files(scene: Scene) -> dict[int, tuple[int, int]]:
         rank = people.rank_of(who, file)
         if rank is not None:
             found.setdefault(rank, (file, line))
+    scene.case.speaking = found
     return found

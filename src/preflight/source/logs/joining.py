@@ -51,8 +51,9 @@ def _on_host(part: Reduced) -> Reduced:
     hosts = {ending.about.node for ending in part.endings if ending.teller == "torchrun" and ending.about.node}
     hosts -= {part.file.who.node}
     told = part.file.who.node
-    if len(hosts) != 1 or told is None or not told.endswith(host := str(next(iter(hosts)))):
+    if len(hosts) != 1 or told is None:
         return part
+    host = str(next(iter(hosts)))
     rows: dict[str, Any] = {"file": msgspec.structs.replace(part.file, who=_moved(part.file.who, told, host))}
     for name in _ROWS:
         rows[name] = [_renamed(row, told, host) for row in getattr(part, name)]

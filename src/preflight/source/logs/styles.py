@@ -18,6 +18,7 @@ _LOOKED_AT = 1 << 15
 _MOST_TRIES = 50
 _MOST_LINES = 400
 _SHARE = 0.8
+_SOME = 0.3
 _FEWEST = 4
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
@@ -30,6 +31,13 @@ def style_of(sample: bytes) -> LineStyle:
     labels = [int(match[1]) for line in lines if (match := _SRUN.match(line))]
     if len(labels) >= _SHARE * len(lines) and not _counts_up(labels):
         return "srun"
+    # The launcher's own lines between them bear no label.
+    if (
+        len(labels) >= _SOME * len(lines)
+        and len(labels) >= 2 * len(set(labels))
+        and set(labels) == set(range(max(labels) + 1))
+    ):
+        return "srun" if max(labels) and not _counts_up(labels) else ""
     hosts = [match[1] for line in lines if (match := _HOST.match(line))]
     if len(hosts) >= _SHARE * len(lines) and len(set(hosts)) <= max(len(hosts) // 3, 1):
         return "hosts"
