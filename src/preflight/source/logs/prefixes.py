@@ -224,33 +224,47 @@ def _local(match: re.Match[str], kind: str, taken: _Taken) -> None:
         taken.local = int(match[kind])
 
 
+class _KnownHead(NamedTuple):
+    start: int
+    end: int
+    stop: int
+    before: str
+    after: str
+    head: Head
+
+
 class KnownHeads:
     """The heads of the lines of a file; one that differs from an earlier one in its time alone is not taken apart again."""
 
     def __init__(self, style: LineStyle = "") -> None:
         """Know none."""
         self._style = style
-        self._known: dict[str, tuple[int, int, int, str, str, Head]] = {}
+        self._known: dict[str, list[_KnownHead]] = {}
 
     def head_of(self, text: str) -> Head:
         """Take the prefixes off a line from which ``plain`` took the colours."""
-        key = text[:9]
-        known = self._known.get(key)
+        known = self._known.get(text[:9])
         if known is not None:
-            start, end, stop, before, after, head = known
-            if text[end:stop] == after and text[9:start] == before:
-                stamp = iso_at(text, start, end)
-                if stamp is not None:
-                    return Head(head.who, stamp, None, head.level, head.end)
+            for one in known:
+                if text[one.end : one.stop] == one.after and text[9 : one.start] == one.before:
+                    stamp = iso_at(text, one.start, one.end)
+                    if stamp is not None:
+                        return Head(one.head.who, stamp, None, one.head.level, one.head.end)
         head = head_of(text, self._style)
         stamp = head.stamp
         if stamp is not None and head.inner is None and stamp.form == "iso" and not stamp.zoned:
-            start = stamp.start
-            stop = head.end + 4
-            if len(self._known) > _MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = (start, stamp.end, stop, text[9:start], text[stamp.end : stop], head)
+            self._learn(text, head, stamp)
         return head
 
+    def _learn(self, text: str, head: Head, stamp: Stamp) -> None:
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        these = self._known.setdefault(text[:9], [])
+        if len(these) >= _MOST_ALIKE:
+            these.pop()
+        stop = head.end + 4
+        these.insert(0, _KnownHead(stamp.start, stamp.end, stop, text[9 : stamp.start], text[stamp.end : stop], head))
 
+
+_MOST_ALIKE = 6
 _MOST_KNOWN = 4096

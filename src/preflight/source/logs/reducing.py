@@ -51,7 +51,7 @@ class _Tally:
         self.count = 0
         self.first: list[Hit] = []
         self.last: deque[Hit] = deque(maxlen=KEPT)
-        self.recent: deque[tuple[int, int]] = deque(maxlen=KEPT)
+        self.recent: deque[tuple[Page, int, int]] = deque(maxlen=KEPT)
 
 
 class Reducer:
@@ -149,7 +149,7 @@ class Reducer:
         if tally is None or tally.count < KEPT:
             return False
         tally.count += 1
-        tally.recent.append((start, end))
+        tally.recent.append((page, start, end))
         return True
 
     def _signatures(self, page: Page, line: Line, numbers: list[int]) -> bool:
@@ -166,18 +166,27 @@ class Reducer:
             if len(tally.first) < KEPT:
                 tally.first.append(self._signed(page, line, number, fields))
             else:
-                tally.recent.append((line.start, line.end))
+                tally.recent.append((page, line.start, line.end))
         return took
 
-    def _settle(self, page: Page) -> None:
-        """Make the last lines of the storms into hits, while their block is there."""
+    def _settle(self, now: Page | None) -> None:
+        """Make the last lines of the storms into hits, while their block is there: where the next one has not as many.
+
+        Lines of ``now``, the block just read, wait for the next one.
+        """
         for (number, _), tally in self._tallies.items():
-            for start, end in tally.recent:
+            waiting = []
+            for entry in tally.recent:
+                page, start, end = entry
+                if page is now:
+                    waiting.append(entry)
+                    continue
                 line = page.line(start, end)
                 fields = self._rules.matcher.take(number, line.text, line.head.end)
                 if fields is not None:
                     tally.last.append(self._signed(page, line, number, fields))
             tally.recent.clear()
+            tally.recent.extend(waiting)
 
     def _signed(self, page: Page, line: Line, number: int, fields: dict[str, Value]) -> Hit:
         signature = self._rules.matcher.signatures[number]
@@ -359,6 +368,7 @@ class Reducer:
 
     def done(self) -> Reduced:
         """Return what the file gave up to now; more may be read after that."""
+        self._settle(None)
         result = msgspec.structs.replace(self.result, hits=[])
         for tally in self._tallies.values():
             kept = [*tally.first, *tally.last]
