@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from preflight.source.logs.reduced import Reduced
+from preflight.source.logs.residue import mined
 from preflight.source.logs.years import same_year
 from preflight.vocabulary.log import LogFile, Reading, Unknown, Who
 
@@ -216,6 +217,6 @@ def _merged_unknown(found: list[Unknown]) -> list[Unknown]:
             first=earlier.first,
         )
     ordered = sorted(
-        by_template.values(), key=lambda one: (one.first.time is None, one.first.time or 0.0, one.template)
+        mined(list(by_template.values())), key=lambda one: (one.first.time is None, one.first.time or 0.0, one.template)
     )
     return ordered[:_MOST_UNKNOWN]

@@ -18,6 +18,8 @@ _UNITS = {"": 1, "b": 1, "byte": 1, "bytes": 1}
 _UNITS |= {f"{letter}{i}b": 1 << 10 * power for power, letter in enumerate("kmgtp", 1) for i in ("i", "")}
 _UNITS |= {letter: 1 << 10 * power for power, letter in enumerate("kmgtp", 1)}
 _RANGE = re.compile(r"(\d+)(?:\s?(?:-|\.\.)\s?(\d+))?")
+_QUANTIFIED = re.compile(r"\{\d*,?\d*\}|\[[^\]]*\]|\(\?P<\w+>")
+_DIGIT = re.compile(r"\d")
 _MANY = 1 << 20
 """More ranks than this in one field are a misprint."""
 
@@ -29,6 +31,7 @@ class Matcher:
         signatures: In the order of their ids.
         literals: Every literal once, as bytes.
         of_literal: The numbers of the signatures that have it, by literal.
+        weighs_numbers: By signature: it may take a line and refuse another one that differs from it in numbers alone.
     """
 
     def __init__(self, signatures: Sequence[Signature]) -> None:
@@ -42,6 +45,10 @@ class Matcher:
         self.of_literal = tuple(tuple(numbers) for numbers in by_literal.values())
         self._regex = [_compiled(signature.regex) for signature in self.signatures]
         self._detail = [_compiled(signature.detail) for signature in self.signatures]
+        self.weighs_numbers = tuple(
+            signature.predicate is not None or _DIGIT.search(_QUANTIFIED.sub("", signature.regex or "")) is not None
+            for signature in self.signatures
+        )
         self._predicate = [predicates.named(signature.predicate) for signature in self.signatures]
 
     def take(self, number: int, text: str, begin: int) -> dict[str, Value] | None:

@@ -18,6 +18,8 @@ LONGEST = 1 << 16
 _BEFORE = 300
 """Lines looked at, before and after one without a time, for one that has it."""
 _NEAR = 1 << 16
+_FARTHEST = 20_000
+"""Lines that are gone through for those of one writer."""
 _EVERY = 1 << 12
 """Bytes after which the number of a line is kept, to count on from there."""
 _LABEL = re.compile(rb"\[(?:rank|default)\d+\]:(?! ?\[(?:rank|default))")
@@ -59,6 +61,7 @@ class Page:
         self.offset = block.offset
         self.style = style
         self.labelled = labelled
+        self.walked = 0
         self._returns = b"\r" in self.data
         self._counted = [(0, block.line)]
         self._known = known or KnownHeads(style)
@@ -119,7 +122,8 @@ class Page:
         shape = _shape(prefix) if prefix.strip() else None
         place = line.end
         given = 0
-        for _ in range(most * 64):
+        for _ in range(min(most * 64, _FARTHEST)):
+            self.walked += 1
             start = place + 1
             if self.data[place : place + 2] == b"\r\n":
                 start = place + 2

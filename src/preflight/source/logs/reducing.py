@@ -27,7 +27,11 @@ KEPT = 50
 """Of a signature that one writer prints again and again: so many of the first and of the last lines are kept."""
 _TRUSTED = 200
 """A signature that took so many lines and refused none that hold its literal is no more asked of each one."""
+_LONGEST_FORM = 300
+_MOST_FORMS = 20_000
 _MOST_TRACEBACKS = 2000
+_MOST_WALKED = 4_000_000
+"""Lines gone through for all tracebacks of a file: a thousand ranks that print theirs at once make a million."""
 _TABLE_LINES = 400
 _CUT = 2000
 _GAP = 1.0
@@ -54,6 +58,16 @@ class _Tally:
         self.recent: deque[tuple[Page, int, int]] = deque(maxlen=KEPT)
 
 
+class _Form:
+    """Lines that differ in their numbers alone: how many were looked at, and which signatures none of them is of."""
+
+    __slots__ = ("count", "refused")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.refused: set[int] = set()
+
+
 class Reducer:
     """Reads the blocks of one file."""
 
@@ -78,6 +92,8 @@ class Reducer:
         self.result = Reduced(file=file)
         self._tallies: dict[tuple[int, Who], _Tally] = {}
         self._refused: set[int] = set()
+        self._walked = self._untold = 0
+        self._forms: dict[bytes, _Form] = {}
         self._taken: dict[int, int] = {}
         self._steps = Sample(most_steps)
         self._residue = Residue()
@@ -125,9 +141,16 @@ class Reducer:
         asked = [number for number in numbers if not self._counted_only(page, number, start, end)]
         if numbers and not asked and kind in (0, TROUBLE):
             return
+        if kind == TROUBLE and not numbers and self._residue.counted(page, start, end, self._file.who):
+            return
+        form = self._form(page, start, end) if asked else None
+        if form is not None and form.count >= _TRUSTED:
+            asked = [number for number in asked if number not in form.refused]
+            if not asked and kind in (0, TROUBLE) and (len(numbers) > len(form.refused) or kind == 0):
+                return
         line = page.line(start, end)
-        took = len(asked) < len(numbers)
-        took = self._signatures(page, line, asked) or took
+        took = len(asked) < len(numbers) - (len(form.refused) if form is not None else 0)
+        took = self._signatures(page, line, asked, form) or took
         if kind & STEP and self._steps.wants(start, end):
             self._step(page, line)
         if kind & TRACEBACK:
@@ -137,7 +160,7 @@ class Reducer:
         if kind & WORLD:
             self._world(line)
         if kind & TROUBLE and not took and not kind & TRACEBACK:
-            self._residue.take(line, lambda: self._hit(page, line, ""))
+            self._residue.take(page, line, lambda: self._hit(page, line, ""))
 
     # Signatures
 
@@ -152,12 +175,24 @@ class Reducer:
         tally.recent.append((page, start, end))
         return True
 
-    def _signatures(self, page: Page, line: Line, numbers: list[int]) -> bool:
+    def _form(self, page: Page, start: int, end: int) -> _Form | None:
+        """Return what is known of lines that differ from this one in their numbers alone."""
+        key = page.data[start : min(end, start + _LONGEST_FORM)].translate(None, b"0123456789")
+        form = self._forms.get(key)
+        if form is None and len(self._forms) < _MOST_FORMS:
+            form = self._forms[key] = _Form()
+        return form
+
+    def _signatures(self, page: Page, line: Line, numbers: list[int], form: _Form | None) -> bool:
         took = False
+        if form is not None:
+            form.count += 1
         for number in sorted(numbers):
             fields = self._rules.matcher.take(number, line.text, line.head.end)
             if fields is None:
                 self._refused.add(number)
+                if form is not None and not self._rules.matcher.weighs_numbers[number]:
+                    form.refused.add(number)
                 continue
             took = True
             self._taken[number] = self._taken.get(number, 0) + 1
@@ -257,7 +292,8 @@ class Reducer:
     # The other things that a line can be
 
     def _traceback(self, page: Page, line: Line) -> None:
-        if len(self.result.raised) >= _MOST_TRACEBACKS:
+        if len(self.result.raised) >= _MOST_TRACEBACKS or self._walked > _MOST_WALKED:
+            self._untold += 1
             return
         column = line.text.find("Traceback (most recent call last)")
         if column > line.head.end + 60 or column < 0:
@@ -265,6 +301,8 @@ class Reducer:
         lines = page.below_numbered(line, MOST_LINES, column)
         seen: list[tuple[int, int]] = []
         parsed = parse(seen.append(where) or text for where, text in lines)  # type: ignore[func-returns-value]
+        self._walked += page.walked
+        page.walked = 0
         if not parsed.exception and not parsed.frames:  # another one begins at once, of another process
             return
         start, end = seen[parsed.last] if 0 <= parsed.last < len(seen) else (line.start, line.end)
@@ -369,7 +407,7 @@ class Reducer:
     def done(self) -> Reduced:
         """Return what the file gave up to now; more may be read after that."""
         self._settle(None)
-        result = msgspec.structs.replace(self.result, hits=[])
+        result = msgspec.structs.replace(self.result, hits=[], notes=[])
         for tally in self._tallies.values():
             kept = [*tally.first, *tally.last]
             if tally.count > 1:
@@ -380,6 +418,8 @@ class Reducer:
         result.unknown = self._residue.templates()
         result.spoke = self._speakers.done(self.clock)
         result.undated = self.clock.undated
+        if self._untold:
+            result.notes.append(f"{self._file.path}: {self._untold} tracebacks more than are read of one file")
         result.year_guessed = self.clock.year_guessed
         _name_raised(result)
         return result
