@@ -102,3 +102,18 @@ def test_times_without_a_date_are_told_from_the_start() -> None:
     assert clock_time(12.25) == "+12.2 s"
     assert clock_time(1_780_000_000.5) == "2026-05-28 20:26:40.500"
     assert clock_time(None) == ""
+
+
+def test_every_rank_of_a_moment_has_its_mark_and_of_many_lanes_the_telling_ones_stay() -> None:
+    both = Moment(text="both", role="progress", ranks=(0, 1), time=5.0)
+    many = tuple(Moment(text="waits", role="cascade", rank=rank, time=6.0) for rank in range(200))
+    cause = Moment(text="fell off the bus", role="root", rank=199, time=5.5)
+    page = render(
+        msgspec.structs.replace(report(), incident=msgspec.structs.replace(incident(), timeline=(both, cause))), "html"
+    )
+    assert page.count('<circle class="role-progress"') == 2
+    page = render(
+        msgspec.structs.replace(report(), incident=msgspec.structs.replace(incident(), timeline=(cause, *many))), "html"
+    )
+    assert page.count('<circle class="role-cascade"') == 64
+    assert page.count('<circle class="role-root"') == 1

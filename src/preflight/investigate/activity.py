@@ -47,7 +47,9 @@ def _moments(reading: Reading) -> Iterable[tuple[Who, int, float | None]]:
 
 
 def _worth_it(moments: list[tuple[int, float]]) -> bool:
-    return len({rank for rank, _ in moments}) > 1 and len({at for _, at in moments}) > 1
+    """Whether at least two ranks speak, over more than one span."""
+    times = [at for _, at in moments]
+    return len({rank for rank, _ in moments}) > 1 and max(times) - min(times) >= 1.0
 
 
 def _counted(moments: list[tuple[int, float]], unit: str) -> Activity:

@@ -170,15 +170,16 @@ def _lanes(moments: tuple[Moment, ...]) -> dict[str, Any] | None:
     times = sorted(moment.time for moment in timed if moment.time is not None)
     if len(times) < 2 or times[0] == times[-1]:
         return None
-    names: dict[str, int] = {}
-    for moment in sorted(timed, key=lambda one: (one.rank is None, one.rank or 0, one.node or "")):
-        names.setdefault(_lane(moment), len(names))
-    if len(names) > MOST_ROWS:
-        return None
+    told = [(lane, moment) for moment in timed for lane in _lanes_of(moment)]
+    telling = {lane for lane, moment in told if moment.role in ("root", "confirmation")}
+    chosen = sorted({lane for lane, _ in told}, key=lambda lane: (lane not in telling, lane))[:MOST_ROWS]
+    names = {name: at for at, (_, name) in enumerate(sorted(chosen))}
     first, span = times[0], times[-1] - times[0]
     row = 22
     marks = []
-    for moment in timed:
+    for (_, name), moment in told:
+        if name not in names:
+            continue
         at = 100 * ((moment.time or first) - first) / span
         error = 100 * moment.time_error / span
         marks.append(
@@ -186,13 +187,13 @@ def _lanes(moments: tuple[Moment, ...]) -> dict[str, Any] | None:
                 "x": round(at, 3),
                 "from": round(max(at - error, 0), 3),
                 "width": round(min(at + error, 100) - max(at - error, 0), 3),
-                "y": names[_lane(moment)] * row,
+                "y": names[name] * row,
                 "role": moment.role,
                 "title": f"{moment_time(moment)}: {one_line(moment.text)}",
             }
         )
     return {
-        "rows": [{"name": name, "y": at * row} for name, at in names.items()],
+        "rows": [{"name": lane, "y": at * row} for lane, at in names.items()],
         "row": row,
         "height": row * len(names),
         "marks": marks,
@@ -202,10 +203,13 @@ def _lanes(moments: tuple[Moment, ...]) -> dict[str, Any] | None:
     }
 
 
-def _lane(moment: Moment) -> str:
-    if moment.rank is not None:
-        return f"rank {moment.rank}"
-    return ranks(moment.ranks) or clean(moment.node or "") or "the job"
+def _lanes_of(moment: Moment) -> list[tuple[tuple[int, int, str], str]]:
+    """Return the lanes of a moment, each with what it is sorted by: ranks first, then nodes, then the job."""
+    ranks_ = moment.ranks or ((moment.rank,) if moment.rank is not None else ())
+    if ranks_:
+        return [((0, rank, ""), f"rank {rank}") for rank in ranks_]
+    node = clean(moment.node or "")
+    return [((1, 0, node), node)] if node else [((2, 0, ""), "the job")]
 
 
 def _since(seconds: float) -> str:

@@ -230,7 +230,7 @@ def peak_of(memory: MemoryEstimate) -> str:
 
 def quick_line(report: Report) -> str:
     """Return the whole report in one line: verdict, script, counts, peak, and the first finding that decides."""
-    if report.plan is not None:
+    if report.plan is not None or report.incident is not None:
         return "  ".join(part for part in (report.verdict, subject(report), advice(report)) if part)
     parts = [report.verdict, subject(report), counts(report)]
     if report.memory is not None:
