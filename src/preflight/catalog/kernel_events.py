@@ -74,6 +74,6 @@ def event_of(line: str) -> tuple[KernelEvent, dict[str, str]] | None:
             found = compiled(event.regex).search(line)
             if found:
                 return event, {
-                    name.rstrip("23456"): text for name, text in found.groupdict().items() if text is not None
+                    name.rstrip("2345678"): text for name, text in found.groupdict().items() if text is not None
                 }
     return None

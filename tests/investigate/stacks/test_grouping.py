@@ -62,6 +62,27 @@ def test_another_collective_than_most_is_a_weaker_sign_than_none() -> None:
     assert 0.5 < evidence.ranks[0].weight < 2.0
 
 
+BACKWARD = """Process {pid}: python train.py
+Thread {pid} (idle): "MainThread"
+    backward (torch/autograd/__init__.py:266)
+    backward (torch/_tensor.py:522)
+    training_loop (train.py:31)
+Thread 4076 (idle)
+Thread 4079 (active)
+    all_gather_into_tensor (torch/distributed/distributed_c10d.py:2709)
+    all_gather_into_tensor (deepspeed/comm/torch.py:219)
+    pre_backward (deepspeed/runtime/zero/parameter_offload.py:470)
+"""
+
+
+def test_hooks_of_the_backward_pass_communicate_on_a_thread_of_autograd() -> None:
+    evidence = votes_of_stacks(of_job(8, {**dict.fromkeys(range(8), BACKWARD), 3: LOADS}))
+    assert evidence.dominant is not None
+    assert evidence.dominant.communicating
+    assert "train.py:31" in evidence.dominant.place
+    assert [one.rank for one in evidence.ranks if one.weight > 0] == [3]
+
+
 def test_what_the_outliers_have_in_common_is_told() -> None:
     groups = {"tp0": (0, 1, 2, 3), "tp4": (4, 5, 6, 7), "world": tuple(range(16))}
     evidence = votes_of_stacks(of_job(16, {4: LOADS, 5: LOADS, 7: LOADS}), groups=groups)

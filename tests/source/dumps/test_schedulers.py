@@ -109,6 +109,17 @@ def test_scontrol_tells_jobs_and_nodes() -> None:
     assert "Not responding" in node.meaning
 
 
+def test_a_container_may_run_out_of_memory_and_end_with_0() -> None:
+    part = part_of(kubernetes, DESCRIPTION.replace("137", "0"))
+    assert [event.values["reason"] for event in part.events] == ["OOMKilled", "BackOff"]
+    assert part.endings[0].code == 0
+
+
+def test_a_signal_that_a_shell_told_is_a_signal() -> None:
+    (event,) = part_of(slurm, "JobID|State|ExitCode\n7|FAILED|137:0\n").events
+    assert event.code == -9
+
+
 def test_the_table_of_events_tells_pods_and_nodes() -> None:
     kill, back = part_of(kubernetes, EVENTS).events
     assert (kill.kind, kill.node, kill.fatal) == ("node-state", "n3", True)

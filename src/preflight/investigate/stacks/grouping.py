@@ -107,16 +107,33 @@ def votes_of_stacks(
 
 
 def main_threads(stacks: Iterable[Stack]) -> dict[str, Stack]:
-    """Return the main thread of each process by the name of the process: the one that is marked, else the first; the last dump counts."""
+    """Return what the main thread of each process does, by the name of the process: the marked one, else the first; the last dump counts.
+
+    While a main thread waits for autograd, the hooks of the backward pass run on a thread of autograd's own: where that waits in a
+    collective, the process does.
+    """
     chosen: dict[str, Stack] = {}
+    working: dict[str, Stack] = {}
     for stack in stacks:
         name = named(stack)
+        if not stack.main and communicates(stack.frames):
+            working[name] = stack
         before = chosen.get(name)
         if stack.frames and (before is None or stack.main or not before.main):
             if before is not None and not stack.main:
                 continue
             chosen[name] = stack
+    for name, stack in working.items():
+        main = chosen.get(name)
+        if main is not None and main is not stack and _in_backward(main.frames):
+            chosen[name] = msgspec.structs.replace(main, frames=(*stack.frames, *main.frames))
     return chosen
+
+
+def _in_backward(frames: Sequence[Frame]) -> bool:
+    """Tell whether a stack waits for the backward pass: the innermost frame of Python's is autograd's."""
+    inner = next((frame for frame in frames if frame.path.endswith(".py")), None)
+    return inner is not None and "torch/autograd/" in inner.path.replace("\\", "/")
 
 
 def named(stack: Stack) -> str:

@@ -221,7 +221,7 @@ class _Reader:
         ending = Ending(about=Who(node=node), code=number, teller="kubernetes", time=time, time_error=1.0,
                         message=f"{pod}: {reason}".strip(": "), file=self.file.index, line=line)  # fmt: skip
         self.endings.append(ending)
-        if code != 0:
+        if code != 0 or reason in _FATAL:  # a container may end with 0 although its memory was used up
             self.event(
                 reason or "Error", "pod", pod, f"exit code {code}", line=line, warning=True, node=node, time=time
             )

@@ -170,12 +170,13 @@ def _event(
 
 
 def _code(text: str | None) -> int | None:
-    """Return an exit code; ``0:9`` is signal 9, so -9."""
+    """Return an exit code; ``0:9`` is signal 9, so -9, and so is ``137:0``, by which a shell tells it."""
     found = re.match(r"^(\d+)(?::(\d+))?$", text or "")
     if not found:
         return None
     signal = int(found.group(2) or 0)
-    return -signal if signal else int(found.group(1))
+    code = int(found.group(1))
+    return -signal if signal else -(code - 128) if 128 < code < 160 else code
 
 
 def _one_node(text: str) -> str | None:
