@@ -42,7 +42,9 @@ def main() -> None:
         found += len(faulted & set(first))
         faults += len(faulted)
         wrong += not first or first[0] not in faulted
-        print(f"{folder.name}: faulted {sorted(faulted)}, voted {first}, {len(flights)} dumps in {seconds * 1000:.0f} ms")
+        print(
+            f"{folder.name}: faulted {sorted(faulted)}, voted {first}, {len(flights)} dumps in {seconds * 1000:.0f} ms"
+        )
     print(f"{found} of {faults} faulted ranks, {wrong} false top votes")
 
 
