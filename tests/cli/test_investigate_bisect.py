@@ -141,3 +141,16 @@ def test_sizes_are_compared_and_experiments_advised(capsys: pytest.CaptureFixtur
     assert after["causes"]["slow-loader"] > 0.8
     assert "data-only" not in [one["experiment"] for one in after["next"]]
     assert name
+
+
+@pytest.mark.parametrize("name", ["70b_hybrid_training.yaml", "hybrid_example.yaml"])
+def test_the_memory_of_a_size_is_that_of_plan(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from preflight.cli.main import main
+
+    config = Path(__file__).resolve().parents[2] / "examples" / "plan" / name
+    assert main(["plan", "--config", str(config), "--format", "json"]) in (0, 1)
+    plan = json.loads(capsys.readouterr().out)
+    size = plan["inputs"]["gpus"]
+    found = answer(capsys, "--explain-scale", str(2 * size), str(size), "--config", str(config), code=0)
+    peak = next(one for one in found["quantities"] if one["name"] == "peak memory per GPU")
+    assert peak["after"] == pytest.approx(plan["memory"]["peak_bytes"]["mid"], rel=1e-6)

@@ -10,8 +10,18 @@ import pytest
 from preflight.catalog.experiment_files import load_experiments
 from preflight.catalog.remedy_files import load_remedies
 from preflight.errors import UsageError
-from preflight.investigate.hypotheses import ELSE, advise, beliefs_of, entropy, likelihoods, ranked, updated
+from preflight.investigate.hypotheses import (
+    ELSE,
+    advise,
+    beliefs_of,
+    entropy,
+    experiments_for,
+    likelihoods,
+    ranked,
+    updated,
+)
 from preflight.vocabulary.experiment import Experiment, Outcomes
+from preflight.vocabulary.incident import Hypothesis
 
 EXPERIMENTS = load_experiments()
 BY_NAME = {one.id: one for one in EXPERIMENTS}
@@ -125,3 +135,15 @@ def test_simulated_investigations_end_at_the_right_cause(what: str, causes: dict
     assert answered >= 100, (what, answered)
     # 95 % is what it says; three standard deviations of so many draws below that would be a wrong promise.
     assert right / answered >= 0.95 - 3 * (0.95 * 0.05 / answered) ** 0.5, (what, right, answered)
+
+
+def test_experiments_become_next_steps_where_causes_are_open() -> None:
+    def hypothesis(cause: str, probability: float) -> Hypothesis:
+        return Hypothesis(cause=cause, title=cause, category="network", probability=probability)
+
+    steps = experiments_for([hypothesis("slow-loader", 0.5), hypothesis("broken-link", 0.4)], gpus=8)
+    assert len(steps) == 2
+    assert {"slow-loader", "broken-link"} & set(steps[0].tells)
+    assert "GPU-minutes" in (steps[0].cost or "")
+    assert experiments_for([hypothesis("slow-loader", 0.9), hypothesis("broken-link", 0.05)]) == ()
+    assert experiments_for([]) == ()

@@ -14,7 +14,7 @@ import msgspec
 from preflight.catalog.experiment_files import load_experiments
 from preflight.errors import UsageError, nearest
 from preflight.vocabulary.experiment import Experiment
-from preflight.vocabulary.incident import Incident
+from preflight.vocabulary.incident import Hypothesis, Incident, NextStep
 
 ELSE = "something-else"
 """The cause that nobody has thought of."""
@@ -184,4 +184,39 @@ def advise(
     return Advice(ranked=tuple(sorted(affordable, key=lambda one: (-one.worth, one.experiment.id))))
 
 
-__all__ = ["ELSE", "SURE", "Advice", "Ranked", "advise", "beliefs_of", "entropy", "likelihoods", "ranked", "updated"]
+def experiments_for(hypotheses: Sequence[Hypothesis], gpus: int = 1, most: int = 2) -> tuple[NextStep, ...]:
+    """Return the experiments that tell most about the causes of an incident, as next steps.
+
+    Args:
+        hypotheses: The causes.
+        gpus: Of the run.
+        most: How many at most.
+    """
+    open_ = {one.cause: one.probability for one in hypotheses if one.probability > 0.0 and one.cause != ELSE}
+    if len([p for p in open_.values() if p >= 0.1]) < 2:
+        return ()
+    beliefs = beliefs_of(open_)
+    return tuple(
+        NextStep(
+            text=f"{one.experiment.title}: {one.experiment.how}", kind="observe", cost=f"{one.cost:.2g} GPU-minutes",
+            tells=tuple(dict.fromkeys(
+                cause for _, cause, after in one.tells.values() if cause != ELSE and after > beliefs[cause]
+            )),
+        )
+        for one in advise(beliefs, gpus=gpus).ranked[:most]
+    )  # fmt: skip
+
+
+__all__ = [
+    "ELSE",
+    "SURE",
+    "Advice",
+    "Ranked",
+    "advise",
+    "beliefs_of",
+    "entropy",
+    "experiments_for",
+    "likelihoods",
+    "ranked",
+    "updated",
+]

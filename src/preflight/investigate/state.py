@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from preflight.investigate.category import Decided
 from preflight.investigate.culprit.vote import Scene, from_dump, is_wait
+from preflight.investigate.hypotheses import experiments_for
 from preflight.vocabulary.incident import Culprit, NextStep, Onset, RunState, Scope
 
 # Steps within which compilers, caches and allocators still settle.
@@ -111,4 +112,5 @@ def next_steps(scene: Scene, culprit: Culprit, decided: Decided, state: RunState
             "collect the log of every rank (torchrun --log-dir --redirects 3): what is here does not tell who began it"
         )
         found.setdefault(text, NextStep(text=text, kind="observe", tells=("culprit",)))
-    return tuple(found.values())
+    experiments = experiments_for(decided.hypotheses, gpus=scene.case.people.world or 1)
+    return (*found.values(), *experiments)

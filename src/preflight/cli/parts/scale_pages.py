@@ -39,22 +39,14 @@ def _setup(given: Mapping[str, Any]) -> Setup:
     if given["config"] is None:
         return Setup(shape=shape, nodes_per_switch=given["nodes_per_switch"], parameters=given["parameters"])
     from preflight.plan.inputs.command_line import request_of
-    from preflight.plan.request import Wish
-    from preflight.vocabulary.run import ParallelDims
+    from preflight.plan.spread import layout
 
     request = request_of((), {"config": given["config"]})
-    wish: Wish = request.wish
-    sharded = 3 if wish.strategy in ("fsdp", "zero3", "hsdp") else {"zero1": 1, "zero2": 2}.get(wish.strategy or "", 0)
-    parallel = request.parallel or ParallelDims(
-        zero_stage=wish.zero_stage if wish.zero_stage is not None else sharded,
-        framework=wish.framework or ("fsdp2" if sharded == 3 else "ddp"),
-        sequence_parallel=bool(wish.sequence_parallel),
-    )
+    parallel = layout(request)
     shape = Shape(
-        gpus_per_node=request.cluster.gpus_per_node, tensor=wish.tensor_parallel or shape.tensor,
-        pipeline=wish.pipeline_parallel or shape.pipeline, context=wish.context_parallel or shape.context,
-        global_batch=request.run.global_batch or shape.global_batch,
-        micro_batch=request.run.micro_batch or shape.micro_batch,
+        gpus_per_node=request.cluster.gpus_per_node, tensor=parallel.tp, pipeline=parallel.pp, context=parallel.cp,
+        global_batch=request.run.global_batch or given["global_batch"],
+        micro_batch=request.run.micro_batch or given["micro_batch"],
     )  # fmt: skip
     return Setup(
         shape=shape, nodes_per_switch=given["nodes_per_switch"], model=request.model, run=request.run, parallel=parallel,

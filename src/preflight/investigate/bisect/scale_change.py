@@ -150,11 +150,12 @@ def _spread(copies: int, setup: Setup) -> ParallelDims:
     """The layout at a size: the data-parallel ranks are what changes."""
     shape = setup.shape
     given = setup.parallel or ParallelDims(framework="ddp" if copies * shape.copy > 1 else None)
-    sharded = given.zero_stage > 0
+    shard = copies if given.zero_stage > 0 else 1
+    if given.dp_replicate > 1 and given.dp_shard > 1 and copies % given.dp_shard == 0:
+        shard = given.dp_shard  # groups of this size are copied (HSDP)
     return msgspec.structs.replace(
-        given, tp=shape.tensor, pp=shape.pipeline, cp=shape.context,
-        dp_shard=copies if sharded else 1, dp_replicate=1 if sharded else copies,
-    )  # fmt: skip
+        given, tp=shape.tensor, pp=shape.pipeline, cp=shape.context, dp_shard=shard, dp_replicate=copies // shard
+    )
 
 
 def _memory(gpus: int, setup: Setup) -> tuple[float | None, str | None]:
