@@ -78,3 +78,29 @@ def test_what_verify_found_has_to_be_what_verify_wrote(
     other.write_text(json.dumps({"a": 1}))
     assert run("investigate", "report", logs, "--verification", other) == 2
     assert "is not what verify wrote" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tirage"], "did you mean preflight investigate triage?"),
+        (["{home}/rank_1.lgo"], "rank_1.log?"),
+        (["{home}/no/where"], "there is no folder"),
+        (["{home}/rank_*.txt"], "no file matches"),
+        ([], "nothing to investigate is given"),
+    ],
+)
+def test_what_is_not_there_is_named_with_what_is(
+    logs: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert run("investigate", *(word.format(home=logs) for word in words)) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_files_that_are_not_read_are_named(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (logs / "weights.bin").write_bytes(bytes(range(256)) * 40)
+    (logs / "nothing.log").write_text("")
+    assert run("investigate", logs, "--width", "200") == 1
+    printed = capsys.readouterr().out
+    assert "weights.bin: neither text nor a dump that is known, not read" in printed
+    assert "nothing.log: empty" in printed

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from preflight.cli.parts.grouped import GroupedCommand, WithDefault
 from preflight.cli.parts.options import output
-from preflight.errors import UsageError
+from preflight.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from preflight.cli.parts.writing import Writing
@@ -42,6 +43,12 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
     )
     if not paths:
         raise UsageError("nothing to investigate is given", "name log files, folders or archives; - is standard input")
+    if not os.path.lexists(paths[0]) and paths[0].isidentifier():
+        near = nearest(paths[0], command.list_commands(click.get_current_context()))
+        if near:
+            raise UsageError(
+                f"{paths[0]}: neither a file nor a subcommand", f"did you mean preflight investigate {near}?"
+            )
     signatures = (*catalog(), *given["signatures"])
     if given["follow"]:
         report = _followed(paths, signatures, look)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from preflight.errors import UsageError
+from preflight.errors import InputError, UsageError, nearest
 from preflight.investigate.judge import judge
 from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.log import Reading
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
 from preflight.vocabulary.signature import Signature
 from preflight.vocabulary.version import VERSION
+
+# So many files are named in a remark.
+_NAMED = 5
 
 
 def diagnose(
@@ -43,9 +47,31 @@ def diagnose(
     given = [paths] if isinstance(paths, (str, Path)) else list(paths)
     if not given:
         raise UsageError("nothing to investigate is given", "name log files, folders or archives; - is standard input")
+    for path in given:
+        _there(str(path))
     known = load_signatures(tuple(Path(folder) for folder in signatures))
     reading = read_logs(given, known, engine=engine, stdin=stdin)
     return report_of(reading, known, [str(path) for path in given])
+
+
+def _there(path: str) -> None:
+    """Raise where a path that was given is not there: a word that was mistyped must not look like a run without logs."""
+    import glob
+
+    place = os.path.expanduser(path)
+    if path == "-" or os.path.lexists(place):
+        return
+    if glob.has_magic(place):
+        if not glob.glob(place, recursive=True):
+            raise InputError(f"{path}: no file matches", "quote the pattern, or name the folder")
+        return
+    folder, name = os.path.split(place)
+    try:
+        beside = os.listdir(folder or ".")
+    except OSError:
+        raise InputError(f"{path}: no such file or folder", f"there is no folder {folder}") from None
+    near = nearest(name, sorted(beside))
+    raise InputError(f"{path}: no such file or folder", f"did you mean {os.path.join(folder, near)}?" if near else None)
 
 
 def report_of(reading: Reading, signatures: Iterable[Signature], paths: Sequence[str]) -> Report:
@@ -65,8 +91,17 @@ def report_of(reading: Reading, signatures: Iterable[Signature], paths: Sequence
         verdict=verdict_of(incident),
         inputs=inputs,
         incident=incident,
-        notes=(*reading.notes, *problems),
+        notes=(*reading.notes, *problems, *_not_read(reading)),
     )
+
+
+def _not_read(reading: Reading) -> Iterator[str]:
+    """Yield what was passed over."""
+    for kind, said in (("binary", "neither text nor a dump that is known, not read"), ("empty", "empty")):
+        paths = [file.path for file in reading.files if file.kind == kind and not file.problem]
+        if paths:
+            more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+            yield f"{', '.join(paths[:_NAMED])}{more}: {said}"
 
 
 def verdict_of(incident: Incident) -> Verdict:
