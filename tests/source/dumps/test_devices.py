@@ -187,6 +187,13 @@ def test_the_full_query_tells_cards_processes_and_what_is_wrong() -> None:
     assert part.first_time is not None
 
 
+def test_a_card_that_wants_a_reset_is_told() -> None:
+    text = QUERY.replace(
+        "    PCI\n", "    GPU Reset Status\n        Reset Required                    : Yes\n    PCI\n"
+    )
+    assert ("gpu-error", True) in [(event.kind, event.fatal) for event in part_of(nvidia_smi, text).events]
+
+
 def test_the_table_tells_cards_processes_and_errors() -> None:
     part = part_of(nvidia_smi, TABLE)
     assert part.environments[0].values["gpu.0.pids"] == "4711,4712"

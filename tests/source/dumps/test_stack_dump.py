@@ -98,6 +98,12 @@ def test_pystack_is_turned_round() -> None:
     assert (main.main, other.main) == (True, False)
 
 
+def test_pystack_tells_of_a_core_file_before_its_stacks() -> None:
+    core = "Using executable found in the core file: /usr/bin/python\n\nCore file information:\nstate: R zombie: True niceness: 0\npid: 1234 ppid: 1200 sid: 1100\n\n"
+    main, _ = stacks(core + PYSTACK, who=Who(rank=1))
+    assert main.who == Who(rank=1, pid=1234)
+
+
 def test_gdb_greets_before_it_comes_to_the_stacks() -> None:
     other, main = stacks(GDB, who=Who(rank=1))
     assert other.thread == "pt_autograd_0"

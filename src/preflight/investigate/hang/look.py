@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 
@@ -28,6 +29,8 @@ def look_at(
         InputError: There are no ranks on this node, or no stacks could be taken of any.
     """
     end = time.monotonic() + seconds
+    if not os.path.isdir("/proc/self"):
+        raise InputError("processes can be looked at on Linux alone", "take stacks of all ranks, and name their files")
     found = find_ranks(pids)
     if not found:
         whose = f"in the processes {', '.join(map(str, pids))}" if pids else "on this node"

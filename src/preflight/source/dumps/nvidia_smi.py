@@ -185,6 +185,12 @@ def _trouble(where: str, value: str, pcie: dict[str, str]) -> tuple[str, bool, s
             if failed
             else "A bad row of the memory is replaced at the next reset",
         )
+    if where == "GPU Reset Status.Reset Required" and value == "Yes":
+        return "gpu-error", True, "The card works again only after a reset"
+    if where == "GPU Reset Status.Drain and Reset Recommended" and value == "Yes":
+        return "gpu-error", False, "The driver advises to reset the card as soon as its work is done"
+    if where.endswith("SRAM Threshold Exceeded") and value == "Yes":
+        return "ecc", True, "The card has had more errors of its own memory than it may have: it is to be replaced"
     if where.startswith("Retired Pages") and "Pending" in where and value == "Yes":
         return "remap", False, "A bad page of the memory is retired at the next reset"
     if value == "Active" and where.rpartition(".")[2] in _REASONS:

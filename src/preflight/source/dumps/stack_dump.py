@@ -19,7 +19,7 @@ TEXT = True
 
 _PYSPY_THREAD = re.compile(r'^Thread (0x[0-9A-Fa-f]+|\d+)(?: \(([^)"]*)\))?(?:: "(.*)")?\s*$')
 _PYSPY_FRAME = re.compile(r"^ {4}(\S.*?) \(([^()]*?)(?::(\d+))?\)\s*$")
-_PROCESS = re.compile(r"^(?:Process|PID|process) (\d+)\b(?:: (.*))?")
+_PROCESS = re.compile(r"^(?:Process|PID|process|pid:) (\d+)\b(?:: (.*))?")
 _FAULT_THREAD = re.compile(
     r"^(Current thread|Thread) (0x[0-9A-Fa-f]+)(?: \[(.*?)\])?\s*(?:<[^>]*>)? ?\(most recent call first\):"
 )
@@ -69,6 +69,8 @@ def looks_like(name: str, head: bytes) -> bool:
         return True  # gdb greets at length before it comes to the stacks
     if start[:1] == b"[" and b'"frames"' in head and (b'"thread_name"' in head or b'"os_thread_id"' in head):
         return True
+    if start.startswith((b"Using executable found in the core file", b"Core file information")):
+        return b"Traceback for thread " in head
     if not (start[:1] in b"=#*-[(>" or start.startswith(_FIRST)):
         return False
     lines = [line for line in start.split(b"\n", 60)[:60] if line.strip()][:_PREFACE]
