@@ -170,7 +170,7 @@ def _of(event: Event) -> list[tuple[str, str, float, Category, tuple[str, ...]]]
         for cause in signature.causes
     ]
     if known < 0.999:
-        found.append((event.id, event.title, 1.0 - known, event.category, ()))
+        found.append((event.id, f"{event.title}, for another reason", 1.0 - known, event.category, ()))
     return found
 
 

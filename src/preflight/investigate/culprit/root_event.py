@@ -15,6 +15,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
     best = best_roots(scene)
     common = {rank for group in groups_of(scene) if group.everybody for rank in group.ranks}
     for rank, event in best.items():
+        if event.id.startswith("exit."):
+            continue  # how it ended is evidence of its own
         kind = "root-event" if event.specific else "exception"
         # What all of them say tells none of them from the others.
         yield Vote(

@@ -17,6 +17,7 @@ MOST_CAUSES = 4
 TELLING = 1.5
 MOST_UNKNOWN = 5
 MOST_FOLLOWED = 6
+MOST_REMEDIES = 4
 
 
 def incident_section(canvas: Canvas, incident: Incident, *, verbose: bool = False) -> None:
@@ -33,7 +34,7 @@ def incident_section(canvas: Canvas, incident: Incident, *, verbose: bool = Fals
     _moments(canvas, "TIMELINE", "corrected clocks", incident.timeline, MOST_MOMENTS, verbose, timed=True)
     _moments(canvas, "ONLY A CONSEQUENCE", "", incident.consequences, MOST_FOLLOWED, verbose)
     _moments(canvas, "RECOVERED FROM", "the run went on", incident.recovered, MOST_FOLLOWED, verbose)
-    _next(canvas, incident)
+    _next(canvas, incident, verbose)
     _unknown(canvas, incident, verbose)
     _attempts(canvas, incident)
     _clocks(canvas, incident)
@@ -135,10 +136,12 @@ def _moments(
         canvas.write(f"and {len(moments) - len(shown)} more (--verbose, or the JSON)", indent=2)
 
 
-def _next(canvas: Canvas, incident: Incident) -> None:
+def _next(canvas: Canvas, incident: Incident, verbose: bool) -> None:
     for kind, title in (("act", "WHAT TO DO NOW"), ("observe", "WHAT TO OBSERVE NEXT")):
         steps = [one for one in incident.next if one.kind == kind]
         remedies = incident.remedies if kind == "act" else ()
+        left = 0 if verbose else max(len(remedies) - MOST_REMEDIES, 0)
+        remedies = remedies[: len(remedies) - left]
         if not steps and not remedies:
             continue
         canvas.heading(title)
@@ -154,6 +157,8 @@ def _next(canvas: Canvas, incident: Incident) -> None:
             canvas.write(f"{one_line(remedy.title)} ({remedy.kind}): {one_line(remedy.why)}", indent=2,
                          first=f"{number}. ")  # fmt: skip
             canvas.write(f"preflight investigate fix {clean(remedy.remedy)}", indent=5, first="$ ", style="cyan")
+        if left:
+            canvas.write(f"and {left} more remed{'y' if left == 1 else 'ies'} (--verbose, or the JSON)", indent=2)
 
 
 def _unknown(canvas: Canvas, incident: Incident, verbose: bool) -> None:
