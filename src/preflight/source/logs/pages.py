@@ -17,6 +17,8 @@ LONGEST = 1 << 16
 """Bytes after which a line is cut: no program writes longer ones to be read."""
 _BEFORE = 300
 """Lines looked at, before and after one without a time, for one that has it."""
+_PATIENCE = 6
+_IMPATIENT = 4
 _NEAR = 1 << 16
 _FARTHEST = 20_000
 """Lines that are gone through for those of one writer."""
@@ -62,6 +64,7 @@ class Page:
         self.style = style
         self.labelled = labelled
         self.walked = 0
+        self._timeless = 0
         self._returns = b"\r" in self.data
         self._counted = [(0, block.line)]
         self._known = known or KnownHeads(style)
@@ -120,18 +123,20 @@ class Page:
         prefix = line.text[:column]
         who = line.head.who
         shape = _shape(prefix) if prefix.strip() else None
+        label = _LABEL.match(self.data, line.start, line.end)
+        needle = b"\n" + label[0] if label else None
         place = line.end
         given = 0
         for _ in range(min(most * 64, _FARTHEST)):
             self.walked += 1
-            start = place + 1
-            if self.data[place : place + 2] == b"\r\n":
-                start = place + 2
-            if start >= len(self.data) or given >= most:
+            start = place + (2 if self.data.startswith(b"\r\n", place) else 1)
+            if needle is not None:  # the label tells the writer: the lines of others are passed over at once
+                start = self.data.find(needle, start - 1) + 1
+            if start >= len(self.data) or given >= most or (needle is not None and not start):
                 return
             place = self._end(start)
             text, head, _ = self._headed(start, place)
-            if head.who != who and not _said_by_none(head):
+            if head.who != who and not _said_by_none(head) and not _continues(head.who, who):
                 continue
             given += 1
             yield (start, place), _stripped(text, prefix, shape)
@@ -149,28 +154,36 @@ class Page:
     def stamp_before(self, start: int) -> Stamp | None:
         """Return the nearest time that stands before a line."""
         low = max(start - _NEAR, 0)
-        for _ in range(_BEFORE):
+        for _ in range(self._reach()):
             if start <= low:
                 break
             begin, end = self.bounds(start - 1)
             stamp = self._headed(begin, end)[1].stamp
             if stamp is not None:
+                self._timeless = 0
                 return stamp
             start = begin
+        self._timeless += 1
         return self._stamp if start <= 0 or low == 0 else None
 
     def stamp_after(self, end: int) -> Stamp | None:
         """Return the nearest time that stands after a line."""
         high = min(end + _NEAR, len(self.data))
-        for _ in range(_BEFORE):
+        for _ in range(self._reach()):
             start = end + 1
             if start >= high:
                 break
             end = self._end(start)
             stamp = self._headed(start, end)[1].stamp
             if stamp is not None:
+                self._timeless = 0
                 return stamp
+        self._timeless += 1
         return None
+
+    def _reach(self) -> int:
+        """How many lines are looked at for a time: where there was none again and again, only a few."""
+        return _BEFORE if self._timeless < _PATIENCE else _IMPATIENT
 
 
 def merged(own: Who, file: Who) -> Who:
@@ -200,6 +213,11 @@ def _as_latin_1(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error("preflight.latin-1", _as_latin_1)
+
+
+def _continues(who: Who, other: Who) -> bool:
+    """Whether two lines are of one rank, of which one tells more than the other (a process, a node)."""
+    return who.rank is not None and who.rank == other.rank and who.node in (None, other.node)
 
 
 def _said_by_none(head: Head) -> bool:
