@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from preflight.source.logs.blocks import Block
-from preflight.source.logs.prefixes import Head, KnownHeads, LineStyle, plain
+from preflight.source.logs.prefixes import Head, KnownHeads, LineStyle, plain, unwrapped
 from preflight.source.logs.times import Stamp
 from preflight.vocabulary.log import Who
 
@@ -110,7 +110,7 @@ class Page:
     def _headed(self, start: int, end: int) -> tuple[str, Head, int]:
         found = self._heads.get(start)
         if found is None:
-            text = plain(decoded(self.data[start:end]))
+            text = unwrapped(plain(decoded(self.data[start:end])))
             found = self._heads[start] = (text, self._known.head_of(text), end)
         return found
 

@@ -10,7 +10,7 @@ import msgspec
 from preflight.source.logs.blocks import Block
 from preflight.source.logs.clock import Clock
 from preflight.source.logs.pages import decoded, merged
-from preflight.source.logs.prefixes import LineStyle, head_of, plain
+from preflight.source.logs.prefixes import LineStyle, head_of, plain, unwrapped
 from preflight.vocabulary.log import LogFile, Spoke, Who
 
 _KNOWN = re.compile(rb"\n\[(?:rank|default|Rank |rank: |gpu|worker)(?=\d)")
@@ -99,7 +99,7 @@ class Speakers:
 
     def _text(self, block: Block, start: int) -> str:
         end = block.data.find(b"\n", start, start + _TEXT)
-        return plain(decoded(block.data[start : end if end >= 0 else start + _TEXT]))
+        return unwrapped(plain(decoded(block.data[start : end if end >= 0 else start + _TEXT])))
 
     def _who(self, text: str) -> Who | None:
         who = head_of(text, self._style).who

@@ -1,0 +1,39 @@
+"""Lines that a container's or a program's logger wraps in JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from preflight.source.logs import read_logs
+from preflight.source.logs.prefixes import head_of, unwrapped
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+TRACE = ["Traceback (most recent call last):", '  File "/app/a.py", line 3, in f', OOM]
+
+
+def test_a_traceback_in_the_log_of_a_container_is_read(tmp_path: Path) -> None:
+    rows = [
+        {"log": line + "\n", "stream": "stderr", "time": f"2024-01-01T12:00:0{n}.5Z"} for n, line in enumerate(TRACE)
+    ]
+    (tmp_path / "c-json.log").write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
+    reading = read_logs([tmp_path])
+    (raised,) = reading.raised
+    assert (raised.exception, [frame.line for frame in raised.frames]) == ("torch.OutOfMemoryError", [3])
+    assert [(hit.line, (hit.time or 0) % 60) for hit in reading.hits] == [(3, 2.5)]
+
+
+def test_a_rank_and_a_level_beside_the_message_are_read() -> None:
+    head = head_of(unwrapped('{"ts": 1706702400.25, "level": "error", "rank": 5, "msg": "boom"}'))
+    assert (head.who.rank, head.level) == (5, "ERROR")
+    assert head.stamp is not None
+    assert head.stamp.seconds == pytest.approx(1706702400.25)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"step": 3, "loss": 2.5}', '{"message": 3}', '{"log": "cut of', "{'loss': 2.5}", "", '{"log":{"a":1}}']
+)
+def test_what_is_not_wrapped_stays(text: str) -> None:
+    assert unwrapped(text) == text
