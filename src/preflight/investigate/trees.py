@@ -73,19 +73,24 @@ def _place(tree: Tree, name: str) -> Question | Leaf:
     return next(one for one in places if one.id == name)
 
 
-def walk_text(walked: Walk) -> str:
-    """Return a walk as text: a line for each question, and where it ended."""
-    lines = []
+def walk_text(walked: Walk, width: int = 100) -> str:
+    """Return a walk as text: a paragraph for each question, and where it ended."""
+    import textwrap
+
+    lines: list[str] = []
     for step in walked.steps:
-        lines.append(f"{step.text} {step.answer or '?'}: {step.because}")
-        lines += [f"    {quote.path}:{quote.line}: {quote.text.strip()}" for quote in step.quotes[:1]]
+        lines += textwrap.wrap(f"{step.text} {step.answer or '?'}: {step.because}", width, subsequent_indent="  ")
+        quotes = [f"{quote.path}:{quote.line}: {quote.text.strip()}" for quote in step.quotes[:1]]
+        lines += [f"    {textwrap.shorten(one, max(width - 4, 40), placeholder=' ...')}" for one in quotes]
     if walked.leaf is not None:
         lines.append(f"=> {walked.leaf.text}")
-        lines += [f"   {number}. {one}" for number, one in enumerate(walked.leaf.next, 1)]
+        for number, one in enumerate(walked.leaf.next, 1):
+            lines += textwrap.wrap(f"{number}. {one}", width, initial_indent="   ", subsequent_indent="      ")
         if walked.leaf.remedies:
-            lines.append(f"   remedies: {', '.join(walked.leaf.remedies)}")
+            said = f"remedies: {', '.join(walked.leaf.remedies)}"
+            lines += textwrap.wrap(said, width, initial_indent="   ", subsequent_indent="   ", break_on_hyphens=False)
     elif walked.open is not None:
-        lines.append(f"=> cannot tell; to go on: {walked.open}")
+        lines += textwrap.wrap(f"=> cannot tell; to go on: {walked.open}", width, subsequent_indent="   ")
     return "\n".join(lines) + "\n"
 
 

@@ -74,7 +74,7 @@ def walked(name: str | None, report: str | None, told: tuple[str, ...], mermaid:
         draw = tree_mermaid if mermaid else tree_markdown
         put("\n".join(draw(load_tree(one, folders), way) for one in names), look)
     else:
-        put(walk_text(way), look)
+        put(walk_text(way, look.width), look)
     return 0 if way.leaf is not None else UNDECIDABLE
 
 
