@@ -8,23 +8,15 @@ from typing import Any
 import click
 
 from preflight.cli.parts.grouped import Grouped, GroupedCommand
-from preflight.cli.parts.options import SCRIPT_ARGUMENTS, F, output
+from preflight.cli.parts.options import SCRIPT_ARGUMENTS, F, ScriptCommand, output
 
 
-class _Command(GroupedCommand):
+class _Command(ScriptCommand, GroupedCommand):
     """A command whose words after ``--`` are the program that is run."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Split the line at the first ``--``."""
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[SCRIPT_ARGUMENTS] = tuple(args[at + 1 :])
-            args = args[:at]
-        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Show the program in the usage line."""
-        return [*super().collect_usage_pieces(ctx), "-- PROGRAM..."]
+        return [*click.Command.collect_usage_pieces(self, ctx), "-- PROGRAM..."]
 
 
 def _pair(name: str, help_: str, kind: Any = int) -> Callable[[F], F]:
