@@ -43,7 +43,8 @@ def test_sixty_four_ranks_that_are_alike_differ_in_nothing() -> None:
     [
         ("driver.version", "550.54.15", "warning"),
         ("torch.nccl", "2.21.5", "error"),
-        ("environment.NCCL_SOCKET_IFNAME", "ib0", "error"),
+        ("environment.NCCL_SOCKET_IFNAME", "ib0", "warning"),
+        ("environment.NCCL_ALGO", "Tree", "error"),
         ("interface.eth0.mtu", 1500, "warning"),
         ("gpu.count", 7, "error"),
         ("memory.available_bytes", 300 * GB, "warning"),

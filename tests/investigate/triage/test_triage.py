@@ -183,7 +183,7 @@ def test_the_command_names_the_ranks_that_are_lost(capsys: pytest.CaptureFixture
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    line = [sys.executable, str(EIGHT), str(port), "kill:6,stop:1"]
+    line = [sys.executable, str(EIGHT), str(port), "kill:6,stop:1,stall:4"]
     run = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert run.stdin is not None
@@ -192,17 +192,28 @@ def test_the_command_names_the_ranks_that_are_lost(capsys: pytest.CaptureFixture
         run.stdin.write("go\n")
         run.stdin.flush()
         assert run.stdout.readline() == "struck\n"
-        words = ["investigate", "triage", "--store", f"127.0.0.1:{port}", "--deadline", "3", "--format", "json"]
+        words = [
+            "investigate",
+            "triage",
+            "--store",
+            f"127.0.0.1:{port}",
+            "--deadline",
+            "3",
+            "--stalled",
+            "--format",
+            "json",
+        ]
         assert main(words) == 1
         report = json.loads(capsys.readouterr().out)
         assert {one["rank"]: one["state"] for one in report["pulses"] if one["state"] != "alive"} == {
             1: "stopped",
+            4: "stalled",
             6: "gone",
         }
         told = {one["location"]["rank"] for one in report["findings"] if one["rule"] == "triage.rank"}
-        assert told == {1, 6}
+        assert told == {1, 4, 6}
         assert main(words[:-2]) == 1
-        assert "6 of 8 live" in capsys.readouterr().out
+        assert "5 of 8 live" in capsys.readouterr().out
     finally:
         os.killpg(run.pid, signal.SIGKILL)
         run.communicate()

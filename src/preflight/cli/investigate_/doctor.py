@@ -103,7 +103,7 @@ def _compared(paths: list[str]) -> Any:
     alone: dict[tuple[str, str], list[Any]] = {}
     for one in (found for snapshot in snapshots.values() for found in of_snapshot(snapshot)):
         alone.setdefault((one.rule, one.message), []).append(one)
-    findings += [same[0] for same in alone.values()]
+    findings += [_of_many(same, len(snapshots)) for same in alone.values()]
     odd = suspects(differences, {rank: one.node for rank, one in snapshots.items()})
     notes = (
         [] if known else ["no launcher named the ranks: " + ", ".join(f"{n} is {key}" for n, key in enumerate(named))]
@@ -115,3 +115,19 @@ def _compared(paths: list[str]) -> Any:
         notes.insert(0, f"most unlike the others: {ranks_text(first)}{on}")
     subject = f"{len(snapshots)} ranks on {len({one.node for one in snapshots.values()})} nodes"
     return outcome("doctor", subject, findings, differences=differences, notes=notes)
+
+
+def _of_many(same: list[Any], count: int) -> Any:
+    """Return one finding for what several ranks have in common."""
+    import msgspec
+
+    from preflight.investigate.doctor.findings import ranks_text
+    from preflight.vocabulary.finding import Location
+
+    if len(same) == 1:
+        return same[0]
+    ranks = tuple(sorted({one.location.rank for one in same if one.location.rank is not None}))
+    nodes = {one.location.node for one in same}
+    node = next(iter(nodes)) if len(nodes) == 1 else None
+    where = f"all {count} ranks" if len(same) == count else ranks_text(ranks) if ranks else f"{len(same)} nodes"
+    return msgspec.structs.replace(same[0], message=f"{same[0].message} ({where})", location=Location(node=node))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.option("--world-size", type=click.IntRange(min=1), metavar="N", help="How many ranks there should be.")
 @click.option("--deadline", type=click.FloatRange(min=0.5), default=5.0, show_default=True, metavar="SECONDS",
               help="Of silence until a rank is taken for lost; for connections.")  # fmt: skip
+@click.option("--stalled", is_flag=True, help="With --store: tell also who lives and makes no step in that time.")
 @click.option("--nodes", multiple=True, metavar="HOST[:PORT],...", help="Other nodes to reach (port 22 by default).")
 @click.option("--checkpoints", metavar="DIR", help="How old is the last checkpoint?")
 @click.option(
@@ -86,7 +87,7 @@ def _live(given: dict[str, Any]) -> tuple[Report, dict[str, Any]]:
         store = endpoint_of(None)
     seen = look(
         Look(
-            store=store, world_size=given["world_size"], deadline=given["deadline"], nodes=tuple(parse(given["nodes"])),
+            store=store, world_size=given["world_size"], deadline=given["deadline"], stalled=given["stalled"], nodes=tuple(parse(given["nodes"])),
             checkpoints=given["checkpoints"], oldest=given["oldest"], python=given["python"], process=given["process"],
         )
     )  # fmt: skip

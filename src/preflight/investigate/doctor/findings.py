@@ -90,8 +90,8 @@ def of_differences(differences: tuple[Difference, ...], snapshots: Mapping[int, 
         nodes = {snapshots[rank].node for rank in odd}
         node = next(iter(nodes)) if len(nodes) == 1 else None
         where = Location(rank=odd[0] if len(odd) == 1 else None, node=node)
-        values = "; ".join(f"{ranks_text(ranks)}: {value}" for value, ranks in one.unusual.items())
-        message = f"{one.key} is {one.usual} on {one.usual_ranks} ranks, but {values}"
+        values = ", ".join(f"{value} on {ranks_text(ranks)}" for value, ranks in one.unusual.items())
+        message = f"{one.key} is {one.usual} on {one.usual_ranks} ranks, {values}"
         message += f" (all of node {node})" if node and len(odd) > 1 else ""
         found.append(
             Finding("doctor.difference", CODES["doctor.difference"], one.weight, "certain",

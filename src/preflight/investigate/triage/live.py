@@ -28,6 +28,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         store: Host and port of the store in which hearts beat; None: liveness is not asked.
         world_size: Ranks that there should be. deadline: Seconds of silence, and for connections.
+        stalled: Also tell of ranks that live and whose step stands still; waits the whole deadline.
         nodes: Other nodes to reach.
         checkpoints: Where they lie. oldest: Minutes after which the last one is too old.
         python: The interpreter that trains. process: Look at this process and its descendants only.
@@ -36,6 +37,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     store: tuple[str, int] | None = None
     world_size: int | None = None
     deadline: float = 5.0
+    stalled: bool = False
     nodes: tuple[tuple[str, int], ...] = ()
     checkpoints: str | None = None
     oldest: float | None = None
@@ -76,12 +78,14 @@ def _pulses(given: Look) -> tuple[tuple[RankPulse, ...], list[Finding]]:
     """Ask who lives, in a process of its own, which has torch and can be ended."""
     if given.store is None:
         return (), []
+    store = f"{given.store[0]}:{given.store[1]}"
     line = [
         given.python,
         "-m",
         "preflight.investigate.triage.pulses",
-        f"{given.store[0]}:{given.store[1]}",
+        store,
         str(given.deadline),
+        str(int(given.stalled)),
     ]
     line += [str(given.world_size)] if given.world_size is not None else []
     try:

@@ -1,4 +1,4 @@
-"""Who lives, asked from a process of its own: ``python -m ... HOST:PORT DEADLINE [WORLD_SIZE]`` prints it as JSON."""
+"""Who lives, asked from a process of its own: ``python -m ... HOST:PORT DEADLINE STALLED [WORLD_SIZE]`` prints it as JSON."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ def main() -> None:
     errors = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # torch prints C++ frames where a connection fails
     try:
-        world = int(sys.argv[3]) if len(sys.argv) > 3 else None
-        pulses = observe(endpoint_of(sys.argv[1]), deadline=float(sys.argv[2]), world_size=world)
+        world = int(sys.argv[4]) if len(sys.argv) > 4 else None
+        pulses = observe(
+            endpoint_of(sys.argv[1]), deadline=float(sys.argv[2]), stall=sys.argv[3] == "1", world_size=world
+        )
         said = msgspec.json.encode(pulses)
     except PreflightError as error:
         os.write(errors, f"{error}{f' ({error.hint})' if error.hint else ''}\n".encode())
