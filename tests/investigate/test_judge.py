@@ -61,7 +61,7 @@ def test_causes_add_up_to_one_with_something_else() -> None:
     assert incident.hypotheses[0].cause == "peak"
     assert incident.hypotheses[-1].cause == "something-else"
     observed = {one.text for one in incident.next if one.kind == "observe"}
-    assert observed == {"look at memory snapshot", "look at process list"}
+    assert observed == {"look at memory snapshot", "look at the processes on the cards and on the node"}
 
 
 def test_no_level_without_a_line_is_called_observed() -> None:

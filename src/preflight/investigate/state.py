@@ -90,6 +90,25 @@ def headline_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunStat
     return f"{who}{when}: {what}" if who else f"{what}{when}"
 
 
+def dearness(name: str) -> int:
+    """Return how dear it is to look at something: 0 for what was collected, 2 for another run, also where it is not known."""
+    from preflight.catalog.observation_names import looked_for
+
+    known = looked_for().get(name)
+    return 2 if known is None else known.rank
+
+
+def observation(name: str, tells: tuple[str, ...]) -> NextStep:
+    """Return the step that looks at something which tells causes apart."""
+    from preflight.catalog.observation_names import looked_for
+
+    known = looked_for().get(name)
+    look = name.replace("-", " ").replace(".", " ") if known is None else known.look
+    return NextStep(
+        text=f"look at {look}", kind="observe", command=known.command if known is not None else None, tells=tells
+    )
+
+
 def next_steps(scene: Scene, culprit: Culprit, decided: Decided, state: RunState) -> tuple[NextStep, ...]:
     """Return what to do now, and what to observe where something cannot be told."""
     if not scene.failing:
@@ -101,12 +120,10 @@ def next_steps(scene: Scene, culprit: Culprit, decided: Decided, state: RunState
             found.setdefault(text, NextStep(text=text, kind="act"))
     doubtful = [one for one in decided.hypotheses if one.probability >= 0.1 and one.discriminated_by]
     if len(doubtful) > 1:
-        for one in doubtful:
-            for name in one.discriminated_by:
-                if name not in found:
-                    tells = tuple(other.cause for other in doubtful if name in other.discriminated_by)
-                    found[name] = NextStep(text=f"look at {name.replace('-', ' ').replace('.', ' ')}", kind="observe",
-                                           tells=tells)  # fmt: skip
+        names = dict.fromkeys(name for one in doubtful for name in one.discriminated_by)
+        for name in sorted(names, key=dearness):
+            tells = tuple(other.cause for other in doubtful if name in other.discriminated_by)
+            found.setdefault(name, observation(name, tells))
     if not culprit.ranks and not culprit.nodes and (scene.case.people.world or 1) > 1:
         text = (
             "collect the log of every rank (torchrun --log-dir --redirects 3): what is here does not tell who began it"
