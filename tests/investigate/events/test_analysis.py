@@ -58,7 +58,7 @@ def test_an_event_that_makes_failures_five_times_as_frequent_is_found() -> None:
     count = needed(share, tests=8)
     assert 10 <= count <= 40
     weeks = [analyse(week(draw, count, ratio=5.0), seed=i) for i in range(50)]
-    assert sum("checkpoint" in flagged(one) for one in weeks) / len(weeks) >= 0.8
+    assert sum("checkpoint" in flagged(one) for one in weeks) / len(weeks) >= 0.8, count
     best = weeks[0].associations[0]
     assert (best.name, best.window) == ("checkpoint", 1800.0)
     assert best.low is not None

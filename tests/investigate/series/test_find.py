@@ -57,9 +57,9 @@ def curve(count: int) -> Any:
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
 def test_healthy_noise_shows_nothing(memory: float) -> None:
-    assert share(lambda random: lines(loss=2 + 0.1 * noise(300, memory, random)), None, 150, 1) <= 0.01
-    assert share(lambda random: lines(loss=curve(300) + 0.1 * noise(300, memory, random)), None, 150, 2) <= 0.01
-    assert share(lambda random: lines(seconds=1 + 0.05 * noise(300, memory, random)), None, 150, 3) <= 0.01
+    assert share(lambda random: lines(loss=2 + 0.1 * noise(300, memory, random)), None, 70, 1) <= 1 / 70
+    assert share(lambda random: lines(loss=curve(300) + 0.1 * noise(300, memory, random)), None, 70, 2) <= 1 / 70
+    assert share(lambda random: lines(seconds=1 + 0.05 * noise(300, memory, random)), None, 70, 3) <= 1 / 70
 
 
 def test_steps_that_take_5_percent_longer_are_found_within_60_steps() -> None:
@@ -68,7 +68,7 @@ def test_steps_that_take_5_percent_longer_are_found_within_60_steps() -> None:
         taken[200:] *= 1.05
         return lines(seconds=taken)
 
-    assert share(make, "slowdown", 100, 4) >= 0.9
+    assert share(make, "slowdown", 50, 4) >= 0.9
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
@@ -78,7 +78,7 @@ def test_a_loss_that_rises_is_a_divergence(memory: float) -> None:
         loss[450:] += numpy.linspace(0, 1.5, 150)
         return lines(loss=loss)
 
-    assert share(make, "divergence", 60, 5) >= 0.9
+    assert share(make, "divergence", 30, 5) >= 0.9
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
@@ -88,7 +88,7 @@ def test_a_jump_of_the_loss_is_a_spike(memory: float) -> None:
         loss[300:306] += 2
         return lines(loss=loss)
 
-    assert share(make, "spike", 60, 6) >= 0.9
+    assert share(make, "spike", 30, 6) >= 0.9
 
 
 def test_a_loss_that_stops_to_fall_is_a_plateau() -> None:
@@ -96,8 +96,8 @@ def test_a_loss_that_stops_to_fall_is_a_plateau() -> None:
         reached = numpy.minimum(numpy.arange(1, 2001), 800)
         return lines(loss=2 + 6 * reached**-0.5 + 0.02 * noise(2000, 0.5, random))
 
-    assert share(make, "plateau", 60, 7) >= 0.9
-    assert share(lambda random: lines(loss=curve(2000) + 0.02 * noise(2000, 0.5, random)), "plateau", 60, 8) == 0
+    assert share(make, "plateau", 25, 7) >= 0.9
+    assert share(lambda random: lines(loss=curve(2000) + 0.02 * noise(2000, 0.5, random)), "plateau", 25, 8) == 0
 
 
 def test_a_loss_that_never_moves_says_so() -> None:
@@ -148,8 +148,8 @@ def test_a_rank_that_is_slower_than_the_others_is_a_straggler() -> None:
             steps += lines(rank=rank, compute_seconds=own)
         return steps
 
-    assert share(lambda random: make(random, 1.15), "straggler", 20, 13) >= 0.9
-    assert share(lambda random: make(random, 1.0), None, 60, 14) <= 0.017
+    assert share(lambda random: make(random, 1.15), "straggler", 10, 13) >= 0.9
+    assert share(lambda random: make(random, 1.0), None, 20, 14) == 0
 
 
 def test_long_steps_at_regular_distances_are_told_with_their_period() -> None:

@@ -73,6 +73,16 @@ def test_steps_without_a_failure_are_counted_against_those_before_it(rate: float
     assert verify(runs([True], steps=100.0), runs([False], steps=1900.0)).status == "FIXED"
 
 
+def test_the_figures_of_the_textbook() -> None:
+    """Three clean trials are called FIXED there; a mean 5 % above the baseline is called a regression."""
+    missed = {rate: (1 - rate) ** 3 for rate in (0.3, 0.1, 0.05)}
+    assert {rate: round(100 * share) for rate, share in missed.items()} == {0.3: 34, 0.1: 73, 0.05: 86}
+    draw = numpy.random.default_rng(6)
+    means = draw.normal(100, 10, (20_000, 3)).mean(1)
+    assert (means > 105).mean() == pytest.approx(0.193, abs=0.01)
+    assert (means * 1.05 > 105).mean() == pytest.approx(0.5, abs=0.015)
+
+
 def test_what_is_fixed_is_called_fixed() -> None:
     found = verify(runs([True] * 30 + [False] * 70), runs([False] * 60))
     assert found.status == "FIXED"
