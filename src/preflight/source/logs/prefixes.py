@@ -242,9 +242,13 @@ class KnownHeads:
         """Know none."""
         self._style = style
         self._known: dict[str, list[_KnownHead]] = {}
+        self._bare: dict[str, Head] = {}
 
     def head_of(self, text: str) -> Head:
         """Take the prefixes off a line from which ``plain`` took the colours."""
+        bare = self._bare.get(text[:12])
+        if bare is not None:
+            return bare
         known = self._known.get(text[:9])
         if known is not None:
             for one in known:
@@ -256,6 +260,10 @@ class KnownHeads:
         stamp = head.stamp
         if stamp is not None and head.inner is None and stamp.form == "iso" and not stamp.zoned:
             self._learn(text, head, stamp)
+        elif stamp is None and head.who == _NOBODY and not head.level and _WORD.match(text[:12]):
+            if len(self._bare) > _MOST_KNOWN:
+                self._bare.clear()
+            self._bare[text[:12]] = head
         return head
 
     def _learn(self, text: str, head: Head, stamp: Stamp) -> None:
@@ -268,6 +276,9 @@ class KnownHeads:
         these.insert(0, _KnownHead(stamp.start, stamp.end, stop, text[9 : stamp.start], text[stamp.end : stop], head))
 
 
+_NOBODY = Who()
+_WORD = re.compile(r"\s*(?!(?i:rank|std|root))[a-z]{3,} ")
+"""A line that begins with a word and a blank has nothing before its text, whatever follows."""
 _MOST_ALIKE = 6
 _MOST_KNOWN = 4096
 
