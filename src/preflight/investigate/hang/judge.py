@@ -210,10 +210,10 @@ def _next(seen: Seen, state: RunState, culprit: Culprit) -> tuple[NextStep, ...]
                     text=f"Look at rank {rank} again, with native frames",
                     kind="observe",
                     command=f"py-spy dump --native --pid {process.pid}",
-                    cost="0",
                 )
             )
-    if not seen.flights and state != "running":
+    records = any(one.variables.get("TORCH_FR_BUFFER_SIZE", "0") != "0" for one in seen.processes)
+    if not seen.flights and not records and state != "running":
         steps.append(
             NextStep(
                 text="Start the job with a recorder of its collectives, so that the next hang tells which call it was",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from preflight.errors import InputError
 from preflight.investigate.hang.judge import Seen
+from preflight.investigate.hang.logged import logged_stacks
 from preflight.investigate.hang.processes import RankProcess, find_ranks, jobs_of, refreshed
 from preflight.investigate.hang.recorder import record
 from preflight.investigate.hang.taking import Taken, take
@@ -97,10 +98,11 @@ def look_in(paths: Sequence[str]) -> Seen:
     from preflight.source.logs.read import read_logs
 
     reading = read_logs(paths)
-    if not reading.stacks and not reading.flights:
+    stacks = (*logged_stacks(reading), *reading.stacks)
+    if not stacks and not reading.flights:
         raise InputError(
             f"no stacks and no Flight Recorder dumps in {', '.join(paths)}",
             "py-spy dump --pid PID > rank_0.txt, one file for each rank",
         )
     problems = tuple(f"{file.path}: {file.problem}" for file in reading.files if file.problem)
-    return Seen(stacks=reading.stacks, flights=reading.flights, files=reading.files, notes=(*problems, *reading.notes))
+    return Seen(stacks=stacks, flights=reading.flights, files=reading.files, notes=(*problems, *reading.notes))
