@@ -8,11 +8,12 @@ from pathlib import Path
 
 from preflight.investigate.diagnose import report_of
 from preflight.vocabulary.report import Report
+from preflight.vocabulary.signature import Signature
 
 # Between two looks at the files.
-EVERY = 0.25
-# A failure that was there for so long, and at two looks, is told: what is mended at once is not.
-HOLDS = 0.8
+EVERY = 0.2
+# A failure that was there for so long, and at two looks, is told: what is mended at once is not, and is not told.
+HOLDS = 0.5
 # The report is given when the logs of a run that failed, or has ended, have not grown for so long.
 QUIET = 5.0
 
@@ -44,6 +45,7 @@ def follow(
 
     known = load_signatures(tuple(signatures))
     follower = Follower(list(paths), known)
+    _warm(known)
     report = report_of(follower.reading(), known, paths)
     failed: float | None = None
     told, grown, cost = False, now(), 0.0
@@ -53,7 +55,7 @@ def follow(
             new = follower.poll()
             if new:
                 grown = begun
-            if new or (failed is not None and not told):
+            if new:
                 report = report_of(follower.reading(), known, paths)
                 cost = now() - begun
             failed = (failed if failed is not None else begun) if report.verdict == "NO-GO" else None
@@ -63,9 +65,19 @@ def follow(
             if _done(report) and now() - grown >= quiet and (told or failed is None):
                 return report
             # A judgement that takes long is made less often: half of a core at most.
-            sleep(max(EVERY, cost))
+            sleep(max(EVERY, cost if new else 0.0))
     except KeyboardInterrupt:
         return report
+
+
+def _warm(signatures: Sequence[Signature]) -> None:
+    """Read what only a failure needs, remedies and rules, before there is one."""
+    from preflight.investigate.judge import judge
+    from preflight.vocabulary.log import Hit, LogFile, Raised, Reading
+
+    hit = Hit(signature="", file=0, line=1, offset=0, text="RuntimeError: warm")
+    raised = Raised(exception="RuntimeError", message="warm", frames=(), hit=hit)
+    judge(Reading(files=(LogFile(index=0, path="-", kind="text", lines=1),), raised=(raised,)), signatures)
 
 
 def _done(report: Report) -> bool:
