@@ -95,6 +95,9 @@ DIALECTS: dict[str, tuple[str, int | None, dict[str, float]]] = {
     "the tutorial": ("Epoch [1/5], Step [100/600], Loss: 2.2", 100, {"loss": 2.2, "epoch": 1.0}),
     "the MNIST example": ("Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.300", 640, {"loss": 2.3, "epoch": 1.0}),
     "the imagenet example": ("Epoch: [0][  100/5005]\tTime  0.300 ( 0.4)\tData  0.010 ( 0.02)\tLoss 6.9e+00 (7.0e+00)", 100, {"loss": 6.9}),
+    "the mean time of a step": ("step:491/1480 train_time:16559ms step_avg:33.73ms", 491, {"seconds": 0.03373}),
+    "an evaluation": ("Eval metrics : accuracy: 0.809 ; loss: 0.25", None, {"val_loss": 0.25}),
+    "an epoch is no step": ("Epoch [16/40], Loss: 0.0294", None, {"loss": 0.0294, "epoch": 16.0}),
     "negative": ("step: 7 loss: -1.25 lr: 1e-4", 7, {"loss": -1.25, "lr": 1e-4}),
 }  # fmt: skip
 

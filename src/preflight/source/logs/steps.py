@@ -26,18 +26,20 @@ _NAMED = re.compile(
 )
 _ALL_MS = re.compile(r"^\W*(?:\([^)]*\) )?times? (?:across ranks )?\(ms\)")
 """A heading that says that all times behind it are milliseconds."""
+_EVALUATION = re.compile(r"\W*(?:(?i:eval|valid|val|test)[a-z]*)\b")
 _SIGNED = re.compile(_NUMBER, re.IGNORECASE)
 _BARE = re.compile(
     rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms|tok/s|tokens/s|samples/s|it/s|s/it|TFLOPs?/?s?|% bf16 MFU|% MFU))\b",
     re.IGNORECASE,
 )
+_BRACKETS = re.compile(r"\[\s*(\d+)/(\d+)\s*(?:\([^)]*\))?\]")
 _STEP = (
     re.compile(
         r"(?:^|[\s\[({|,/'\"])(?:global[_ ]?)?(?:train(?:ing)?[_ /]?)?(?:iteration|iter|step|num_updates|update|batch)s?['\"]?\s?[:=]?\s*\[?\s*#?(\d[\d,]*)(?:\s*/\s*(\d[\d,]*))?(?![\d.]*[A-Za-z])",
         re.IGNORECASE,
     ),
     re.compile(r"\bepoch\s?:?\s?\[?\d+\]?[^|\]]{0,16}?[\s:\[]+(\d+)\s*/\s*(\d+)", re.IGNORECASE),
-    re.compile(r"\[\s*(\d+)/(\d+)\s*(?:\([^)]*\))?\]"),
+    _BRACKETS,
     re.compile(r"\[\s*\d+,\s*(\d+)(?:\s*/\s*(\d+))?\]"),
 )
 _BAR = re.compile(
@@ -62,7 +64,7 @@ _NAMES = {
     " train/grad-norm gradient-norm-total",
     "lr": "lr learning-rate train/lr optim/learning-rate-group0 learning-rate-group0 lr-0 actor/lr train/learning-rate",
     "seconds": "elapsed-time-per-iteration time/iter iter-time step-time train-step-timing-in-s step-timing-in-s time-per-step time-per-iteration"
-    " iteration-time batch-time seconds-per-step sec/step train-step-time time dt duration elapsed-time-per-step timing-s/step step-duration"
+    " iteration-time batch-time seconds-per-step sec/step step-avg train-step-time time dt duration elapsed-time-per-step timing-s/step step-duration"
     " iter-duration perf/time-per-step time/step",
     "loss_scale": "loss-scale scale grad-scale amp-scale",
     "tokens_per_second": "tps wps tokens-per-second tokens-per-sec tokens/sec tokens/s tok/s tokens-per-second-per-gpu tok/sec"
@@ -191,6 +193,8 @@ def _form(text: str) -> _Form:
             rows.append((name, places[place], factor))
         elif text[place] in "nNiI":
             fixed[name] = float(text[place : place + 3]) * factor
+    if _EVALUATION.match(text):
+        rows = [("val_loss" if name == "loss" else name, place, factor) for name, place, factor in rows]
     told = {name for name, _, _ in rows} | set(fixed)
     if not told - {"epoch", "consumed_samples"} or (step is None and not _tells(text, told)):
         return _NO_STEP
@@ -242,8 +246,9 @@ def _counted(text: str) -> int:
 def _number_of_step(text: str) -> tuple[int | None, int | None]:
     """Return where the number of the step and the number of steps to be done begin."""
     for pattern in _STEP:
-        match = pattern.search(text)
-        if match:
+        for match in pattern.finditer(text):
+            if text[: match.start()].rstrip(" :").lower().endswith("epoch") and pattern is _BRACKETS:
+                continue
             return match.start(1), match.start(2) if match[2] else None
     return None, None
 
@@ -288,7 +293,7 @@ def _normal(key: str, unit: str) -> tuple[str, float]:
     name = _NORMAL.get(dashed)
     while name is None:
         shorter = _PROGRAMS.sub("", dashed)
-        if shorter == dashed:
+        if shorter == dashed or shorter == "time":  # the time of a whole training is not that of a step
             break
         dashed = shorter
         name = _NORMAL.get(dashed)
