@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from preflight.report.json import from_json
+from preflight.report.render import render
+from preflight.vocabulary.live import Difference, Measurement, RankPulse
+from preflight.vocabulary.report import SCHEMA, Report, Tool
+
+REPORT = Report(
+    schema=SCHEMA, command="investigate probe", tool=Tool("preflight", "0"), verdict="GO", inputs={"subject": "4 ranks"},
+    measurements=(
+        Measurement(probe="compute", name="forward", unit="s", better="smaller", value=0.0123, low=0.0121, high=0.0129, repeats=20, rank=1),
+        Measurement(probe="collectives", name="all_reduce 1 MiB bus", unit="byte/s", better="larger", value=2.5e9, rank=0),
+        Measurement(probe="storage", name="write", unit="", better="larger", outcome="timeout", rank=0, reason="not done within 60 s"),
+    ),
+    pulses=(RankPulse(rank=0, state="alive"), RankPulse(rank=1, state="gone", node="node|1", pid=7, step=12, reason="killed")),
+    differences=(Difference(key="host.kernel", usual="5.15", usual_ranks=3, unusual={"5.4": (2,)}, weight="info"),),
+)  # fmt: skip
+
+
+def test_what_is_seen_live_is_shown_in_words() -> None:
+    text = render(REPORT, "text", width=120)
+    assert "12.3 ms (12.1 ms to 12.9 ms, 20 repeats)" in text
+    assert "2.5 GB/s" in text
+    assert "timeout: not done within 60 s" in text
+    assert "1 of 2 live" in text
+    assert "rank 1    gone" in text
+    assert "5.15 on 3, 5.4 on rank 2" in text
+
+
+def test_what_is_seen_live_is_shown_as_markdown() -> None:
+    text = render(REPORT, "markdown")
+    assert "# Ranks: 1 of 2 live" in text
+    assert r"| 1 | gone | node\|1 | killed |" in text
+    assert "12.3 ms (12.1 ms to 12.9 ms, 20 repeats)" in text
+    assert "| host.kernel | 5.15 | 5.4 on 2 |" in text
+
+
+def test_it_is_read_back_from_json() -> None:
+    assert from_json(render(REPORT, "json")) == REPORT
