@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from itertools import pairwise
 
 from preflight.source.logs.pages import decoded
 from preflight.source.logs.prefixes import LineStyle, head_of, plain
@@ -11,12 +11,13 @@ from preflight.source.logs.prefixes import LineStyle, head_of, plain
 _SRUN = re.compile(r"\s*(\d{1,7}): ?")
 _HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?")
 _OWN = re.compile(
-    rb"\[(?:[A-Za-z_]{1,20}[ :_]{0,2}\d{1,7}(?:[/|]\d+)?\]|\d+,\d+\]<std|\d+\](?:<std|:))|\n[Rr]ank|Rank \d+\]|\([Rr]ank"
+    rb"[\[(](?:[A-Za-z_]{1,20}[ :_]{0,2}\d{1,7}(?:[/|]\d+)?[\])]|\d+,\d+\]<std|\d+\](?:<std|:)|[Rr]ank|[A-Za-z_]{1,20}\d{1,7}\])"
 )
+_BARE = re.compile(rb"\n[Rr]ank")
 """What a line that says who wrote it holds near its beginning."""
-_LOOKED_AT = 1 << 15
+_LOOKED_AT = 3 << 12
 _MOST_TRIES = 50
-_MOST_LINES = 400
+_MOST_LINES = 160
 _SHARE = 0.8
 _SOME = 0.3
 _FEWEST = 4
@@ -49,7 +50,10 @@ def speaks_of_itself(sample: bytes, style: LineStyle) -> bool:
     if style:
         return True
     sample = b"\n" + sample[:_LOOKED_AT]
-    for number, match in enumerate(_OWN.finditer(sample)):
+    found = itertools.chain(
+        _OWN.finditer(sample), _BARE.finditer(sample) if b"\nRank" in sample or b"\nrank" in sample else ()
+    )
+    for number, match in enumerate(found):
         begin = sample.rfind(b"\n", 0, match.start() + 1) + 1
         end = sample.find(b"\n", begin)
         text = plain(decoded(sample[begin : end if end >= 0 else len(sample)]))
@@ -63,7 +67,7 @@ def speaks_of_itself(sample: bytes, style: LineStyle) -> bool:
 
 def _counts_up(labels: list[int]) -> bool:
     """Whether these are line numbers, which a listing bears."""
-    steps = {after - before for before, after in pairwise(labels)}
+    steps = {after - before for before, after in itertools.pairwise(labels)}
     return len(labels) > 2 and steps == {1}
 
 
