@@ -142,6 +142,10 @@ def events_of(case: Case) -> tuple[Event, ...]:
         id(hit) for hit in case.reading.hits if hit.text.startswith("  ") and hit.line > tables.get(hit.file, hit.line)
     }
     said = {hit.signature for hit in case.reading.hits if id(hit) not in inside}
+    entries: dict[int, list[Hit]] = {}
+    for hit in case.reading.hits:
+        if hit.signature == "elastic.summary" and hit.about is not None:
+            entries.setdefault(hit.file, []).append(hit)
     for hit in case.reading.hits:
         signature = case.signatures.get(hit.signature)
         if id(hit) in inside:
@@ -149,7 +153,7 @@ def events_of(case: Case) -> tuple[Event, ...]:
             if hit.signature in said or hit.signature.startswith(("end.", "elastic.")):
                 taken.add((hit.file, hit.line))
                 continue
-            hit = _of_entry(case, hit)
+            hit = _of_entry(entries, hit)
         if signature is not None:
             found.append(_of_hit(case, hit, signature))
             taken.add((hit.file, hit.line))
@@ -225,14 +229,11 @@ def _tables(case: Case) -> dict[int, int]:
     return found
 
 
-def _of_entry(case: Case, hit: Hit) -> Hit:
+def _of_entry(entries: Mapping[int, Sequence[Hit]], hit: Hit) -> Hit:
     """Return a line of a launcher's table as that of the rank whose entry it stands in."""
-    above = [
-        one
-        for one in case.reading.hits
-        if one.file == hit.file and one.line < hit.line and one.signature == "elastic.summary" and one.about is not None
-    ]
-    return msgspec.structs.replace(hit, who=above[-1].about or hit.who) if above else hit
+    of_file = entries.get(hit.file, ())
+    at = bisect_right([one.line for one in of_file], hit.line) - 1
+    return msgspec.structs.replace(hit, who=of_file[at].about or hit.who) if at >= 0 else hit
 
 
 def _uncaught(raised: Sequence[Raised]) -> Iterator[Raised]:

@@ -19,14 +19,15 @@ def votes(scene: Scene) -> Iterator[Vote]:
     """Vote by exit code: against those that were asked to stop, for those that the kernel or their own error ended."""
     firsts = first_seen(scene)
     closed = _closed(scene)
-    waited = _OF_WAITING if scene.waited else 1.0
+    in_vain = scene.waited
+    waited = _OF_WAITING if in_vain else 1.0
     innocent = {event.rank for event in scene.roots() if not event.id.startswith("exit.")}
     victims = {event.rank for event in scene.failing if event.role == "cascade" and event.hit.about is None} - innocent
     asked: dict[int, tuple[str, tuple[Quote, ...]]] = {}
     for rank, ending in _codes(scene).items():
         code, quotes = ending.code or 0, _quote(scene, ending)
         signal = signal_of(code)
-        if signal in _FATAL and not (signal == 9 and scene.waited):
+        if signal in _FATAL and not (signal == 9 and in_vain):
             text = f"ended by signal {signal} ({_FATAL[signal]}), which no launcher sends first" if signal != 9 else (
                 "killed by signal 9: out of host memory, or by hand or scheduler"
             )  # fmt: skip
@@ -44,7 +45,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
         if rank not in innocent:
             yield Vote(kind="exit-asked", rank=rank, strength=waited, text=text, quotes=quotes)
     for rank, ending in firsts.items():
-        if rank not in closed and not scene.waited:
+        if rank not in closed and not in_vain:
             text = "is the first of its node whose end its agent saw"
             # Where several name causes, what they say counts, and not in which order an agent looked at them; and one that
             # only tells of others was the first to be seen, not the first to fail.

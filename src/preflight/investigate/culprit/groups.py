@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from preflight.investigate.case import Event
-from preflight.investigate.culprit.vote import Scene, before, best_roots
+from preflight.investigate.culprit.vote import Scene, best_roots
 
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 # Ranks do not come to the same place in the same moment: they import, open files and wait for their turn.
@@ -88,11 +88,10 @@ def _nameless(scene: Scene) -> list[Group]:
 
 def together(events: list[Event]) -> bool:
     """Return whether events in the order of time are one event as far as clocks can tell, with nobody ahead of the rest."""
-    if (
-        sum(not any(before(other, one) for other in events) for one in events) == 1
-        and events[0].category == "numerical"
-    ):
-        return False
+    if events[0].category == "numerical":
+        steps = sorted(event.step for event in events if event.step is not None)
+        if len(steps) == len(events) > 1 and steps[0] < steps[1]:
+            return False
     times = [event.time for event in events if event.time is not None]
     if len(times) < 2:
         return True

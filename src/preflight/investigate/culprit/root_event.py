@@ -8,6 +8,8 @@ from preflight.investigate.case import Event
 from preflight.investigate.culprit.groups import groups_of
 from preflight.investigate.culprit.vote import Scene, Vote, before, best_roots
 
+EARLIEST = 32
+
 
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for each rank with a root event, the surest one of each, and for the first of them in corrected time."""
@@ -35,7 +37,10 @@ def _first(scene: Scene, named: list[Event]) -> Iterator[Vote]:
     if len(named) < 2 or any(one.time is None for one in named):
         return
     shared = {rank for group in groups_of(scene) for rank in group.ranks if group.everybody or group.nodes}
-    ahead = [one for one in named if not any(before(other, one) for other in named)]
+    # Who is behind anybody is behind one of the earliest.
+    early = sorted(named, key=lambda one: (one.time or 0.0) + one.error)[:EARLIEST]
+    early += sorted(named, key=lambda one: one.step if one.step is not None else 0)[:EARLIEST]
+    ahead = [one for one in named if not any(before(other, one) for other in early)]
     if len(ahead) == len(named) or any(one.rank in shared for one in ahead):
         return
     for one in ahead:
