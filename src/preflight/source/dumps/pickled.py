@@ -252,14 +252,21 @@ def _as_dict(values: list[Any]) -> dict[Any, Any]:
     return made
 
 
+def _list_of(machine: _Machine) -> list[Any]:
+    holder = machine.top[-1]
+    if not isinstance(holder, list):
+        raise _CutError("values for a list that is none")
+    return holder
+
+
 def _append(machine: _Machine) -> None:
     value = machine.top.pop()
-    machine.top[-1].append(value)
+    _list_of(machine).append(value)
 
 
 def _appends(machine: _Machine) -> None:
     values = machine.close()
-    machine.top[-1].extend(values)
+    _list_of(machine).extend(values)
 
 
 def _set(machine: _Machine) -> None:
