@@ -199,3 +199,38 @@ def test_the_command_keeps_a_snapshot_for_each_rank(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [["--compare"], ["somewhere"]])
 def test_what_is_misused_is_said(words: list[str]) -> None:
     assert main(["investigate", "doctor", *words]) == 2
+
+
+FAKE = """\
+#!/bin/sh
+case "$*" in
+  *--query-gpu*) cat <<'END'
+570.124.06, NVIDIA H100 80GB HBM3, 00000000:1B:00.0, GPU-aa, 81559, 4, Enabled, Enabled, Disabled, Default, 700.00, 1980, [N/A], 0x0000000000000000, 5, 16, 0, 31
+570.124.06, NVIDIA H100 80GB HBM3, 00000000:43:00.0, GPU-bb, 81559, 4, Enabled, Enabled, Disabled, Default, 700.00, 1980, [N/A], 0x0000000000000000, 5, 16, 2, 33
+END
+  ;;
+  *topo*) printf '\\tGPU0\\tGPU1\\tCPU Affinity\\nGPU0\\t X \\tNV18\\t0-47\\nGPU1\\tNV18\\t X \\t0-47\\n' ;;
+esac
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell script stands for the driver's program")
+def test_cards_are_read_as_the_driver_shows_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from preflight.investigate.doctor.collect import devices
+
+    (tmp_path / "nvidia-smi").write_text(FAKE)
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    values = devices.collect(Wanted(python=sys.executable, seconds=60))
+    assert values["driver.version"] == "570.124.06"
+    assert values["gpu.count"] == 2
+    assert values["gpu.1.bus"] == "00000000:43:00.0"
+    assert values["gpu.0.ecc_uncorrected"] == 0
+    assert "gpu.0.clock_applications_mhz" not in values
+    assert values["gpu.topology"] == "0-1 NV18"
+    (finding,) = of_snapshot(Snapshot(values=values))
+    assert finding.message == "card 1 has 2 uncorrected memory errors"
+    (tmp_path / "nvidia-smi").write_text(
+        "#!/bin/sh\necho 'Failed to initialize NVML: Driver/library version mismatch'; exit 18\n"
+    )
+    assert "mismatch" in str(devices.collect(Wanted(python=sys.executable, seconds=60))["driver.problem"])

@@ -108,12 +108,13 @@ def _compared(paths: list[str]) -> Any:
     notes = (
         [] if known else ["no launcher named the ranks: " + ", ".join(f"{n} is {key}" for n, key in enumerate(named))]
     )
-    if odd:
+    if odd and odd[0][1] >= 1:  # a warning at least
         first = tuple(sorted(rank for rank, score in odd if score == odd[0][1]))
-        nodes = {snapshots[rank].node for rank in first}
-        on = f", all of node {next(iter(nodes))}" if len(nodes) == 1 and len(first) > 1 else ""
+        theirs = {snapshots[rank].node for rank in first}
+        on = f", all of node {next(iter(theirs))}" if len(theirs) == 1 and len(first) > 1 else ""
         notes.insert(0, f"most unlike the others: {ranks_text(first)}{on}")
-    subject = f"{len(snapshots)} ranks on {len({one.node for one in snapshots.values()})} nodes"
+    nodes = len({one.node for one in snapshots.values()})
+    subject = f"{len(snapshots)} ranks on {nodes} node{'s' if nodes > 1 else ''}"
     return outcome("doctor", subject, findings, differences=differences, notes=notes)
 
 

@@ -129,7 +129,8 @@ def _compared(words: tuple[str, ...]) -> Any:
         if len(ranks) < FEWEST
         else []
     )
-    subject = f"{len(ranks)} ranks on {len({one.node for one in measured})} nodes"
+    nodes = len({one.node for one in measured})
+    subject = f"{len(ranks)} ranks on {nodes} node{'s' if nodes != 1 else ''}"
     return outcome("probe", subject, findings_of(measured), measurements=measured, notes=notes, undecided=not measured)
 
 

@@ -42,10 +42,7 @@ def collect(wanted: Wanted) -> dict[str, Scalar]:
 
 
 def _matrix(text: str) -> str:
-    """Return the connections between GPUs as one line per GPU, without the columns of processors: ``GPU0 X NV18 NV18``."""
-    import re
+    """Return how each two cards are connected: ``0-1 NV18, 0-2 NV18``."""
+    from preflight.investigate.topology.expected import kinds
 
-    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in text.splitlines()]
-    rows = [line.split() for line in lines if re.match(r"\s*(?:GPU|NIC|mlx5_)\d+\s", line)]
-    rows = [row for row in rows if row[1:2] and row[1] not in ("GPU0", "GPU1")]
-    return "; ".join(" ".join(row[: len(rows) + 1]) for row in rows)
+    return ", ".join(f"{a}-{b} {kind}" for (a, b), kind in sorted(kinds(text).items()))
