@@ -11,7 +11,7 @@ from preflight.vocabulary.association import Timing
 LEAST = 5
 """Failures below which nothing is said."""
 LEVEL = 0.05
-DRAWS = 499
+DRAWS = 199
 CLOCKS = ((3600.0, "hour"), (86400.0, "day"), (604800.0, "week"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from preflight.report.parts.clean import clean, clean_lines, one_line
+from preflight.report.parts.compared import compared_parts
 from preflight.report.parts.options import Options
 from preflight.report.parts.page_incident import incident_tiles, incident_view
 from preflight.report.parts.page_memory import bar, memory_view
@@ -41,6 +42,7 @@ def view(report: Report, options: Options) -> dict[str, Any]:
         "plan": plan_view(report.plan) if report.plan is not None else None,
         "watched": watched_view(report, options),
         "incident": incident_view(report.incident) if report.incident is not None else None,
+        "compared": compared_parts(report),
         "inputs": input_line(report),
         "tiles": _tiles(report),
         "memory": memory_view(report.memory) if report.memory is not None else None,

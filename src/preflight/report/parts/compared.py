@@ -1,0 +1,95 @@
+"""Verifications and associations as sections of sentences and one table each: what Markdown and the page show of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from preflight.report.parts.associations_text import headline
+from preflight.report.parts.clean import one_line
+from preflight.vocabulary.association import Associations
+from preflight.vocabulary.report import Report
+from preflight.vocabulary.verification import Verification
+
+
+class Part(NamedTuple):
+    """A section: its title, sentences, and a table (no rows: none)."""
+
+    title: str
+    sentences: tuple[str, ...] = ()
+    titles: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+
+
+def compared_parts(report: Report) -> list[Part]:
+    """Everything that was compared; nothing where the report is about something else."""
+    found: list[Part] = []
+    if report.verification is not None:
+        found += _verification(report.verification)
+    if report.associations is not None:
+        found += _associations(report.associations)
+    return found
+
+
+def _verification(told: Verification) -> list[Part]:
+    found = [Part(told.status, (one_line(told.text),))]
+    problem = told.problem
+    if problem is not None:
+        rows = tuple(
+            (
+                name,
+                f"{side.failed} of {side.runs}",
+                f"{side.exposure:,.6g} {problem.unit}",
+                str(side.others),
+                str(side.left_out),
+            )
+            for name, side in (("before", problem.before), ("after", problem.after))
+        )
+        p = "" if problem.p is None else f"p = {problem.p:.2g}, "
+        said = (f"{one_line(problem.what)}: {problem.verdict} ({p}{problem.method})",)
+        found.append(
+            Part("The problem", said, ("side", "runs failed", "exposure", "failed otherwise", "not counted"), rows)
+        )
+    if told.metrics:
+        metrics = tuple(
+            (
+                one_line(one.metric),
+                one.verdict,
+                "" if one.before is None else f"{one.before:,.6g}",
+                "" if one.after is None else f"{one.after:,.6g}",
+                ""
+                if one.low is None or one.high is None
+                else f"{100 * (one.low - 1):+.1f} % to {100 * (one.high - 1):+.1f} %",
+                f"{one.direction} ({one.told_by})",
+                one_line(one.method or one.text),
+            )
+            for one in told.metrics
+        )
+        found.append(Part("Metrics", (), ("metric", "verdict", "before", "after", "change", "better", "how"), metrics))
+    if told.needed:
+        found.append(Part("Still needed", tuple(map(one_line, told.needed))))
+    if told.assumptions:
+        found.append(Part("It rests on", tuple(map(one_line, told.assumptions))))
+    return found
+
+
+def _associations(told: Associations) -> list[Part]:
+    rows = tuple(
+        (
+            one.of,
+            one_line(one.name),
+            "" if one.window is None else f"{one.window / 60:g} min",
+            f"{one.failures[0]} with, {one.failures[1]} without",
+            "only with it" if one.ratio is None else f"{one.ratio:.2f}",
+            "" if one.low is None else f"{one.low:.2g} to {'any' if one.high is None else format(one.high, '.3g')}",
+            f"{one.q:.2g}",
+            "associated" if one.associated else "not told from chance",
+        )
+        for one in told.associations
+    )
+    titles = ("what", "name", "window", "failures", "ratio", "95 %", "q", "answer")
+    found = [Part("What goes together with failures", (headline(told),), titles, rows)]
+    if told.timing:
+        found.append(Part("When", tuple(one_line(one.text) for one in told.timing)))
+    if told.power is not None:
+        found.append(Part("What could be seen", (one_line(told.power),)))
+    return found
