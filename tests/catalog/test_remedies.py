@@ -95,7 +95,9 @@ def test_every_remedy_is_for_something_that_is_recognised() -> None:
     named = {name for one in signatures for name in one.remedies}
     leaves = {name for tree in tree_names() for leaf in load_tree(tree).leaves for name in leaf.remedies}
     ids = {one.id for one in signatures}
-    assert not {pattern for one in REMEDIES for pattern in one.signatures} - ids
+    # How a process ended and what it raised are told by the judgement, not by a file of the catalogue.
+    told = ("exit.", "exception.")
+    assert not {name for one in REMEDIES for name in one.signatures if not name.startswith(told)} - ids
     lost = [
         one.id
         for one in REMEDIES

@@ -22,6 +22,14 @@ def test_what_only_hides_the_cause_comes_last_and_says_so() -> None:
     assert found[-len(hiding) :] == tuple(hiding)
 
 
+def test_a_cause_is_looked_for_where_it_is_open_and_mended_where_it_is_known() -> None:
+    observing = {one.id for one in load_remedies() if one.observes}
+    assert remedies_for({"collective-mismatch": 0.2})[0].remedy in observing
+    known = [one.remedy for one in remedies_for({"collective-mismatch": 0.9}, most=99)]
+    assert known[0] == "same-collectives-on-all-ranks"
+    assert observing & set(known)
+
+
 def test_every_remedy_can_be_told_in_one_line() -> None:
     for remedy in load_remedies():
         for change in remedy.changes:

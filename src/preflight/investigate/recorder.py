@@ -57,10 +57,10 @@ _SIGNATURE = Signature(
     id="flight.waiting", title="ranks wait for each other in a collective", category="network", role="cascade",
     literals=("flight",), match=("flight",), no_match=("",),
     causes=(
-        Cause("ranks-diverged", "ranks call different collectives, or one of them a collective less", 0.4, "usercode",
+        Cause("collective-mismatch", "ranks call different collectives, or one of them a collective less", 0.4, "usercode",
               ("stacks",)),
-        Cause("rank-gone", "a rank ended or was killed, and the others waited for it", 0.3, "other", ("exit-codes",)),
-        Cause("link-broken", "a link, a card or a switch does not pass data", 0.15, "network", ("link-counters",)),
+        Cause("peer-dead", "a rank ended or was killed, and the others waited for it", 0.3, "other", ("exit-codes",)),
+        Cause("broken-link", "a link, a card or a switch does not pass data", 0.15, "network", ("link-counters",)),
     ),
 )  # fmt: skip
 _STUCK = Signature(
@@ -70,7 +70,7 @@ _STUCK = Signature(
 _DIFFER = Signature(
     id="flight.different-calls", title="ranks made different calls", category="usercode", role="root",
     literals=("flight",), match=("flight",), no_match=("",),
-    causes=(Cause("ranks-diverged", "the ranks take different ways through the program", 0.9, None, ("stacks",)),),
+    causes=(Cause("collective-mismatch", "the ranks take different ways through the program", 0.9, None, ("stacks",)),),
 )  # fmt: skip
 
 

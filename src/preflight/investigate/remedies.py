@@ -19,6 +19,8 @@ from preflight.vocabulary.remedy import (
 
 LEAST = 0.05
 """What is less probable than this is not answered with a remedy."""
+KNOWN = 0.5
+"""From this probability on a cause is mended rather than looked for."""
 MOST = 8
 _DANGER = {"none": 0, "low": 1, "medium": 2, "high": 3}
 
@@ -29,7 +31,7 @@ def remedies_for(
     """Return the remedies for the causes of an incident, those against the likeliest cause first.
 
     Among equals, what gets the run going comes before what takes the cause away later, and what only hides the cause
-    comes last.
+    comes last. What only lets the cause be seen comes first where it is not known, and after what mends it where it is.
 
     Args:
         causes: An incident, or probabilities of causes by name.
@@ -51,11 +53,10 @@ def remedies_for(
             continue
         weight = min(sum(causes[c] for c in against), 1.0)
         why = _why(against, causes, titles) if against else f"named for {signature}"
-        ranked.append(
-            (-round(weight, 3), remedy.hides, remedy.kind != "immediate", _DANGER[remedy.danger], remedy, why)
-        )
-    ranked.sort(key=lambda one: (*one[:4], one[4].id))
-    return tuple(_remedied(one[4], one[5]) for one in ranked[:most])
+        order = (-round(weight, 3), remedy.hides, remedy.observes == (weight >= KNOWN), remedy.kind != "immediate")
+        ranked.append(((*order, _DANGER[remedy.danger], remedy.id), remedy, why))
+    ranked.sort(key=lambda one: one[0])
+    return tuple(_remedied(remedy, why) for _, remedy, why in ranked[:most])
 
 
 def _named(signature: str | None, extra: Folders) -> frozenset[str]:

@@ -85,6 +85,7 @@ class Remedy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forb
         causes: The causes that it is for, by the names that signatures give them.
         signatures: Signatures that it is for whatever their cause; a pattern such as ``oom.*`` stands for a family.
         hides: It lets the run go on and leaves the cause in place.
+        observes: It mends nothing, and lets the cause be seen.
         precondition: What must be so before it is used.
         effect: What it does, with the arithmetic where there is one.
         cost: What it takes: time, memory, money, speed.
@@ -107,6 +108,7 @@ class Remedy(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, forb
     causes: tuple[str, ...]
     signatures: tuple[str, ...] = ()
     hides: bool = False
+    observes: bool = False
     precondition: str
     effect: str
     cost: str

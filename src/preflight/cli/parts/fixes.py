@@ -66,6 +66,7 @@ def _parts(remedy: Remedy) -> list[tuple[str, str]]:
         ("cost", remedy.cost),
         ("danger", danger),
         ("leaves", "the cause in place: it only lets the run go on" if remedy.hides else ""),
+        ("mends", "nothing: it lets the cause be seen" if remedy.observes else ""),
         ("changes", "; ".join(change_text(change) for change in remedy.changes)),
         ("by hand", remedy.instruction),
         ("proved by", remedy.verification + (f" Run:{command}" if command else "")),
