@@ -10,8 +10,6 @@ from typing import IO, Any, NamedTuple
 BLOCK = 4 << 20
 OVERLAP = 1 << 16
 """Bytes at the end of a block that the next one begins with, so that what belongs together is seen together."""
-LONGEST = 4 << 20
-"""A line that is longer than this is cut."""
 _PIECE = 1 << 20
 _FIRST = 1 << 16
 

@@ -43,7 +43,7 @@ _WORDS = {
     "killed": 9, "segmentation fault": 11, "aborted": 6, "bus error": 7, "terminated": 15, "illegal instruction": 4,
     "floating point exception": 8, "hangup": 1, "interrupt": 2,
 }  # fmt: skip
-_PERSON_KILLED_RANGE = 128
+_OF_A_SIGNAL = 128
 """A shell tells a signal as 128 and its number."""
 
 
@@ -67,7 +67,7 @@ def signal_number(name: str) -> int | None:
 
 def as_code(status: int) -> int:
     """Return an exit status as Python tells it: negative for a signal, which a shell tells as 128 and more."""
-    return _PERSON_KILLED_RANGE - status if _PERSON_KILLED_RANGE < status <= _PERSON_KILLED_RANGE + 64 else status
+    return _OF_A_SIGNAL - status if _OF_A_SIGNAL < status <= _OF_A_SIGNAL + 64 else status
 
 
 def _agent(match: re.Match[str]) -> End:
@@ -164,7 +164,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End]], ...] = (
 )
 
 
-def ends(text: str, *, agent: bool = True) -> End | None:
+def ends(text: str) -> End | None:
     """Return what a line tells of an end, or None."""
     for pattern, read in _FORMS:
         match = pattern.search(text)

@@ -1,4 +1,4 @@
-"""Puts what the files gave together: numbers them, finds the ranks behind processes and folders, mends the clocks' zones."""
+"""Puts what the files gave together: numbers them, finds the ranks behind processes and folders, says where they are of two jobs."""
 
 from __future__ import annotations
 

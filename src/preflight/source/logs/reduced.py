@@ -43,7 +43,6 @@ class Reduced(msgspec.Struct, omit_defaults=True, kw_only=True):
     unknown: list[Unknown] = []
     processes: list[Process] = []
     world_sizes: dict[int, int] = {}
-    zones: dict[int, int] = {}
     undated: bool = False
     year_guessed: bool = False
     notes: list[str] = []
