@@ -204,3 +204,23 @@ def test_a_rank_that_ends_before_the_others_is_told() -> None:
 def test_no_steps_and_one_step_show_nothing() -> None:
     assert find_in_series([]) == ()
     assert find_in_series(lines(loss=[1.0])) == ()
+
+
+def test_numbers_beyond_all_measure_break_nothing() -> None:
+    odd = [0.0, -0.0, -5.0, 1e300, -1e300, 1e-320, float("inf"), float("-inf"), float("nan"), 2.0]
+    draw = numpy.random.default_rng(21)
+    names = ("loss", "seconds", "grad_norm", "loss_scale", "data_seconds", "compute_seconds", "communication_seconds")
+    for _ in range(40):
+        steps = [
+            StepLine(
+                file=rank,
+                line=i,
+                step=int(draw.integers(0, 10**12)) if i % 7 == 0 else i,
+                values={name: float(draw.choice(odd)) for name in names if draw.random() < 0.8},
+                who=Who(rank=rank),
+                time=float(draw.choice([i, 5.0, 1e9 + i])),
+            )
+            for rank in range(3)
+            for i in range(60)
+        ]
+        find_in_series(steps, until=1e9)

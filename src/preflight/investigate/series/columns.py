@@ -11,6 +11,10 @@ RATES = ("tokens_per_second", "samples_per_second", "steps_per_second", "iterati
 """Values whose inverse goes like the time of a step."""
 
 
+TINY, HUGE = 1e-12, 1e12
+"""What is not between them is no time of a step, nor a rate."""
+
+
 class Points(NamedTuple):
     """One value over the lines that had it: the positions of those lines in their track, and the numbers."""
 
@@ -124,7 +128,7 @@ def step_seconds(track: Track) -> Series | None:
     for name in ("seconds", *RATES):
         at, numbers = track.points(name)
         if len(at) >= 2:
-            good = numpy.isfinite(numbers) & (numbers > 0)
+            good = (numbers > TINY) & (numbers < HUGE)
             at, numbers = at[good], numbers[good]
             taken = numbers if name == "seconds" else 1.0 / numbers
             return Series(name, track.steps[at], taken, [track.lines[i] for i in at])
@@ -139,7 +143,7 @@ def _clocked(track: Track) -> Series | None:
         return None
     steps, times = track.steps[good], track.times[good]
     ahead, took = numpy.diff(steps), numpy.diff(times)
-    kept = numpy.flatnonzero((ahead > 0) & (took >= 0))
+    kept = numpy.flatnonzero((ahead > 0) & (took >= 0) & (took < HUGE))
     if len(kept) < 2:
         return None
     ends = good[kept + 1]

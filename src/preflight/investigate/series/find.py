@@ -58,11 +58,15 @@ def run_values(tracks: list[Track], name: str) -> Series | None:
     alike = [one for one in found if len(one.steps) == len(longest.steps) and bool((one.steps == longest.steps).all())]
     numbers = longest.numbers
     if len(alike) > 1 and (longest.steps >= 0).all():
-        numbers = numpy.median([one.numbers for one in alike], axis=0)
-    good = numpy.isfinite(numbers)
+        with numpy.errstate(all="ignore"):
+            numbers = numpy.median([one.numbers for one in alike], axis=0)
+    # What is beyond all measure is left to the search for numbers that are none.
+    good = numpy.abs(numpy.nan_to_num(numbers, nan=numpy.inf, posinf=numpy.inf, neginf=numpy.inf)) < 1e100
     if good.all():
         return longest._replace(numbers=numbers)
     kept = numpy.flatnonzero(good)
+    if len(kept) < 3:
+        return None
     return Series(name, longest.steps[kept], numbers[kept], [longest.lines[i] for i in kept])
 
 

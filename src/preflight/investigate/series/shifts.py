@@ -155,6 +155,8 @@ def levels(numbers: Any, alpha: float, *, most: int = 8) -> list[int]:
         if found is None:
             continue
         at = low + found.at
+        if not low + 3 <= at <= high - 3:
+            continue
         edges.append(at)
         waiting += [(low, at), (at, high)]
     return sorted(edges)

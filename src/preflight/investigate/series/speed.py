@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from preflight.investigate.series.columns import Series, Track, step_seconds
+from preflight.investigate.series.columns import HUGE, TINY, Series, Track, step_seconds
 from preflight.investigate.series.shifts import clipped, find_shift, levels
 from preflight.investigate.series.trends import slope_of
 from preflight.investigate.series.words import at_step, number, percent, quote_of, seconds
@@ -166,6 +166,8 @@ def _change(track: Track, name: str, first: int, cut: int, last: int) -> float |
     import numpy
 
     at, numbers = track.points(name)
+    good = (numbers >= 0) & (numbers < HUGE)
+    at, numbers = at[good], numbers[good]
     if len(at) < 8:
         return None
     steps = track.steps[at]
@@ -242,7 +244,10 @@ def aligned(tracks: list[Track], names: tuple[str, ...] = ()) -> tuple[Any, Any,
 
 def _whole(track: Track) -> tuple[Any, Any] | None:
     series = step_seconds(track)
-    return None if series is None or (series.steps < 0).any() else _last(series.steps, series.numbers)
+    if series is None or (series.steps < 0).any():
+        return None
+    good = series.numbers > TINY
+    return _last(series.steps[good], series.numbers[good])
 
 
 def _summed(track: Track, names: tuple[str, ...]) -> tuple[Any, Any] | None:
@@ -255,7 +260,7 @@ def _summed(track: Track, names: tuple[str, ...]) -> tuple[Any, Any] | None:
     for points in present[1:]:
         at = numpy.intersect1d(at, points.at, assume_unique=True)
     total = sum(points.numbers[numpy.searchsorted(points.at, at)] for points in present)
-    good = (track.steps[at] >= 0) & (total > 0)
+    good = (track.steps[at] >= 0) & (total > TINY) & (total < HUGE)
     return _last(track.steps[at][good], total[good])
 
 
