@@ -140,6 +140,14 @@ def test_what_the_run_went_on_after_is_no_failure() -> None:
     assert [one.role for one in incident.recovered] == ["recovered", "root"]
 
 
+def test_steps_of_another_node_show_that_it_went_on_though_no_marker_joins_the_clocks() -> None:
+    bad = hit("usercode.shape", 3, 15, 5.0)
+    calm = judged(hits=(bad,), steps=steps([0], range(40)))
+    assert calm.category == "none"
+    closed = hit("network.closed", 0, 90, 60.0)
+    assert judged(hits=(bad, closed), steps=steps([0], range(40))).culprit.ranks == (3,)
+
+
 def test_a_run_that_says_that_it_is_done_has_ended() -> None:
     incident = judged(hits=(hit("progress.end", 0, 80, 50.0),), steps=steps(range(4), range(40)))
     assert (incident.category, incident.state) == ("none", "ended")
