@@ -241,3 +241,22 @@ def test_a_time_since_the_boot_is_not_put_before_everything_else() -> None:
     incident = judge(dated, SIGNATURES)
     assert (incident.category, incident.recovered) == ("hardware", ())
     assert [one.time for one in incident.timeline if one.role == "confirmation"] == [None]
+
+
+def test_a_rank_that_lags_behind_is_named_and_its_cause_is_not() -> None:
+    lines = tuple(
+        msgspec.structs.replace(
+            line,
+            who=Who(rank=line.file),
+            values={"loss": 1.0, "compute_seconds": 0.9 if line.file == 2 else 0.1, "seconds": 1.0},
+        )
+        for line in steps(range(4), range(40))
+    )
+    incident = judge(Reading(files=files(4), steps=lines, world_size=4), SIGNATURES)
+    assert (incident.state, incident.category, incident.scope) == ("slow", "cannot-tell", "rank")
+    assert incident.culprit.ranks == (2,)
+    assert incident.culprit.nodes == ("node1",)
+    assert "rank 2" in incident.headline
+    assert any("probe compute" in (one.command or "") for one in incident.next)
+    even = tuple(msgspec.structs.replace(line, values={**line.values, "compute_seconds": 0.1}) for line in lines)
+    assert judge(Reading(files=files(4), steps=even, world_size=4), SIGNATURES).category == "none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -26,9 +27,24 @@ from preflight.investigate.state import headline_of, next_steps, onset_of, scope
 from preflight.investigate.thinning import thinned
 from preflight.investigate.timeline import consequences_of, moments_of, timeline_of
 from preflight.investigate.whys import whys_of
-from preflight.vocabulary.incident import Culprit, FirstFailure, Incident, RunState, SeriesFinding, UnknownLines
+from preflight.vocabulary.incident import (
+    Culprit,
+    FirstFailure,
+    Incident,
+    NextStep,
+    Reason,
+    RunState,
+    SeriesFinding,
+    Suspect,
+    UnknownLines,
+)
 from preflight.vocabulary.log import Reading
 from preflight.vocabulary.signature import Category, Signature
+
+_UNTOLD = {
+    False: "no line of what was given tells how the run is",
+    True: "the steps do not tell whether the card, the settings or the code of the rank makes it slow",
+}
 
 
 def judge(reading: Reading, signatures: Iterable[Signature] | None = None) -> Incident:
@@ -129,20 +145,21 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
     scene, decided, culprit = last.scene, last.decided, last.culprit
     failed = bool(scene.failing)
     state = state_of(scene) if failed else _calm_state(last)
-    healthy = not failed and state in ("running", "ended", "slow")
+    lagging = slow(last.shown) if not failed and state == "slow" else None
     known = scene.case.people
-    category: Category = decided.category if failed else _calm_category(last, state)
+    category: Category = decided.category if failed else _calm_category(lagging, state)
+    healthy = not failed and (state in ("running", "ended") or category == "none")
     incident = Incident(
         state=state,
         onset=onset_of(scene),
-        scope=scope_of(scene, culprit) if failed else None,
+        scope=scope_of(scene, culprit) if failed else "rank" if lagging is not None and lagging.ranks else None,
         category=category,
         root_category=decided.root if failed else None,
         symptom_category=decided.symptom if failed else None,
         signature=decided.leading.id if failed and decided.leading is not None else None,
         confidence=calibrated(*_ground(decided, failed=failed, healthy=healthy)),
-        headline=headline_of(scene, culprit, decided, state),
-        culprit=culprit if failed else Culprit(reason="nothing failed"),
+        headline=lagging.text if lagging is not None else headline_of(scene, culprit, decided, state),
+        culprit=culprit if failed else _slow_ones(lagging, known),
         first_failure=_first(scene, decided) if failed else None,
         timeline=timeline_of(whole, [one.scene for one in judged]),
         hypotheses=decided.hypotheses if failed else (),
@@ -162,7 +179,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         world_size=known.world,
         ranks_seen=tuple(sorted(known.seen)),
         nodes_seen=tuple(sorted(known.nodes)),
-        reason=None if failed or healthy else "no line of what was given tells how the run is",
+        reason=None if failed or healthy else _UNTOLD[lagging is not None],
     )  # fmt: skip
     if failed:
         signature = decided.leading.signature if decided.leading is not None else None
@@ -172,7 +189,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         incident,
         series=last.shown,
         five_whys=whys_of(scene, culprit, decided, state) if failed else (),
-        next=next_steps(scene, culprit, decided, state),
+        next=_measured(lagging) if lagging is not None else next_steps(scene, culprit, decided, state),
     )
 
 
@@ -186,11 +203,40 @@ def _calm_state(last: Judged) -> RunState:
     return "slow" if slow(last.shown) is not None else state
 
 
-def _calm_category(last: Judged, state: RunState) -> Category:
+def _calm_category(lagging: SeriesFinding | None, state: RunState) -> Category:
+    """Return the category of a run in whose lines nothing failed; a rank that lags behind has a cause, and computing has many."""
     if state in ("hung", "unknown"):
         return "cannot-tell"
-    told = slow(last.shown) if state == "slow" else None
-    return (category_of_phase(told) or "none") if told is not None else "none"
+    if lagging is None:
+        return "none"
+    return category_of_phase(lagging) or ("cannot-tell" if lagging.ranks else "none")
+
+
+def _measured(lagging: SeriesFinding) -> tuple[NextStep, ...]:
+    """Return what to measure where steps are slow."""
+    probe = {"data": "loading", "compute": "compute", "communication": "collectives", "checkpoint": "storage"}.get(
+        lagging.phase or "", "compute"
+    )
+    return (
+        NextStep(text="measure this part alone, on every rank, and compare the ranks", kind="observe",
+                 command=f"preflight investigate probe {probe}", tells=("slow-rank",)),
+        NextStep(text="compare what the ranks run on", kind="observe", command="preflight investigate doctor --save DIR",
+                 tells=("environment-diff",)),
+    )  # fmt: skip
+
+
+def _slow_ones(lagging: SeriesFinding | None, people: People) -> Culprit:
+    """Return the ranks that make a run slow, as sure as the test that found them is seldom wrong."""
+    if lagging is None or not lagging.ranks:
+        return Culprit(reason="nothing failed")
+    sure = 1.0 - max(lagging.false_alarms or 0.0, 0.02)
+    quotes = (lagging.quote,) if lagging.quote is not None else ()
+    nodes = tuple(dict.fromkeys(people.node_of[rank] for rank in lagging.ranks if rank in people.node_of))
+    reasons = (Reason(text=lagging.text, weight=math.log(sure / (1 - sure)), quotes=quotes),)
+    suspects = tuple(
+        Suspect(rank=rank, node=people.node_of.get(rank), probability=sure, reasons=reasons) for rank in lagging.ranks
+    )
+    return Culprit(ranks=lagging.ranks, nodes=nodes, confidence=sure, reasons=reasons, suspects=suspects)
 
 
 def _first(scene: Scene, decided: Decided) -> FirstFailure | None:

@@ -20,7 +20,7 @@ _SPLIT = re.compile(r"([0-9][0-9_]*(?:,[0-9]{3})*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+
 """A number as a line bears it, without its sign: ``re.split`` gives the words of the line and its numbers in turn."""
 _NAMED = re.compile(
     rf"(?<![\w/.])(?P<key>[A-Za-z_][A-Za-z0-9_./@-]*(?:[ ][A-Za-z(][A-Za-z0-9_./()-]*){{0,5}})['\"]?\s*"
-    rf"(?:(?:\.{{2,}})?\s*[:=]\s*[\[('\"]{{0,2}}|(?<=loss) |(?<=time) |(?<=norm) |(?<=lr) |(?<=mfu) )"
+    rf"(?:(?:\.{{2,}})?\s*[:=]\s*[\[('\"]{{0,2}}|(?<=loss) |(?<=time) |(?<=norm) |(?<=lr) |(?<=mfu) |(?<=[a-z]) (?=\d+(?:\.\d+)?(?:ms|us|s)\b))"
     rf"(?P<number>{_NUMBER})(?P<unit>\s?(?:ms\b|us\b|secs?\b|s\b(?!/)|min\b|[KMG]i?B?\b|%|[KMkG]\b|tok/s|s/it|it/s|samples/s|tokens/s))?",
     re.IGNORECASE,
 )
@@ -78,7 +78,8 @@ _NAMES = {
     " time/data-loading-s timing-s/data data-load-time",
     "forward_seconds": "forward forward-time fwd fwd-time fwd-microstep forward-compute fwd-inner",
     "backward_seconds": "backward backward-time bwd bwd-time bwd-microstep backward-compute bwd-inner",
-    "communication_seconds": "allreduce bwd-allreduce bwd-allreduce-microstep comm-time communication grads-reduce-scatter all-grads-sync"
+    "compute_seconds": "compute compute-time forward-backward forward-backward-time fwd-bwd",
+    "communication_seconds": "comm communication-time allreduce bwd-allreduce bwd-allreduce-microstep comm-time communication grads-reduce-scatter all-grads-sync"
     " grads-all-reduce params-all-gather layernorm-grads-all-reduce embedding-grads-all-reduce reduce-time",
     "optimizer_seconds": "optimizer step-microstep optimizer-time optim-time optimizer-step optimizer-inner-step",
     "checkpoint_seconds": "save-checkpoint checkpoint-time save-time checkpoint",
@@ -298,6 +299,8 @@ def _normal(key: str, unit: str) -> tuple[str, float]:
         dashed = shorter
         name = _NORMAL.get(dashed)
     name = name or lower.replace(" ", "_")
+    if name == "step" and unit in _PER:  # 0.06s is no number of a step
+        name = "seconds"
     if name in _SECONDS or name.endswith(("_time", "_ms")):
         factor = _PER.get(unit, 1.0)
         return name, factor
