@@ -71,13 +71,18 @@ def first_seen(scene: Scene) -> dict[int, Ending]:
         if ending.teller != "torchrun" or not ending.code:
             continue
         known = firsts.get(ending.file)
-        # The table is printed last, its root cause behind the others.
-        alone = known is not None and ending.line == known.line
-        if known is None or alone or (ending.line or 0) < (known.line or 0):
+        if known is None or _sooner(ending, known):
             firsts[ending.file] = ending
     people = scene.case.people
     found = {people.rank_of(ending.about, ending.file): ending for ending in firsts.values()}
     return {rank: ending for rank, ending in found.items() if rank is not None}
+
+
+def _sooner(ending: Ending, known: Ending) -> bool:
+    if ending.time is not None and known.time is not None and ending.time != known.time:
+        return ending.time < known.time
+    # The table is printed last, its root cause behind the others.
+    return ending.line == known.line or (ending.line or 0) < (known.line or 0)
 
 
 def _closed(scene: Scene) -> dict[int, tuple[Quote, ...]]:

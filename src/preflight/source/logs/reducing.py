@@ -323,7 +323,11 @@ class Reducer:
     def _ending(self, page: Page, line: Line) -> bool:
         text = line.text[line.head.end :]
         if "(first observed failure)" in text:
-            found = ends_of.table([text, *page.below(line, _TABLE_LINES)])
+            found = [
+                # Its times are whole seconds: what was seen first stands before the others of its second.
+                end._replace(time=end.time - 0.5) if end.time is not None else end
+                for end in ends_of.table([text, *page.below(line, _TABLE_LINES)])
+            ]
         elif text.strip() in ("Failures:", "Other Failures:"):
             found = ends_of.table([text, *ends_of.before_root(page.below(line, _TABLE_LINES))])
         else:
