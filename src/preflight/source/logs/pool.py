@@ -24,6 +24,8 @@ SMALL = 48 << 20
 """Less than this is read at once: starting a process takes as long as reading 50 MB."""
 _BATCH = 16 << 20
 _BATCH_FILES = 128
+# Made once, here: msgspec works out the types of a struct when a decoder is made, and two threads at once crash in it.
+_REPLY = msgspec.msgpack.Decoder(list[list[Reduced]])
 
 
 def cores() -> int:
@@ -165,7 +167,7 @@ class Worker:
         data = self._process.stdout.read(size) if len(head) == 8 else b""
         if len(head) < 8 or len(data) < size:
             return None
-        return msgspec.msgpack.decode(data, type=list[list[Reduced]])
+        return _REPLY.decode(data)
 
     def close(self) -> None:
         """End it."""
