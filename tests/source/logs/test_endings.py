@@ -86,4 +86,5 @@ def test_the_table_of_torchrun_is_read_whole(tmp_path: Path) -> None:
     assert (other.code, other.about.pid) == (-6, 902)
     assert first.time is not None
     assert other.time is not None
-    assert other.time - first.time == 5.0
+    # Within its second, the root cause is the first.
+    assert other.time - first.time == 5.5
