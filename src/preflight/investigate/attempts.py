@@ -178,6 +178,7 @@ def _case(whole: Case, cuts: Cuts, number: int, events: tuple[Event, ...]) -> Ca
     )
     case = Case(part, whole.signatures, whole.people)
     case.files, case.clocks, case.events, case.number = whole.files, whole.clocks, events, number
+    case.raised = whole.raised
     return case
 
 

@@ -75,6 +75,7 @@ class Case:
         self.clocks: dict[str, Clock] = {}
         self._dated = any((time or 0.0) >= DATED for time in _times(reading))
         self.number = 0
+        self.raised = reading.raised
         self.flight: FlightEvidence | None = None
         self.stacks: StackEvidence | None = None
         self.events: tuple[Event, ...] = ()

@@ -8,6 +8,7 @@ import msgspec
 
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.vote import Scene, before
+from preflight.investigate.exceptions import in_loader
 from preflight.investigate.observations.weighing import observed_in, weighed
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
 from preflight.vocabulary.signature import Category
@@ -62,11 +63,21 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
     leading = _leading(roots, culprit)
     hypotheses = weighed(_causes(_together(roots, leading, culprit), scene), observed)
     category, probability = _category_of(hypotheses)
+    if category == "usercode" and leading is not None and _in_loader(scene, leading):
+        category = "data"
     if category == "other" and leading is not None and leading.category not in ("other", "none"):
         # A cause of no category says less than the line itself.
         category = leading.category
     return Decided(leading=leading, root=category, symptom=symptom or category, hypotheses=hypotheses,
                    probability=probability)  # fmt: skip
+
+
+def _in_loader(scene: Scene, event: Event) -> bool:
+    """Return whether what an event tells was raised in the loader: then it is about the data, whatever the error."""
+    raised = event.raised or next(
+        (one for one in scene.case.raised if (one.hit.file, one.hit.line) == event.place), None
+    )
+    return raised is not None and in_loader(raised)
 
 
 def _by_agent(scene: Scene, event: Event) -> bool:

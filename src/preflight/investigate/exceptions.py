@@ -85,6 +85,18 @@ _LINE = re.compile(r"(?:^|[\s:\]])((?:[A-Za-z_][\w]*\.)*[A-Z][\w]*(?:Error|Excep
 _BAD = re.compile(r"\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED)\b")
 
 
+_LOADER = re.compile(r"torch/utils/data/|data_?loader|data_?set|collat")
+
+
+def in_loader(raised: Raised) -> bool:
+    """Return whether an exception was raised while a sample was fetched or a batch was put together."""
+    return any(
+        _LOADER.search(frame.path)
+        and re.search(r"__getitem__|__iter__|__next__|collate|fetch|_worker_loop", frame.function)
+        for frame in raised.frames
+    )
+
+
 def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     name = raised.exception.rpartition(".")[2]
