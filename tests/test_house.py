@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import importlib
 import importlib.util
 import re
@@ -185,7 +186,16 @@ def test_every_command_is_documented(generate: Any) -> None:
 
 @needs_cli
 def test_the_generated_reference_is_up_to_date(generate: Any) -> None:
-    assert not generate.stale(), "run `make docs`"
+    stale = generate.stale()
+    wanted = generate.pages() if stale else {}
+    lines: list[str] = []
+    for name in stale:
+        path = generate.REFERENCE / name
+        there = path.read_text("utf-8") if path.is_file() else ""
+        lines += [*difflib.unified_diff(there.splitlines(), wanted.get(name, "").splitlines(), name, n=0, lineterm="")][
+            :20
+        ]
+    assert not stale, "\n".join(["run `make docs`", *lines])
 
 
 def test_the_notice_names_every_table_and_every_document_of_others() -> None:

@@ -30,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bisect(*arguments: str) -> Any:
-    return command.main(list(arguments), prog_name="bisect", standalone_mode=False)
+    return command.main(list(arguments), prog_name="bisect", standalone_mode=False, help_option_names=["-h", "--help"])
 
 
 def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 1) -> Any:

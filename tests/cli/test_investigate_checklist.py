@@ -41,7 +41,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def checklist(*arguments: str) -> Any:
-    return command.main(list(arguments), prog_name="checklist", standalone_mode=False)
+    return command.main(
+        list(arguments), prog_name="checklist", standalone_mode=False, help_option_names=["-h", "--help"]
+    )
 
 
 def test_ones_own_list_needs_all_critical_items(capsys: pytest.CaptureFixture[str]) -> None:

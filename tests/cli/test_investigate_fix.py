@@ -22,7 +22,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fix(*arguments: str) -> Any:
-    return command.main(list(arguments), prog_name="fix", standalone_mode=False)
+    return command.main(list(arguments), prog_name="fix", standalone_mode=False, help_option_names=["-h", "--help"])
 
 
 def test_a_list_is_narrowed_by_category_and_cause(script: Path, capsys: pytest.CaptureFixture[str]) -> None:

