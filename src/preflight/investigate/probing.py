@@ -20,7 +20,7 @@ STARTING = 120.0
 """So many seconds may pass until a process has imported torch, on a machine that is busy or reads it over a network."""
 GIVE_UP_AFTER = 2
 """After so many operations of a probe that timed out, the rest of it is left out."""
-SLOW_FACTOR, SLOW_DELAY = 4.0, 0.05
+SLOW_FACTOR, SLOW_DELAY = 4.0, 0.2
 _NOT_PROBES = ("__init__.py", "timed.py")
 
 

@@ -17,7 +17,7 @@ from preflight.investigate.workers.worker import Failed, TimedOut, Worker
 
 STARTING = 120.0
 MEETING = "preflight.investigate.topology.meeting"
-SLOW_DELAY, DIES_AFTER = 0.02, 0.3
+SLOW_DELAY, DIES_AFTER = 0.2, 0.3
 """For demonstration: seconds that each exchange over a slow link takes longer, and after which a rank is killed that is to
 die in the middle of a meeting."""
 
