@@ -13,13 +13,11 @@ from preflight.investigate.node_events import category_of, place_of, role_of
 from preflight.investigate.people import People
 from preflight.investigate.stacks.grouping import StackEvidence
 from preflight.vocabulary.incident import Clock, Quote
-from preflight.vocabulary.log import Ending, Hit, LogFile, NodeEvent, Raised, Reading, StepLine, Unknown
+from preflight.vocabulary.log import DATED, Ending, Hit, LogFile, NodeEvent, Raised, Reading, StepLine, Unknown
 from preflight.vocabulary.signature import Category, Role, Signature
 
 # How far clocks of nodes are taken to be apart that no marker joins, in seconds.
 UNKNOWN_SKEW = 2.0
-# Times below count from some start (a boot, the begin of a log), not from 1970.
-DATED = 365 * 86_400.0
 Place = tuple[int, int]
 """A file and a line of it."""
 

@@ -62,7 +62,7 @@ def _there(path: str) -> None:
     if path == "-" or os.path.lexists(place):
         return
     if glob.has_magic(place):
-        if not glob.glob(place, recursive=True):
+        if next(glob.iglob(place, recursive=True), None) is None:
             raise InputError(f"{path}: no file matches", "quote the pattern, or name the folder")
         return
     folder, name = os.path.split(place)

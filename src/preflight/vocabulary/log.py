@@ -8,6 +8,8 @@ import msgspec
 
 from preflight.vocabulary.finding import Scalar
 
+# Times below count from some start (a boot, the begin of a log), not from 1970.
+DATED = 365 * 86_400.0
 LogKind = Literal[
     "text",  # what a program printed
     "kernel",  # dmesg or journal

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.culprit.vote import Scene
+from preflight.investigate.endings import signal_of
 from preflight.investigate.observations.observation import Observation
 from preflight.vocabulary.incident import Quote
 
@@ -21,10 +22,11 @@ def observe(scene: Scene) -> Iterator[Observation]:
     told: set[int] = set()
     for ending in scene.case.endings:
         code = ending.code
-        if code is None or code >= 0 or -code not in _MEANING or -code in told:
+        signal = signal_of(code) if code is not None else None
+        if signal not in _MEANING or signal in told:
             continue
-        told.add(-code)
-        words, odds = _MEANING[-code]
+        told.add(signal)
+        words, odds = _MEANING[signal]
         who = f"rank {ending.about.rank}" if ending.about.rank is not None else "a process"
         quotes: tuple[Quote, ...] = ()
         if ending.file is not None and ending.line is not None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.culprit.vote import Scene
+from preflight.investigate.node_events import category_of, role_of
 from preflight.investigate.observations.observation import Observation
-from preflight.vocabulary.incident import Quote
 from preflight.vocabulary.log import NodeEvent
 
 _DEVICE = ("device-fault", "device-lost", "device-memory-fault", "firmware-fault")
 _HOST = ("host-out-of-memory", "cgroup-limit")
 _LINK = ("broken-link", "port-down", "link-flap")
-# NVIDIA's catalogue: 13, 31 and 43 are as a rule an error of the program, 45 and 63 follow others.
-_OF_THE_PROGRAM = frozenset({13, 31, 43})
-_FOLLOWS = frozenset({45, 63})
 
 
 def observe(scene: Scene) -> Iterator[Observation]:
@@ -24,7 +21,9 @@ def observe(scene: Scene) -> Iterator[Observation]:
         odds = _odds(event)
         if odds:
             where = f" on {event.node}" if event.node else ""
-            yield Observation(text=f"{event.meaning or event.kind}{where}", odds=odds, quotes=(_quote(scene, event),))
+            yield Observation(
+                text=f"{event.meaning or event.kind}{where}", odds=odds, quotes=(scene.case.quote(event.hit),)
+            )
     if not any(file.kind == "kernel" for file in scene.case.reading.files):
         return
     kinds = {event.kind for event in events}
@@ -57,11 +56,10 @@ def _odds(event: NodeEvent) -> dict[str, float]:
     if event.kind in ("fallen-off-the-bus", "sxid", "ecc"):
         return {**dict.fromkeys(_DEVICE, 4.0), "illegal-access": -3.0, "peer-dead": 1.0}
     if event.kind == "xid" and event.code is not None:
-        if event.code in _FOLLOWS:
-            return {}
-        if event.code in _OF_THE_PROGRAM:
+        category = category_of(event) if role_of(event) != "cascade" else "none"
+        if category == "usercode":
             return {"illegal-access": 2.0, "index-out-of-range": 1.5, "device-fault": -0.5}
-        return {**dict.fromkeys(_DEVICE, 3.5), "illegal-access": -2.0}
+        return {**dict.fromkeys(_DEVICE, 3.5), "illegal-access": -2.0} if category == "hardware" else {}
     if event.kind == "gpu-init-failed":
         return {"driver-mismatch": 1.0, "device-fault": 2.0, "no-device-visible": 2.0}
     if event.kind == "pcie":
@@ -80,7 +78,3 @@ def _odds(event: NodeEvent) -> dict[str, float]:
             "stale-mount": 2.0 if lost else 0.0,
         }
     return {}
-
-
-def _quote(scene: Scene, event: NodeEvent) -> Quote:
-    return scene.case.quote(event.hit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from statistics import median_high
 
 from preflight.investigate.culprit.vote import Scene
 from preflight.investigate.observations.observation import Observation
@@ -28,7 +29,7 @@ def observe(scene: Scene) -> Iterator[Observation]:
         points.sort()
         values = [value for _, value in points]
         third = len(values) // 3
-        middle, late = _median(values[third : 2 * third]), _median(values[2 * third :])
+        middle, late = median_high(values[third : 2 * third]), median_high(values[2 * third :])
         whose = f" on rank {rank}" if rank is not None else ""
         host = name in ("cpu_memory_bytes", "rss_bytes")
         if middle > 0 and late > (1 + _SHARE) * middle and _rises(values[third:]):
@@ -43,11 +44,6 @@ def observe(scene: Scene) -> Iterator[Observation]:
         if middle > 0 and late <= 1.01 * middle and not host:
             yield Observation(text=f"memory{whose} did not grow over the steps", odds={"memory-grows": -2.5})
             return
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    return ordered[len(ordered) // 2]
 
 
 def _rises(values: Sequence[float]) -> bool:

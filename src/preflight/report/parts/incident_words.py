@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from preflight.report.parts.alarm_text import ranks
 from preflight.report.parts.clean import clean, one_line
 from preflight.vocabulary.incident import Culprit, FirstFailure, Incident, Loss, Moment, Quote, Suspect
+from preflight.vocabulary.log import DATED
 
 ROLE_WORDS = {
     "root": "cause",
@@ -18,8 +19,6 @@ ROLE_WORDS = {
     "benign": "harmless",
 }
 _ONSETS = {"start": "at the start", "warm-up": "while warming up", "running": "in the midst of the run"}
-# Times before this year are seconds since an unknown start.
-_DATED = 86_400.0 * 365
 
 
 def who(numbers: Sequence[int], nodes: Sequence[str]) -> str:
@@ -66,7 +65,7 @@ def at_time(moment: Moment, first: float | None) -> str:
     if moment.time is None:
         return "?"
     error = f" ±{moment.time_error:.2g}" if moment.time_error >= 0.05 else ""
-    if moment.time < _DATED:
+    if moment.time < DATED:
         return f"+{moment.time - (first or 0.0):.1f} s{error}"
     from datetime import datetime, timezone
 
@@ -116,7 +115,7 @@ def clock_time(seconds: float | None) -> str:
     """Return a time as a person writes it, UTC; seconds from an unknown start as such."""
     if seconds is None:
         return ""
-    if seconds < _DATED:
+    if seconds < DATED:
         return f"+{seconds:.1f} s"
     import datetime
 
