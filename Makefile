@@ -32,7 +32,7 @@ demo: $(STAMPS)/core
 	@# 1 is the answer NO-GO, which is what a broken script deserves; anything above it is a failure of the demo.
 	@rc=0; $(BIN)/preflight check $(DEMO_SCRIPT) $(DEMO_ARGS) || rc=$$?; echo "exit code $$rc"; [ $$rc -le 1 ]
 
-test: $(STAMPS)/models $(STAMPS)/ray $(STAMPS)/dev
+test: $(STAMPS)/models $(STAMPS)/extras $(STAMPS)/dev
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # The tests that need no torch, in an environment that has none.
@@ -72,8 +72,9 @@ $(STAMPS)/test: $(STAMPS)/core
 	$(PIP) --editable '.[test]'
 	@touch $@
 
-$(STAMPS)/ray: $(STAMPS)/core
-	$(PIP) --editable '.[ray]'
+# Everything optional, so that no test of the whole suite is skipped for want of a library.
+$(STAMPS)/extras: $(STAMPS)/core
+	$(PIP) --editable '.[live,logs,peers,ray]'
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/core
