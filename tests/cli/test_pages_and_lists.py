@@ -42,7 +42,7 @@ def test_every_rule_has_a_page_in_every_format(loaded, capsys: pytest.CaptureFix
 
 def test_the_notices_are_rules_too() -> None:
     codes = [loaded.rule.code for loaded in load_notices()]
-    assert codes == ["RUN001", "SUP001", "SUP002", "SYN001"]
+    assert codes == ["PLN001", "RUN001", "SUP001", "SUP002", "SYN001"]
     assert not set(codes) & {loaded.rule.code for loaded in load_rules()}
     assert {info.code for info in rule_infos()} >= set(codes)
 

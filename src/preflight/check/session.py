@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -27,6 +27,9 @@ from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.report import SCHEMA, NotEvaluated, Report, Tool, Verdict
 from preflight.vocabulary.run import ParallelDims, RunSpec
 from preflight.vocabulary.version import VERSION
+
+if TYPE_CHECKING:
+    from preflight.check.against_plan import PlanGiven
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +54,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         memory_snapshot: File for a snapshot that PyTorch's memory visualiser opens.
         chrome_trace: File for the estimated timeline of a step, in Chrome's format.
         what_fits: Whether to run again with changes; None does it where the GPU is full.
+        plan: The plan that the script is held against. What is not said of GPUs is taken from it.
     """
 
     gpu: str | None = None
@@ -71,6 +75,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     memory_snapshot: str | None = None
     chrome_trace: str | None = None
     what_fits: bool | None = None
+    plan: PlanGiven | None = None
 
 
 Keep = Callable[[list[Finding], list[NotEvaluated]], list[Finding]]
@@ -91,7 +96,7 @@ def device_of(options: Options) -> Device:
         UsageError: The GPU is not known, or the memory is not a positive number.
     """
     if options.gpu is None and options.gpu_memory is None:
-        return Device(None, None, None)
+        return Device(None, None, None) if options.plan is None else _planned_device(options.plan, options)
     from preflight.catalog import hardware
     from preflight.errors import UsageError
 
@@ -108,6 +113,13 @@ def device_of(options: Options) -> Device:
         return Device(gpu, capacity, f"{gpu.title} with {size}" if gpu is not None else f"a GPU of {size}")
     assert gpu is not None
     return Device(gpu, gpu.memory_bytes, gpu.title)
+
+
+def _planned_device(given: PlanGiven, options: Options) -> Device:
+    from preflight.catalog.hardware import resolve_gpu
+
+    gpu = resolve_gpu(given.gpu, options.catalog) if given.gpu is not None else None
+    return Device(gpu, given.capacity_bytes, gpu.title if gpu is not None else given.device)
 
 
 def launch_of(options: Options) -> Launch:
@@ -155,6 +167,8 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     """
     device = device_of(options)
     launch = launch_of(options)
+    if options.plan is not None and options.gpus is None and launch.world_size is None:
+        options = msgspec.structs.replace(options, gpus=options.plan.gpus)
     arguments = options.arguments if options.arguments is not None else launch.arguments_of(script.path)
     environment = launch.variables()
     if options.gpus is not None and options.gpus > 1 and launch.world_size is None:
@@ -187,6 +201,9 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         memory = context.memory
         again, _ = evaluate_rules(context, [r for r in load_rules() if r.rule.code == "MEM026"])
         findings = sorted([*findings, *again], key=sort_key)
+    if options.plan is not None and trains(facts):
+        differing, untold = _beside_plan(options.plan, device, context, script)
+        findings, missing = sorted([*findings, *differing], key=sort_key), [*missing, *untold]
     shown = tuple(findings if keep is None else keep(findings, missing))
     verdict, notes = verdict_of(context, shown, options)
     step = measured = None
@@ -225,13 +242,31 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     )
 
 
+def _beside_plan(
+    given: PlanGiven, device: Device, context: Context, script: Script
+) -> tuple[list[Finding], list[NotEvaluated]]:
+    """What the script sets otherwise than its plan, and what it does not tell."""
+    from preflight.check.against_plan import settings
+    from preflight.check.notices.plan_differs import finding_for, not_compared
+
+    every = settings(given, device.gpu, context.facts, context.run, context.parallel)
+    fits = context.memory.fits if context.memory is not None else "unknown"
+    differing = [finding_for(one, given, context.facts[one.fact], script.path, fits) for one in every if one.differs]
+    return differing, [not_compared(one) for one in every if one.written is None]
+
+
+def trains(facts: dict[str, Fact]) -> bool:
+    """Whether the script trains with PyTorch."""
+    return facts["framework"].value not in (None, *_TITLES)
+
+
 def memory_of(
     reading: Reading, facts: dict[str, Fact], model: Any, run: Any, parallel: Any, device: Device
 ) -> MemoryEstimate | None:
     """The memory, or the reason why it is not known; None where nothing trains."""
     from preflight.cost.memory import estimate_memory
 
-    if facts["framework"].value in (None, "tensorflow", "jax", "mxnet", "paddle"):
+    if not trains(facts):
         return (
             MemoryEstimate(capacity_bytes=device.capacity_bytes, reason="no PyTorch training was recognised")
             if device.capacity_bytes
@@ -287,9 +322,8 @@ def verdict_of(context: Context, findings: tuple[Finding, ...], options: Options
     notes: list[str] = []
     reading = context.reading
     framework = context.facts["framework"].value
-    trains = framework is not None and framework not in ("tensorflow", "jax", "mxnet", "paddle")
     memory = context.memory
-    if not trains:
+    if not trains(context.facts):
         if framework is not None:
             notes.append(f"this is a {_TITLES.get(str(framework), framework)} script: only PyTorch training is checked")
         else:
@@ -309,7 +343,9 @@ def verdict_of(context: Context, findings: tuple[Finding, ...], options: Options
         return "NO-GO", notes
     if options.fail_on == "warning" and any(f.severity == "warning" for f in findings):
         return "NO-GO", notes
-    if not trains or (memory is not None and context.capacity_bytes is not None and memory.fits == "unknown"):
+    if not trains(context.facts) or (
+        memory is not None and context.capacity_bytes is not None and memory.fits == "unknown"
+    ):
         return "UNKNOWN", notes
     return "GO", notes
 
@@ -329,4 +365,6 @@ def _inputs(script: Script, options: Options, device: Device, launch: Launch) ->
         found["launch"] = options.launch
     if options.arguments:
         found["arguments"] = list(options.arguments)
+    if options.plan is not None:
+        found["plan"] = options.plan.path
     return found

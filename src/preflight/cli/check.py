@@ -12,6 +12,7 @@ from preflight.errors import UsageError
 
 @click.command("check", cls=ScriptCommand)
 @checking
+@click.option("--plan", metavar="FILE", help="What 'preflight plan -o plan.json' wrote: where does the script differ?")
 @click.option("--diff", is_flag=True, help="Print the safe fixes as a patch; with --unsafe-fixes, all of them.")
 @click.option("--fix", is_flag=True, help="Apply the safe fixes, then report what remains.")
 @click.option("--unsafe-fixes", is_flag=True, help="Apply also fixes that may change what the training computes.")

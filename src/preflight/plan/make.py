@@ -62,6 +62,7 @@ def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
         )
     plan = msgspec.structs.replace(
         plan,
+        model=msgspec.structs.replace(ready.model, network=None),
         chosen=chosen,
         scaling=scaling_of(ready) if chosen.step else None,
         duration=duration,

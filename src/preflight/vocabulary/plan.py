@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from preflight.vocabulary.memory import Fits, MemoryBreakdown, MemoryEstimate
+from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.quantity import Interval
 from preflight.vocabulary.run import ParallelDims, RunSpec
 from preflight.vocabulary.step import StepBreakdown
@@ -320,8 +321,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         experiment: The cheapest run that would tell candidates apart whose intervals overlap.
         regret: By how much the chosen layout is slower than the quickest, on average over what is not known, as a share.
         compared: The same request on several clusters, as they were named.
+        model: The architecture that it is for, in numbers; without the blocks of a network that has no such numbers.
     """
 
+    model: ModelSpec | None = None
     chosen: Candidate | None = None
     candidates: tuple[Candidate, ...] = ()
     pareto: tuple[Candidate, ...] = ()

@@ -91,7 +91,12 @@ def _subject(context: click.Context, given: dict[str, Any]) -> tuple[tuple[str, 
 def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...] | None) -> Options:
     config = project.config
     gpu, memory = given.get("gpu"), given.get("gpu_memory")
-    if gpu is None and memory is None:
+    planned = None
+    if given.get("plan"):
+        from preflight.cli.parts.plan_file import read_plan
+
+        planned = read_plan(given["plan"])
+    if gpu is None and memory is None and planned is None:
         # Both or none: a size from the file must not shrink the card named on the command line.
         gpu, memory = config.gpu, config.gpu_memory
     catalog = project.catalog()
@@ -112,13 +117,15 @@ def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...]
     )
     _readable(given)
     more |= {name: given[name] for name in asked if given.get(name)}
+    if planned is not None:
+        more["plan"] = planned
     if given.get("no_probe"):
         more["probe"] = False
     more |= {"what_fits": False} if given.get("what_fits") is False else {}
     return Options(
         gpu=gpu,
         gpu_memory=memory,
-        gpus=given.get("gpus") or (None if given.get("launch") else config.gpus),
+        gpus=given.get("gpus") or (None if given.get("launch") or planned else config.gpus),
         launch=given.get("launch"),
         arguments=arguments,
         **more,
