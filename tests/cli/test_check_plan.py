@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from preflight.check.notices.plan_differs import BAD, GOOD, RULE
 
 from .command_line import run
