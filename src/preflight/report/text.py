@@ -5,6 +5,7 @@ from __future__ import annotations
 from preflight.report.parts.alarm_text import alarm_section
 from preflight.report.parts.associations_text import associations_section
 from preflight.report.parts.clean import clean, one_line
+from preflight.report.parts.comparison_text import comparison_section
 from preflight.report.parts.finding_text import findings_section
 from preflight.report.parts.incident_text import incident_section, whys_section
 from preflight.report.parts.live_text import live_sections
@@ -76,6 +77,16 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
             whys_section(canvas, report.incident)
             return
         incident_section(canvas, report.incident, verbose=options.verbose)
+        _notes(canvas, report)
+        return
+    if report.comparison is not None:
+        comparison_section(canvas, report.comparison)
+        for severity, title in TITLES.items():
+            findings = findings_of(report, severity)
+            if findings:
+                findings_section(canvas, f"NEW {title}", findings, options.sources)
+        if report.violations:
+            alarm_section(canvas, report, options.sources, verbose=options.verbose)
         _notes(canvas, report)
         return
     if report.associations is not None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from preflight.vocabulary.association import Associations
+from preflight.vocabulary.comparison import Comparison
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import SEVERITY_ORDER, Finding
 from preflight.vocabulary.incident import Incident
@@ -89,6 +90,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     incident: Incident | None = None
     verification: Verification | None = None
     associations: Associations | None = None
+    comparison: Comparison | None = None
     measurements: tuple[Measurement, ...] = ()
     pulses: tuple[RankPulse, ...] = ()
     differences: tuple[Difference, ...] = ()

@@ -1,4 +1,4 @@
-"""Verifications and associations as sections of sentences and one table each: what Markdown and the page show of them."""
+"""Verifications, associations and comparisons as sections of sentences and one table each: what Markdown and the page show of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from preflight.report.parts.associations_text import headline
 from preflight.report.parts.clean import one_line
+from preflight.report.parts.comparison_rows import TITLES, change_rows, gone_rows, sides
 from preflight.vocabulary.association import Associations
+from preflight.vocabulary.comparison import Comparison
 from preflight.vocabulary.report import Report
 from preflight.vocabulary.verification import Verification
 
@@ -27,6 +29,22 @@ def compared_parts(report: Report) -> list[Part]:
         found += _verification(report.verification)
     if report.associations is not None:
         found += _associations(report.associations)
+    if report.comparison is not None:
+        found += _comparison(report.comparison)
+    return found
+
+
+def _comparison(told: Comparison) -> list[Part]:
+    found = [Part("The two sides", (), ("side", "verdict", "told by", "name"), tuple(sides(told)))]
+    for aspect, title in TITLES.items():
+        rows = tuple((row.name, row.before, row.after, row.change, row.tone) for row in change_rows(told, aspect))
+        if rows:
+            found.append(Part(title, (), ("what", "before", "after", "change", ""), rows))
+        elif aspect in told.shared:
+            found.append(Part(title, ("The same on both sides.",)))
+    gone = tuple(gone_rows(told))
+    if gone:
+        found.append(Part(f"Gone ({len(gone)})", (), ("rule", "place", "what it said"), gone))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from preflight.report.parts.clean import clean, one_line
+from preflight.vocabulary.comparison import Comparison
 from preflight.vocabulary.finding import Evidence, Finding, Location
 from preflight.vocabulary.memory import MemoryEstimate, Oom
 from preflight.vocabulary.quantity import Interval, format_bytes, format_seconds
@@ -101,6 +102,14 @@ def _of_watched(watched: Watched) -> str:
     return f"{steps}, {watched.judged} of {watched.in_force} invariants judged in {watched.examples:,} places"
 
 
+def _of_comparison(found: Comparison) -> str:
+    """Return how many findings came and went, and how many values changed."""
+    gone, new = len(found.gone) + len(found.gone_violations), len(found.new) + len(found.new_violations)
+    values = len(found.changes)
+    changed = f"{values} {'value is' if values == 1 else 'values are'} not the same"
+    return f"{gone} {'finding' if gone == 1 else 'findings'} gone, {new} new, {found.kept} in both; {changed}"
+
+
 def _of_plan(report: Report) -> str | None:
     """Return memory against capacity, the step and its MFU."""
     memory, step = report.memory, report.step or {}
@@ -131,6 +140,8 @@ def verdict_line(report: Report) -> str:
         return f"{report.verdict}  {count} association{'s' if count != 1 else ''} with failures"
     if report.verification is not None:
         return f"{report.verdict}  {report.verification.status}"
+    if report.comparison is not None:
+        return f"{report.verdict}  {_of_comparison(report.comparison)}"
     counted = report.plan is None and report.incident is None
     told = [text for text in (counts(report) if counted else "", said) if text]
     return f"{report.verdict}  {'; '.join(told)}".rstrip()

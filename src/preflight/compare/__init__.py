@@ -1,0 +1,1 @@
+"""Reports side by side: what changed from one to the other."""
