@@ -150,8 +150,7 @@ def signature_pages() -> dict[str, str]:
         ]
         index.append(f"## {family}\n\n" + table(("name", "category", "role", "what it says"), rows))
     found = {
-        f"signatures/{one['name'].replace('.', '/')}.md": pages.signature_markdown(pages.signature_page(one["name"]))
-        for one in signatures
+        f"signatures/{one['name'].replace('.', '/')}.md": pages.signature_markdown(one["name"]) for one in signatures
     }
     return {"signatures/README.md": "\n".join(index), **found}
 

@@ -66,7 +66,7 @@ def test_every_page_can_be_made() -> None:
     text, html = (writing(form, None, False, True, 80) for form in ("text", "html"))
     for signature in EACH:
         page = signature_page(signature.id)
-        assert signature_markdown(page).startswith(f"# `{signature.id}`\n\n{signature.title}.\n")
+        assert signature_markdown(signature.id).startswith(f"# `{signature.id}`\n\n{signature.title}.\n")
         assert signature.match[0].splitlines()[0] in render_signature(page, text)
         assert render_signature(page, html).startswith("<!doctype html>")
 
@@ -136,3 +136,54 @@ def test_a_users_signature_that_is_wrong_is_refused(
     said = capsys.readouterr().err
     assert "server-away.toml: role: 'rot' is none of" in said
     assert "did you mean 'root'?" in said
+
+
+def test_a_page_says_how_causes_are_told_apart_and_what_each_remedy_is(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = " ".join(_said(capsys, "explain", "oom.cuda-allocation", "--width", "100").split())
+    assert "Look at the processes on the cards and on the node" in shown
+    assert "$ nvidia-smi; ps aux" in shown
+    assert "Let the allocator grow its segments (immediate, against fragmentation) [expandable-segments]" in shown
+    assert "The training step does not fit on the GPU [step-exceeds-device, rule]" in shown
+
+
+def test_every_signature_that_accuses_has_a_way_to_tell_and_a_remedy() -> None:
+    from preflight.cli.parts.signature_pages import signature_page
+
+    for signature in EACH:
+        if signature.role in ("root", "confirmation"):
+            page = signature_page(signature.id)
+            assert page["observations"], signature.id
+            assert page["remedy_titles"], signature.id
+            assert all(one["title"] for one in page["told_before"]), (signature.id, page["told_before"])
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("peak-exceeds-device", "a cause; oom"),
+        ("memory-arithmetic", "something that tells causes apart"),
+        ("half-batch", "an experiment"),
+        ("reduce-batch", "Halve the samples"),
+        ("before-launch", "a checklist"),
+        ("crash", "a decision tree"),
+        ("compute", "a probe"),
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "markdown", "json", "html"])
+def test_whatever_an_investigation_names_has_a_page(
+    name: str, says: str, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = _said(capsys, "explain", name, "--format", form, "--width", "100")
+    if form == "json":
+        assert name in json.loads(shown).values()
+    else:
+        assert name in shown
+        assert says in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"), [("reduce-bacth", "reduce-batch"), ("peer-daed", "peer-dead"), ("Oom", "list signatures oom")]
+)
+def test_the_nearest_of_everything_is_named(wrong: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("explain", wrong) == 2
+    assert near in capsys.readouterr().err

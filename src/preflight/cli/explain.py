@@ -1,4 +1,4 @@
-"""``preflight explain``: the page of a rule, a relation, a failure signature or an error number of the driver."""
+"""``preflight explain``: the page of whatever has a name: a rule, a relation, a signature, a cause, a remedy ..."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from preflight.cli.parts.options import output
 @click.argument("identifier", metavar="ID")
 @output
 def command(identifier: str, **given: Any) -> int:
-    """Print the page of a rule, a relation or a failure signature: what it finds, why, what to do, examples.
+    """Print the page of whatever has a name: what it is or means, why, what to do, examples.
 
     ID is a rule's name (gradients-never-zeroed) or code (OPT001), a relation's name (gradients-cleared),
-    a signature's (network.watchdog-timeout), or an error number of the driver (xid-79).
+    a signature's (network.watchdog-timeout), an error number of the driver (xid-79), or the name of a cause,
+    of something to look at, of an experiment, remedy, checklist, decision tree, GPU, model or probe.
     """
-    from preflight.cli.parts.pages import FORMATS, page, render_page
+    from preflight.cli.parts.pages import FORMATS, find_rule, page, render_page, unknown
     from preflight.cli.parts.writing import put, writing
     from preflight.errors import UsageError
 
@@ -43,6 +44,13 @@ def command(identifier: str, **given: Any) -> int:
         put(render_signature(signature_page(identifier, catalog), look), look)
     elif is_relation(identifier):
         put(render_relation(relation_page(identifier), look), look)
-    else:
+    elif find_rule(identifier) is not None:
         put(render_page(page(identifier), look), look)
+    else:
+        from preflight.cli.parts.known_pages import known_names, known_page
+
+        told = known_page(identifier, catalog, look)
+        if told is None:
+            raise unknown(identifier, known_names(catalog))
+        put(told, look)
     return 0

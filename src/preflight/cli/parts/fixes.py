@@ -30,21 +30,32 @@ def listed(words: Sequence[str], catalog: tuple[str, ...], look: Writing) -> int
 
 def show(name: str, catalog: tuple[str, ...], look: Writing) -> int:
     """Show one remedy."""
-    remedy = load_remedy(name, catalog)
+    put(remedy_page(load_remedy(name, catalog), look), look)
+    return 0
+
+
+def remedy_page(remedy: Remedy, look: Writing) -> str:
+    """Return the page of a remedy in the format that was asked for."""
     if look.format == "json":
         import msgspec
 
         from preflight.report.parts.plain import encode
 
-        put(encode({"schema": "preflight.remedy/1", **msgspec.to_builtins(remedy)}), look)
-    elif look.format == "markdown":
+        return encode({"schema": "preflight.remedy/1", **msgspec.to_builtins(remedy)})
+    if look.format == "markdown":
         rows = "".join(f"| {title} | {text} |\n" for title, text in _parts(remedy))
-        put(f"# `{remedy.id}`\n\n{remedy.title}.\n\n| | |\n|---|---|\n{rows}", look)
-    elif look.format == "text":
-        put(_page(remedy, look.width), look)
-    else:
-        raise UsageError(f"a remedy cannot be shown as {look.format}", "text, json or markdown")
-    return 0
+        return f"# `{remedy.id}`\n\n{remedy.title}.\n\n| | |\n|---|---|\n{rows}"
+    if look.format == "text":
+        return _page(remedy, look.width)
+    if look.format == "html":
+        from preflight.cli.parts.documents import Document, Entry, Section, render
+
+        parts = tuple(Entry(text, lead=title) for title, text in _parts(remedy))
+        document = Document(
+            remedy.id, (remedy.title, f"{remedy.kind}, {remedy.category}"), sections=(Section("What is known", parts),)
+        )
+        return render(document, {}, look)
+    raise UsageError(f"a remedy cannot be shown as {look.format}", "text, json, markdown or html")
 
 
 def _page(remedy: Remedy, width: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
@@ -21,7 +22,9 @@ def page(identifier: str) -> dict[str, Any]:
     Raises:
         UsageError: No rule has this name or code; the hint names the nearest.
     """
-    loaded = _find(identifier)
+    loaded = find_rule(identifier)
+    if loaded is None:
+        raise unknown(identifier)
     rule = loaded.rule
     module = import_module(loaded.module)
     title, _, body = loaded.page.strip().partition("\n")
@@ -47,17 +50,32 @@ def _dry_run(code: str) -> str | None:
     return "confirms or disproves" if observed.settles else "confirms"
 
 
-def _find(identifier: str) -> RuleFile:
-    from preflight.check.selection import nearest_rule
-
+def find_rule(identifier: str) -> RuleFile | None:
+    """Return the rule of this name or code; None where there is none."""
     wanted = identifier.strip().lower().replace("_", "-")
-    for loaded in all_rules():
-        if wanted in (loaded.rule.name, loaded.rule.code.lower()):
-            return loaded
+    return next((one for one in all_rules() if wanted in (one.rule.name, one.rule.code.lower())), None)
+
+
+def unknown(identifier: str, others: Iterable[str] = ()) -> UsageError:
+    """Return the error for a name that nothing bears; its hint names the nearest of what has a page."""
+    from typing import get_args
+
+    from preflight.check.selection import nearest_rule
+    from preflight.errors import nearest
+    from preflight.monitor.relation import relations
+    from preflight.vocabulary.signature import Category
+
+    if identifier.lower() in get_args(Category):
+        return UsageError(
+            f"{identifier} is a category", f"preflight list signatures {identifier.lower()} shows its signatures"
+        )
     if "." in identifier or "/" in identifier:
-        raise UsageError(f"no signature is called {identifier!r}", _hint(_nearest_signature(identifier), "signatures"))
-    near = nearest_rule(identifier) or _nearest_relation(identifier) or _nearest_signature(identifier)
-    raise UsageError(f"no rule is called {identifier!r}", _hint(near, "rules"))
+        return UsageError(f"no signature is called {identifier!r}", _hint(_nearest_signature(identifier), "signatures"))
+    close = [name for name in (nearest_rule(identifier), _nearest_signature(identifier)) if name is not None]
+    every = [*close, *relations(), *others]
+    begun = (name for name in every if name.lower().startswith(identifier.lower()))
+    near = next(begun, None) or nearest(identifier, every)
+    return UsageError(f"nothing is called {identifier!r}", _hint(near or next(iter(close), None), "rules"))
 
 
 def _hint(near: str | None, kind: str) -> str:
@@ -68,13 +86,6 @@ def _nearest_signature(identifier: str) -> str | None:
     from preflight.cli.parts.signature_pages import nearest_signature
 
     return nearest_signature(identifier)
-
-
-def _nearest_relation(identifier: str) -> str | None:
-    from preflight.errors import nearest
-    from preflight.monitor.relation import relations
-
-    return nearest(identifier, relations())
 
 
 def _example(given: str | Example) -> dict[str, Any]:

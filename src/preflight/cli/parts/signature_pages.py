@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from typing import Any
 
 import msgspec
 
+from preflight.cli.parts.documents import Document, Entry, Section, render
 from preflight.cli.parts.writing import Writing
 
 ROLES = {
@@ -19,6 +19,15 @@ ROLES = {
     "recovered": "went wrong and was mended",
     "benign": "means no harm",
 }
+PLAIN = {
+    "cascade": "Do not stop here: look for what happened on the rank that it accuses, or before it.",
+    "teardown": "Do not stop here: what decided the end stands earlier, or on another rank.",
+    "recovered": "Where steps follow it, nothing has to be done; where none do, it was the beginning of the end.",
+    "benign": "Nothing has to be done, and it is never taken for a failure.",
+    "progress": "Nothing has to be done: it tells when the run was well.",
+}
+WHERE = {"log": "in what was collected", "node": "on the node", "run": "needs another run"}
+MOST_REMEDIES = 12
 NUMBER = re.compile(r"(s?xid)[ :._-]?(\d+)", re.IGNORECASE)
 
 
@@ -66,7 +75,79 @@ def signature_page(identifier: str, catalog: tuple[str, ...] = ()) -> dict[str, 
         for cause in signature.causes
     ]  # fmt: skip
     page["causes"].sort(key=lambda cause: -cause["prior"])
-    return {"schema": "preflight.signature/1", "name": signature.id, "family": signature.id.partition(".")[0], **page}
+    told: dict[str, list[str]] = {}
+    for cause in page["causes"]:
+        for name in cause["discriminated_by"]:
+            told.setdefault(name, []).append(cause["id"])
+    causes = {cause["id"]: cause["prior"] for cause in page["causes"]}
+    return {
+        "schema": "preflight.signature/1", "name": signature.id, "family": signature.id.partition(".")[0], **page,
+        "observations": observations(told),
+        "remedy_titles": remedy_titles(causes, signature.id, catalog),
+        "told_before": told_before(signature.caught_by, catalog),
+    }  # fmt: skip
+
+
+def observations(told: dict[str, list[str]]) -> list[dict[str, Any]]:
+    """Return what the names of observations stand for, the cheapest first, each with the causes that it tells of."""
+    from preflight.catalog.observation_names import looked_for
+
+    known = looked_for()
+    found = [
+        {"name": name, "causes": causes, **msgspec.to_builtins(known[name])}
+        for name, causes in sorted(told.items(), key=lambda one: known[one[0]].rank if one[0] in known else 9)
+        if name in known
+    ]
+    return found
+
+
+def remedy_titles(
+    causes: dict[str, float], signature: str | None = None, catalog: tuple[str, ...] = ()
+) -> list[dict[str, Any]]:
+    """Return the remedies against these causes, in the order in which an investigation would name them."""
+    from preflight.catalog.remedy_files import load_remedy
+    from preflight.investigate.remedies import remedies_for
+
+    found = []
+    for one in (load_remedy(told.remedy, catalog) for told in remedies_for(causes, signature, catalog, MOST_REMEDIES)):
+        kind = "lets the run go on" if one.hides else "shows the cause" if one.observes else one.kind
+        against = [cause for cause in causes if cause in one.causes]
+        found.append({"name": one.id, "title": one.title, "kind": kind, "causes": against})
+    return found
+
+
+def told_before(names: tuple[str, ...], catalog: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """Return what the rules, relations and items of checklists are that would have told it."""
+    from preflight.check.notices import all_rules
+    from preflight.investigate.pointers import kind_of
+    from preflight.monitor.relation import relations
+
+    rules = {loaded.rule.name: loaded for loaded in all_rules()} if names else {}
+    found = []
+    for name in names:
+        kind, title = kind_of(name), ""
+        if name in rules:
+            title = rules[name].page.strip().partition("\n")[0]
+        elif kind == "relation":
+            from preflight.cli.parts.relation_pages import relation_page
+
+            title = relation_page(name)["title"] if name in relations() else ""
+        else:
+            title = _item_title(name, catalog)
+        found.append({"name": name, "kind": kind, "title": title.rstrip(".")})
+    return found
+
+
+def _item_title(name: str, catalog: tuple[str, ...]) -> str:
+    from preflight.catalog.checklist_files import checklist_names, load_checklist
+
+    wanted = name.removeprefix("checklist:").rpartition(".")
+    for one in checklist_names(catalog):
+        if wanted[0] in ("", one):
+            for item in load_checklist(one, catalog).items:
+                if item.id == wanted[2]:
+                    return item.title
+    return ""
 
 
 def driver_error_page(identifier: str) -> dict[str, Any] | None:
@@ -84,38 +165,16 @@ def driver_error_page(identifier: str) -> dict[str, Any] | None:
 def render_driver_error(page: dict[str, Any], look: Writing) -> str:
     """The page of an error number in the format that was asked for."""
     shown = {"xid": "Xid", "sxid": "SXid"}[page["kind"]]
-    head = f"{shown} {page['code']} {page['name']}"
     told = [page["meaning"] + ".", f"Category: {page['category']}."]
     told += ["The card does not go on without a reset." for _ in range(page["fatal"])]
     told += ["As a rule it follows another error: look for the earlier one." for _ in range(page["follows"])]
-    return _simple(head, [*told, f"First: {page['advice']}"], page, look)
-
-
-def _simple(head: str, told: list[str], page: dict[str, Any], look: Writing) -> str:
-    if look.format == "json":
-        from preflight.report.parts.plain import encode
-
-        return encode(page)
-    if look.format == "markdown":
-        return f"# {head}\n\n" + "\n".join(told) + "\n"
-    if look.format == "html":
-        from html import escape
-
-        return _document(escape(head), "\n".join(f"<p>{escape(line)}</p>" for line in told))
-    return "\n".join([head, *(part for line in told for part in textwrap.wrap(line, look.width))]) + "\n"
+    document = Document(f"{shown} {page['code']} {page['name']}", (*told, f"First: {page['advice']}"))
+    return render(document, page, look)
 
 
 def render_signature(page: dict[str, Any], look: Writing) -> str:
     """The page in the format that was asked for."""
-    if look.format == "json":
-        from preflight.report.parts.plain import encode
-
-        return encode(page)
-    if look.format == "markdown":
-        return signature_markdown(page)
-    if look.format == "html":
-        return _html(page)
-    return _text(page, look.width)
+    return render(signature_document(page), page, look)
 
 
 def about(page: dict[str, Any]) -> str:
@@ -124,9 +183,72 @@ def about(page: dict[str, Any]) -> str:
     return f"{page['role']}: {ROLES[page['role']]}{category}"
 
 
+def signature_document(page: dict[str, Any]) -> Document:
+    """Return the page in order: what it means, what is behind it, how to tell, what to do, how it is recognised."""
+    causes = tuple(
+        Entry(cause["title"], f"{cause['id']}; {cause['category']}", f"{cause['prior']:.0%}")
+        for cause in page["causes"]
+    )
+    return Document(
+        page["name"],
+        (page["title"], about(page)),
+        (*page["page"].strip().splitlines(), *_notes(page)),
+        (
+            Section("What may be behind it", causes, note="how often, when it is seen alone: a judgement, not a count"),
+            observation_section(page["observations"], several=len(causes) > 1),
+            Section("What to do next", tuple(Entry(step) for step in page["next"]), "steps"),
+            remedy_section(page["remedy_titles"]),
+            Section(
+                "What would have told it before",
+                tuple(
+                    Entry(one["title"] or one["kind"], f"{one['name']}; {one['kind']}") for one in page["told_before"]
+                ),
+            ),
+            Section("Taken, for example", tuple(Entry(line) for line in page["match"]), "quoted"),
+            Section("Not taken", tuple(Entry(line) for line in page["no_match"]), "quoted"),
+            Section("Where the text stands", tuple(Entry(source) for source in page["sources"])),
+        ),
+    )
+
+
+def observation_section(found: list[dict[str, Any]], several: bool = True) -> Section:
+    """Return what to look at, the cheapest first, with the commands."""
+    return Section(
+        "What tells them apart" if several else "What tells it",
+        tuple(
+            Entry(
+                f"Look at {one['look']} ({WHERE[one['where']]}"
+                + (f"; about {', '.join(one['causes'])})" if several else ")"),
+                one["name"],
+                command=one.get("command"),
+            )
+            for one in found
+        ),
+    )
+
+
+def remedy_section(found: list[dict[str, Any]]) -> Section:
+    """Return the remedies, each with what it is against."""
+    return Section(
+        "Remedies",
+        tuple(
+            Entry(
+                one["title"]
+                + f" ({one['kind']}"
+                + (f", against {', '.join(one['causes'])})" if one["causes"] else ")"),
+                one["name"],
+            )
+            for one in found
+        ),
+        note="preflight investigate fix NAME shows one",
+    )
+
+
 def _notes(page: dict[str, Any]) -> list[str]:
     """What the fields of the line are used for, in sentences."""
     notes: list[str] = []
+    if page["role"] in PLAIN:
+        notes.append(PLAIN[page["role"]])
     if page["shift"]:
         notes.append(f"The trouble began by its `{page['shift']}` (milliseconds) earlier than the line was printed.")
     if page["points_to"]:
@@ -142,94 +264,8 @@ def _notes(page: dict[str, Any]) -> list[str]:
     return notes
 
 
-def signature_markdown(page: dict[str, Any]) -> str:
-    """Return the page as Markdown."""
-    parts = [f"# `{page['name']}`", "", f"{page['title']}.", "", f"{about(page)}.", ""]
-    parts += [page["page"].strip(), ""] if page["page"].strip() else []
-    parts += [*_notes(page), ""] if _notes(page) else []
-    if page["causes"]:
-        parts += [
-            "## What may be behind it",
-            "",
-            "| cause | | how often | category | what would tell |",
-            "|---|---|---|---|---|",
-        ]
-        parts += [
-            f"| `{cause['id']}` | {cause['title']} | {cause['prior']:.0%} | {cause['category']} "
-            f"| {', '.join(cause['discriminated_by'])} |"
-            for cause in page["causes"]
-        ]
-        parts += ["", "How often: when the line is seen alone; a judgement, not a count.", ""]
-    for title, key in (("What to do next", "next"),):
-        if page[key]:
-            parts += [f"## {title}", "", *(f"{number}. {step}" for number, step in enumerate(page[key], 1)), ""]
-    for title, key in (("Remedies", "remedies"), ("What would have told it before", "caught_by")):
-        if page[key]:
-            parts += [f"## {title}", "", ", ".join(f"`{name}`" for name in page[key]), ""]
-    for title, key in (("Taken, for example", "match"), ("Not taken", "no_match")):
-        parts += [f"## {title}", "", "```text", *page[key], "```", ""]
-    parts += ["## Where the text stands", "", *(f"- {source}" for source in page["sources"])]
-    return "\n".join(parts).rstrip() + "\n"
+def signature_markdown(identifier: str) -> str:
+    """Return the page of a shipped signature as Markdown."""
+    from preflight.cli.parts.documents import markdown
 
-
-def _text(page: dict[str, Any], width: int) -> str:
-    def wrap(text: str, first: str = "  ", then: str = "  ") -> list[str]:
-        return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=then)
-
-    lines = [page["name"], *textwrap.wrap(page["title"], width), *textwrap.wrap(about(page), width)]
-    for paragraph in (*page["page"].strip().splitlines(), *_notes(page)):
-        lines += wrap(paragraph)
-    if page["causes"]:
-        lines += ["", "WHAT MAY BE BEHIND IT (how often, when it is seen alone: a judgement, not a count)"]
-        for cause in page["causes"]:
-            lines += wrap(
-                f"{cause['prior']:>4.0%}  {cause['title']} [{cause['id']}, {cause['category']}]", "  ", " " * 8
-            )
-            if cause["discriminated_by"]:
-                lines += wrap(f"told by: {', '.join(cause['discriminated_by'])}", " " * 8, " " * 8)
-    if page["next"]:
-        lines += ["", "NEXT"]
-        for number, step in enumerate(page["next"], 1):
-            lines += wrap(step, f"  {number}. ", "     ")
-    for title, key in (("REMEDIES", "remedies"), ("WOULD HAVE TOLD IT BEFORE", "caught_by")):
-        if page[key]:
-            lines += ["", title, *wrap(", ".join(page[key]))]
-    for title, key in (("TAKEN, FOR EXAMPLE", "match"), ("NOT TAKEN", "no_match")):
-        lines += ["", title, *(f"  {line}" for text in page[key] for line in text.splitlines())]
-    lines += ["", "WHERE THE TEXT STANDS"]
-    for source in page["sources"]:
-        lines += wrap(source, "  ", "    ")
-    return "\n".join(lines) + "\n"
-
-
-def _html(page: dict[str, Any]) -> str:
-    from html import escape
-
-    def listed(items: list[str], kind: str = "ul") -> str:
-        return f"<{kind}>{''.join(f'<li>{escape(item)}</li>' for item in items)}</{kind}>"
-
-    body = [f"<p><strong>{escape(page['title'])}</strong></p>", f"<p>{escape(about(page))}</p>"]
-    body += [f"<p>{escape(line)}</p>" for line in (*page["page"].strip().splitlines(), *_notes(page))]
-    if page["causes"]:
-        told = [
-            f"{cause['prior']:.0%} {cause['title']} ({cause['id']}, {cause['category']})" for cause in page["causes"]
-        ]
-        body += ["<h2>What may be behind it</h2>", listed(told)]
-    if page["next"]:
-        body += ["<h2>What to do next</h2>", listed(page["next"], "ol")]
-    for title, key in (("Remedies", "remedies"), ("What would have told it before", "caught_by")):
-        body += [f"<h2>{title}</h2>{listed(page[key])}" for _ in page[key][:1]]
-    for title, key in (("Taken, for example", "match"), ("Not taken", "no_match")):
-        body += [f"<h2>{title}</h2><pre>{escape(chr(10).join(page[key]))}</pre>"]
-    body += ["<h2>Where the text stands</h2>", listed(page["sources"])]
-    return _document(escape(page["name"]), "\n".join(body))
-
-
-def _document(name: str, body: str) -> str:
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        '<meta name="viewport" content="width=device-width"><style>:root{color-scheme:light dark}'
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}"
-        "pre{overflow-x:auto;padding:.75rem;border:1px solid #8886;border-radius:4px}</style></head><body>\n"
-        f"<h1>{name}</h1>\n{body}\n</body></html>\n"
-    )
+    return markdown(signature_document(signature_page(identifier)))
