@@ -49,6 +49,10 @@ def test_a_batch_is_bisected_and_the_second_call_runs_nothing(capsys: pytest.Cap
     assert answer(capsys, "--fresh", *words)["tests_run"] == first["tests"]
     assert bisect(*words) == 1
     assert capsys.readouterr().out.startswith("works  10\nfails  11\n")
+    assert bisect("--format", "html", *words) == 1
+    assert "<li>works  10</li>" in capsys.readouterr().out
+    assert bisect("--format", "markdown", *words) == 1
+    assert "- fails  11" in capsys.readouterr().out
 
 
 def test_sizes_go_to_the_launcher_and_layers_into_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:

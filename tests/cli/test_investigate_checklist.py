@@ -103,10 +103,26 @@ def test_a_list_is_proposed_from_a_report(capsys: pytest.CaptureFixture[str]) ->
         (("ours.toml", "--set", "folder"), "is not NAME=VALUE"),
         (("ours.toml", "--set", "foldr=1"), "there is no setting"),
         (("ours.toml", "--only", "their"), "there is no item"),
-        (("ours.toml", "--format", "csv"), "cannot be shown as csv"),
         (("ours.toml", "--attest", "said", "--by", "Ada"), "needs a name and evidence"),
     ],
 )
 def test_misuse_is_said(words: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         checklist(*words)
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [
+        ("html", "CHK101 checklist.there"),
+        ("junit", "<failure"),
+        ("sarif", '"ruleId": "CHK101"'),
+        ("csv", "CHK104,checklist.said"),
+        ("github", "::error"),
+    ],
+)
+def test_a_list_has_every_format_of_a_report(form: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert checklist("ours.toml", "--set", "folder=nowhere", "--format", form) == 1
+    shown = capsys.readouterr().out
+    assert says in shown
+    assert "The folder can be written (critical)" in shown

@@ -31,8 +31,14 @@ def test_what_is_seen_live_is_shown_as_markdown() -> None:
     text = render(REPORT, "markdown")
     assert "# Ranks: 1 of 2 live" in text
     assert r"| 1 | gone | node\|1 | killed |" in text
-    assert "12.3 ms (12.1 ms to 12.9 ms, 20 repeats)" in text
-    assert "| host.kernel | 5.15 | 5.4 on 2 |" in text
+    assert "| compute | forward | 1 | 12.3 ms | 12.1 ms to 12.9 ms | 20 |" in text
+    assert "| host.kernel | 5.15 (3 ranks) | 5.4 on 2 |" in text
+
+
+def test_the_page_shows_what_the_terminal_shows() -> None:
+    page = render(REPORT, "html")
+    for said in ("12.3 ms", "12.1 ms to 12.9 ms", "timeout: not done within 60 s", "node|1", "5.4 on 2"):
+        assert said in page
 
 
 def test_it_is_read_back_from_json() -> None:

@@ -23,7 +23,7 @@ from preflight.investigate.progress import Progress
 from preflight.investigate.recorder import flight_events, stack_events
 from preflight.investigate.remedies import remedies_for
 from preflight.investigate.shown import category_of_phase, series_events, shown_by, slow
-from preflight.investigate.state import headline_of, next_steps, onset_of, scope_of, state_of
+from preflight.investigate.state import headline_of, in_words, next_steps, onset_of, scope_of, state_of
 from preflight.investigate.thinning import thinned
 from preflight.investigate.timeline import consequences_of, moments_of, timeline_of
 from preflight.investigate.whys import whys_of
@@ -162,7 +162,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         culprit=culprit if failed else _slow_ones(lagging, known),
         first_failure=_first(scene, decided) if failed else None,
         timeline=timeline_of(whole, [one.scene for one in judged]),
-        hypotheses=decided.hypotheses if failed else (),
+        hypotheses=in_words(decided.hypotheses) if failed else (),
         consequences=consequences_of(scene, culprit, decided),
         recovered=moments_of(scene.case, last.recovered),
         activity=activity_of(whole),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from preflight.investigate.category import Decided
 from preflight.investigate.culprit.vote import Scene, from_dump, is_wait
 from preflight.investigate.hypotheses import experiments_for
-from preflight.vocabulary.incident import Culprit, NextStep, Onset, RunState, Scope
+from preflight.vocabulary.incident import Culprit, Hypothesis, NextStep, Onset, RunState, Scope
 
 # Steps within which compilers, caches and allocators still settle.
 WARM_UP = 10
@@ -106,6 +110,19 @@ def observation(name: str, tells: tuple[str, ...]) -> NextStep:
     look = name.replace("-", " ").replace(".", " ") if known is None else known.look
     return NextStep(
         text=f"look at {look}", kind="observe", command=known.command if known is not None else None, tells=tells
+    )
+
+
+def in_words(hypotheses: Sequence[Hypothesis]) -> tuple[Hypothesis, ...]:
+    """Return the hypotheses with what tells them apart in words, for those who have no catalogue at hand."""
+    from preflight.catalog.observation_names import looked_for
+
+    known = looked_for()
+    return tuple(
+        msgspec.structs.replace(
+            one, look_at=tuple(known[name].look if name in known else name for name in one.discriminated_by)
+        )
+        for one in hypotheses
     )
 
 

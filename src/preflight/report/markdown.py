@@ -8,7 +8,7 @@ from preflight.report.parts.alarm_markdown import alarm_lines
 from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.compared import compared_parts
 from preflight.report.parts.incident_markdown import incident_lines
-from preflight.report.parts.live_markdown import live_lines
+from preflight.report.parts.live_parts import live_parts
 from preflight.report.parts.options import Options
 from preflight.report.parts.plan_markdown import plan_lines
 from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows, summary_rows
@@ -77,13 +77,12 @@ def _block(report: Report, options: Options, level: str) -> list[str]:
     inputs = input_line(report)
     lines += [escape(inputs), ""] if inputs else []
     lines += incident_lines(report.incident, level, escape, code, _table) if report.incident is not None else []
-    for part in compared_parts(report):
+    for part in (*compared_parts(report), *live_parts(report)):
         lines += [f"{level}# {escape(part.title)}", ""]
         lines += [*(f"- {escape(text)}" for text in part.sentences), ""] if part.sentences else []
         rows = [tuple(escape(cell) for cell in row) for row in part.rows]
         lines += _table(part.titles, rows) if rows else []
     lines += alarm_lines(report, options, level, escape, code)
-    lines += live_lines(report, level, escape, _table)
     lines += plan_lines(report.plan, level, escape, _table) if report.plan is not None else []
     lines += _memory(report.memory, level) if report.memory is not None else []
     lines += _efficiency(report, level)

@@ -93,6 +93,7 @@ class Hypothesis(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         probability: 0 to 1; those of an incident and "something else" add up to 1.
         reasons: For and against.
         discriminated_by: What would tell it from the others, the cheapest first.
+        look_at: The same in words.
     """
 
     cause: str
@@ -101,6 +102,7 @@ class Hypothesis(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     probability: float
     reasons: tuple[Reason, ...] = ()
     discriminated_by: tuple[str, ...] = ()
+    look_at: tuple[str, ...] = ()
 
 
 class Why(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -112,12 +112,22 @@ def command(**given: Any) -> int:
     found = verify(before, after, asked=asked, wanted=wanted, warm_up=given["warm_up"], all_metrics=tabled)
     inputs: dict[str, object] = {
         "subject": _subject(given),
-        "before": [one.name for one in before],
-        "after": [one.name for one in after],
+        "before": _named(before),
+        "after": _named(after),
     }
     report = report_of(found, inputs)
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]
+
+
+def _named(trials: list[Any]) -> list[str] | str:
+    """The names of the trials; those of the rows of one table in short."""
+    names = [str(one.name) for one in trials]
+    files = {name.rpartition(" ")[0] for name in names}
+    numbers = [name.rpartition(" ")[2] for name in names]
+    if len(names) > 1 and len(files) == 1 and "" not in files and all(one.isdigit() for one in numbers):
+        return f"rows {', '.join(numbers)} of {files.pop()}"
+    return names
 
 
 def _trials(given: dict[str, Any], look: Any, asked: Any) -> tuple[list[Any], list[Any], bool]:

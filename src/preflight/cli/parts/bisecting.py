@@ -41,8 +41,10 @@ class Plan(msgspec.Struct, kw_only=True):
 
 def bisect(program: Sequence[str], given: Mapping[str, Any], look: Writing) -> int:
     """Run a bisection and say what was found."""
-    if look.format not in ("text", "json"):
-        raise UsageError(f"a bisection cannot be shown as {look.format}", "text or json")
+    from preflight.cli.parts.documents import FORMATS
+
+    if look.format not in FORMATS:
+        raise UsageError(f"a bisection cannot be shown as {look.format}", f"one of {', '.join(FORMATS)}")
     chosen = [name for name in DIMENSIONS if given[name]]
     if len(chosen) != 1:
         raise UsageError(
@@ -73,16 +75,11 @@ def bisect(program: Sequence[str], given: Mapping[str, Any], look: Writing) -> i
         raise
     finally:
         plan.close()
-    from preflight.cli.parts.bisection_pages import page
-
     answer = {"schema": SCHEMA, "dimension": plan.dimension, **found, "tests_run": runner.ran,
               "gpu_hours": round(runner.spent, 4), "signature": runner.wanted, "state": state}  # fmt: skip
-    if look.format == "json":
-        from preflight.report.parts.plain import encode
+    from preflight.cli.parts.bisection_pages import rendered
 
-        put(encode(answer), look)
-    else:
-        put(page(answer, look.width), look)
+    put(rendered(answer, look), look)
     return 1 if answer["reason"] is None else 3
 
 

@@ -5,19 +5,38 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from preflight.cli.parts.writing import Writing
+
+
+def rendered(answer: dict[str, Any], look: Writing) -> str:
+    """Return the answer in the format that was asked for."""
+    if look.format == "text":
+        return page(answer, look.width)
+    from preflight.cli.parts.documents import Document, Entry, Section, render
+
+    found = tuple(Entry(line) for line in _found(answer))
+    about = (Entry(_about(answer)), Entry(f"Logs and results: {answer['state']}"))
+    title = f"Bisection of {answer['dimension']}"
+    head = ("where it begins cannot be told" if answer["reason"] else "where the failure begins was found",)
+    return render(Document(title, head, (), (Section("Found", found), Section("How", about))), answer, look)
+
 
 def page(answer: dict[str, Any], width: int) -> str:
     """Return the answer as a person reads it."""
     lines = [*_found(answer), ""]
-    about = f"Failure: {answer['signature']}." if answer["signature"] else "No test failed."
-    told = (
-        f"{answer['tests']} tests, {answer['tests_run']} of them run now, {answer['gpu_hours']:.3g} GPU-hours. {about}"
-    )
-    lines += textwrap.wrap(told, width)
+    lines += textwrap.wrap(_about(answer), width)
     lines += textwrap.wrap(
         f"Logs and results: {answer['state']}", width, break_long_words=False, break_on_hyphens=False
     )
     return "\n".join(lines) + "\n"
+
+
+def _about(answer: dict[str, Any]) -> str:
+    """Return what was run and which failure was looked for."""
+    about = f"Failure: {answer['signature']}." if answer["signature"] else "No test failed."
+    return (
+        f"{answer['tests']} tests, {answer['tests_run']} of them run now, {answer['gpu_hours']:.3g} GPU-hours. {about}"
+    )
 
 
 def _found(answer: dict[str, Any]) -> list[str]:
@@ -50,4 +69,4 @@ def _found(answer: dict[str, Any]) -> list[str]:
     return [*lines, *reason]
 
 
-__all__ = ["page"]
+__all__ = ["page", "rendered"]

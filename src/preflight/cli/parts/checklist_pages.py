@@ -42,7 +42,11 @@ def gone_through(name: str, given: Mapping[str, Any], look: Writing) -> int:
     elif look.format in ("text", "markdown"):
         put((_markdown if look.format == "markdown" else _text)(checklist, results, verdict, look.width), look)
     else:
-        raise UsageError(f"a checklist cannot be shown as {look.format}", "text, json or markdown")
+        from preflight.check.source_lines import SourceLines
+        from preflight.cli.parts.checklist_report import report_of
+        from preflight.cli.parts.writing import answer
+
+        answer(report_of(checklist, results, verdict, _summary(results)), look, SourceLines())
     return EXIT_CODES[verdict]
 
 

@@ -53,7 +53,12 @@ def incident_lines(incident: Incident, level: str, escape: Words, code: Words, t
         lines += [f"{level}# Suspects", "", *table(("suspect", "probability"), suspects)]
     if incident.hypotheses:
         causes = [
-            (escape(one.title), one.category, percent(one.probability), escape("; ".join(one.discriminated_by)))
+            (
+                escape(one.title),
+                one.category,
+                percent(one.probability),
+                escape("; ".join(one.look_at or one.discriminated_by)),
+            )
             for one in incident.hypotheses
         ]
         titles = ("it may be", "category", "probability", "what would tell")

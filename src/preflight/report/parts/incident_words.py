@@ -131,7 +131,9 @@ def moment_time(moment: Moment) -> str:
 
 def quote_place(quote: Quote | None) -> str:
     """Return where a quoted line stands."""
-    return f"{clean(quote.path)}:{quote.line}" if quote is not None else ""
+    if quote is None:
+        return ""
+    return f"{clean(quote.path)}:{quote.line}" if quote.line else clean(quote.path)
 
 
 def first_failure_rows(first: FirstFailure) -> list[tuple[str, str]]:

@@ -32,7 +32,12 @@ def incident_tiles(incident: Incident) -> list[dict[str, str]]:
     confidence = f"{percent(incident.confidence)} sure" if incident.category != "none" else ""
     tiles = [
         {"name": "State", "value": incident.state, "note": _when(incident), "tone": ""},
-        {"name": "Cause", "value": category_in_words(incident), "note": confidence, "tone": ""},
+        {
+            "name": "Cause" if incident.root_category else "Looks like",
+            "value": category_in_words(incident),
+            "note": confidence,
+            "tone": "",
+        },
     ]
     culprit = incident.culprit
     if culprit.ranks or culprit.nodes:
@@ -75,7 +80,7 @@ def incident_view(incident: Incident) -> dict[str, Any]:
                 "category": one.category,
                 "probability": percent(one.probability),
                 "share": round(100 * one.probability, 1),
-                "tells": "; ".join(one_line(what) for what in one.discriminated_by),
+                "tells": "; ".join(one_line(what) for what in one.look_at or one.discriminated_by),
             }
             for one in incident.hypotheses
         ],
