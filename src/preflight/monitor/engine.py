@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from preflight.monitor.examples import Examples, Judged
@@ -12,9 +12,17 @@ from preflight.monitor.relation import UNSEEN, Example, Relation, relations
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant, Violation
 
+_MOST_CONTEXTS = 1024
+
 
 class _Watch:
-    """One relation with the invariants in force."""
+    """One relation with the invariants in force.
+
+    Attributes:
+        general: Those of everything that the relation speaks of.
+        special: Those of a subject, by it.
+        counts: Whether an example that holds breaks none of them, whatever it is of.
+    """
 
     def __init__(self, kind: type[Relation], invariants: Sequence[Invariant]) -> None:
         self.kind = kind
@@ -26,6 +34,9 @@ class _Watch:
                 self.special.setdefault(key, []).append(_Force(one))
             else:
                 self.general.append(_Force(one))
+        self.counts = not self.special and not any(
+            one.allowed is not None or one.invariant.precondition for one in self.general
+        )
 
     def of(self, example: Example) -> list[_Force]:
         """The invariants that speak of an example's subject."""
@@ -38,10 +49,11 @@ class _Watch:
 class _Force:
     """An invariant in force, with what it allows as keys."""
 
-    __slots__ = ("allowed", "invariant", "judged")
+    __slots__ = ("_applies", "allowed", "invariant", "judged")
 
     def __init__(self, invariant: Invariant) -> None:
         self.invariant = invariant
+        self._applies: dict[tuple[tuple[str, Any], ...], bool] = {}
         self.judged = 0
         self.allowed: frozenset[Any] | None = None
         if "value" in invariant.subject:
@@ -49,10 +61,23 @@ class _Force:
         elif "values" in invariant.subject:
             self.allowed = frozenset(frozen(value) for value in invariant.subject["values"])
 
+    def applies(self, context: Mapping[str, Any]) -> bool:
+        """Whether the precondition holds in a context; there are few of them, which come again and again."""
+        key = tuple(context.items())
+        try:
+            known = self._applies.get(key)
+        except TypeError:  # a list in it
+            return self.invariant.applies(context)
+        if known is None:
+            if len(self._applies) >= _MOST_CONTEXTS:
+                self._applies.clear()
+            known = self._applies[key] = self.invariant.applies(context)
+        return known
+
     def broken(self, example: Example) -> Example | None:
         """The example as it is told when it breaks the invariant; None when it does not."""
         invariant = self.invariant
-        if invariant.precondition and not invariant.applies(example.context):
+        if invariant.precondition and not self.applies(example.context):
             return None
         self.judged += 1
         if example.value is UNSEEN:
@@ -112,6 +137,10 @@ class Engine:
         found: list[Violation] = []
         for number, example, window in judged:
             watch = self._watches[number]
+            if watch.counts and (example.holds or example.value is not UNSEEN):
+                for force in watch.general:
+                    force.judged += 1
+                continue
             for force in watch.of(example):
                 told = force.broken(example)
                 if told is None:

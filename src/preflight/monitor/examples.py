@@ -8,14 +8,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.signs import signs_of
 from preflight.monitor.steps import steps_of
 from preflight.monitor.window import Window
 
 _MOST_WAITING = 256
 """Iterations that are kept for ranks that are behind."""
 
+_MOST_KINDS = 512
+"""Kinds of windows, by what is in them, of which it is kept which relations see them."""
+
 Judged = tuple[int, Example, Window]
 """The number of the relation in the order given, an example of it, and the window it was seen in."""
+
+
+class _Instances:
+    """Relations for the windows of one rank, of which those see a window that it holds something for."""
+
+    def __init__(self, kinds: Iterable[tuple[int, type[Relation]]]) -> None:
+        self._all = [(number, kind()) for number, kind in kinds]
+        self._awake: dict[tuple[frozenset[str], bool], list[tuple[int, Relation]]] = {}
+
+    def awake(self, window: Window) -> list[tuple[int, Relation]]:
+        """The relations that must see a window, in their order."""
+        signs = signs_of(window)
+        key = signs, window.complete
+        found = self._awake.get(key)
+        if found is None:
+            if len(self._awake) >= _MOST_KINDS:
+                self._awake.clear()
+            found = self._awake[key] = [
+                (number, one)
+                for number, one in self._all
+                if (window.complete or not one.whole) and (one.wakes is None or not one.wakes.isdisjoint(signs))
+            ]
+        return found
 
 
 class Examples:
@@ -26,7 +53,8 @@ class Examples:
         numbered = list(enumerate(kinds))
         self._single = [(number, kind) for number, kind in numbered if not kind.across]
         self._across = [(number, kind()) for number, kind in numbered if kind.across]
-        self._instances: dict[int, list[tuple[int, Relation]]] = {}
+        self._follows = list(dict.fromkeys(look for _, kind in self._single for look in kind.follows))
+        self._instances: dict[int, _Instances] = {}
         self._waiting: dict[int, dict[int, Window]] = {}
         self._ended: set[int] = set()
         self._world = 1
@@ -34,13 +62,14 @@ class Examples:
     def see(self, window: Window) -> Iterator[Judged]:
         """The examples that a window gives, and those of an iteration that it completes."""
         steps_of(window)  # in the order of the windows, whichever relation asks first
+        for look in self._follows:
+            look(window)
         instances = self._instances.get(window.rank)
         if instances is None:
-            instances = self._instances[window.rank] = [(number, kind()) for number, kind in self._single]
-        for number, instance in instances:
-            if window.complete or not instance.whole:
-                for example in instance.see(window):
-                    yield number, example, window
+            instances = self._instances[window.rank] = _Instances(self._single)
+        for number, instance in instances.awake(window):
+            for example in instance.see(window):
+                yield number, example, window
         if self._across:
             self._world = max(self._world, window.run.world)
             if self._world > 1:

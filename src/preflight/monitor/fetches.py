@@ -67,6 +67,16 @@ class Fetches:
             yield Fetch(batch, fetched, self.facts.get(batch.loader, {}), trained)
 
 
+def fetches_of(window: Window) -> list[Fetch]:
+    """The batches of loaders in a window; the windows of a rank must be asked for in order."""
+    if window.fetches is None:
+        if window.run.fetched is None:
+            window.run.fetched = Fetches()
+        window.fetches = list(window.run.fetched.see(window))
+    found: list[Fetch] = window.fetches
+    return found
+
+
 def content(batch: Batch) -> tuple[Any, ...] | None:
     """What tells one batch from another: fingerprints and shapes; None where a fingerprint is missing or says nothing."""
     if not batch.bits or any(bits is None for bits in batch.bits):

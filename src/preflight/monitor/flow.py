@@ -27,9 +27,11 @@ class Flow:
         ] = {}  # by root: windows with a forward pass that trains in which its modules were seen
         self._part: dict[str, int] = {}  # by module: in how many of these it took part
         self._root: dict[str, int] = {}  # by root: the number of its last forward pass that trains
+        self.last: Window | None = None
 
     def look(self, window: Window) -> bool:
         """Take in a window; say whether its modules were seen."""
+        self.last = window
         modules = window.named("module")
         roots = [
             call
@@ -67,10 +69,22 @@ class Flow:
         """Whether a module took part between two calls, or its root did, in which it took part whenever it was seen."""
         if self.seen:
             return since < self.called.get(module, -1) < until
-        root = module.split(".")[0]
+        root = module.partition(".")[0]
         always = 0 < self._passes.get(root, 0) == self._part.get(module, 0)
         return always and since < self._root.get(root, -1) < until
 
     def source(self, module: str) -> bool:
         """Whether a module without parts took in something that needs no gradient."""
         return module in self.fed and module not in self.inner
+
+
+def flow_of(window: Window) -> Flow:
+    """What the windows of a rank up to this one say; they must be asked for in order, and may be so again."""
+    flow: Flow | None = window.run.flow
+    if flow is not None and flow.last is window:
+        return flow
+    if flow is None or window.flow is flow:  # the first window, of a run that is looked at for the first time or again
+        flow = window.run.flow = Flow()
+    window.flow = flow
+    flow.look(window)
+    return flow

@@ -9,7 +9,7 @@ that the tests run.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -57,6 +57,9 @@ class Relation:
         fields: Names of the parts of a subject.
         across: Whether it compares ranks: then ``see_ranks`` is called instead of ``see``.
         needs: Names of calls and of rows (``state``, ``tensor``, ``batch`` ...) without which it cannot be judged.
+        wakes: Signs of a window (see signs.py) without any of which it has nothing to see in it: no example comes of
+            it, and none that comes later is another for it. None where it must see every window.
+        follows: What must look at every window in order for it (``flow_of`` ...), also at those that it does not see.
         whole: Whether it needs whole iterations; one that speaks of single calls may also judge the last one of a run,
             which may have been cut short.
         severity: What a violation means: ``error`` where the training is wrong.
@@ -70,6 +73,8 @@ class Relation:
     fields: ClassVar[tuple[str, ...]] = ()
     across: ClassVar[bool] = False
     needs: ClassVar[frozenset[str]] = frozenset()
+    wakes: ClassVar[frozenset[str] | None] = None
+    follows: ClassVar[tuple[Callable[[Window], object], ...]] = ()
     whole: ClassVar[bool] = True
     severity: ClassVar[Severity] = "error"
     priority: ClassVar[int] = 50

@@ -9,6 +9,8 @@ from preflight.monitor.steps import optimizer_number
 from preflight.monitor.window import Call, Window
 
 _MOST_CALLS = 4096
+_RARE = frozenset({"scheduler.step", "load_state_dict"})
+"""What most iterations do not have: in those without it, only the steps are counted."""
 
 
 class Advance(NamedTuple):
@@ -41,26 +43,37 @@ class Schedules:
         self._last: dict[str, int] = {}
         self._steps: dict[int, int] = {}
         self._tried: dict[int, int] = {}
-        self._loaded: set[int] = set()
         self._full = 256
 
     def see(self, window: Window) -> Iterator[Advance]:
         """The steps of schedulers in a window, in order."""
-        for call in window.plain:
-            if call.name in ("step", "scaler.step"):
-                number = optimizer_number(call)
-                self._tried[number] = self._tried.get(number, 0) + 1
-                if call.name == "step":
-                    self._steps[number] = self._steps.get(number, 0) + 1
-            elif call.name == "load_state_dict" and call.object.startswith("optimizer"):
-                self._steps[optimizer_number(call)] = self._tried[optimizer_number(call)] = 0
-            elif call.name == "scheduler.step":
-                yield self._advance(call)
-            self._calls.append(call)
+        if _RARE.isdisjoint(window.names()):
+            for name in ("step", "scaler.step"):
+                for call in window.named(name):
+                    self._stepped(call)
+            self._calls += window.plain
+        else:
+            for call in window.plain:
+                yield from self._take(call)
+                self._calls.append(call)
         if len(self._calls) > self._full:
             oldest = min(self._last.values(), default=-1)
             self._calls = [one for one in self._calls if one.q > oldest][-_MOST_CALLS:]
             self._full = max(256, 2 * len(self._calls))
+
+    def _take(self, call: Call) -> Iterator[Advance]:
+        if call.name in ("step", "scaler.step"):
+            self._stepped(call)
+        elif call.name == "load_state_dict" and call.object.startswith("optimizer"):
+            self._steps[optimizer_number(call)] = self._tried[optimizer_number(call)] = 0
+        elif call.name == "scheduler.step":
+            yield self._advance(call)
+
+    def _stepped(self, call: Call) -> None:
+        number = optimizer_number(call)
+        self._tried[number] = self._tried.get(number, 0) + 1
+        if call.name == "step":
+            self._steps[number] = self._steps.get(number, 0) + 1
 
     def _advance(self, call: Call) -> Advance:
         told = (call.result or {}).get("optimizer") or (call.args or {}).get("optimizer") or ""

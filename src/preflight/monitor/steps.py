@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
 
 from preflight.monitor.window import Call, State, Window
 
@@ -12,46 +12,66 @@ _MOST_CALLS = 2000  # of an optimizer that no longer steps, nobody asks what hap
 _MOST_STATES = 200
 
 
-class Step(NamedTuple):
+class Step:
     """One step of one optimizer.
 
     Attributes:
         call: The step.
         optimizer: Its number.
+        kind: The optimizer's class.
         done: How many steps it did before.
+        closure: Whether the step computes its gradients itself.
         between: All calls of the process since its step before, in order; without those inside the step itself.
         gradients: The gradients just before.
         before: Its parameters just before, where they were taken.
         after: Its parameters just after.
         cleared: States of gradients when a backward pass began since its step before.
+        since: The number at which its step before ended, -1 without one.
     """
 
-    call: Call
-    optimizer: int
-    done: int
-    between: list[Call]
-    gradients: State | None
-    before: State | None
-    after: State | None
-    cleared: list[State]
+    __slots__ = (
+        *("_by_name", "after", "before", "between", "call", "cleared", "closure"),
+        *("done", "gradients", "kind", "optimizer", "since"),
+    )
+
+    def __init__(self, call: Call, optimizer: int, done: int, since: int, between: list[Call]) -> None:
+        self.call = call
+        self.optimizer = optimizer
+        self.kind = _kind(call.object)
+        self.done = done
+        self.since = since
+        self.closure = bool((call.args or {}).get("closure"))
+        self.between = between
+        self.gradients: State | None = None
+        self.before: State | None = None
+        self.after: State | None = None
+        self.cleared: list[State] = []
+        self._by_name: dict[str, list[Call]] | None = None
 
     @property
-    def closure(self) -> bool:
-        """Whether the step computes its gradients itself."""
-        return bool((self.call.args or {}).get("closure"))
-
-    @property
-    def kind(self) -> str:
-        """The optimizer's class."""
-        return self.call.object.split(":")[-1]
+    def signs(self) -> list[str]:
+        """Which states around it are known, in words (see signs.py)."""
+        words = {"gradients of a step": self.gradients, "parameters before a step": self.before}
+        words["parameters after a step"] = self.after
+        return [word for word, state in words.items() if state is not None]
 
     def named(self, name: str) -> list[Call]:
-        """The calls of a name since the step before."""
-        return [call for call in self.between if call.name == name]
+        """The calls of a name since the step before; not to be changed."""
+        if self._by_name is None:
+            found: dict[str, list[Call]] = {}
+            for call in self.between:
+                found.setdefault(call.name, []).append(call)
+            self._by_name = found
+        return self._by_name.get(name, [])
 
     def owned(self, window: Window) -> set[str]:
         """Names of the roots of its variables."""
         return window.run.roots(self.optimizer)
+
+    def clearing(self, window: Window) -> list[Call]:
+        """The calls since the step before that clear its gradients."""
+        roots = self.owned(window)
+        return [call for call in self.named("zero_grad") if self.clears(call, roots)]
 
     def clears(self, call: Call, roots: set[str]) -> bool:
         """Whether a call clears its gradients."""
@@ -71,42 +91,77 @@ def _number(subject: str) -> int:
     return int(word[9:]) if word.startswith("optimizer") and word[9:].isdigit() else -1
 
 
+@lru_cache(maxsize=4096)
+def _kind(subject: str) -> str:
+    return subject.split(":")[-1]
+
+
 class Steps:
     """Follows the windows of one rank and finds the steps in them."""
 
     def __init__(self) -> None:
         self._calls: list[Call] = []
+        self._numbers: list[int] = []  # of the calls
+        self._in_order = True
         self._states: list[State] = []
         self._counts: dict[int, int] = {}
         self._last: dict[int, int] = {}
 
     def see(self, window: Window) -> Iterator[Step]:
         """The steps of a window, in order."""
-        self._calls.extend(window.plain)
-        self._states.extend(window.states)
+        self._take(window)
         for call in window.named("step"):
             index = optimizer_number(call)
             since = self._last.get(index, -1)
-            before = [one for one in self._calls if since < one.q < call.q]
-            states = [one for one in self._states if since < one.q]
-            owned = [one for one in states if _of(one, index, window)]
             count = self._counts.get(index, 0)
-            yield Step(
-                call,
-                index,
-                count,
-                before,
-                _last(owned, "before_step", "gradient", call.q),
-                _last(owned, "before_step", "parameter", call.q),
-                _first(owned, "after_step", "parameter", call.q),
-                [one for one in states if one.moment == "before_backward" and one.q < call.q],
-            )
+            step = Step(call, index, count, since, self._between(since, call.q))
+            if self._states:
+                self._around(step, since, window)
+            yield step
             self._counts[index] = count + 1
             self._last[index] = call.e
+        self._forget()
+
+    def _take(self, window: Window) -> None:
+        numbers = [call.q for call in window.plain]
+        if numbers and self._numbers and numbers[0] <= self._numbers[-1]:
+            self._in_order = False  # threads of one process may tell of two iterations at once
+        self._calls += window.plain
+        self._numbers += numbers
+        self._states += window.states
+
+    def _between(self, since: int, until: int) -> list[Call]:
+        if self._in_order:
+            return self._calls[bisect_right(self._numbers, since) : bisect_left(self._numbers, until)]
+        return [one for one in self._calls if since < one.q < until]
+
+    def _around(self, step: Step, since: int, window: Window) -> None:
+        """Find the states before and after a step among those since the one before."""
+        number = step.call.q
+        for state in self._states:
+            if state.q <= since:
+                continue
+            if state.moment == "before_backward":
+                if state.q < number:
+                    step.cleared.append(state)
+            elif state.moment == "before_step":
+                if state.q < number and state.what in ("gradient", "parameter") and _of(state, step.optimizer, window):
+                    if state.what == "gradient":
+                        step.gradients = state
+                    else:
+                        step.before = state
+            elif state.moment == "after_step" and state.what == "parameter" and state.q > number and step.after is None:
+                step.after = state if _of(state, step.optimizer, window) else None
+
+    def _forget(self) -> None:
+        """Keep what came after the oldest of the last steps."""
+        if len(self._calls) <= 64 and len(self._states) <= 16:
+            return
         oldest = min(self._last.values(), default=-1)
-        if len(self._calls) > 64 or len(self._states) > 16:
-            self._calls = [one for one in self._calls if one.q > oldest][-_MOST_CALLS:]
-            self._states = [one for one in self._states if one.q > oldest][-_MOST_STATES:]
+        self._calls = [one for one in self._calls if one.q > oldest][-_MOST_CALLS:]
+        self._numbers = [one.q for one in self._calls]
+        self._in_order = all(map(int.__lt__, self._numbers, self._numbers[1:]))
+        self._states = [one for one in self._states if one.q > oldest][-_MOST_STATES:]
 
 
 def steps_of(window: Window) -> list[Step]:
@@ -125,12 +180,3 @@ def _of(state: State, optimizer: int, window: Window) -> bool:
         return bool(state.extra["optimizer"] == optimizer)
     known = window.run.variables.get(state.ids[0]) if state.ids else None
     return known is not None and known.optimizer == optimizer
-
-
-def _last(states: list[State], moment: str, what: str, before: int) -> State | None:
-    found = [one for one in states if one.moment == moment and one.what == what and one.q < before]
-    return found[-1] if found else None
-
-
-def _first(states: list[State], moment: str, what: str, after: int) -> State | None:
-    return next((one for one in states if one.moment == moment and one.what == what and one.q > after), None)

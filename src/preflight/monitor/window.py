@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 
@@ -122,15 +123,21 @@ ROWS: dict[str, type[Any]] = {
 """The kinds of rows that belong to an iteration and are looked at one by one."""
 
 
+ORDER = itemgetter(0)
+"""The key by which rows of whatever kind are put in order: the number of each stands first."""
+
+
 class Variables(dict[int, Variable]):
     """Variables by their number; what was worked out of them is forgotten when one changes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.roots: dict[int, set[str]] = {}
+        self.changes = 0
+        self.roots: dict[Any, set[str]] = {}
 
     def __setitem__(self, ident: int, variable: Variable) -> None:
         super().__setitem__(ident, variable)
+        self.changes += 1
         self.roots.clear()
 
 
@@ -156,6 +163,8 @@ class Run:
         self.notes: dict[str, list[dict[str, Any]]] = {}
         self.follower: Any = None  # what follows the steps of optimizers, see steps.py
         self.schedules: Any = None  # and those of schedulers, see schedules.py
+        self.fetched: Any = None  # and the batches of loaders, see fetches.py
+        self.flow: Any = None  # and the forward passes, see flow.py
 
     def roots(self, optimizer: int) -> set[str]:
         """Names of the roots of the variables of an optimizer; not to be changed."""
@@ -167,10 +176,21 @@ class Run:
 
     def trained(self) -> set[str]:
         """Names of the roots of the variables that some optimizer has; not to be changed."""
-        known = self.variables.roots.get(-2)
+        known = self.variables.roots.get("trained")
         if known is None:
             known = {one.root for one in self.variables.values() if one.optimizer >= 0}
-            self.variables.roots[-2] = known
+            self.variables.roots["trained"] = known
+        return known
+
+    def trainable(self, optimizer: int | None = None) -> set[str]:
+        """Names of the roots of the trainable variables of an optimizer, or of all; not to be changed."""
+        known = self.variables.roots.get(("trainable", optimizer))
+        if known is None:
+            held = (one for one in self.variables.values() if one.trainable)
+            known = {
+                one.root for one in held if (one.optimizer >= 0 if optimizer is None else one.optimizer == optimizer)
+            }
+            self.variables.roots["trainable", optimizer] = known
         return known
 
     def name(self, ident: int) -> str:
@@ -195,8 +215,8 @@ class Window:
     """
 
     __slots__ = (
-        *("batches", "calls", "changed", "complete", "iteration", "notes", "numbers"),
-        *("_by_name", "_plain", "advances", "rank", "run", "states", "step", "steps", "tensors"),
+        *("batches", "calls", "changed", "complete", "iteration", "notes", "numbers", "states", "tensors"),
+        *("_by_name", "_plain", "advances", "fetches", "flow", "rank", "run", "signs", "step", "steps"),
     )
 
     def __init__(self, run: Run, iteration: int) -> None:
@@ -214,6 +234,9 @@ class Window:
         self.notes: dict[str, list[dict[str, Any]]] = {}
         self.steps: list[Any] | None = None  # the steps of optimizers, once steps.py has found them
         self.advances: list[Any] | None = None  # the steps of schedulers, once schedules.py has found them
+        self.fetches: list[Any] | None = None  # the batches of loaders, once fetches.py has found them
+        self.flow: Any = None  # what has looked at its forward passes, see flow.py
+        self.signs: frozenset[str] | None = None  # what is in it, once signs.py has found that
         self._by_name: dict[str, list[Call]] | None = None
         self._plain: list[Call] | None = None
 

@@ -22,6 +22,7 @@ class AccumulationEven(Relation):
 
     name = "accumulation-even"
     needs = frozenset({"step", "backward", "zero_grad", "loop"})
+    wakes = frozenset({"step"})
     severity = "warning"
     priority = 21
     cause = "the condition for a step counts within the epoch, and nothing takes care of the batches that are left over"
@@ -36,8 +37,7 @@ class AccumulationEven(Relation):
             passes = step.named("backward")
             if step.closure or not passes or len({call.place for call in passes}) > 1:
                 continue
-            roots = step.owned(window)
-            cleared = max((call.q for call in step.between if step.clears(call, roots)), default=-1)
+            cleared = max((call.q for call in step.clearing(window)), default=-1)
             used = [call for call in passes if call.q > cleared]
             if not used:
                 continue
@@ -45,28 +45,30 @@ class AccumulationEven(Relation):
 
     def _example(self, step: Step, used: list[Call]) -> Example:
         index, count = step.optimizer, len(used)
-        spans = any(call.name == "loop" and used[0].q < call.q < used[-1].q for call in step.between)
+        spans = any(used[0].q < call.q < used[-1].q for call in step.named("loop"))
         most = self._within.get(index, 0)
         leaked = spans and 1 < most < count
         counts = self._counts.setdefault(index, [])
-        counts.append(count)
+        if len(counts) < 4:
+            counts.append(count)
         early = len(counts) == 3 and counts[0] == 1 and counts[1] == counts[2] > 1
         if not spans:
             self._within[index] = max(most, count)
-        word = ""
+        context = {"optimizer": step.kind, "epochs": spans}
+        if not leaked and not early:
+            return Example((), True, context)
+        word = f"The first step used a single backward pass, all others use {count}"
         if leaked:
             word = (
                 f"A step adds up {count} backward passes, of which {count - most} were left over from the epoch before"
             )
-        elif early:
-            word = f"The first step used a single backward pass, all others use {count}"
         return Example(
             (),
-            not word,
-            {"optimizer": step.kind, "epochs": spans},
-            variables=("zero_grad", "step") if word else (),
+            False,
+            context,
+            variables=("zero_grad", "step"),
             expected=f"{most if leaked else count} backward passes for a step",
-            seen=f"{count if leaked else 1}" if word else None,
+            seen=f"{count if leaked else 1}",
             call=step.call,
             detail=word,
         )

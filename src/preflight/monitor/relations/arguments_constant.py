@@ -31,6 +31,7 @@ class ArgumentsConstant(Relation):
     name = "arguments-constant"
     fields = ("call", "object", "argument")
     needs = frozenset(_ARGUMENTS)
+    wakes = frozenset({*_ARGUMENTS})
     severity = "warning"
     priority = 44
     learns = True

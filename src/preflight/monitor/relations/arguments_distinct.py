@@ -24,6 +24,7 @@ class ArgumentsDistinct(Relation):
     name = "arguments-distinct"
     fields = ("call", "object")
     needs = frozenset({"seed", "epoch", "batch"})
+    wakes = frozenset({"batch", *_ARGUMENTS})
     severity = "warning"
     priority = 46
     learns = True

@@ -23,6 +23,7 @@ class AutocastReachesLayers(Relation):
 
     name = "autocast-reaches-layers"
     needs = frozenset({"module", "tensor"})
+    wakes = frozenset({"tensor"})
     whole = False
     severity = "warning"
     priority = 25

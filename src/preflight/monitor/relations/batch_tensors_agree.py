@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from preflight.monitor.fetches import Fetches, numel
+from preflight.monitor.fetches import fetches_of, numel
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
@@ -22,16 +22,15 @@ class BatchTensorsAgree(Relation):
 
     name = "batch-tensors-agree"
     needs = frozenset({"fetch", "batch", "backward"})
+    follows = (fetches_of,)
+    wakes = frozenset({"batch"})
     severity = "warning"
     priority = 9
     cause = "the collate function or the processor keeps one of the samples only"
     advice = "look at the shapes of what the collate function returns"
 
-    def __init__(self) -> None:
-        self._fetches = Fetches()
-
     def see(self, window: Window) -> Iterator[Example]:
-        for fetch in self._fetches.see(window):
+        for fetch in fetches_of(window):
             size = fetch.facts.get("batch_size")
             batch = fetch.batch
             if not fetch.trained or not size or size < 2 or len(batch.shapes) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from preflight.monitor.fetches import Fetch, Fetches, content
+from preflight.monitor.fetches import Fetch, content, fetches_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
@@ -21,16 +21,17 @@ class BatchesAdvance(Relation):
 
     name = "batches-advance"
     needs = frozenset({"fetch", "batch", "backward"})
+    follows = (fetches_of,)
+    wakes = frozenset({"batch"})
     priority = 5
     cause = "the loader's iterator is made anew at each step (next(iter(loader)) inside the loop) without shuffling"
     advice = "make the iterator once per epoch, or loop over the loader itself"
 
     def __init__(self) -> None:
-        self._fetches = Fetches()
         self._last: dict[str, Fetch] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for fetch in self._fetches.see(window):
+        for fetch in fetches_of(window):
             if not fetch.trained:
                 continue
             before = self._last.get(fetch.batch.loader)

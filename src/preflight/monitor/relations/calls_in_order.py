@@ -23,6 +23,7 @@ class CallsInOrder(Relation):
     name = "calls-in-order"
     fields = ("optimizer", "first", "then")
     needs = frozenset({"step", *CALLS})
+    wakes = frozenset({"step"})
     severity = "warning"
     priority = 42
     learns = True

@@ -24,6 +24,7 @@ class CallsPerStep(Relation):
     name = "calls-per-step"
     fields = ("optimizer", "call")
     needs = frozenset({"step", *_COUNTED})
+    wakes = frozenset({"step"})
     severity = "warning"
     priority = 43
     learns = True

@@ -21,6 +21,7 @@ class CallsPeriodic(Relation):
     name = "calls-periodic"
     fields = ("call", "object")
     needs = frozenset({"step", *_CALLS})
+    wakes = frozenset({"step", *_CALLS})
     severity = "warning"
     priority = 47
     learns = True

@@ -34,6 +34,7 @@ class CheckpointComplete(Relation):
 
     name = "checkpoint-complete"
     needs = frozenset({"save", "optimizer.new"})
+    wakes = frozenset({"optimizer.new", "save"})
     whole = False
     severity = "warning"
     priority = 28

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from preflight.monitor.fetches import Fetch, Fetches
+from preflight.monitor.fetches import Fetch, fetches_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
@@ -24,17 +24,18 @@ class ClassesMixed(Relation):
 
     name = "classes-mixed"
     needs = frozenset({"fetch", "batch", "backward"})
+    follows = (fetches_of,)
+    wakes = frozenset({"batch"})
     severity = "warning"
     priority = 9
     cause = "the training loader does not shuffle (shuffle=True is missing) and the samples are sorted by class"
     advice = "shuffle the training loader"
 
     def __init__(self) -> None:
-        self._fetches = Fetches()
         self._row: dict[str, int] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for fetch in self._fetches.see(window):
+        for fetch in fetches_of(window):
             if not fetch.trained or fetch.order != "sequential" or not _is_a_pair(fetch):
                 continue
             single = ((fetch.call.result or {}) if fetch.call is not None else {}).get("single") or {}

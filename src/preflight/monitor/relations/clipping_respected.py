@@ -23,6 +23,7 @@ class ClippingRespected(Relation):
 
     name = "clipping-respected"
     needs = frozenset({"clip_grad_norm", "step", "state"})
+    wakes = frozenset({"gradients of a step"})
     severity = "warning"
     priority = 24
     cause = "something changes the gradients between clipping and the step, or clipping is left out on one of the paths to the step"

@@ -20,6 +20,7 @@ class DtypeKept(Relation):
 
     name = "dtype-kept"
     needs = frozenset({"step"})
+    wakes = frozenset({"step", "variable"})
     whole = False
     severity = "warning"
     priority = 15

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from preflight.monitor.fetches import Fetch, Fetches
+from preflight.monitor.fetches import Fetch, fetches_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
@@ -23,17 +23,18 @@ class EpochsShuffled(Relation):
 
     name = "epochs-shuffled"
     needs = frozenset({"fetch", "batch", "backward"})
+    follows = (fetches_of,)
+    wakes = frozenset({"batch"})
     severity = "warning"
     priority = 8
     cause = "set_epoch of the distributed sampler is not called, or the generator is seeded anew before each epoch"
     advice = "call sampler.set_epoch(epoch) before each epoch, and seed once before the first"
 
     def __init__(self) -> None:
-        self._fetches = Fetches()
         self._orders: dict[str, dict[int, dict[int, tuple[int, ...]]]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for fetch in self._fetches.see(window):
+        for fetch in fetches_of(window):
             batch = fetch.batch
             if "random" not in fetch.order or batch.epoch is None or batch.fetch is None:
                 continue

@@ -21,6 +21,7 @@ class EvaluationMode(Relation):
 
     name = "evaluation-mode"
     needs = frozenset({"forward", "step"})
+    wakes = frozenset({"forward", "fetch", "loop", "backward"})
     whole = False
     severity = "warning"
     priority = 14
@@ -35,7 +36,7 @@ class EvaluationMode(Relation):
         self._loaders: dict[str, str] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        owned = {one.root for one in window.run.variables.values() if one.optimizer >= 0 and one.trainable}
+        owned = window.run.trainable()
         blocks: dict[str, list[tuple[Call, str]]] = {}
         trained: set[str] = set()
         for call in window.plain:

@@ -19,6 +19,7 @@ class FrozenStay(Relation):
 
     name = "frozen-stay"
     needs = frozenset({"step", "state"})
+    wakes = frozenset({"parameters after a step"})
     priority = 19
     cause = "the parameter was frozen while it had a gradient that nothing clears any more, and the optimizer goes on using it"
     advice = (

@@ -21,6 +21,7 @@ class GradientsCleared(Relation):
 
     name = "gradients-cleared"
     needs = frozenset({"zero_grad", "step", "backward", "state"})
+    wakes = frozenset({"step"})
     priority = 10
     cause = (
         "optimizer.zero_grad() is missing, is called on another optimizer, or its result is not what backward adds to"
@@ -31,7 +32,7 @@ class GradientsCleared(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
-            if step.done == 0 or not any(call.name == "backward" for call in step.between):
+            if step.done == 0 or not step.named("backward"):
                 continue
             left = self._left(step, window)
             if left is None:
@@ -54,17 +55,15 @@ class GradientsCleared(Relation):
         """Names of the parameters whose gradients were left; None when it cannot be said."""
         variables = window.run.variables
         roots = step.owned(window)
-        for call in step.between:
-            owner = call.object == step.call.object or call.object.split(".")[0] in roots
-            if call.name == "zero_grad" and owner:
-                return ()
-        passes = [call.args or {} for call in step.between if call.name == "backward"]
+        if step.clearing(window):
+            return ()
+        passes = [call.args or {} for call in step.named("backward")]
         if any("gradients" in seen and str(step.optimizer) not in (seen.get("of") or {}) for seen in passes):
             return ()  # somebody cleared them by hand
-        called = {call.object.split(".")[0] for call in step.between if call.name == "forward"}
+        called = {call.object.split(".")[0] for call in step.named("forward")}
         if called and not called & roots:
             return None  # gradients are put there, not added up
-        backward = next(call for call in step.between if call.name == "backward")
+        backward = step.named("backward")[0]
         found = [one for one in step.cleared if one.q < backward.e]
         if not found:
             return None

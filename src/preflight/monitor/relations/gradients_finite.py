@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
@@ -20,6 +21,7 @@ class GradientsFinite(Relation):
 
     name = "gradients-finite"
     needs = frozenset({"step", "state"})
+    wakes = frozenset({"gradients of a step"})
     priority = 25
     cause = "the loss or its gradient overflowed or divided by zero: a rate that is too high, a log or square root of zero, a bad sample, or float16 without a loss scaler"
     advice = "look at the first module whose output is not finite (torch.autograd.detect_anomaly), and clip or skip such steps"
@@ -69,6 +71,8 @@ class GradientsFinite(Relation):
 
 
 def _not_finite(ids: list[int], norms: list[float | None], window: Window) -> tuple[str, ...]:
+    if math.isfinite(sum([norm for norm in norms if norm])):
+        return ()
     return tuple(
         window.run.name(ident) for ident, norm in zip(ids, norms, strict=True) if norm is not None and norm - norm != 0
     )

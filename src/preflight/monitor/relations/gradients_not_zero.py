@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.monitor.flow import Flow
+from preflight.monitor.flow import Flow, flow_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import steps_of
@@ -23,6 +23,8 @@ class GradientsNotZero(Relation):
 
     name = "gradients-not-zero"
     needs = frozenset({"step", "state", "module", "forward"})
+    follows = (flow_of,)
+    wakes = frozenset({"gradients of a step"})
     severity = "warning"
     priority = 30
     cause = "the parameter is multiplied by zero: both factors of a product start at zero, units are dead, a mask or gate is closed"
@@ -33,9 +35,9 @@ class GradientsNotZero(Relation):
         self._flow = Flow()
 
     def see(self, window: Window) -> Iterator[Example]:
-        seen = self._flow.look(window)
+        self._flow = flow_of(window)
         for step in steps_of(window):
-            if step.gradients is None or step.closure or not seen:
+            if step.gradients is None or step.closure or not self._flow.seen:
                 continue
             pairs = list(zip(step.gradients.ids, step.gradients.norm, strict=True))
             if not any(norm and norm == norm for _, norm in pairs):

@@ -20,6 +20,7 @@ class GradientsOfOneLoss(Relation):
 
     name = "gradients-of-one-loss"
     needs = frozenset({"step", "backward", "zero_grad"})
+    wakes = frozenset({"step"})
     priority = 12
     cause = "each optimizer's gradients are cleared after its own step only, so that the other loss's backward pass fills them again"
     advice = "call zero_grad() of an optimizer right before the backward pass of its own loss"
@@ -28,9 +29,9 @@ class GradientsOfOneLoss(Relation):
         for step in steps_of(window):
             if step.closure or step.call.parent >= 0 and not step.between:
                 continue
-            others = [call for call in step.between if call.name == "step" and call.object != step.call.object]
-            passes = step.named("backward")
-            if not others or len(passes) < 2:
+            others = [call for call in step.named("step") if call.object != step.call.object]
+            passes = step.named("backward") if others else []
+            if len(passes) < 2:
                 continue
             foreign = self._foreign(step, passes, others, window)
             own = step.named("backward")[-1]
@@ -51,8 +52,7 @@ class GradientsOfOneLoss(Relation):
     @staticmethod
     def _foreign(step: Step, passes: list[Call], others: list[Call], window: Window) -> Call | None:
         """The backward pass of another optimizer's loss whose gradients are still there, or None."""
-        roots = step.owned(window)
-        cleared = max((call.q for call in step.between if step.clears(call, roots)), default=-1)
+        cleared = max((call.q for call in step.clearing(window)), default=-1)
         since = [call for call in passes if call.q > cleared]
         for earlier, later in pairwise(since):
             left = ((later.args or {}).get("of") or {}).get(str(step.optimizer), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.monitor.flow import Flow
+from preflight.monitor.flow import Flow, flow_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
@@ -28,35 +28,39 @@ class GradientsReach(Relation):
 
     name = "gradients-reach"
     needs = frozenset({"step", "state", "module", "tensor", "forward"})
+    follows = (flow_of,)
+    wakes = frozenset({"gradients of a step"})
     priority = 9
     cause = "the graph is cut above them: detach(), no_grad(), .data or .item() on the way, a cache, or re-entrant checkpointing of inputs without gradients"
     advice = "look at what lies between the last module without gradients and the first one with them"
 
     def __init__(self) -> None:
         self._flow = Flow()
-        self._since: dict[int, int] = {}
         self._had: dict[int, int] = {}
         self._missed: dict[int, int] = {}
+        self._modules: tuple[list[int], int, list[str]] = [], -1, []
+        self._settled: list[int] = []  # variables of a step that all had gradients in several steps and missed none
 
     def see(self, window: Window) -> Iterator[Example]:
-        self._flow.look(window)
+        self._flow = flow_of(window)
         for step in steps_of(window):
-            since = self._since.get(step.optimizer, -1)
-            self._since[step.optimizer] = step.call.e
             if step.gradients is None or step.closure:
                 continue
-            found = self._judge(step, since, window)
+            found = self._judge(step, window)
             if found is not None:
                 yield found
 
-    def _judge(self, step: Step, since: int, window: Window) -> Example | None:
+    def _judge(self, step: Step, window: Window) -> Example | None:
         assert step.gradients is not None
+        ids, norms = step.gradients.ids, step.gradients.norm
+        modules = self._modules_of(ids, window)
+        if None not in norms and self._settled == ids:
+            took_part = any(self._flow.between(module, step.since, step.call.q) for module in modules)
+            return self._example(step, [], set(), window) if took_part else None
         reached: set[str] = set()
         lost: list[tuple[int, str, bool]] = []
-        for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True):
-            name = window.run.name(ident)
-            module = name.rpartition(".")[0]
-            if not self._flow.between(module, since, step.call.q):
+        for ident, norm, module in zip(ids, norms, modules, strict=True):
+            if not self._flow.between(module, step.since, step.call.q):
                 continue
             if norm is not None:
                 reached.add(module)
@@ -69,11 +73,19 @@ class GradientsReach(Relation):
                 lost.append((ident, module, had > 0))
             if had < _ALWAYS:
                 self._had[ident] = min(had, 0)
+        self._settled = ids if all(self._had.get(one, 0) >= _ALWAYS and not self._missed[one] for one in ids) else []
         if not reached:
             return None
         below = [(ident, module) for ident, module, before in lost if before or module not in reached]
         cut = any(self._flow.source(module) for _, module in below)
         return self._example(step, below if cut else [], reached, window)
+
+    def _modules_of(self, ids: list[int], window: Window) -> list[str]:
+        """The modules of variables."""
+        changes = window.run.variables.changes
+        if self._modules[1] != changes or self._modules[0] != ids:
+            self._modules = ids, changes, [window.run.name(ident).rpartition(".")[0] for ident in ids]
+        return self._modules[2]
 
     def _example(self, step: Step, below: list[tuple[int, str]], reached: set[str], window: Window) -> Example:
         names = tuple(window.run.name(ident) for ident, _ in below)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
-from preflight.monitor.window import Call, Window
+from preflight.monitor.window import Batch, Call, Window
 
 _ROUNDS = 2
 
@@ -23,25 +23,26 @@ class GradientsThrownAway(Relation):
 
     name = "gradients-thrown-away"
     needs = frozenset({"step", "backward", "zero_grad", "forward", "batch"})
+    wakes = frozenset({"step", "input"})
     priority = 11
     cause = "zero_grad() is called at every micro-batch instead of once for every step"
     advice = "call zero_grad() right after step(), or only where a new accumulation begins"
 
     def __init__(self) -> None:
         self._rounds: dict[int, int] = {}
-        self._batches: list[tuple[int, str]] = []
+        self._batches: list[Batch] = []
 
     def see(self, window: Window) -> Iterator[Example]:
         for batch in window.batches:
             if batch.loader.startswith("forward:") and batch.bits:
-                self._batches.append((batch.q, f"{batch.loader} {batch.bits}"))
+                self._batches.append(batch)
         for step in steps_of(window):
             if step.closure:
                 continue
-            passes = [call for call in step.between if call.name == "backward"]
+            passes = step.named("backward")
             if not passes:
                 continue
-            thrown = self._thrown(step, passes, window)
+            thrown = self._thrown(step, passes, window) if len(passes) > 1 else []
             thrown = (
                 thrown if len({call.q for call in thrown}) == len(passes) - 1 else []
             )  # a remainder is cleared all at once
@@ -58,28 +59,31 @@ class GradientsThrownAway(Relation):
                 call=thrown[-1] if wrong else step.call,
                 detail="Gradients of micro-batches are cleared before the step could use them" if wrong else "",
             )
-        self._batches = self._batches[-256:]
+        del self._batches[:-256]
 
     def _thrown(self, step: Step, passes: list[Call], window: Window) -> list[Call]:
         """Clearings that threw away the gradients of a pass like the last one."""
-        roots = step.owned(window)
+        cleared = step.clearing(window)
         last = passes[-1]
         own = self._batch_of(last, step)
         found = []
         for earlier in passes[:-1]:
             if earlier.place != last.place or self._batch_of(earlier, step) in (None, own):
                 continue
-            clearing = [call for call in step.between if earlier.q < call.q < last.q and step.clears(call, roots)]
+            clearing = [call for call in cleared if earlier.q < call.q < last.q]
             if clearing and not any(
                 call.name in ("step", "scaler.step") and earlier.q < call.q < clearing[0].q for call in step.between
             ):
                 found.append(clearing[0])
         return found
 
-    def _batch_of(self, backward: Call, step: Step) -> str | None:
+    def _batch_of(self, backward: Call, step: Step) -> tuple[str, list[int | None]] | None:
         """What went into the last forward pass before a backward pass."""
-        forwards = [call.q for call in step.between if call.name == "forward" and call.q < backward.q]
-        return next((bits for q, bits in reversed(self._batches) if forwards and forwards[-1] < q < backward.q), None)
+        forwards = [call.q for call in step.named("forward") if call.q < backward.q]
+        if not forwards:
+            return None
+        inputs = (one for one in reversed(self._batches) if forwards[-1] < one.q < backward.q)
+        return next(((one.loader, one.bits) for one in inputs), None)
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

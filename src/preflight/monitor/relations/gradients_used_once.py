@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import steps_of
-from preflight.monitor.window import Window
+from preflight.monitor.window import State, Window
 
 
 class GradientsUsedOnce(Relation):
@@ -20,33 +21,27 @@ class GradientsUsedOnce(Relation):
 
     name = "gradients-used-once"
     needs = frozenset({"step", "state", "backward"})
+    wakes = frozenset({"step", "backward", "autograd.grad"})
     priority = 14
     cause = "optimizer.step() is called twice (beside scaler.step() or a trainer), or a parameter is in two optimizers that both step"
     advice = "step each optimizer once per backward pass, and give each parameter to one optimizer"
 
     def __init__(self) -> None:
         self._passes = 0
-        self._used: dict[int, tuple[int, float, str]] = {}
+        self._last = -1  # the pass of which the steps below used the gradients
+        self._steps: list[tuple[State, str]] = []
+        self._used: dict[int, tuple[float, str]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        steps = {step.call.q: step for step in steps_of(window)}
-        for call in window.plain:
-            if call.name in ("backward", "autograd.grad"):
-                self._passes += 1
-            step = steps.get(call.q)
-            if step is None or step.gradients is None or step.closure:
+        steps = steps_of(window)
+        passes = sorted([call.q for name in ("backward", "autograd.grad") for call in window.named(name)])
+        for step in steps:
+            call = step.call
+            if step.gradients is None or step.closure:
                 continue
-            if any(other.call.q < call.q < other.call.e for other in steps.values()):
+            if any(other.call.q < call.q < other.call.e for other in steps):
                 continue  # the part of a wrapping optimizer's step that does the work
-            wrong, others = [], set()
-            for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True):
-                if not norm or norm != norm:
-                    continue
-                before = self._used.get(ident)
-                if before is not None and before[:2] == (self._passes, norm):
-                    wrong.append(window.run.name(ident))
-                    others.add(before[2])
-                self._used[ident] = (self._passes, norm, call.object)
+            wrong, others = self._again(step.gradients, call.object, self._passes + bisect(passes, call.q), window)
             yield Example(
                 (),
                 not wrong,
@@ -59,6 +54,31 @@ class GradientsUsedOnce(Relation):
                 call=call,
                 detail="A step uses gradients that another step has used already" if wrong else "",
             )
+
+        self._passes += len(passes)
+
+    def _again(self, gradients: State, name: str, passes: int, window: Window) -> tuple[list[str], set[str]]:
+        """The parameters whose gradients a step since the last pass has used, and the optimizers of these steps."""
+        if self._last != passes:
+            self._last = passes
+            self._steps.clear()
+            self._used.clear()
+        alone = not self._steps and len(set(gradients.ids)) == len(gradients.ids)
+        self._steps.append((gradients, name))
+        wrong: list[str] = []
+        others: set[str] = set()
+        if alone:
+            return wrong, others
+        for state, user in self._steps if not self._used else self._steps[-1:]:
+            for ident, norm in zip(state.ids, state.norm, strict=True):
+                if not norm or norm != norm:
+                    continue
+                before = self._used.get(ident)
+                if state is gradients and before is not None and before[0] == norm:
+                    wrong.append(window.run.name(ident))
+                    others.add(before[1])
+                self._used[ident] = norm, user
+        return wrong, others
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

@@ -23,6 +23,7 @@ class InputsOfUsualScale(Relation):
 
     name = "inputs-of-usual-scale"
     needs = frozenset({"fetch", "forward", "tensor"})
+    wakes = frozenset({"fetch"})
     severity = "warning"
     priority = 9
     cause = "the inputs are scaled twice, once where they are loaded and once before the model"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Call, State, Window
+from preflight.monitor.window import ORDER, Call, State, Window
 
 
 class LoadBringsOn(Relation):
@@ -21,6 +21,16 @@ class LoadBringsOn(Relation):
 
     name = "load-brings-on"
     needs = frozenset({"load_state_dict", "state", "step"})
+    wakes = frozenset(
+        {
+            "load_state_dict",
+            "step",
+            "optimizer.new",
+            "exact parameter at before_step",
+            "exact parameter at after_step",
+            "exact parameter at loaded",
+        }
+    )
     severity = "warning"
     priority = 13
     cause = "the state that is loaded was copied before the training and never updated (an average without its update)"
@@ -33,11 +43,13 @@ class LoadBringsOn(Relation):
         self._back: dict[int, tuple[Call | None, tuple[str, ...]]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        events: list[tuple[int, Call | State]] = [
-            (call.q, call) for call in window.plain if call.name in ("load_state_dict", "step", "optimizer.new")
-        ]
-        events += [(one.q, one) for one in window.states if one.what == "parameter" and one.bits]
-        for _, event in sorted(events, key=lambda pair: pair[0]):
+        events: list[Call | State] = [one for one in window.states if one.what == "parameter" and one.bits]
+        for name in ("load_state_dict", "optimizer.new"):
+            events += window.named(name)
+        if not events and not self._back:
+            return
+        events += window.named("step")
+        for event in sorted(events, key=ORDER):
             if isinstance(event, State):
                 self._state(event, window)
             elif event.name == "step":

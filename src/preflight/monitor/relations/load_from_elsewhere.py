@@ -21,6 +21,7 @@ class LoadFromElsewhere(Relation):
 
     name = "load-from-elsewhere"
     needs = frozenset({"load_state_dict"})
+    wakes = frozenset({"load_state_dict"})
     whole = False
     severity = "warning"
     priority = 18

@@ -20,6 +20,7 @@ class LoadMatches(Relation):
 
     name = "load-matches"
     needs = frozenset({"load_state_dict"})
+    wakes = frozenset({"load_state_dict"})
     whole = False
     priority = 16
     cause = "the names of the state have another prefix than those of the module"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Call, Number, Window
+from preflight.monitor.window import ORDER, Call, Number, Window
 
 
 class LossFinite(Relation):
@@ -19,6 +19,7 @@ class LossFinite(Relation):
 
     name = "loss-finite"
     needs = frozenset({"backward", "step", "scalar"})
+    wakes = frozenset({"scalar loss", "step", "scaler.step", "zero_grad"})
     whole = False
     priority = 8
     cause = "the rate is too high, a logarithm or a division met zero, or a number left the range of a low precision"
@@ -28,12 +29,11 @@ class LossFinite(Relation):
         self._losses: list[Number] = []
 
     def see(self, window: Window) -> Iterator[Example]:
-        events: list[tuple[int, Call | Number]] = [
-            (call.q, call) for call in window.plain if call.name in ("step", "scaler.step", "zero_grad")
-        ]
-        events += [(one.q, one) for one in window.numbers if one.name == "loss"]
-        scaled = {call.parent for call in window.named("step")} & {call.q for call in window.named("scaler.step")}
-        for _, event in sorted(events, key=lambda pair: pair[0]):
+        events: list[Call | Number] = [one for one in window.numbers if one.name == "loss"]
+        for name in ("step", "scaler.step", "zero_grad"):
+            events += window.named(name)
+        scaled = {call.q for call in window.named("scaler.step")}
+        for event in sorted(events, key=ORDER):
             if isinstance(event, Number):
                 self._losses.append(event)
             elif event.name == "scaler.step":
@@ -43,15 +43,19 @@ class LossFinite(Relation):
             elif event.parent not in scaled and self._losses:
                 wrong = [one for one in self._losses if one.value is None or one.value - one.value != 0]
                 self._losses = []
+                context = {"optimizer": event.object.split(":")[-1]}
+                if not wrong:
+                    yield Example((), True, context)
+                    continue
                 yield Example(
                     (),
-                    not wrong,
-                    {"optimizer": event.object.split(":")[-1]},
-                    variables=(event.object,) if wrong else (),
+                    False,
+                    context,
+                    variables=(event.object,),
                     expected="a finite loss",
-                    seen=str(wrong[0].value) if wrong else None,
+                    seen=str(wrong[0].value),
                     call=event,
-                    detail="The step follows a loss that is not finite" if wrong else "",
+                    detail="The step follows a loss that is not finite",
                 )
 
     @classmethod

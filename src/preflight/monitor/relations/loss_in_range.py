@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 
@@ -14,6 +15,25 @@ _LONG = 200
 _ROW = 5
 _WIDTH = 20.0
 _MAD = 1.4826  # a median deviation in standard deviations of a normal distribution
+
+
+class _Place:
+    """The values of one place in the code: the last ones in range, the largest of them, and those out of it since."""
+
+    def __init__(self) -> None:
+        self.past: deque[float] = deque(maxlen=_LONG)
+        self.most = -math.inf
+        self.out: list[float] = []
+
+    def take(self, values: list[float]) -> None:
+        """Count values among those in range."""
+        for value in values:
+            leaves = self.past[0] if len(self.past) == _LONG else None
+            self.past.append(value)
+            if value >= self.most:
+                self.most = value
+            elif leaves == self.most:
+                self.most = max(self.past)
 
 
 class LossInRange(Relation):
@@ -30,6 +50,7 @@ class LossInRange(Relation):
 
     name = "loss-in-range"
     needs = frozenset({"backward", "scalar"})
+    wakes = frozenset({"scalar loss", "scalar grad_norm"})
     whole = False
     severity = "warning"
     priority = 49
@@ -37,8 +58,7 @@ class LossInRange(Relation):
     advice = "look at the rate, the data and the clipping of the steps before, and at the other alarms of this step"
 
     def __init__(self) -> None:
-        self._past: dict[tuple[str, str], deque[float]] = {}
-        self._out: dict[tuple[str, str], list[float]] = {}
+        self._places: dict[tuple[str, str], _Place] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         for number in window.numbers:
@@ -46,20 +66,22 @@ class LossInRange(Relation):
             if number.name not in ("loss", "grad_norm") or value is None or value - value != 0:
                 continue
             key = number.name, number.object
-            past = self._past.setdefault(key, deque(maxlen=_LONG))
-            out = self._out.setdefault(key, [])
+            place = self._places.get(key)
+            if place is None:
+                place = self._places[key] = _Place()
+            past, out = place.past, place.out
             if len(past) < _LEAST:
-                past.append(value)
+                place.take([value])
                 continue
-            limit = _limit(past)
-            if value <= limit:
-                past.extend([*out, value])
+            if value <= place.most or value <= _limit(past):
+                place.take([*out, value])
                 out.clear()
                 yield Example((), True, {"number": number.name})
                 continue
             out.append(value)
             if len(out) < _ROW:
                 continue
+            limit = _limit(past)
             steps = window.named("step")
             yield Example(
                 (),
@@ -71,7 +93,7 @@ class LossInRange(Relation):
                 call=steps[-1] if steps else None,
                 detail=f"The {number.name.replace('_', ' ')} has left the range of its last {len(past)} values",
             )
-            past.extend(out)
+            place.take(out)
             out.clear()
 
     @classmethod

@@ -20,6 +20,7 @@ class NumberSign(Relation):
     name = "number-sign"
     fields = ("number", "which")
     needs = frozenset({"scalar"})
+    wakes = frozenset({"scalar"})
     severity = "warning"
     priority = 48
     learns = True

@@ -19,6 +19,7 @@ class OptimizerResumes(Relation):
 
     name = "optimizer-resumes"
     needs = frozenset({"load_state_dict", "step"})
+    wakes = frozenset({"load_state_dict", "step"})
     whole = False
     severity = "warning"
     priority = 19

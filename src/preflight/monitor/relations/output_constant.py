@@ -21,6 +21,7 @@ class OutputConstant(Relation):
     name = "output-constant"
     fields = ("of", "module", "position", "what")
     needs = frozenset({"module", "forward", "tensor"})
+    wakes = frozenset({"tensor"})
     severity = "warning"
     priority = 45
     learns = True

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Call, Window
+from preflight.monitor.window import ORDER, Call, Window
 
 _STEPS = 5
 
@@ -21,6 +21,7 @@ class RateAboveZero(Relation):
 
     name = "rate-above-zero"
     needs = frozenset({"step", "scalar", "scheduler.step"})
+    wakes = frozenset({"step", "scheduler.step"})
     whole = False
     severity = "warning"
     priority = 26
@@ -36,10 +37,12 @@ class RateAboveZero(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         numbers = [one for one in window.numbers if one.name == "lr" and one.value is not None]
         at = 0
-        for call in window.calls:
+        calls = window.named("step")
+        if window.named("scheduler.step"):
+            calls = sorted([*calls, *window.named("scheduler.step")], key=ORDER)
+        for call in calls:
             if call.name == "scheduler.step":
                 self._advanced(call)
-            if call.name != "step":
                 continue
             while at < len(numbers) and numbers[at].q < call.q:
                 name, _, group = numbers[at].object.rpartition(".")

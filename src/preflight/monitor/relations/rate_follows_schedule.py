@@ -22,6 +22,7 @@ class RateFollowsSchedule(Relation):
 
     name = "rate-follows-schedule"
     needs = frozenset({"step", "load_state_dict", "scalar"})
+    wakes = frozenset({"load_state_dict", "scheduler.step", "step"})
     whole = False
     severity = "warning"
     priority = 24

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from preflight.monitor.fetches import Fetch, Fetches
+from preflight.monitor.fetches import Fetch, fetches_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Call, Window
@@ -24,13 +24,14 @@ class ResumedSamples(Relation):
 
     name = "resumed-samples"
     needs = frozenset({"fetch", "batch", "backward", "load_state_dict"})
+    follows = (fetches_of,)
+    wakes = frozenset({"save", "load_state_dict", "batch"})
     severity = "warning"
     priority = 8
     cause = "the epoch of the sampler or the random state is not restored, so that the first order comes again"
     advice = "save and restore the random states and call set_epoch with the epoch that is resumed"
 
     def __init__(self) -> None:
-        self._fetches = Fetches()
         self._seen: dict[tuple[Any, ...], int] = {}
         self._saved = -1
         self._loaded = False
@@ -40,7 +41,7 @@ class ResumedSamples(Relation):
         events: list[tuple[int, Call | Fetch]] = [
             (call.q, call) for name in ("save", "load_state_dict") for call in window.named(name)
         ]
-        events += [(fetch.batch.q, fetch) for fetch in self._fetches.see(window)]
+        events += [(fetch.batch.q, fetch) for fetch in fetches_of(window)]
         for number, event in sorted(events, key=lambda one: one[0]):
             if isinstance(event, Call):
                 self._file(number, event)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from preflight.monitor.fetches import Fetches
+from preflight.monitor.fetches import fetches_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
@@ -20,17 +20,18 @@ class SamplesOnce(Relation):
 
     name = "samples-once"
     needs = frozenset({"fetch", "batch", "backward"})
+    follows = (fetches_of,)
+    wakes = frozenset({"batch"})
     severity = "warning"
     priority = 9
     cause = "the indices given to a sampler repeat themselves"
     advice = "look at the list of indices that the sampler was made with"
 
     def __init__(self) -> None:
-        self._fetches = Fetches()
         self._seen: dict[str, tuple[int, set[int], int]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        for fetch in self._fetches.see(window):
+        for fetch in fetches_of(window):
             batch = fetch.batch
             if fetch.order in ("", "own", "drawn") or batch.indices is None or batch.epoch is None:
                 continue

@@ -21,6 +21,7 @@ class SavedIsTrained(Relation):
 
     name = "saved-is-trained"
     needs = frozenset({"save", "state", "step"})
+    wakes = frozenset({"exact parameter at before_step", "exact file at saved", "exact parameter at saved"})
     whole = False
     severity = "warning"
     priority = 18

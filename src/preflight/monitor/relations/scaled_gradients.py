@@ -9,7 +9,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import optimizer_number
-from preflight.monitor.window import State, Window
+from preflight.monitor.window import ORDER, State, Window
 
 _SLACK = 0.2
 _ROW = 12
@@ -35,14 +35,14 @@ class ScaledGradients(Relation):
         self._skipped = 0
 
     def see(self, window: Window) -> Iterator[Example]:
-        rows: list[tuple[int, Any]] = [
-            (call.q, call)
-            for call in window.calls
-            if call.name in ("scaler.unscale", "scaler.step", "step", "zero_grad", "clip_grad_norm", "clip_grad_value")
-        ]
-        states = [(one.q, one) for one in window.states if one.moment in ("after_backward", "before_unscale")]
-        scales = [(one.q, one) for one in window.numbers if one.name == "scale"]
-        for _, row in sorted([*rows, *states, *scales], key=lambda pair: pair[0]):
+        rows: list[Any] = [one for one in window.states if one.moment in ("after_backward", "before_unscale")]
+        rows += [one for one in window.numbers if one.name == "scale"]
+        rows += window.named("scaler.step")
+        if not rows and not self._made:
+            return
+        for name in ("scaler.unscale", "step", "zero_grad", "clip_grad_norm", "clip_grad_value"):
+            rows += window.named(name)
+        for row in sorted(rows, key=ORDER):
             if isinstance(row, State):
                 if row.moment == "after_backward":
                     self._made = {ident: norm for ident, norm in zip(row.ids, row.norm, strict=True) if norm}

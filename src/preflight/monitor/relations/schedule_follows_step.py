@@ -22,6 +22,8 @@ class ScheduleFollowsStep(Relation):
 
     name = "schedule-follows-step"
     needs = frozenset({"scheduler.step", "step", "backward"})
+    follows = (advances_of,)
+    wakes = frozenset({"backward", "scheduler.step", "step", "scaler.step"})
     whole = False
     severity = "warning"
     priority = 22

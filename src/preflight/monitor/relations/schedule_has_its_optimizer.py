@@ -23,6 +23,8 @@ class ScheduleHasItsOptimizer(Relation):
 
     name = "schedule-has-its-optimizer"
     needs = frozenset({"scheduler.step", "step"})
+    follows = (advances_of,)
+    wakes = frozenset({"scheduler.step"})
     whole = False
     severity = "warning"
     priority = 23

@@ -24,6 +24,8 @@ class ScheduleOncePerStep(Relation):
 
     name = "schedule-once-per-step"
     needs = frozenset({"scheduler.step", "step"})
+    follows = (advances_of,)
+    wakes = frozenset({"scheduler.step"})
     whole = False
     severity = "warning"
     priority = 21

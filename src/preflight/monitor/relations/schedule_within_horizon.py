@@ -19,6 +19,7 @@ class ScheduleWithinHorizon(Relation):
 
     name = "schedule-within-horizon"
     needs = frozenset({"scheduler.step"})
+    wakes = frozenset({"scheduler.step"})
     whole = False
     severity = "warning"
     priority = 27

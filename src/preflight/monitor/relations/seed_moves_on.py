@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Call, Window
+from preflight.monitor.window import ORDER, Call, Window
 
 
 class SeedMovesOn(Relation):
@@ -20,6 +20,7 @@ class SeedMovesOn(Relation):
 
     name = "seed-moves-on"
     needs = frozenset({"seed", "forward", "step"})
+    wakes = frozenset({"seed", "forward", "step"})
     whole = False
     severity = "warning"
     priority = 20
@@ -33,7 +34,8 @@ class SeedMovesOn(Relation):
         self._before: int | None = None
 
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.plain:
+        calls = [call for name in ("seed", "forward", "step") for call in window.named(name)]
+        for call in sorted(calls, key=ORDER):
             told = call.args or {}
             if call.name == "seed" and told.get("user") and isinstance(told.get("seed"), int):
                 self._seeding = call

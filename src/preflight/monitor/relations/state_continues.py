@@ -21,9 +21,8 @@ class _Kept(NamedTuple):
     kind: str
     word: str
     settings: list[dict[str, Any]]
-    ids: tuple[int, ...]
     steps: int
-    weights: dict[int, tuple[float | None, int | None]]
+    weights: State
 
 
 class StateContinues(Relation):
@@ -37,6 +36,16 @@ class StateContinues(Relation):
 
     name = "state-continues"
     needs = frozenset({"step", "state", "optimizer.new", "load_state_dict"})
+    wakes = frozenset(
+        {
+            "optimizer.new",
+            "load_state_dict",
+            "scalar lr",
+            "optimizer at after_step",
+            "parameters before a step",
+            "parameters after a step",
+        }
+    )
     severity = "warning"
     priority = 22
     cause = "the optimizer is made inside the loop over epochs, or its state is not in the checkpoint that a run goes on from"
@@ -50,10 +59,10 @@ class StateContinues(Relation):
         self._loaded: set[str] = set()
 
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.calls:
-            if call.name == "optimizer.new":
-                self._settings[call.object] = (call.args or {}).get("groups") or []
-            elif call.name == "load_state_dict" and call.object.startswith("optimizer"):
+        for call in window.named("optimizer.new"):
+            self._settings[call.object] = (call.args or {}).get("groups") or []
+        for call in window.named("load_state_dict"):
+            if call.object.startswith("optimizer"):
                 self._loaded.add(call.object)
         self._rates.update({one.object: one.value for one in window.numbers if one.name == "lr"})
         states = [one for one in window.states if one.what == "optimizer" and one.moment == "after_step"]
@@ -71,9 +80,8 @@ class StateContinues(Relation):
                     step.kind,
                     step.call.object,
                     self._settings.get(step.call.object) or [],
-                    tuple(step.after.ids),
                     step.done + 1,
-                    _values(step.after),
+                    step.after,
                 )
 
     def _taken_over(self, step: Step, before: State, window: Window) -> Example:
@@ -88,8 +96,8 @@ class StateContinues(Relation):
             and kept.kind == step.kind
             and self._alike(kept, settings)
             and kept.steps >= _WORN
-            and kept.ids == tuple(before.ids)
-            and all(_same(kept.weights[ident], now[ident]) for ident in before.ids)
+            and kept.weights.ids == before.ids
+            and _all_same(_values(kept.weights), now)
         ]
         wrong = fresh and bool(old)
         count = self._kept[old[-1]].steps if wrong else 0
@@ -164,6 +172,12 @@ def _two(first: str, second: str, weight: float) -> list[Window]:
 def _values(state: State) -> dict[int, tuple[float | None, int | None]]:
     bits = state.bits or [None] * len(state.ids)
     return dict(zip(state.ids, zip(state.norm, bits, strict=True), strict=True))
+
+
+def _all_same(
+    before: dict[int, tuple[float | None, int | None]], now: dict[int, tuple[float | None, int | None]]
+) -> bool:
+    return all(_same(before[ident], now[ident]) for ident in now)
 
 
 def _same(one: tuple[float | None, int | None], other: tuple[float | None, int | None]) -> bool:

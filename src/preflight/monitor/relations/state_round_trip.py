@@ -19,6 +19,7 @@ class StateRoundTrip(Relation):
 
     name = "state-round-trip"
     needs = frozenset({"save", "load_state_dict", "state"})
+    wakes = frozenset({"exact optimizer at saved", "exact optimizer at loaded"})
     whole = False
     priority = 17
     cause = "the parameters are handed to the optimizer in another order than in the run that saved its state"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Call, Window
+from preflight.monitor.window import ORDER, Call, State, Window
 
 _WORDS = ("running_mean", "running_var")
 
@@ -25,6 +25,7 @@ class StatisticsFollowMode(Relation):
 
     name = "statistics-follow-mode"
     needs = frozenset({"forward", "module", "mode", "step", "state"})
+    wakes = frozenset({"mode", "forward", "module", "load_state_dict", "exact buffer at after_step"})
     severity = "warning"
     priority = 30
     cause = "a layer's mode or momentum was set and not set back, or model.train() put frozen layers back into training"
@@ -41,12 +42,15 @@ class StatisticsFollowMode(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         trained = window.run.trained()
-        for call in window.plain:
+        calls = window.named("forward")
+        if window.named("mode"):
+            calls = sorted([*calls, *window.named("mode")], key=ORDER)
+        for call in calls:
             told = call.args or {}
             if call.name == "mode":
                 within = {name for name in self._parts_off if name == call.object or name.startswith(call.object + ".")}
                 self._parts_off = self._parts_off - within if told.get("training") else self._parts_off | {call.object}
-            elif call.name == "forward" and "norms" in told and call.object.split(".")[0] in trained:
+            elif "norms" in told and call.object.split(".")[0] in trained:
                 yield from self._pass(call, told)
         yield from self._frozen(window)
         yield from self._still(window)
@@ -128,13 +132,9 @@ class StatisticsFollowMode(Relation):
 
     def _still(self, window: Window) -> Iterator[Example]:
         """Layers that were only called in evaluation mode between two steps."""
-        events: list[tuple[int, object]] = [
-            (call.q, call) for call in window.calls if call.name in ("module", "load_state_dict")
-        ]
-        events += [
-            (one.q, one) for one in window.states if one.moment == "after_step" and one.what == "buffer" and one.bits
-        ]
-        for _, event in sorted(events, key=lambda pair: pair[0]):
+        events: list[Call | State] = [*window.named("module"), *window.named("load_state_dict")]
+        events += [one for one in window.states if one.moment == "after_step" and one.what == "buffer" and one.bits]
+        for event in sorted(events, key=ORDER):
             if isinstance(event, Call):
                 if event.name == "module":
                     self._called.setdefault(event.object, set()).add(bool((event.args or {}).get("training")))
@@ -142,7 +142,7 @@ class StatisticsFollowMode(Relation):
                     self._loaded = True
                 continue
             held: dict[str, tuple[int | None, ...]] = {}
-            for ident, bits in zip(event.ids, event.bits or (), strict=False):  # type: ignore[attr-defined]
+            for ident, bits in zip(event.ids, event.bits or (), strict=False):
                 layer, _, word = window.run.name(ident).rpartition(".")
                 if word in _WORDS:
                     held[layer] = (*held.get(layer, ()), bits)

@@ -27,6 +27,7 @@ class StepContains(Relation):
     name = "step-contains"
     fields = ("optimizer", "call")
     needs = frozenset({"step", *CALLS})
+    wakes = frozenset({"step"})
     severity = "warning"
     priority = 41
     learns = True

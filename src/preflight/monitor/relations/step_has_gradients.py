@@ -25,6 +25,7 @@ class StepHasGradients(Relation):
 
     name = "step-has-gradients"
     needs = frozenset({"step", "backward", "state"})
+    wakes = frozenset({"step"})
     priority = 6
     cause = "the optimizer holds other tensors than those that the loss depends on, or the gradients were cleared before the step"
     advice = (
@@ -109,6 +110,5 @@ class StepHasGradients(Relation):
 
 def _cleared(step: Step, window: Window) -> bool:
     """Whether the gradients were cleared after the last backward pass."""
-    roots = step.owned(window)
     last = max((call.q for call in step.named("backward")), default=-1)
-    return any(call.q > last and step.clears(call, roots) for call in step.between)
+    return any(call.q > last for call in step.clearing(window))

@@ -25,6 +25,7 @@ class StepUpdates(Relation):
 
     name = "step-updates"
     needs = frozenset({"step", "state"})
+    wakes = frozenset({"scalar lr", "parameters after a step"})
     priority = 20
     cause = (
         "the optimizer holds other tensors than the model (made before the model was moved, wrapped or replaced), "
@@ -89,19 +90,18 @@ class StepUpdates(Relation):
     ) -> Iterator[Example]:
         if before is None or step.after is None or before[0] != step.after.ids:
             return
-        pairs = [
-            (ident, old, new)
-            for ident, old, new in zip(step.after.ids, before[1], step.after.norm, strict=True)
-            if ident in with_gradient
-        ]
-        if len(pairs) < 2:  # a single norm may stay the same by chance
+        judged = [ident for ident in step.after.ids if ident in with_gradient]
+        if len(judged) < 2:  # a single norm may stay the same by chance
             return
-        moved = any(old != new for _, old, new in pairs)
+        moved = any(
+            old != new and ident in with_gradient
+            for ident, old, new in zip(step.after.ids, before[1], step.after.norm, strict=True)
+        )
         yield Example(
             (),
             moved,
             {**context, "judged": "together"},
-            variables=() if moved else tuple(window.run.name(ident) for ident, _, _ in pairs),
+            variables=() if moved else tuple(window.run.name(ident) for ident in judged),
             expected="a change of the parameters with a gradient",
             seen=None if moved else "no norm of a parameter changed",
             call=step.call,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import optimizer_number
-from preflight.monitor.window import Call, Window
+from preflight.monitor.window import ORDER, Call, Number, State, Window
 
 _LEARNT = 5
 """Steps after which it is known how many backward passes one takes."""
@@ -48,17 +47,10 @@ class StepsCome(Relation):
         self._with: set[int] = set()  # optimizers whose parameters had gradients as a backward pass began
 
     def see(self, window: Window) -> Iterator[Example]:
-        rows: list[tuple[int, int, Any]] = [
-            (call.q, 0, call) for call in window.plain if call.name in _WATCHED and _outside(call)
-        ]
-        numbers = [(one.q, 1, one) for one in window.numbers if one.name in ("loss", "grad_norm")]
-        states = [(one.q, 2, one) for one in window.states if one.moment == "before_clear"]
         training = True
-        for _, sort, row in sorted([*rows, *numbers, *states], key=_order):
-            if sort == 1:
-                self._finite = self._finite and row.value is not None and math.isfinite(row.value)
-            elif sort == 2:
-                self._finite = self._finite and not any(norm is not None and norm != norm for norm in row.norm)
+        for row in sorted([*_calls(window), *_not_finite(window)], key=ORDER):
+            if not isinstance(row, Call):
+                self._finite = False
             elif row.name == "forward":
                 training = bool((row.args or {}).get("training", True)) and "nograd" not in row.context
             elif row.name == "backward":
@@ -150,10 +142,20 @@ class StepsCome(Relation):
 _WATCHED = ("forward", "backward", "zero_grad", "step", "scaler.step")
 
 
+def _calls(window: Window) -> list[Call]:
+    return [call for name in _WATCHED for call in window.named(name) if _outside(call)]
+
+
+def _not_finite(window: Window) -> Iterator[Number | State]:
+    """The losses and norms of gradients that are not finite, and the gradients with one that is none before a clear."""
+    for number in window.numbers:
+        if number.name in ("loss", "grad_norm") and (number.value is None or not math.isfinite(number.value)):
+            yield number
+    for state in window.states:
+        if state.moment == "before_clear" and any(norm is not None and norm != norm for norm in state.norm):
+            yield state
+
+
 def _outside(call: Call) -> bool:
     """Whether a call is not part of another one: a closure makes its passes inside of the step."""
     return call.parent < 0 or call.name in ("step", "forward")
-
-
-def _order(row: tuple[int, int, object]) -> tuple[int, int]:
-    return row[0], row[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.monitor.flow import Flow
+from preflight.monitor.flow import Flow, flow_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Variable, Window
@@ -25,6 +25,8 @@ class TrainedAreHeld(Relation):
 
     name = "trained-are-held"
     needs = frozenset({"step", "state"})
+    follows = (flow_of,)
+    wakes = frozenset({"exact parameter at before_step"})
     severity = "warning"
     priority = 8
     cause = (
@@ -40,10 +42,12 @@ class TrainedAreHeld(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         variables = window.run.variables
-        self._flow.look(window)
+        self._flow = flow_of(window)
         states = [
             one for one in window.states if one.moment == "before_step" and (one.extra or {}).get("optimizer") == -1
         ]
+        if not any(state.what == "parameter" and state.bits is not None for state in states):
+            return
         with_gradient = {
             ident
             for state in states

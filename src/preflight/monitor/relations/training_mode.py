@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
-from preflight.monitor.window import Call, Window
+from preflight.monitor.window import ORDER, Call, Window
 
 
 class TrainingMode(Relation):
@@ -25,6 +25,7 @@ class TrainingMode(Relation):
 
     name = "training-mode"
     needs = frozenset({"mode", "forward", "step"})
+    wakes = frozenset({"step", "mode", "forward"})
     whole = False
     priority = 12
     cause = "model.eval() was called for an evaluation and nothing called model.train() afterwards"
@@ -38,12 +39,13 @@ class TrainingMode(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
-            self._follow(step.between)
+            self._follow(step.named("mode"), step.named("forward"))
             yield from self._judge(step, window)
-        self._follow(window.calls)
+        self._follow(window.named("mode"), window.named("forward"))
 
-    def _follow(self, calls: list[Call]) -> None:
+    def _follow(self, modes: list[Call], passes: list[Call]) -> None:
         """Which roots were put into evaluation mode, and which of them then ran without gradients."""
+        calls = passes if not modes else sorted([*modes, *passes], key=ORDER)
         for call in calls:
             if call.q <= self._seen:
                 continue
@@ -60,14 +62,10 @@ class TrainingMode(Relation):
                 self._evaluated.add(call.object)
 
     def _judge(self, step: Step, window: Window) -> Iterator[Example]:
-        roots = {one.root for one in window.run.variables.values() if one.optimizer == step.optimizer and one.trainable}
+        roots = window.run.trainable(step.optimizer)
         passes: dict[str, list[Call]] = {}
-        for call in step.between:
-            if (
-                call.name == "forward"
-                and (call.context or "").startswith("grad")
-                and call.object.split(".")[0] in roots
-            ):
+        for call in step.named("forward"):
+            if (call.context or "").startswith("grad") and call.object.split(".")[0] in roots:
                 passes.setdefault(call.object, []).append(call)
         for name, calls in passes.items():
             told = [call.args or {} for call in calls]

@@ -22,6 +22,7 @@ class VariablesEqual(Relation):
     name = "variables-equal"
     fields = ("one", "other")
     needs = frozenset({"step", "state"})
+    wakes = frozenset({"exact parameter at after_step"})
     severity = "warning"
     priority = 35
     learns = True

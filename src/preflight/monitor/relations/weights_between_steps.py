@@ -29,12 +29,13 @@ class WeightsBetweenSteps(Relation):
 
     name = "weights-between-steps"
     needs = frozenset({"step", "state", "load_state_dict", "collective"})
+    wakes = frozenset({"step"})
     priority = 13
     cause = "something other than the optimizer writes to the parameters: an alias or view that is changed in place, a hook, faulty memory"
     advice = "search for in-place changes under no_grad() or through .data, and compare the parameter after a step with that before the next"
 
     def __init__(self) -> None:
-        self._after: dict[int, dict[int, tuple[float | None, int | None]]] = {}
+        self._after: dict[int, State] = {}
         self._quiet: dict[int, int] = {}
         self._hand: set[int] = set()
         self._suspected: dict[int, tuple[str, ...]] = {}
@@ -45,13 +46,14 @@ class WeightsBetweenSteps(Relation):
             if step.before is not None and known is not None and step.optimizer not in self._hand:
                 yield from self._judge(step, known, window)
             if step.after is not None:
-                self._after[step.optimizer] = _values(step.after)
+                self._after[step.optimizer] = step.after
 
-    def _judge(
-        self, step: Step, known: dict[int, tuple[float | None, int | None]], window: Window
-    ) -> Iterator[Example]:
+    def _judge(self, step: Step, after: State, window: Window) -> Iterator[Example]:
         assert step.before is not None
-        now = _values(step.before)
+        known: dict[int, tuple[float | None, int | None]] = {}
+        now: dict[int, tuple[float | None, int | None]] = {}
+        if (after.ids, after.norm, after.bits) != (step.before.ids, step.before.norm, step.before.bits):
+            known, now = _values(after), _values(step.before)
         changed = [ident for ident, value in now.items() if ident in known and _differ(known[ident], value)]
         index = step.optimizer
         if not changed:

@@ -21,6 +21,7 @@ class WorkersDrawAnew(Relation):
 
     name = "workers-draw-anew"
     needs = frozenset({"fetch"})
+    wakes = frozenset({"worker"})
     severity = "warning"
     priority = 7
     cause = "worker_init_fn seeds with the worker's number alone, or a generator in the dataset is copied at each start"

@@ -20,6 +20,7 @@ class WorkersDrawApart(Relation):
 
     name = "workers-draw-apart"
     needs = frozenset({"fetch"})
+    wakes = frozenset({"worker"})
     priority = 6
     cause = (
         "worker_init_fn seeds every worker alike, or a generator made before the workers was copied into each of them"

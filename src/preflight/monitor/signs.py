@@ -1,0 +1,56 @@
+"""What is in a window, in words: by them it is known which relations have something to see in it."""
+
+from __future__ import annotations
+
+from preflight.monitor.steps import steps_of
+from preflight.monitor.window import Window
+
+
+def signs_of(window: Window) -> frozenset[str]:
+    """The signs of a window.
+
+    Names of calls; ``scalar`` and ``scalar NAME``; ``WHAT at MOMENT`` of a state, and ``exact WHAT at MOMENT`` of one with
+    fingerprints; ``batch`` of a loader, ``input`` of a model; ``tensor``; ``variable``; ``note KIND``; and ``gradients of
+    a step``, ``parameters before a step`` and ``parameters after a step`` where these are known.
+    The windows of a rank must be asked for in order.
+    """
+    if window.signs is None:
+        found = set(window.names())
+        if window.numbers:
+            found.add("scalar")
+            found.update([_SCALAR[one.name] for one in window.numbers])
+        for state in window.states:
+            found.update(_STATE[state.what, state.moment, state.level == "exact" or state.bits is not None])
+        if window.batches:
+            found.update(["input" if one.loader.startswith("forward:") else "batch" for one in window.batches])
+        if window.tensors:
+            found.add("tensor")
+        if window.changed:
+            found.add("variable")
+        if window.notes:
+            found.update([f"note {kind}" for kind in window.notes])
+        for step in steps_of(window):
+            found.update(step.signs)
+        window.signs = frozenset(found)
+    return window.signs
+
+
+class _Scalars(dict[str, str]):
+    """The sign of a number by its name."""
+
+    def __missing__(self, name: str) -> str:
+        self[name] = word = f"scalar {name}"
+        return word
+
+
+class _States(dict[tuple[str, str, bool], tuple[str, ...]]):
+    """The signs of a state by what it is of, its moment, and whether it has fingerprints."""
+
+    def __missing__(self, key: tuple[str, str, bool]) -> tuple[str, ...]:
+        what, moment, exact = key
+        word = f"{what} at {moment}"
+        self[key] = words = (word, f"exact {word}") if exact else (word,)
+        return words
+
+
+_SCALAR, _STATE = _Scalars(), _States()
