@@ -18,7 +18,7 @@ _UNITS = {"": 1, "b": 1, "byte": 1, "bytes": 1}
 _UNITS |= {f"{letter}{i}b": 1 << 10 * power for power, letter in enumerate("kmgtp", 1) for i in ("i", "")}
 _UNITS |= {letter: 1 << 10 * power for power, letter in enumerate("kmgtp", 1)}
 _RANGE = re.compile(r"(\d+)(?:\s?(?:-|\.\.)\s?(\d+))?")
-_QUANTIFIED = re.compile(r"\{\d*,?\d*\}|\[[^\]]*\]|\(\?P<\w+>")
+_QUANTIFIED = re.compile(r"\{\d*,?\d*\}|0-9|\(\?P<\w+>")
 _DIGIT = re.compile(r"\d")
 _MANY = 1 << 20
 """More ranks than this in one field are a misprint."""

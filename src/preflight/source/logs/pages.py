@@ -74,12 +74,16 @@ class Page:
 
     def bounds(self, place: int) -> tuple[int, int]:
         """Return where the line that holds a byte begins and ends; a carriage return breaks a line as well."""
-        low = max(place - LONGEST, 0)
-        start = self.data.rfind(b"\n", low, place)
+        data = self.data
+        low = place - LONGEST if place > LONGEST else 0
+        start = data.rfind(b"\n", low, place)
+        if not self._returns and start >= 0:
+            end = data.find(b"\n", place, place + LONGEST)
+            if end >= 0:
+                return start + 1, end
         if self._returns:
-            start = max(start, self.data.rfind(b"\r", low, place))
-        start = start + 1 if start >= 0 else low
-        return start, self._end(place)
+            start = max(start, data.rfind(b"\r", max(start, low), place))
+        return start + 1 if start >= 0 else low, self._end(place)
 
     def _end(self, place: int) -> int:
         high = min(place + LONGEST, len(self.data))

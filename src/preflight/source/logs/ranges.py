@@ -11,7 +11,7 @@ import msgspec
 from preflight.source.logs.one_file import Wanted
 from preflight.source.logs.opening import packing_of
 from preflight.source.logs.reduced import Reduced
-from preflight.source.logs.reducing import KEPT
+from preflight.source.logs.signing import KEPT
 from preflight.source.logs.styles import is_text
 from preflight.vocabulary.log import Hit, Spoke, Unknown, Who
 

@@ -26,7 +26,7 @@ _DIGITS = b"0123456789"
 _MOST_FORMS = 20_000
 
 
-class _Found:
+class Found:
     """One template: how often, by whom, and where first."""
 
     __slots__ = ("count", "first", "ranks")
@@ -37,6 +37,7 @@ class _Found:
         self.ranks: set[int] = set()
 
     def add(self, rank: int | None) -> None:
+        """Count a line of a rank."""
         self.count += 1
         rank = rank if rank is not None else self.first.who.rank
         if rank is not None:
@@ -48,8 +49,8 @@ class Residue:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._found: dict[str, _Found] = {}
-        self._forms: dict[bytes, _Found | None] = {}
+        self._found: dict[str, Found] = {}
+        self._forms: dict[bytes, Found | None] = {}
 
     def counted(self, page: Page, start: int, end: int, file: Who) -> bool:
         """Count a line that differs in its numbers alone from one that was seen before; False where it is a new one."""
@@ -61,23 +62,24 @@ class Residue:
             found.add(page.quick_who(start, end, file).rank)
         return True
 
-    def take(self, page: Page, line: Line, hit: Callable[[], Hit]) -> None:
-        """Count a line where it looks like trouble; ``hit`` makes it one where its template is new."""
+    def take(self, page: Page, line: Line, hit: Callable[[], Hit]) -> Found | None:
+        """Count a line where it looks like trouble, and return what it is counted with; ``hit`` makes it one where that is new."""
         found = self._of(line, hit)
         if len(self._forms) < _MOST_FORMS:
             form = page.data[line.start : min(line.end, line.start + _LONGEST)].translate(None, _DIGITS)
             self._forms[form] = found
         if found is not None:
             found.add(line.head.who.rank)
+        return found
 
-    def _of(self, line: Line, hit: Callable[[], Hit]) -> _Found | None:
+    def _of(self, line: Line, hit: Callable[[], Hit]) -> Found | None:
         text = line.text[line.head.end :]
         if line.head.level not in _LEVELS and not _TROUBLE.search(text[:_LONGEST]):
             return None
         template = template_of(text)
         found = self._found.get(template)
         if found is None and template and len(self._found) < MOST:
-            found = self._found[template] = _Found(hit())
+            found = self._found[template] = Found(hit())
         return found
 
     def templates(self) -> list[Unknown]:

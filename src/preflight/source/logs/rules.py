@@ -35,6 +35,7 @@ class Rules:
         finder: The automaton.
         kinds: By literal: the bits ``TRACEBACK`` ... and 0 for those of signatures alone.
         asked: By literal: the numbers of the signatures that have it.
+        weighing: The signatures that may take a line and refuse another one that differs from it in numbers alone.
     """
 
     def __init__(self, signatures: Sequence[Signature], engine: str | None = None) -> None:
@@ -55,6 +56,7 @@ class Rules:
         self.words = tuple(kinds)
         self.kinds = tuple(kinds.values())
         self.asked = tuple(asked.get(word, ()) for word in kinds)
+        self.weighing = frozenset(number for number, weighs in enumerate(self.matcher.weighs_numbers) if weighs)
 
 
 @lru_cache(maxsize=4)

@@ -146,13 +146,7 @@ def step_of(text: str) -> Step | None:
         if bars:
             return None if _NOT_TRAINING.search(text, 0, bars[0].start()) else _of_bar(bars[-1], text)
     parts = _SPLIT.split(text)
-    words = tuple(parts[::2])
-    form = _forms.get(words)
-    if form is None:
-        form = _form(text)
-        if len(_forms) >= _MOST_FORMS:
-            _forms.clear()
-        _forms[words] = form
+    form = _form_of(text, tuple(parts[::2]))
     if form is _NO_STEP:
         return None
     numbers = parts[1::2]
@@ -162,7 +156,28 @@ def step_of(text: str) -> Step | None:
     return Step(step, values, False, int(_float(numbers[form.total])) if form.total is not None else None)
 
 
-class _Form(NamedTuple):
+def form_of(text: str) -> Form | None:
+    """Return which of the numbers of a line that is no progress bar is what; None where it tells of no step."""
+    form = _form_of(text, tuple(_SPLIT.split(text)[::2]))
+    return None if form is _NO_STEP else form
+
+
+def numbers_of(text: str) -> list[tuple[int, int]]:
+    """Return where each number of a line begins and ends, as ``Form`` counts them."""
+    return [match.span(1) for match in _SPLIT.finditer(text)]
+
+
+def _form_of(text: str, words: tuple[str, ...]) -> Form:
+    form = _forms.get(words)
+    if form is None:
+        form = _form(text)
+        if len(_forms) >= _MOST_FORMS:
+            _forms.clear()
+        _forms[words] = form
+    return form
+
+
+class Form(NamedTuple):
     """Which of the numbers of a line is what: (name, number of the number, factor); and what is no number (nan, inf)."""
 
     values: tuple[tuple[str, int, float], ...]
@@ -171,12 +186,12 @@ class _Form(NamedTuple):
     total: int | None
 
 
-_NO_STEP = _Form((), {}, None, None)
-_forms: dict[tuple[str, ...], _Form] = {}
+_NO_STEP = Form((), {}, None, None)
+_forms: dict[tuple[str, ...], Form] = {}
 _MOST_FORMS = 5000
 
 
-def _form(text: str) -> _Form:
+def _form(text: str) -> Form:
     places = {match.start(1): number for number, match in enumerate(_SPLIT.finditer(text))}
     found = _found(text)
     named = found.pop("step", None)
@@ -199,7 +214,7 @@ def _form(text: str) -> _Form:
     told = {name for name, _, _ in rows} | set(fixed)
     if not told - {"epoch", "consumed_samples"} or (step is None and not _tells(text, told)):
         return _NO_STEP
-    return _Form(
+    return Form(
         tuple(rows),
         fixed,
         places.get(step) if step is not None else None,

@@ -87,6 +87,14 @@ def stamp_at(text: str, place: int = 0) -> Stamp | None:
         return None
 
 
+_MAY_BE = re.compile(r"[\[(\"]?(?:\d{8}|" + "|".join(form for _, form in _FORMS) + ")")
+
+
+def may_be_time(text: str, place: int) -> bool:
+    """Whether other digits would make what begins at ``place`` a time: 2024-13-01 12:00:00 is none."""
+    return _MAY_BE.match(text, place) is not None
+
+
 _dates: dict[str, float] = {}
 
 
