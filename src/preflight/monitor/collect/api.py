@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from .digests import dtype_of
+from .entry import Entry
 from .patching import Patches, watched
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 
 _ROOMS = ("torch", "torch.functional", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
 _MOST = 8

@@ -7,8 +7,9 @@ from typing import Any
 
 from .digest import norms
 from .digests import dtype_of
+from .entry import Entry
 from .patching import Patches
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 from .state import States
 from .variables import Variables
 

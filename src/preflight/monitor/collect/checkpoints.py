@@ -7,9 +7,10 @@ import sys
 from typing import Any
 
 from .digests import dtype_of
+from .entry import Entry
 from .naming import Names
 from .patching import Patches
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 from .state import States
 from .variables import Variable, Variables
 

@@ -85,12 +85,15 @@ _zeros: dict[Any, Any] = {}
 _grids: dict[int, tuple[int, int, int]] = {}
 
 
-def checksums(torch: Any, tensors: Sequence[Any]) -> tuple[Any, Callable[[list[int]], list[int]]]:
+def checksums(
+    torch: Any, tensors: Sequence[Any], first: Callable[[Any], None] | None = None
+) -> tuple[Any, Callable[[list[int]], list[int]]]:
     """Start to compute the number of each tensor.
 
     Args:
         torch: The torch that is loaded.
         tensors: Plain strided tensors of one device.
+        first: Called with each tensor before it is read.
 
     Returns:
         A small vector on the device, and what makes the numbers from its values.
@@ -102,6 +105,8 @@ def checksums(torch: Any, tensors: Sequence[Any]) -> tuple[Any, Callable[[list[i
     kinds: list[Any] = []
     usual = _usual(torch)
     for tensor in tensors:
+        if first is not None:
+            first(tensor)
         kind = tensor.dtype
         if kind not in usual:
             tensor = _as_integers(torch, tensor)

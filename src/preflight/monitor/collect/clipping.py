@@ -10,8 +10,9 @@ from types import GeneratorType
 from typing import Any
 
 from .backward import read_later
+from .entry import Entry
 from .patching import Patches, watched
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 from .variables import Variable, Variables
 
 

@@ -17,8 +17,9 @@ import sys
 import time
 from typing import Any
 
+from .entry import Entry
 from .patching import Patches
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 from .snapshot import Sight, random_states, save
 
 MAGIC = b"PFC1"

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from . import plain
+from . import plain, usual
 from .checksum import checksums
 from .pending import Pending, to_host
 
@@ -62,7 +62,40 @@ def norms(tensors: Sequence[Any]) -> Pending | None:
     Returns:
         The norms to come, None for each tensor that cannot be read; or None where nothing may be computed now.
     """
-    return _started(tensors, _norms, _numbers_of)
+    return _quick(tensors, usual.norms) or _started(tensors, _norms, _numbers_of)
+
+
+def norms_and_fingerprints(tensors: Sequence[Any]) -> Pending | None:
+    """Start to compute the norm and the fingerprint of each tensor; the values are the list of either.
+
+    Args:
+        tensors: Tensors of any kind, on any devices; None stands for a tensor that is not there.
+
+    Returns:
+        The numbers to come; or None where nothing may be computed now.
+    """
+    quick = _quick(tensors, usual.norms_and_fingerprints, on="cpu")
+    if quick is not None:
+        return quick
+    sizes, bits = norms(tensors), fingerprints(tensors)
+    return None if sizes is None or bits is None else Pending.joined([sizes, bits])
+
+
+def _quick(
+    tensors: Sequence[Any], start: Callable[[Any, Sequence[Any], list[Any]], Pending], on: str | None = None
+) -> Pending | None:
+    """Compute for a list of tensors that are alike; None where they are not, or where nothing may be computed now."""
+    torch = plain.loaded()
+    try:
+        if torch is None or plain.impossible(torch):
+            return None
+        with plain.Outside(torch):
+            there = usual.alike(torch, tensors)
+            if there is None or on not in (None, there[0].device.type):
+                return None
+            return start(torch, tensors, there)
+    except Exception:
+        return None
 
 
 def _started(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 from .digest import samples
+from .entry import Entry
 from .pending import Pending, to_host
-from .plain import Outside, impossible, parts
-from .recorder import Entry, Recorder
+from .plain import Outside, impossible, parts, simple
+from .recorder import Recorder
 
 _MOST = 8
 _DEPTH = 4
@@ -32,6 +34,10 @@ def tensors_in(value: Any, tensor: type, depth: int = _DEPTH) -> Iterator[Any]:
 
 def few(value: Any, tensor: type) -> list[Any]:
     """The first few tensors in a value."""
+    if isinstance(value, tensor):
+        return [value]
+    if type(value) is tuple and len(value) == 1 and isinstance(value[0], tensor):
+        return [value[0]]
     found: list[Any] = []
     for one in tensors_in(value, tensor):
         found.append(one)
@@ -50,57 +56,93 @@ class Digests:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._tensor = recorder.torch.Tensor
+        torch = recorder.torch
+        self._tensor = torch.Tensor
+        # What norms are taken of, and what they are added up in where that is another kind.
+        self._kinds = {
+            **dict.fromkeys((torch.float32, torch.float64)),
+            **dict.fromkeys((torch.bfloat16, torch.float16), torch.float32),
+        }
+        self._words: dict[Any, str] = {}
         self._gathered: list[tuple[tuple[Any, ...], Any]] = []
+        self._wanted = recorder.wants("tensor")
+        self._last: tuple[Any, int, Any] = (None, 0, None)
 
-    def tensors(self, entry: Entry, word: str, value: Any, bits: bool) -> None:
-        """Hand over a row for each of the first few tensors in a value."""
-        recorder = self.recorder
+    def entering(self, entry: Entry, args: Any, root: bool) -> None:
+        """Gather rows of what goes into a module; of a root's the fingerprints are taken too.
+
+        What goes into a module has come out of another: its norm is taken there, or known by the batch's fingerprint.
+        """
+        if not (root or self._wanted):
+            return
+        found = few(args, self._tensor)
+        if root and found:
+            self.batch(f"forward:{entry.object}", found, None)
+        if self._wanted:
+            for position, tensor in enumerate(found):
+                self._gathered.append((self._row(entry, f"in{position}", tensor), None))
+
+    def leaving(self, entry: Entry, value: Any) -> None:
+        """Gather rows of what comes out of a module, and start the norms."""
+        if not self._wanted:
+            return
         found = few(value, self._tensor)
         if not found:
             return
-        if bits:
-            self.batch(f"forward:{entry.object}", found, None)
-        if not recorder.wants("tensor"):
-            return
-        rows = [
-            (
-                recorder.number(),
-                recorder.iteration,
-                recorder.step,
-                entry.number,
-                entry.object,
-                f"{word}{position}",
-                dtype_of(tensor),
-                list(tensor.shape),
-                str(tensor.device),
-                tensor.requires_grad,
-            )
-            for position, tensor in enumerate(found)
-        ]
-        # What goes into a module has come out of another: its norm is taken there, or known by the batch's fingerprint.
-        sizes = self._norms(found) if word == "out" else [None] * len(found)
-        self._gathered.extend(zip(rows, sizes, strict=True))
+        sizes = self._norms(found)
+        for position, tensor in enumerate(found):
+            self._gathered.append((self._row(entry, f"out{position}", tensor), sizes[position]))
+
+    def _row(self, entry: Entry, position: str, tensor: Any) -> tuple[Any, ...]:
+        recorder = self.recorder
+        return (
+            recorder.number(),
+            recorder.iteration,
+            recorder.step,
+            entry.number,
+            entry.object,
+            position,
+            self._word(tensor.dtype)[6:],
+            list(tensor.shape),
+            self._word(tensor.device),
+            tensor.requires_grad,
+        )
+
+    def _word(self, value: Any) -> str:
+        """The text of a dtype or device, made once."""
+        word = self._words.get(value)
+        if word is None:
+            word = self._words[value] = str(value)
+        return word
 
     def _norms(self, found: list[Any]) -> list[Any]:
         """Start the norms, each a tensor without dimensions on its device; None where there is none to take."""
         torch = self.recorder.torch
+        last, version, size = self._last
+        if last is not None and len(found) == 1 and last() is found[0] and version == found[0]._version:
+            return [size]  # a container gives what its last part gave
         if impossible(torch):
             return [None] * len(found)
         sizes: list[Any] = []
         with Outside(torch):
             for tensor in found:
-                plain = parts(torch, tensor) if tensor.is_floating_point() else None
-                if plain is None or len(plain) != 1 or not plain[0].numel():
+                if tensor.dtype not in self._kinds:
                     sizes.append(None)
                     continue
-                coarse = plain[0].dtype in (torch.bfloat16, torch.float16)
-                sizes.append(torch.linalg.vector_norm(plain[0], dtype=torch.float32 if coarse else None))
+                plain = (tensor,) if simple(tensor) else parts(torch, tensor)
+                if plain is None or len(plain) != 1 or not plain[0].numel():
+                    sizes.append(None)
+                else:
+                    sizes.append(torch.linalg.vector_norm(plain[0], dtype=self._kinds[tensor.dtype]))
+        # Of an inference tensor nobody counts how often it was written to.
+        kept = not found[-1].is_inference()
+        self._last = (weakref.ref(found[-1]), found[-1]._version, sizes[-1]) if kept else (None, 0, None)
         return sizes
 
     def hand_over(self) -> None:
         """Hand over the rows that were gathered, all their norms read at once."""
         gathered, self._gathered = self._gathered, []
+        self._last = (None, 0, None)
         if not gathered:
             return
         torch = self.recorder.torch
@@ -113,7 +155,7 @@ class Digests:
         if by_device and not impossible(torch):
             with Outside(torch):
                 reads = [
-                    to_host(torch, torch.stack([gathered[one][1].float() for one in positions]))
+                    to_host(torch, _stacked(torch, [gathered[one][1] for one in positions]))
                     for positions in by_device.values()
                 ]
         elif by_device:
@@ -134,6 +176,12 @@ class Digests:
         dtypes = [dtype_of(tensor) for tensor in found]
         indices = known.get("indices")
         recorder.later(samples(found), lambda bits: [("batch", (*head, size, indices, list(bits), shapes, dtypes))])
+
+
+def _stacked(torch: Any, sizes: list[Any]) -> Any:
+    """The norms of one device as one vector."""
+    kind = torch.float32
+    return torch.stack([size if size.dtype is kind else size.to(kind) for size in sizes])
 
 
 def _spread(read: list[list[float]], order: list[int], count: int) -> list[float | None]:

@@ -6,10 +6,11 @@ import sys
 from typing import Any
 
 from .digests import dtype_of
+from .entry import Entry
 from .importing import Imports
 from .naming import Names
 from .patching import Patches
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 from .variables import Variables
 
 COLLECTIVES = (

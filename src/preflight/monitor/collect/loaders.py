@@ -8,9 +8,10 @@ import weakref
 from typing import Any
 
 from .digests import Digests, few
+from .entry import Entry
 from .orders import Numbers, facts
 from .patching import Patches
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 from .snapshot import Sight
 from .workers import Seats, tell_of
 

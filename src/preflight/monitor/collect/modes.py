@@ -6,10 +6,11 @@ import sys
 import warnings
 from typing import Any
 
+from .entry import Entry
 from .naming import Names
 from .patching import Patches
 from .places import is_users
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 
 _MOST_WARNINGS = 100
 

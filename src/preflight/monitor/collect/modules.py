@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from typing import Any
 
 from .digests import Digests
+from .entry import Entry
 from .modal import Modal
 from .naming import Names, inner
 from .patching import Patches
-from .recorder import Entry, Recorder
+from .recorder import Recorder
+
+_MOST_PARTS = 100_000
 
 
 class _Thread(threading.local):
-    """The forward passes that a thread is in: the module, and its entry when it is recorded."""
+    """The forward passes that a thread is in: the module, its entry when it is recorded, and what it wraps."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[Any, Entry | None]] = []
+        self.open: list[tuple[Any, Entry | None, int]] = []
+
+
+class _Part:
+    """What is told of a module at each of its passes, put together once."""
+
+    __slots__ = ("inside", "module", "name", "told", "version")
+
+    def __init__(self, module: Any, name: str, base: str | None, version: int) -> None:
+        self.module = weakref.ref(module)
+        self.name = name
+        self.version = version
+        self.inside = id(inner(module))
+        more = {"base": base} if base else {}
+        # By whether it is in training mode; rows share these, nobody changes them.
+        self.told = [{"training": mode, "type": type(module).__name__, **more} for mode in (False, True)]
 
 
 class Forwards:
@@ -31,6 +50,7 @@ class Forwards:
         self.thread = _Thread()
         self.compiling = recorder.torch.compiler.is_compiling
         self.parts_wanted = recorder.wants("module", "tensor")
+        self._parts: dict[int, _Part] = {}
 
     def install(self, patches: Patches) -> None:
         """Put the hooks in place."""
@@ -51,38 +71,54 @@ class Forwards:
         if self.compiling():
             return
         recorder = self.recorder
-        if recorder.backward_depth or recorder.ended or not recorder.active():
-            return
         opened = self.thread.open
-        if opened and opened[0][0] is module:
-            opened.clear()  # it raised the last time
-        if opened and (not recorder.detail or not self.parts_wanted or inner(opened[-1][0]) is module):
-            return  # a part, or what a wrapper holds and calls
+        if opened and opened[0][0] is not module and not (recorder.detail and self.parts_wanted):
+            return  # a part, where parts are not told
+        if recorder.backward_depth or not recorder.active():
+            return
+        if opened:
+            if opened[0][0] is module:
+                opened.clear()  # it raised the last time
+            elif opened[-1][2] == id(module):
+                return  # what a wrapper holds and calls
         with recorder.work("forward"):
-            self._enter(module, args, opened)
+            if opened:
+                self._enter_part(module, args, opened)
+            else:
+                self._enter_root(module, args, opened)
 
-    def _enter(self, module: Any, args: Any, opened: list[tuple[Any, Entry | None]]) -> None:
+    def _enter_root(self, module: Any, args: Any, opened: list[tuple[Any, Entry | None, int]]) -> None:
         recorder = self.recorder
-        root = not opened
-        if root:
-            if next(module.parameters(), None) is None:
-                return  # a loss or an activation
-            training = recorder.torch.is_grad_enabled() and module.training
-            if training:
-                recorder.begins("forward")
-            name = self.names.root(module, sys._getframe(2))
-        else:
+        if next(module.parameters(), None) is None:
+            return  # a loss or an activation
+        if module.training and recorder.torch.is_grad_enabled():
+            recorder.begins("forward")
+        name = self.names.root(module, sys._getframe(2))
+        part = self._part(module, name)
+        entry = recorder.enter("forward", name, {**part.told[bool(module.training)], **self.modal.of(name, module)})
+        opened.append((module, entry, part.inside))
+        self.digests.entering(entry, args, root=True)
+
+    def _enter_part(self, module: Any, args: Any, opened: list[tuple[Any, Entry | None, int]]) -> None:
+        part = self._parts.get(id(module))
+        if part is None or part.version != self.names.version or part.module() is not module:
             name = self.names.of(module) or self._hidden(module)
-        args_seen = {"training": module.training, "type": type(module).__name__}
-        base = self.modal.base(type(module))
-        if base:
-            args_seen["base"] = base
-        if root:
-            args_seen.update(self.modal.of(name, module))
-        entry = recorder.enter("forward" if root else "module", name, args_seen, placed=root)
-        opened.append((module, entry))
-        if root or recorder.detail:
-            self.digests.tensors(entry, "in", args, bits=root)
+            part = self._part(module, name)
+            if self.names.of(module) is None:
+                del self._parts[id(module)]  # it may get parameters that train, and with them a name
+        entry = self.recorder.enter("module", part.name, part.told[bool(module.training)], placed=False)
+        opened.append((module, entry, part.inside))
+        self.digests.entering(entry, args, root=False)
+
+    def _part(self, module: Any, name: str) -> _Part:
+        """What is told of a module, remembered or put together."""
+        part = self._parts.get(id(module))
+        if part is None or part.name != name or part.version != self.names.version or part.module() is not module:
+            if len(self._parts) >= _MOST_PARTS:
+                self._parts.clear()  # a program that makes modules as it goes
+            part = _Part(module, name, self.modal.base(type(module)), self.names.version)
+            self._parts[id(module)] = part
+        return part
 
     def _hidden(self, module: Any) -> str:
         """The name of a module that is called inside of another one but is no part of it: it may train unnoticed."""
@@ -97,21 +133,22 @@ class Forwards:
     def after(self, module: Any, args: Any, output: Any) -> None:
         """A forward pass ends."""
         if self.compiling():
-            return
+            return  # before anything is looked at: the compiler follows this too
         opened = self.thread.open
         if not opened:
             return
         if opened[-1][0] is not module:
-            if not self.recorder.detail or all(one is not module for one, _ in opened):
+            if not self.recorder.detail or all(one[0] is not module for one in opened):
                 return
             while opened[-1][0] is not module:
                 opened.pop()
         entry = opened.pop()[1]
-        if entry is None or not self.recorder.active():
+        recorder = self.recorder
+        if entry is None or not recorder.active():
             return
-        with self.recorder.work("forward"):
-            self.digests.tensors(entry, "out", output, bits=False)
-            self.recorder.leave(entry)
+        with recorder.work("forward"):
+            self.digests.leaving(entry, output)
+            recorder.leave(entry)
             if not opened:
                 self.digests.hand_over()
 

@@ -56,6 +56,7 @@ class Names:
         self.roots: dict[str, weakref.ref[Any]] = {}
         self._modules: dict[int, tuple[weakref.ref[Any], str]] = {}
         self.changed = True
+        self.version = 0  # grows with every name that is given: what was remembered with an older one may be wrong
 
     def of(self, module: Any) -> str | None:
         """The name of a module, or None when it is not known."""
@@ -90,6 +91,7 @@ class Names:
             self._modules[id(part)] = (weakref.ref(part), part_name)
         self.roots[name] = weakref.ref(module)
         self.changed = True
+        self.version += 1
 
     def again(self) -> None:
         """Look at the roots once more: parts may have been added or replaced."""
@@ -102,6 +104,7 @@ class Names:
                 there = self._modules.get(id(part))
                 if there is None or there[0]() is not part:
                     self._modules[id(part)] = (weakref.ref(part), part_name)
+                    self.version += 1
 
     def living(self) -> list[tuple[str, Any]]:
         """The roots that are alive, with their names."""

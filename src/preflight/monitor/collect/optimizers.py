@@ -6,9 +6,10 @@ import sys
 import weakref
 from typing import Any
 
+from .entry import Entry
 from .naming import Names, modules_in_sight
 from .patching import Patches
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 from .state import States
 from .variables import Variable, Variables
 

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from .recorder import Entry, Recorder
+from .entry import Entry
+from .recorder import Recorder
 
 Before = Callable[[tuple[Any, ...], dict[str, Any]], "Entry | None"]
 After = Callable[["Entry | None", Any, "BaseException | None"], None]

@@ -32,6 +32,25 @@ class Pending:
         self._finish: Finish | None = finish
         self._values: list[Any] | None = None
 
+    @classmethod
+    def joined(cls, parts: Sequence[Pending]) -> Pending:
+        """Return the values of several as one list of them, there when all are.
+
+        Args:
+            parts: What to wait for; they are read through the result alone.
+        """
+        counts = [len(part._reads) for part in parts]
+        finishes = [part._finish for part in parts]
+
+        def finish(read: list[list[Any]]) -> list[Any]:
+            rest = iter(read)
+            return [
+                done([next(rest) for _ in range(count)]) if done else []
+                for count, done in zip(counts, finishes, strict=True)
+            ]
+
+        return cls([one for part in parts for one in part._reads], finish)
+
     def _read(self) -> None:
         assert self._finish is not None
         self._values = self._finish([tensor.tolist() for tensor, _ in self._reads])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,10 +50,20 @@ def capturing(torch: Any) -> bool:
     return bool(torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
 
 
+class _Guards(threading.local):
+    """Guards that this thread has made and does not use now: making them costs more than entering them."""
+
+    def __init__(self) -> None:
+        self.free: list[tuple[Any, Any]] = []
+
+
+_made = _Guards()
+
+
 class Outside:
     """A context in which the program's modes, autocast and autograd do not see what is computed."""
 
-    __slots__ = ("_guards", "_torch")
+    __slots__ = ("_guards", "_recording", "_torch")
 
     def __init__(self, torch: Any) -> None:
         """Remember the torch to work in."""
@@ -60,17 +71,28 @@ class Outside:
 
     def __enter__(self) -> None:
         torch = self._torch
-        keys = _keys.get("past")
-        if keys is None:
-            keys = _keys["past"] = _past(torch)
+        free = _made.free
+        self._guards = functions, keys = free.pop() if free else _guards(torch)
         # Functions' modes first: they would see that the grad mode changes.
-        self._guards = (torch._C.DisableTorchFunction(), torch.no_grad(), torch._C._ExcludeDispatchKeyGuard(keys))
-        for guard in self._guards:
-            guard.__enter__()
+        functions.__enter__()
+        self._recording = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        keys.__enter__()
 
     def __exit__(self, *error: object) -> None:
-        for guard in reversed(self._guards):
-            guard.__exit__(None, None, None)
+        functions, keys = self._guards
+        keys.__exit__(None, None, None)
+        self._torch._C._set_grad_enabled(self._recording)
+        functions.__exit__(None, None, None)
+        _made.free.append(self._guards)
+
+
+def _guards(torch: Any) -> tuple[Any, Any]:
+    """Return new guards: past functions' modes, and past keys of the dispatcher."""
+    keys = _keys.get("past")
+    if keys is None:
+        keys = _keys["past"] = _past(torch)
+    return torch._C.DisableTorchFunction(), torch._C._ExcludeDispatchKeyGuard(keys)
 
 
 def _past(torch: Any) -> Any:
@@ -93,9 +115,7 @@ def parts(torch: Any, tensor: Any) -> Sequence[Any] | None:
         torch: The torch that is loaded.
         tensor: Anything; what is no tensor has no parts.
     """
-    if not _exact:
-        _learn(torch)
-    if type(tensor) not in _exact:
+    if type(tensor) not in plain_types(torch):
         tensor = _unwrapped(torch, tensor)
         if tensor is None:
             return None
@@ -118,6 +138,17 @@ def simple(tensor: Any) -> bool:
         tensor: Anything; what its device is, is not looked at.
     """
     return type(tensor) in _exact and tensor.dtype in _usual and tensor.layout is _strided and not tensor.is_neg()
+
+
+def plain_types(torch: Any) -> set[Any]:
+    """Return the classes whose tensors are nothing but tensors.
+
+    Args:
+        torch: The torch that is loaded.
+    """
+    if not _exact:
+        _learn(torch)
+    return _exact
 
 
 def _learn(torch: Any) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from .entry import Entry, Thread, Work
 from .places import here
 from .settings import Settings
 
@@ -38,25 +38,6 @@ class Sink(Protocol):
 
     def close(self, end: tuple[Any, ...] | None = None) -> bool:
         """Write what waits and the closing row, and close."""
-
-
-class Entry:
-    """A call that has begun and not ended."""
-
-    __slots__ = ("about", "args", "began", "context", "name", "number", "object", "parent", "place", "thread")
-
-    def __init__(self, recorder: Recorder, name: str, subject: str, args: dict[str, Any] | None, place: str | None):
-        self.name = name
-        self.object = subject
-        self.args = args
-        self.place = place
-        self.thread = threading.get_ident()
-        self.number = recorder.number()
-        stack = recorder.stack()
-        self.parent = stack[-1] if stack else -1
-        self.context = recorder.context()
-        self.about: Any = None
-        self.began = time.monotonic_ns()
 
 
 class Recorder:
@@ -102,11 +83,14 @@ class Recorder:
         self.passes = 0  # backward passes of the whole run
         self.scaled = False  # a loss was scaled and its gradients not yet unscaled
         self.ended = False
+        # One question to the dispatcher before one for each device; where it cannot be asked, each device is asked.
+        inner = getattr(self.torch, "_C", None)
+        self._any_autocast: Callable[[], bool] = getattr(inner, "_is_any_autocast_enabled", lambda: True)
         self._needs = frozenset(settings.needs)
         self._open_sink = open_sink
         self._sink: Sink | None = None
         self._counter = 0
-        self._local = threading.local()
+        self.thread = Thread()
         self._troubles: dict[str, int] = {}
         self._later: list[tuple[Any, Rows]] = []
         self._finished: list[tuple[int, int]] = []
@@ -116,26 +100,15 @@ class Recorder:
 
     def active(self) -> bool:
         """Whether an event of this moment is the program's own: not the compiler's tracing, not the recorder's work."""
-        return not self.ended and not getattr(self._local, "busy", False)
+        return not self.ended and not self.thread.busy
 
     def wants(self, *kinds: str) -> bool:
         """Whether an invariant in force looks at one of these kinds of rows or calls; without a list, all are wanted."""
         return not self._needs or any(kind in self._needs for kind in kinds)
 
-    @contextlib.contextmanager
-    def work(self, where: str) -> Iterator[None]:
-        """Do work of the recorder: its cost is counted, and nothing it raises gets out."""
-        began = time.perf_counter_ns()
-        before = getattr(self._local, "busy", False)
-        self._local.busy = True
-        try:
-            yield
-        except Exception as error:
-            self.trouble(where, error)
-        finally:
-            self._local.busy = before
-            if not before:
-                self.spent += time.perf_counter_ns() - began
+    def work(self, where: str) -> Work:
+        """A context for work of the recorder: its cost is counted, and nothing it raises gets out."""
+        return Work(self, where)
 
     def trouble(self, where: str, error: BaseException) -> None:
         """Note that the recorder itself failed somewhere; the program goes on."""
@@ -198,10 +171,7 @@ class Recorder:
 
     def stack(self) -> list[int]:
         """The numbers of the recorded calls that this thread is in."""
-        stack: list[int] | None = getattr(self._local, "stack", None)
-        if stack is None:
-            stack = self._local.stack = []
-        return stack
+        return self.thread.stack
 
     def enter(
         self,
@@ -256,13 +226,16 @@ class Recorder:
         torch = self.torch
         if torch is None:
             return ""
-        words = ["inference" if torch.is_inference_mode_enabled() else "grad" if torch.is_grad_enabled() else "nograd"]
+        mode = "inference" if torch.is_inference_mode_enabled() else "grad" if torch.is_grad_enabled() else "nograd"
+        if not self._any_autocast():
+            return mode
+        words = [mode]
         words.extend(
             f"autocast.{device}={str(torch.get_autocast_dtype(device))[6:]}"
             for device in ("cuda", "cpu")
             if torch.is_autocast_enabled(device)
         )
-        return ",".join(words)
+        return sys.intern(",".join(words))
 
     def scalar(self, name: str, subject: str, value: float | int | None) -> None:
         """Note a number of the training."""
@@ -341,7 +314,7 @@ class Recorder:
         self._sink = None
         self._later = []
         self._finished = []
-        self._local = threading.local()
+        self.thread = Thread()
         self._counter = 0
         self.spent = 0
         self.ended = False

@@ -6,9 +6,10 @@ import sys
 from typing import Any
 
 from .backward import read_later
+from .entry import Entry
 from .optimizers import Optimizers
 from .patching import Patches
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 
 
 class Scaling:

@@ -7,9 +7,10 @@ import weakref
 from types import FrameType
 from typing import Any
 
+from .entry import Entry
 from .optimizers import Optimizers
 from .patching import Patches
-from .recorder import Entry, Recorder
+from .recorder import Recorder
 
 
 class Schedules:

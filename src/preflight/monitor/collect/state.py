@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from .digest import fingerprints, norms
+from .digest import fingerprints, norms, norms_and_fingerprints
+from .pending import Pending
 from .recorder import Recorder
 from .variables import Variable, Variables
+
+_UNKNOWN = (None, None, None)
 
 
 class States:
@@ -16,6 +19,8 @@ class States:
     def __init__(self, recorder: Recorder, variables: Variables) -> None:
         self.recorder = recorder
         self.variables = variables
+        # Of each variable the kind, the fingerprint and the norm after its last step.
+        self._known: dict[int, tuple[Any, int | None, float | None]] = {}
 
     def take(
         self, moment: str, what: str, held: list[tuple[Variable, Any]], exact: bool, extra: dict[str, Any] | None = None
@@ -27,20 +32,52 @@ class States:
         head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step, moment, what)
         ids = [variable.ident for variable, _ in held]
         began = self._mark(held)
-        tensors = [tensor.detach() if tensor is not None else None for _, tensor in held]
-        sizes = norms(tensors)
-        if sizes is None:
-            return
+        tensors = [tensor for _, tensor in held]
         if not exact:
+            pending = norms(tensors)
+            recorder.later(pending, lambda norm: [("state", (*head, "norm", ids, norm, None, extra))])
+        else:
+            pending = self._exact(ids, tensors, moment)
+            kinds = [tensor.dtype for tensor in tensors] if moment == "after_step" and what == "parameter" else None
+
+            def rows(pair: Any) -> list[tuple[str, tuple[Any, ...]]]:
+                if kinds is not None:
+                    self._known.update(zip(ids, zip(kinds, pair[1], pair[0], strict=True), strict=True))
+                return [("state", (*head, "exact", ids, *pair, extra))]
+
+            recorder.later(pending, rows)
+        if pending is not None:
             self._cost(began)
-            recorder.later(sizes, lambda norm: [("state", (*head, "norm", ids, list(norm), None, extra))])
-            return
-        bits = fingerprints(tensors)
+
+    def _exact(self, ids: list[int], tensors: list[Any], moment: str) -> Pending | None:
+        """Start the norms and the fingerprints.
+
+        Before a step the bits are mostly those after the last one: then the norms are known, where nothing has to be
+        waited for to see it.
+        """
+        if moment != "before_step" or not self._known:
+            return norms_and_fingerprints(tensors)
+        started = fingerprints(tensors)
+        if started is None:
+            return None
+        bits = started.values() if started.ready() else None
         if bits is None:
-            return
-        self._cost(began)
-        both = _Both(sizes, bits)
-        recorder.later(both, lambda pair: [("state", (*head, "exact", ids, list(pair[0]), list(pair[1]), extra))])
+            sizes = norms(tensors)
+            return None if sizes is None else Pending.joined([sizes, started])
+        size: list[Any] = [None] * len(ids)
+        new = []
+        for place, (ident, tensor, number) in enumerate(zip(ids, tensors, bits, strict=True)):
+            kind, before, size[place] = self._known.get(ident, _UNKNOWN)
+            if tensor is not None and (number is None or number != before or kind is not tensor.dtype):
+                new.append(place)
+        if new:
+            found = norms([tensors[place] for place in new])
+            values = found.values() if found is not None else None
+            if values is None:
+                return None
+            for place, value in zip(new, values, strict=True):
+                size[place] = value
+        return Pending([], lambda read: [size, bits])
 
     def _mark(self, held: list[tuple[Variable, Any]]) -> Any:
         """A mark in the device's stream, from which the device's time is measured; None where there is no such stream."""
@@ -121,18 +158,3 @@ def _count(step: Any) -> float | None:
     if step is not None and getattr(step, "device", None) is not None and step.device.type == "cpu":
         return float(step)
     return None
-
-
-class _Both:
-    """Two sets of numbers that are there when both are."""
-
-    def __init__(self, first: Any, second: Any) -> None:
-        self.first = first
-        self.second = second
-
-    def ready(self) -> bool:
-        return bool(self.first.ready() and self.second.ready())
-
-    def values(self, wait: bool = False) -> tuple[Any, Any] | None:
-        first, second = self.first.values(wait), self.second.values(wait)
-        return None if first is None or second is None else (first, second)

@@ -1,0 +1,63 @@
+"""What a thread is in: calls that have begun and not ended, and the recorder's own work."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+
+class Entry:
+    """A call that has begun and not ended."""
+
+    __slots__ = ("about", "args", "began", "context", "name", "number", "object", "parent", "place", "thread")
+
+    def __init__(self, recorder: Recorder, name: str, subject: str, args: dict[str, Any] | None, place: str | None):
+        self.name = name
+        self.object = subject
+        self.args = args
+        self.place = place
+        self.thread = threading.get_ident()
+        self.number = recorder.number()
+        stack = recorder.stack()
+        self.parent = stack[-1] if stack else -1
+        self.context = recorder.context()
+        self.about: Any = None
+        self.began = time.monotonic_ns()
+
+
+class Thread(threading.local):
+    """What a thread is in: the recorder's own work, and calls that are recorded, by number."""
+
+    def __init__(self) -> None:
+        self.busy = False
+        self.stack: list[int] = []
+
+
+class Work:
+    """What the recorder does between two of the program's own instructions."""
+
+    __slots__ = ("_began", "_outer", "_recorder", "_where")
+
+    def __init__(self, recorder: Recorder, where: str) -> None:
+        self._recorder = recorder
+        self._where = where
+
+    def __enter__(self) -> None:
+        thread = self._recorder.thread
+        self._outer = thread.busy
+        thread.busy = True
+        self._began = time.perf_counter_ns()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        recorder = self._recorder
+        mine = isinstance(error, Exception)
+        if error is not None and mine:
+            recorder.trouble(self._where, error)
+        recorder.thread.busy = self._outer
+        if not self._outer:
+            recorder.spent += time.perf_counter_ns() - self._began
+        return mine
