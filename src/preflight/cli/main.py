@@ -86,7 +86,7 @@ def _run(given: list[str]) -> int:
         if not given:
             preflight.main(["--help"], prog_name="preflight", standalone_mode=False)
             return FAILED
-        status = preflight.main(given, prog_name="preflight", standalone_mode=False)
+        status = preflight.main(given, prog_name="preflight", standalone_mode=False, obj=("preflight", *given))
         _flush()
         return status if isinstance(status, int) else 0
     except PreflightError as error:

@@ -14,13 +14,14 @@ from preflight.vocabulary.plan import Plan
 from preflight.vocabulary.report import Report
 from preflight.vocabulary.watched import Series
 
-_MEMORY = {
+MEMORY = {
     "peak_bytes": "peak (allocated)", "reserved_bytes": "reserved by the allocator", "device_bytes": "shown by the driver",
 }  # fmt: skip
 _RATES = {
     "tokens_per_second_per_gpu": ("tokens of a GPU", "/s"), "samples_per_second": ("samples", "/s"),
     "model_tflops_per_gpu": ("work of a GPU", "TFLOP/s"), "mfu": ("MFU", "share"),
 }  # fmt: skip
+STEP = "step, median"
 _WARM = 0.1
 """The first tenth of a run's step times is not counted: memory is found and kernels are chosen in it."""
 
@@ -48,7 +49,7 @@ def values(report: Report) -> Iterator[Value]:
     for name, fact in report.facts.items():
         if fact.known:
             yield Value(aspect="setting", name=name, value=_plain(fact.value))
-    yield from _watched(report)
+    yield from watched_values(report)
     yield from _incident(report)
 
 
@@ -56,7 +57,7 @@ def _memory(report: Report) -> Iterator[Value]:
     memory = report.memory
     if memory is None:
         return
-    for field, name in _MEMORY.items():
+    for field, name in MEMORY.items():
         interval = getattr(memory, field)
         if interval is not None:
             yield Value(aspect="memory", name=name, value=interval.mid, unit="bytes", better="lower")
@@ -102,7 +103,8 @@ def _plan(plan: Plan) -> Iterator[Value]:
                 yield Value(aspect="cost", name=name, value=value, unit=unit, better="lower")
 
 
-def _watched(report: Report) -> Iterator[Value]:
+def watched_values(report: Report) -> Iterator[Value]:
+    """Yield what was measured of a run that was watched."""
     watched = report.watched
     if watched is None:
         return
@@ -118,7 +120,7 @@ def _watched(report: Report) -> Iterator[Value]:
         of = f" of {one.subject}" if one.subject and one.name != "loss" else ""
         if one.name == "step time":
             later = finite[int(len(finite) * _WARM) :]
-            yield Value(aspect="time", name="step, median", value=median(later), unit=one.unit or "s", better="lower")
+            yield Value(aspect="time", name=STEP, value=median(later), unit=one.unit or "s", better="lower")
         else:
             yield Value(aspect="score", name=f"last {one.name}{of}", value=finite[-1], unit=one.unit)
 

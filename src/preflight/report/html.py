@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from preflight.report.parts.clean import clean
+from preflight.report.parts.life_rows import when
 from preflight.report.parts.options import Options
 from preflight.report.parts.page_view import filters, view
 from preflight.report.parts.sections import summary_rows
@@ -31,6 +32,7 @@ def render(report: Report, options: Options) -> str:
         "top": view(report, options),
         "scripts": [view(item, options) for item in report.scripts] if several else [],
         "summary": summary_rows(report)[1:] if several else [],
+        "stages": _stages(report, options),
         "filters": filters(report),
         "tool": clean(f"{report.tool.name} {report.tool.version}, {report.command}, {report.schema}"),
         "script": Markup(script),
@@ -38,6 +40,17 @@ def render(report: Report, options: Options) -> str:
         "script_hash": f"sha256-{digest}",
     }
     return _template().render(context).strip() + "\n"
+
+
+def _stages(report: Report, options: Options) -> list[dict[str, Any]]:
+    """The newest reports of a run's life, each in full."""
+    if report.life is None:
+        return []
+    return [
+        {"words": " ".join(map(clean, stage.words)), "when": when(stage), "view": view(stage.report, options)}
+        for stage in report.life.stages
+        if stage.latest
+    ]
 
 
 def _template() -> Template:

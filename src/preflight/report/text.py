@@ -8,6 +8,7 @@ from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.comparison_text import comparison_section
 from preflight.report.parts.finding_text import findings_section
 from preflight.report.parts.incident_text import incident_section, whys_section
+from preflight.report.parts.life_text import life_section
 from preflight.report.parts.live_text import live_sections
 from preflight.report.parts.memory_text import memory_section
 from preflight.report.parts.options import Options
@@ -25,7 +26,7 @@ from preflight.report.parts.sentences import (
     verdict_line,
 )
 from preflight.report.parts.verification_text import verification_section
-from preflight.vocabulary.report import Efficiency, Report
+from preflight.vocabulary.report import Efficiency, Life, Report
 
 ENDINGS = (".txt", ".text", ".log")
 TITLES = {"error": "CRITICAL ERRORS", "warning": "WARNINGS", "info": "NOTES"}
@@ -39,7 +40,9 @@ _HOLDERS = 5
 def render(report: Report, options: Options) -> str:
     """Return the terminal report."""
     canvas = Canvas(options)
-    if len(report.scripts) > 1:
+    if report.life is not None:
+        _life(canvas, report, report.life, options)
+    elif len(report.scripts) > 1:
         _several(canvas, report, options)
     else:
         _block(canvas, report, options)
@@ -51,6 +54,19 @@ def render(report: Report, options: Options) -> str:
         first_style=VERDICT_STYLES[report.verdict],
     )
     return canvas.text()
+
+
+def _life(canvas: Canvas, report: Report, life: Life, options: Options) -> None:
+    """Add what was told when, and with ``verbose`` the newest report of each kind."""
+    canvas.write(subject(report), first=f"{report.verdict}  ", first_style=VERDICT_STYLES[report.verdict], style="bold")
+    life_section(canvas, life)
+    _notes(canvas, report)
+    for stage in life.stages if options.verbose else ():
+        if stage.latest:
+            canvas.blank()
+            canvas.rule()
+            canvas.write(" ".join(clean(word) for word in stage.words), first="$ ", style="bold")
+            _block(canvas, stage.report, options)
 
 
 def _several(canvas: Canvas, report: Report, options: Options) -> None:

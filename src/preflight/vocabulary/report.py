@@ -67,6 +67,56 @@ class NotEvaluated(msgspec.Struct, frozen=True):
     reason: str
 
 
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure as one report of a run tells it: an estimate with its interval, or what was measured."""
+
+    command: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    measured: bool = False
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """A figure that several reports of a run tell: foretold by some, seen by others.
+
+    Attributes:
+        name: What it is: ``peak (allocated)``.
+        unit: ``bytes`` or ``s``.
+        told: By whom, in the order of the run's life.
+    """
+
+    name: str
+    unit: str
+    told: tuple[Told, ...]
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """A report that a command left in the folder of a run.
+
+    Attributes:
+        number: Its place in the run's life, from 1.
+        time: When it was made, seconds since 1970 (UTC).
+        words: The command line.
+        latest: Whether it is the newest of its kind.
+        report: The report.
+    """
+
+    number: int
+    time: float
+    words: tuple[str, ...]
+    report: Report
+    latest: bool = False
+
+
+class Life(msgspec.Struct, frozen=True, kw_only=True):
+    """What commands told of one run, from the first check to the last investigation."""
+
+    folder: str
+    stages: tuple[Stage, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a command found. Sections that a command does not fill are absent from the JSON."""
 
@@ -91,6 +141,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     verification: Verification | None = None
     associations: Associations | None = None
     comparison: Comparison | None = None
+    life: Life | None = None
     measurements: tuple[Measurement, ...] = ()
     pulses: tuple[RankPulse, ...] = ()
     differences: tuple[Difference, ...] = ()

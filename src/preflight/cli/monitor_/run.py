@@ -34,6 +34,7 @@ def command(context: click.Context, /, **given: Any) -> int:
     """
     from preflight.cli.parts.live import EVERY, Live, closing, colored, remark, told_of
     from preflight.cli.parts.recording import Session
+    from preflight.cli.parts.run_folder import leave
     from preflight.monitor.control import Asking
     from preflight.monitor.follow import Follower
     from preflight.monitor.outcome import report_of
@@ -74,4 +75,7 @@ def command(context: click.Context, /, **given: Any) -> int:
     if unsealed is not None:
         remark(f"the trace is not sealed: {unsealed}")
     closing(report, str(session.folder), given["quiet"])
+    left = leave(report)
+    if left is not None:
+        remark(left)
     return 1 if code == 0 and report.verdict == "NO-GO" else code

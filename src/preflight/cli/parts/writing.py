@@ -100,6 +100,7 @@ def remark(text: str, writing: Writing) -> None:
 
 def answer(report: Report, writing: Writing, sources: SourceLines) -> None:
     """Write a report, and say in one line on stderr how it ended where the report went to a file."""
+    from preflight.cli.parts.run_folder import leave
     from preflight.report.render import render
 
     paths = dict.fromkeys(finding.location.path for finding in report.told if finding.location.path is not None)
@@ -111,6 +112,9 @@ def answer(report: Report, writing: Writing, sources: SourceLines) -> None:
         from preflight.check.notices import rule_infos
 
         infos = rule_infos()
+    problem = leave(report)
+    if problem is not None:
+        remark(problem, writing)
     text = render(
         report, writing.format, width=writing.width, color=writing.color, symbols=_symbols(writing),
         verbose=writing.verbose, sources=texts, rules=infos,

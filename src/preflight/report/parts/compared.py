@@ -1,4 +1,4 @@
-"""Verifications, associations and comparisons as sections of sentences and one table each: what Markdown and the page show of them."""
+"""Verifications, associations, comparisons and lives as sections of sentences and one table each: what Markdown and the page show of them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import NamedTuple
 from preflight.report.parts.associations_text import headline
 from preflight.report.parts.clean import one_line
 from preflight.report.parts.comparison_rows import TITLES, change_rows, gone_rows, sides
+from preflight.report.parts.life_rows import figure_rows, stage_rows
 from preflight.vocabulary.association import Associations
 from preflight.vocabulary.comparison import Comparison
-from preflight.vocabulary.report import Report
+from preflight.vocabulary.report import Life, Report
 from preflight.vocabulary.verification import Verification
 
 
@@ -31,6 +32,19 @@ def compared_parts(report: Report) -> list[Part]:
         found += _associations(report.associations)
     if report.comparison is not None:
         found += _comparison(report.comparison)
+    if report.life is not None:
+        found += _life(report.life)
+    return found
+
+
+def _life(told: Life) -> list[Part]:
+    titles = ("when (UTC)", "verdict", "command", "what")
+    found = [
+        Part("The life of the run", ("The newest report of each kind has a star.",), titles, tuple(stage_rows(told)))
+    ]
+    figures = tuple((name, "; ".join(by), change) for name, by, change in figure_rows(told))
+    if figures:
+        found.append(Part("Foretold and seen", (), ("figure", "by whom", "change"), figures))
     return found
 
 

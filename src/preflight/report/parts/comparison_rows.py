@@ -38,14 +38,14 @@ def _row(change: Change) -> ChangeRow:
     said = tone = ""
     if ratio is not None and change.better is not None:
         tone = "worse" if change.worse else "better"
-        said = "" if change.unit in ("share", "%") else _by(ratio)
+        said = "" if change.unit in ("share", "%") else by_how_much(ratio)
     elif ratio is not None and ratio >= 1:
         said = f"{ratio:.3g} times"
     before, after = _shown(change.before, change.unit), _shown(change.after, change.unit)
     return ChangeRow(one_line(change.name), before, after, said, tone)
 
 
-def _by(ratio: float) -> str:
+def by_how_much(ratio: float) -> str:
     """Return how much more or less it is."""
     return f"{(ratio - 1) * 100:+.1f} %" if ratio < 2 else f"{ratio:.3g} times"
 

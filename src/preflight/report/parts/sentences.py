@@ -7,7 +7,7 @@ from preflight.vocabulary.comparison import Comparison
 from preflight.vocabulary.finding import Evidence, Finding, Location
 from preflight.vocabulary.memory import MemoryEstimate, Oom
 from preflight.vocabulary.quantity import Interval, format_bytes, format_seconds
-from preflight.vocabulary.report import Report
+from preflight.vocabulary.report import Life, Report
 from preflight.vocabulary.watched import Watched
 
 SEVERITY_WORDS = {"error": ("error", "errors"), "warning": ("warning", "warnings"), "info": ("note", "notes")}
@@ -110,6 +110,16 @@ def _of_comparison(found: Comparison) -> str:
     return f"{gone} {'finding' if gone == 1 else 'findings'} gone, {new} new, {found.kept} in both; {changed}"
 
 
+def _of_life(life: Life, verdict: str) -> str:
+    """Return how many reports there are, and which of the newest decide."""
+    number = len(life.stages)
+    several = f"{number} {'report' if number == 1 else 'reports'}"
+    deciding = [
+        clean(stage.report.command) for stage in life.stages if stage.latest and stage.report.verdict == verdict
+    ]
+    return f"{several}; the newest are GO" if verdict == "GO" else f"{several}; {verdict} by {', '.join(deciding)}"
+
+
 def _of_plan(report: Report) -> str | None:
     """Return memory against capacity, the step and its MFU."""
     memory, step = report.memory, report.step or {}
@@ -140,6 +150,8 @@ def verdict_line(report: Report) -> str:
         return f"{report.verdict}  {count} association{'s' if count != 1 else ''} with failures"
     if report.verification is not None:
         return f"{report.verdict}  {report.verification.status}"
+    if report.life is not None:
+        return f"{report.verdict}  {_of_life(report.life, report.verdict)}"
     if report.comparison is not None:
         return f"{report.verdict}  {_of_comparison(report.comparison)}"
     counted = report.plan is None and report.incident is None
