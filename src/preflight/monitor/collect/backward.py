@@ -11,6 +11,7 @@ from .entry import Entry
 from .patching import Patches
 from .recorder import Recorder
 from .state import States
+from .tail import Tails
 from .variables import Variables
 
 
@@ -22,6 +23,7 @@ class Backwards:
         self.variables = variables
         self.states = states
         self.uncleared = uncleared
+        self.tails = Tails()
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -51,6 +53,9 @@ class Backwards:
         if left:
             seen["of"] = {str(index): count for index, count in left.items()}
         entry = recorder.enter("backward", "", seen)
+        tail = self.tails.of(entry.place or "", first) if recorder.detail else None
+        if tail:
+            seen["tail"] = tail
         if first.numel() == 1 and first.is_floating_point():
             number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
             place = entry.place or ""

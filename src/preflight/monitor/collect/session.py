@@ -20,6 +20,7 @@ from .clipping import Clipping
 from .control import Control
 from .digests import Digests
 from .distributed import Distributed
+from .dropouts import Dropouts
 from .importing import Imports
 from .loaders import Loaders
 from .modes import Modes
@@ -63,6 +64,7 @@ class Session:
             Schedules(recorder, optimizers),
             Loaders(recorder, digests, sight),
             Modes(recorder, self.names),
+            Dropouts(recorder, self.forwards),
             Checkpoints(recorder, self.names, self.variables, states),
         ]
         if settings.api or (settings.needs and any(need.startswith("api") for need in settings.needs)):

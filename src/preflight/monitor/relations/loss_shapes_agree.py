@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.tails import Tail
 from preflight.monitor.window import Window
 
 
@@ -13,7 +15,9 @@ class LossShapesAgree(Relation):
     """A loss that compares element by element does not stretch its target or its prediction to a third shape.
 
     PyTorch says so once where it happens, as a warning that is easily lost in a long output: with predictions of
-    shape (N, 1) and targets of shape (N,) each prediction is compared with every target.
+    shape (N, 1) and targets of shape (N,) each prediction is compared with every target. Where the difference is computed
+    by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer, less something
+    that is not trained, gives a square.
     """
 
     name = "loss-shapes-agree"
@@ -32,6 +36,22 @@ class LossShapesAgree(Relation):
         passes = window.named("backward")
         if not passes and not told:
             return
+        if not told:
+            for call in passes:
+                square = _stretched(Tail((call.args or {}).get("tail") or []))
+                if square is not None:
+                    size = square[0]
+                    yield Example(
+                        (),
+                        False,
+                        {},
+                        variables=("loss",),
+                        expected="a difference of the shape of the predictions",
+                        seen=f"predictions of shape [{size}, 1] less targets that make them {square}",
+                        call=call,
+                        detail="The loss compares each prediction with every target: their shapes are stretched",
+                    )
+                    return
         yield Example(
             (),
             not told,
@@ -46,8 +66,31 @@ class LossShapesAgree(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield [Mini().window("backward")]
+        yield [Mini().window(("backward", {"args": {"tail": _difference([8, 1])}}))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         message = "Using a target size (torch.Size([8])) that is different to the input size (torch.Size([8, 1])). This"
         yield [Mini().window(("note", "warning", {"message": message}), "backward")]
+        yield [Mini().window(("backward", {"args": {"tail": _difference([8, 8])}}))]
+
+
+def _stretched(tail: Tail) -> list[int] | None:
+    """The shape of a difference between a column of predictions and something without a gradient that is a square."""
+    for node in tail.nodes:
+        if node.name not in ("Sub", "Rsub") or not node.shape or len(node.shape) != 2 or node.below.count(-1) != 1:
+            continue
+        rows, columns = node.shape
+        source = tail.nodes[max(node.below)]
+        if source.name in ("Addmm", "Mm") and rows == columns > 1 and source.shape == [rows, 1]:
+            return node.shape
+    return None
+
+
+def _difference(shape: list[int]) -> list[list[Any]]:
+    return [
+        ["Mean", [], None, [1]],
+        ["Pow", shape, None, [2]],
+        ["Sub", shape, None, [3, -1]],
+        ["Addmm", [8, 1], None, []],
+    ]

@@ -1,0 +1,105 @@
+"""Dropout called as a function: noticed where it drops although the model is being evaluated.
+
+``F.dropout`` drops unless it is told ``training=False``, ``scaled_dot_product_attention`` whenever it is given a rate:
+neither knows of the mode of the module that calls it. What says ``training=True`` itself is left alone: it is meant.
+A call that does not drop, or within a model in training mode, costs a few comparisons.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from .modules import Forwards
+from .patching import Patches
+from .places import here
+from .recorder import Recorder
+
+_FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+_ATTENTION = "scaled_dot_product_attention"
+_RATE_AT = 4  # the place of dropout_p among its arguments
+_MOST_PLACES = 32
+_FRAMES = 12
+
+
+class Dropouts:
+    """Watches the functions of ``torch.nn.functional`` that drop."""
+
+    def __init__(self, recorder: Recorder, forwards: Forwards) -> None:
+        self.recorder = recorder
+        self.forwards = forwards
+        self._told: set[tuple[str | None, str]] = set()
+
+    def install(self, patches: Patches) -> None:
+        """Put the watching functions in place; scripts that are compiled still see the original ones."""
+        functional = sys.modules["torch.nn.functional"]
+        for name in _FUNCTIONS:
+            original = getattr(functional, name, None)
+            if original is not None:
+                patches.replace(functional, name, self._dropping(original, name))
+        original = getattr(functional, _ATTENTION, None)
+        if original is not None:
+            watching = self._attending(original)
+            patches.replace(functional, _ATTENTION, watching)
+            with contextlib.suppress(Exception):
+                from torch.jit import _builtins
+
+                _builtins._register_builtin(watching, f"aten::{_ATTENTION}")
+
+    def _dropping(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        compiling = self.recorder.torch.compiler.is_compiling
+        opened = self.forwards.thread
+
+        @functools.wraps(original)
+        def dropping(*args: Any, **kwargs: Any) -> Any:
+            # Where training is given, by its place or its name, the program has decided.
+            if not compiling() and len(args) < 3 and "training" not in kwargs and opened.open:
+                self._look(name, kwargs.get("p", args[1] if len(args) > 1 else 0.5))
+            return original(*args, **kwargs)
+
+        dropping.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
+        return dropping
+
+    def _attending(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        compiling = self.recorder.torch.compiler.is_compiling
+        opened = self.forwards.thread
+
+        @functools.wraps(original)
+        def attending(*args: Any, **kwargs: Any) -> Any:
+            if not compiling() and (len(args) > _RATE_AT or "dropout_p" in kwargs) and opened.open:
+                self._look(_ATTENTION, kwargs.get("dropout_p", args[_RATE_AT] if len(args) > _RATE_AT else 0.0))
+            return original(*args, **kwargs)
+
+        return attending
+
+    def _look(self, name: str, rate: Any) -> None:
+        root, entry = self.forwards.thread.open[0]
+        if root.training or entry is None or not isinstance(rate, float) or rate <= 0 or not self.recorder.active():
+            return
+        with self.recorder.work("dropout"):
+            self._tell(name, rate, sys._getframe(2), entry.object)
+
+    def _tell(self, name: str, rate: float, frame: FrameType | None, root: str) -> None:
+        """Note the call, unless the part of the model that makes it is in training mode: that was switched on by hand."""
+        module = self.recorder.torch.nn.Module
+        owner: Any = None
+        for _ in range(_FRAMES):
+            if frame is None:
+                break
+            held = frame.f_locals.get("self")
+            if isinstance(held, module):
+                owner = held
+                break
+            frame = frame.f_back
+        if owner is None or owner.training:
+            return
+        place = here()
+        if (place, name) in self._told or len(self._told) >= _MOST_PLACES:
+            return
+        self._told.add((place, name))
+        seen = {"function": name, "p": rate, "model": root, "type": type(owner).__name__}
+        self.recorder.event("dropout", self.forwards.names.of(owner) or type(owner).__name__, seen, place)

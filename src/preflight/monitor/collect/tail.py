@@ -1,0 +1,85 @@
+"""What a loss is computed by: the end of the graph that leads to it, up to the last operation with weights.
+
+The graph holds no values, and nothing of it is kept: names of operations, the shapes of their results, and the dimension
+where one has one. It is looked at in the first few backward passes of each place in the code, and told when it is new.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_MOST_NODES = 40
+_MOST_LOOKS = 6
+_MOST_PLACES = 64
+_END = 1 << 63  # a negative dimension is kept as a number of 64 bits without a sign
+_WEIGHTS = ("Addmm", "Mm", "Bmm", "Baddbmm", "Addbmm", "Mv", "Convolution", "Embedding", "AccumulateGrad", "Compiled")
+
+
+class Tails:
+    """Looks at the ends of graphs, a few times for each place."""
+
+    def __init__(self) -> None:
+        self._looks: dict[str, int] = {}
+        self._told: dict[str, set[str]] = {}
+
+    def of(self, place: str, loss: Any) -> list[list[Any]] | None:
+        """The end of the graph of a loss, or None where there is none or it was told before.
+
+        One entry for each operation, the loss itself first: its name, the shape of its result or None, its dimension
+        or None, and the positions in this list of what it is computed from (-1 for what needs no gradient, or is not told).
+        """
+        looks = self._looks.get(place, 0)
+        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
+            return None
+        self._looks[place] = looks + 1
+        if getattr(loss, "grad_fn", None) is None:
+            return None
+        found = _walk(loss.grad_fn)
+        told = self._told.setdefault(place, set())
+        kind = repr([(one[0], one[3]) for one in found])
+        if kind in told:
+            return None
+        told.add(kind)
+        return found
+
+
+def _walk(root: Any) -> list[list[Any]]:
+    nodes = [root]
+    at = {id(root): 0}
+    found: list[list[Any]] = []
+    for node in nodes:  # grows as it goes
+        name = _name(node)
+        entry: list[Any] = [name, _shape(node), _dimension(node), []]
+        found.append(entry)
+        if name.startswith(_WEIGHTS):
+            continue
+        for below, _ in node.next_functions:
+            if below is None:
+                entry[3].append(-1)
+                continue
+            if id(below) not in at and len(nodes) < _MOST_NODES:
+                at[id(below)] = len(nodes)
+                nodes.append(below)
+            entry[3].append(at.get(id(below), -1))
+    return found
+
+
+def _name(node: Any) -> str:
+    """``Softmax`` of ``SoftmaxBackward0``."""
+    word = str(node.name()).rpartition("::")[2]
+    return word.rstrip("0123456789").removesuffix("Backward")
+
+
+def _shape(node: Any) -> list[int] | None:
+    held = getattr(node, "_input_metadata", None)
+    try:
+        return [int(size) for size in held[0].shape] if held else None
+    except (TypeError, ValueError, RuntimeError):
+        return None  # nested, or of sizes that are not known
+
+
+def _dimension(node: Any) -> int | None:
+    dim = getattr(node, "_saved_dim", None)
+    if not isinstance(dim, int):
+        return None
+    return dim - 2 * _END if dim >= _END else dim

@@ -1,0 +1,135 @@
+"""What is loaded is what the training starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, optimizer_number, steps_of
+from preflight.monitor.window import Call, State, Variable, Window
+
+_LEAST = 2
+
+
+class _Loaded(NamedTuple):
+    """A parameter as a load left it."""
+
+    variable: Variable
+    bits: int
+    call: Call
+
+
+class LoadedStays(Relation):
+    """Weights that are loaded into a module are still there at the first step that follows.
+
+    A model that initialises itself when the training begins, or when it is moved or wrapped, throws away what was loaded
+    before, and the training starts from random weights.
+    Judged by fingerprints, where an optimizer makes its first step after a load and holds at least two of the parameters
+    that were loaded: it is broken where all of these changed in between, with nothing to be seen that would have
+    brought them from elsewhere (another load, a collective, a wrapper, a step).
+    A part of them that changes (a head that is made anew, a few layers that are reset) is meant so.
+    """
+
+    name = "loaded-stays"
+    needs = frozenset({"load_state_dict", "state", "step"})
+    severity = "warning"
+    priority = 11
+    cause = "the weights are initialised after they were loaded (init_weights, post_init, reset_parameters, apply)"
+    advice = "initialise the model before its weights are loaded, and only what the checkpoint lacks"
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, _Loaded] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        events: list[tuple[int, Call | State]] = [(call.q, call) for call in window.plain if _matters(call)]
+        events += [(one.q, one) for one in window.states if one.moment == "loaded" and one.what == "parameter"]
+        if not events and not self._loaded:
+            return
+        steps = {step.call.q: step for step in steps_of(window)}
+        load: Call | None = None
+        for _, event in sorted(events, key=lambda pair: pair[0]):
+            if isinstance(event, State):
+                if load is not None:
+                    self._take(event, load, window)
+                load = None
+            elif event.name == "load_state_dict":
+                load = event if optimizer_number(event) < 0 and (event.args or {}).get("matched") else None
+            elif event.name == "step":
+                if self._loaded and event.q in steps:
+                    yield from self._judge(steps[event.q], window)
+                self._loaded.clear()
+            else:
+                self._loaded.clear()
+
+    def _take(self, state: State, load: Call, window: Window) -> None:
+        """Keep what the load left under the name of its module."""
+        for ident, bits in zip(state.ids, state.bits or (), strict=False):
+            known = window.run.variables.get(ident)
+            if known is None or bits is None or not known.name.startswith(load.object + "."):
+                continue
+            if known.trainable and known.numel > 1:
+                self._loaded[known.name] = _Loaded(known, bits, load)
+
+    def _judge(self, step: Step, window: Window) -> Iterator[Example]:
+        state = step.before
+        if state is None or state.bits is None:
+            return
+        stayed: list[tuple[str, Call]] = []
+        changed: list[tuple[str, Call]] = []
+        called = {call.object.split(".")[0] for call in window.named("forward")}
+        for ident, bits in zip(state.ids, state.bits, strict=True):
+            now = window.run.variables.get(ident)
+            loaded = self._same(now, called) if now is not None else None
+            if now is None or loaded is None or bits is None:
+                continue
+            (stayed if bits == loaded.bits else changed).append((now.name, loaded.call))
+        if len(stayed) + len(changed) < _LEAST:
+            return
+        wrong = not stayed
+        names = tuple(name for name, _ in changed) if wrong else ()
+        yield Example(
+            (),
+            not wrong,
+            {"optimizer": step.kind},
+            variables=names,
+            expected="at the first step the weights that were loaded",
+            seen=f"all {len(changed)} parameters that were loaded have other values" if wrong else None,
+            call=changed[0][1] if wrong else step.call,
+            detail="Loaded weights were overwritten before the first step" if wrong else "",
+        )
+
+    def _same(self, now: Variable, called: set[str]) -> _Loaded | None:
+        """The loaded parameter that a variable is: by its name, or by the end of it where its module became a part.
+
+        A module that is still called by itself has not become a part of another one.
+        """
+        found = self._loaded.get(now.name)
+        if found is None:
+            ends = [one for name, one in self._loaded.items() if now.name.endswith("." + name)]
+            found = ends[0] if len(ends) == 1 and ends[0].variable.root not in called else None
+        if found is None or found.variable.shape != now.shape or found.variable.dtype != now.dtype:
+            return None
+        return found
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run({"model.a": (1.0, 7), "model.b": (1.0, 8)})
+        yield _run({"model.a": (1.0, 7), "model.b": (1.0, 9)})
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run({"model.a": (1.0, 5), "model.b": (1.0, 9)})
+
+
+def _matters(call: Call) -> bool:
+    """Whether a call brings weights or changes them in a way that is seen."""
+    return call.name in ("load_state_dict", "step") or call.name.startswith(("collective.", "wrap."))
+
+
+def _run(before: dict[str, tuple[float, int]]) -> list[Window]:
+    mini = Mini({name: {} for name in before})
+    load = ("load_state_dict model", {"args": {"matched": 2}})
+    loaded = ("loaded", {"model.a": (1.0, 7), "model.b": (1.0, 8)})
+    return [mini.window(load, loaded, "backward", ("before", before), "step optimizer0:SGD")]

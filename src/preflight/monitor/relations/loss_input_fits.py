@@ -1,0 +1,162 @@
+"""A loss is given what it expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.tails import Node, Tail
+from preflight.monitor.window import Window
+
+_LOG_LOSSES = ("NllLoss", "NllLoss2D", "CtcLoss", "KlDiv")
+_SQUASHED = ("Softmax", "Sigmoid")
+_SCORES = ("Addmm", "Mm", "Convolution")
+_COMPARING = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy", "NllLoss", "NllLoss2D")
+
+
+class Misfit(NamedTuple):
+    """What is wrong with a loss.
+
+    Attributes:
+        kind: A word for it.
+        names: The operations concerned, as people call them.
+        expected: What the loss should be given.
+        seen: What it is given.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    expected: str
+    seen: str
+
+
+class LossInputFits(Relation):
+    """A loss is given what it expects: scores, probabilities or their logarithms.
+
+    A cross entropy applies the softmax itself, ``binary_cross_entropy_with_logits`` the sigmoid; ``nll_loss`` and
+    ``ctc_loss`` take logarithms of probabilities, over the classes. Given anything else they compute a number without
+    a complaint: gradients vanish, the loss cannot fall below a floor, or it falls without limit.
+    A softmax over a dimension of size one gives 1 whatever comes in.
+    Judged by the end of the graph that leads to the loss, between it and the last operation with weights; through
+    operations that only reshape or convert.
+    """
+
+    name = "loss-input-fits"
+    needs = frozenset({"backward"})
+    whole = False
+    priority = 3
+    cause = "the model ends in an activation that the loss applies itself, or lacks the one that the loss expects"
+    advice = "hand scores to cross_entropy and binary_cross_entropy_with_logits, and log_softmax over the classes to nll_loss"
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for call in window.named("backward"):
+            told = (call.args or {}).get("tail")
+            if not told:
+                continue
+            tail = Tail(told)
+            wrong = next((one for node in tail.nodes if (one := misfit(tail, node)) is not None), None)
+            yield Example(
+                (),
+                wrong is None,
+                {},
+                variables=wrong.names if wrong else (),
+                expected=wrong.expected if wrong else "what it is made for",
+                seen=wrong.seen if wrong else None,
+                call=call,
+                detail=f"The loss is given something else than it expects: {wrong.seen}" if wrong else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        for names in (("NllLoss", "LogSoftmax", "View", "Addmm"), ("NllLoss", "Log", "Softmax", "Addmm")):
+            yield _backward(names)
+        yield _backward(("Mean", "MseLoss", "Softmax", "Addmm"))
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _backward(("Mul", "NllLoss", "LogSoftmax", "View", "Softmax", "Addmm"))
+        yield _backward(("BinaryCrossEntropyWithLogits", "Squeeze", "Sigmoid", "Addmm"))
+        yield _backward(("NllLoss", "Addmm"))
+        yield _backward(("NllLoss", "LogSoftmax", "Addmm"), dim=0)
+        yield _backward(("MseLoss", "Softmax", "Addmm"), classes=1)
+
+
+def misfit(tail: Tail, node: Node) -> Misfit | None:
+    """What is wrong with one operation of the end of a graph, or None."""
+    if node.name in ("LogSoftmax", "BinaryCrossEntropyWithLogits") or _is_log_softmax(tail, node):
+        return _twice(tail, node)
+    if node.name in _LOG_LOSSES:
+        return _no_logarithm(tail, node)
+    return None if node.name != "Softmax" else _constant(tail, node)
+
+
+def _twice(tail: Tail, node: Node) -> Misfit | None:
+    source = tail.source(node.below[0])
+    binary = node.name == "BinaryCrossEntropyWithLogits"
+    loss = "binary_cross_entropy_with_logits" if binary else "cross_entropy"
+    wrong = (*_SQUASHED, "LogSoftmax") if binary else _SQUASHED
+    if source is not None and source.name in wrong:
+        word = _WORDS[source.name]
+        names = (loss, word, *(() if binary else ("log_softmax",)))
+        own = "sigmoid" if binary else "log_softmax"
+        return Misfit("twice", names, "scores", f"the result of {word}, to which {own} is applied again")
+    return _constant(tail, node) if node.name == "LogSoftmax" else None
+
+
+def _is_log_softmax(tail: Tail, node: Node) -> bool:
+    """``x - logsumexp(x)``, which distributions compute."""
+    if node.name != "Sub" or len(node.below) != 2 or min(node.below) < 0:
+        return False
+    left, right = tail.source(node.below[0]), tail.source(node.below[1])
+    return right is not None and right.name == "Logsumexp" and left is not None and tail.source(right.below[0]) is left
+
+
+def _no_logarithm(tail: Tail, node: Node) -> Misfit | None:
+    source = tail.source(node.below[0])
+    loss = _WORDS[node.name]
+    if source is None:
+        return None
+    if source.name in _SQUASHED or source.name in _SCORES:
+        given = f"the result of {_WORDS[source.name]}" if source.name in _SQUASHED else "scores without a log_softmax"
+        return Misfit("no logarithm", (loss, _WORDS.get(source.name, "log_softmax")), "log-probabilities", given)
+    direct = tail.nodes[node.below[0]] if node.below and node.below[0] >= 0 else None
+    if direct is None or direct.name != "LogSoftmax" or not direct.shape or direct.dim is None:
+        return None
+    rank = len(direct.shape)
+    classes = rank - 1 if node.name == "CtcLoss" else 1 if rank > 1 else 0
+    if direct.dim % rank == classes or node.name == "KlDiv":
+        return None
+    seen = f"a log_softmax over dimension {direct.dim % rank} of {direct.shape}"
+    return Misfit("dimension", (loss, "log_softmax"), f"a log_softmax over the classes, dimension {classes}", seen)
+
+
+def _constant(tail: Tail, node: Node) -> Misfit | None:
+    """A softmax over a dimension of size one, where its result goes straight into a loss."""
+    if not node.shape or node.dim is None or node.shape[node.dim % len(node.shape)] != 1:
+        return None
+    users = tail.users(node)
+    if not users or any(user.name not in (*_COMPARING, "Log") for user in users):
+        return None
+    word = _WORDS[node.name]
+    return Misfit(
+        "one class", (word,), "more than one class", f"a {word} over a dimension of size one, which is constant"
+    )
+
+
+_WORDS = {
+    "Softmax": "softmax",
+    "LogSoftmax": "log_softmax",
+    "Sigmoid": "sigmoid",
+    "NllLoss": "nll_loss",
+    "NllLoss2D": "nll_loss",
+    "CtcLoss": "ctc_loss",
+    "KlDiv": "kl_div",
+}
+
+
+def _backward(names: tuple[str, ...], dim: int = 1, classes: int = 6) -> list[Window]:
+    told: list[Any] = [[name, [8, classes], dim, [at + 1]] for at, name in enumerate(names)]
+    told[-1][3] = []
+    return [Mini({"model.weight": {}}).window(("backward", {"args": {"tail": told}}))]

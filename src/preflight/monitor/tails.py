@@ -1,0 +1,70 @@
+"""The end of the graph that leads to a loss, as the recorder tells it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+PASSING = (
+    *("View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Transpose", "Permute", "T", "Clone", "Alias"),
+    *("ToCopy", "Slice", "Select", "Index", "IndexSelect", "MaskedSelect", "Split", "SplitWithSizes", "Unbind"),
+    *("AsStrided", "Expand", "Cat", "Stack", "Contiguous", "Flatten", "Identity"),
+)
+"""Operations that hand on the numbers that they are given."""
+
+
+class Node(NamedTuple):
+    """An operation.
+
+    Attributes:
+        place: Its position in the list; the loss is at 0.
+        name: Its name, as ``Softmax`` or ``Addmm``.
+        shape: The shape of its result, where it is known.
+        dim: The dimension over which it goes, where it has one.
+        below: The positions of what it is computed from; -1 for what needs no gradient.
+    """
+
+    place: int
+    name: str
+    shape: list[int] | None
+    dim: int | None
+    below: list[int]
+
+
+class Tail:
+    """The operations between a loss and the last ones with weights."""
+
+    def __init__(self, told: list[list[Any]]) -> None:
+        self.nodes = [Node(place, *one) for place, one in enumerate(told)]
+
+    def source(self, place: int) -> Node | None:
+        """What computed the numbers that stand at a place, looking through what only hands them on."""
+        for _ in self.nodes:
+            if not 0 <= place < len(self.nodes):
+                return None
+            node = self.nodes[place]
+            if node.name not in PASSING or not node.below:
+                return node
+            below = {one for one in node.below if one >= 0}
+            if len(below) != 1:
+                return self._common(below)
+            place = below.pop()
+        return None
+
+    def _common(self, below: set[int]) -> Node | None:
+        """Several things put together: one of them, if all were made by operations of one name."""
+        found = [self.source(one) for one in sorted(below)]
+        names = {one.name if one is not None else None for one in found}
+        return found[0] if len(names) == 1 and found else None
+
+    def users(self, node: Node) -> list[Node]:
+        """What an operation's result is used by, looking through what only hands it on."""
+        found: list[Node] = []
+        waiting = [node.place]
+        for place in waiting:
+            for one in self.nodes:
+                if place in one.below:
+                    if one.name in PASSING and one.place not in waiting:
+                        waiting.append(one.place)
+                    elif one.name not in PASSING:
+                        found.append(one)
+        return found

@@ -1,0 +1,115 @@
+"""The end of a loss's graph is told once for each place and kind, and dropout in evaluation is noticed."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from tests.monitor.collect.recording import recorded  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from preflight.monitor.collect.tail import Tails  # noqa: E402
+from preflight.monitor.relations.loss_input_fits import misfit  # noqa: E402
+from preflight.monitor.tails import Tail  # noqa: E402
+
+
+def kinds(loss: Any) -> list[str]:
+    tail = Tail(Tails().of("here", loss) or [])
+    return [one.kind for node in tail.nodes if (one := misfit(tail, node)) is not None]
+
+
+def scores(classes: int = 4) -> Any:
+    return nn.Linear(5, classes)(torch.randn(8, 5))
+
+
+LABELS = torch.arange(8) % 4
+
+
+def test_losses_that_are_given_what_they_expect_have_no_misfit() -> None:
+    assert kinds(functional.cross_entropy(scores(), LABELS)) == []
+    assert kinds(functional.cross_entropy(scores(), LABELS, label_smoothing=0.1)) == []
+    assert kinds(functional.nll_loss(scores().log_softmax(1), LABELS)) == []
+    assert kinds(functional.nll_loss(scores().softmax(1).log(), LABELS)) == []
+    assert kinds(functional.mse_loss(scores().softmax(1), torch.rand(8, 4))) == []
+    assert kinds(functional.binary_cross_entropy(scores().sigmoid(), torch.rand(8, 4))) == []
+    assert kinds(functional.binary_cross_entropy_with_logits(scores(), torch.rand(8, 4))) == []
+    assert kinds(-torch.distributions.Categorical(logits=scores()).log_prob(LABELS).mean()) == []
+    assert kinds(-torch.distributions.Categorical(probs=scores().softmax(1)).log_prob(LABELS).mean()) == []
+    pictures = nn.Conv2d(3, 4, 3)(torch.randn(2, 3, 6, 6))
+    assert kinds(functional.cross_entropy(pictures, torch.zeros(2, 4, 4, dtype=torch.int64))) == []
+
+
+def test_what_a_loss_applies_itself_and_what_it_lacks_is_told() -> None:
+    assert kinds(functional.cross_entropy(scores().softmax(1), LABELS)) == ["twice"]
+    assert kinds(functional.cross_entropy(scores().view(2, 4, 4).softmax(2).flatten(0, 1), LABELS)) == ["twice"]
+    assert kinds(functional.cross_entropy(scores().sigmoid(), LABELS)) == ["twice"]
+    assert kinds(functional.binary_cross_entropy_with_logits(scores().sigmoid(), torch.rand(8, 4))) == ["twice"]
+    assert kinds(functional.nll_loss(scores(), LABELS)) == ["no logarithm"]
+    assert kinds(functional.nll_loss(scores().softmax(1), LABELS)) == ["no logarithm"]
+    assert kinds(functional.nll_loss(scores().log_softmax(0), LABELS)) == ["dimension"]
+    assert kinds(functional.mse_loss(scores(1).softmax(1), torch.rand(8, 1))) == ["one class"]
+    assert kinds(-torch.distributions.Categorical(logits=scores().softmax(1)).log_prob(LABELS).mean()) == ["twice"]
+
+
+def test_the_same_end_is_told_once_and_keeps_nothing() -> None:
+    tails = Tails()
+    assert tails.of("a:1", functional.cross_entropy(scores(), LABELS))
+    assert tails.of("a:1", functional.cross_entropy(scores(), LABELS)) is None
+    assert tails.of("a:1", functional.mse_loss(scores(), torch.rand(8, 4)))
+    assert tails.of("a:2", torch.tensor(1.0)) is None
+    for _ in range(10):
+        tails.of("a:3", scores().sum())
+    assert tails.of("a:3", scores().mean()) is None, "it is looked at a few times only"
+
+
+class Dropping(nn.Module):
+    def __init__(self, **how: Any) -> None:
+        super().__init__()
+        self.weight = nn.Linear(4, 4)
+        self.how = how
+
+    def forward(self, x: Any) -> Any:
+        return functional.dropout(self.weight(x), **self.how)
+
+
+def told(model: nn.Module) -> list[str]:
+    with recorded() as kept:
+        for _ in range(3):
+            model.train()
+            model(torch.randn(2, 4)).sum().backward()
+            model.eval()
+            with torch.no_grad():
+                model(torch.randn(2, 4))
+    assert not kept.table("trouble")
+    return [call["object"] for call in kept.calls("dropout")]
+
+
+def test_dropout_in_evaluation_is_noticed_once_unless_it_is_meant() -> None:
+    assert len(told(Dropping(p=0.5))) == 1
+    assert told(Dropping(p=0.0)) == []
+    assert told(Dropping(p=0.5, training=True)) == []
+    assert told(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))) == []
+
+
+def test_scripts_and_compiled_functions_see_the_original_dropout() -> None:
+    def attended(x: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(x, x, functional.dropout(x, 0.5, False))
+
+    x = torch.randn(1, 3, 4)
+    with recorded() as kept:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            scripted = torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)))
+            assert torch.equal(torch.jit.script(attended)(x), attended(x))
+        compiled = torch.compile(attended, backend="eager", fullgraph=True)
+        assert torch.equal(compiled(x), attended(x))
+        assert scripted(x).shape == x.shape
+    assert not kept.table("trouble")
+    assert torch.nn.functional.dropout.__module__ == "torch.nn.functional"
+    assert not hasattr(torch.nn.functional.dropout, "__prepare_scriptable__"), "the original is back"
