@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from preflight.monitor.examples import Examples, Judged
+from preflight.monitor.examples import Examples, Failure, Judged
 from preflight.monitor.grouping import Groups
 from preflight.monitor.keys import frozen
 from preflight.monitor.relation import UNSEEN, Example, Relation, relations
@@ -116,6 +116,11 @@ class Engine:
         """In how many examples each invariant was judged, by its id."""
         forces = (force for watch in self._watches for force in _all(watch))
         return {force.invariant.id: force.judged for force in forces if force.judged}
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The relations that failed, and judge nothing any more."""
+        return self._examples.failures
 
     def see(self, window: Window) -> list[Violation]:
         """Judge a window; return the violations that are new with it."""

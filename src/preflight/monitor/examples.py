@@ -5,7 +5,8 @@ The engine that checks and the learner that counts both take their examples from
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.signs import signs_of
@@ -27,6 +28,7 @@ class _Instances:
 
     def __init__(self, kinds: Iterable[tuple[int, type[Relation]]]) -> None:
         self._all = [(number, kind()) for number, kind in kinds]
+        self.follows = list(dict.fromkeys(look for _, one in self._all for look in one.follows))
         self._awake: dict[tuple[frozenset[str], bool], list[tuple[int, Relation]]] = {}
 
     def awake(self, window: Window) -> list[tuple[int, Relation]]:
@@ -44,32 +46,67 @@ class _Instances:
             ]
         return found
 
+    def leave_out(self, kinds: Collection[type[Relation]]) -> None:
+        """Show no more windows to relations that failed: what they would say of later ones could be wrong."""
+        self._all = [(number, one) for number, one in self._all if type(one) not in kinds]
+        self.follows = list(dict.fromkeys(look for _, one in self._all for look in one.follows))
+        self._awake.clear()
+
+    def following(self, look: Callable[[Window], object]) -> list[type[Relation]]:
+        """The relations for which something looks at every window."""
+        return [type(one) for _, one in self._all if look in (*one.follows, steps_of)]
+
+
+class Failure(NamedTuple):
+    """A relation that could not judge a window for an error of its own, and judges none after it.
+
+    Attributes:
+        relation: Its name.
+        rank: The rank; None for a relation that compares ranks.
+        iteration: The iteration.
+        error: The error, in words.
+    """
+
+    relation: str
+    rank: int | None
+    iteration: int
+    error: str
+
 
 class Examples:
-    """Instances of relations for each rank, and windows that wait for the same iteration of other ranks."""
+    """Instances of relations for each rank, and windows that wait for the same iteration of other ranks.
+
+    Attributes:
+        failures: The relations that failed.
+    """
 
     def __init__(self, kinds: Iterable[type[Relation]]) -> None:
         """Take the relations; what is given refers to them by their place."""
         numbered = list(enumerate(kinds))
         self._single = [(number, kind) for number, kind in numbered if not kind.across]
         self._across = [(number, kind()) for number, kind in numbered if kind.across]
-        self._follows = list(dict.fromkeys(look for _, kind in self._single for look in kind.follows))
         self._instances: dict[int, _Instances] = {}
         self._waiting: dict[int, dict[int, Window]] = {}
         self._ended: set[int] = set()
         self._world = 1
+        self.failures: list[Failure] = []
 
     def see(self, window: Window) -> Iterator[Judged]:
         """The examples that a window gives, and those of an iteration that it completes."""
-        steps_of(window)  # in the order of the windows, whichever relation asks first
-        for look in self._follows:
-            look(window)
         instances = self._instances.get(window.rank)
         if instances is None:
             instances = self._instances[window.rank] = _Instances(self._single)
+        for look in (steps_of, *instances.follows):  # in the order of the windows, whichever relation asks first
+            try:
+                look(window)
+            except Exception as error:
+                self._leave_out(instances.following(look), window, error)
         for number, instance in instances.awake(window):
-            for example in instance.see(window):
-                yield number, example, window
+            try:
+                for example in instance.see(window):
+                    yield number, example, window
+            except Exception as error:
+                self._leave_out([type(instance)], window, error)
         if self._across:
             self._world = max(self._world, window.run.world)
             if self._world > 1:
@@ -96,6 +133,19 @@ class Examples:
             if len(together) < 2:
                 continue
             first = next(iter(together.values()))
-            for place, instance in self._across:
-                for example in instance.see_ranks(together):
-                    yield place, example, first
+            for place, instance in list(self._across):
+                try:
+                    for example in instance.see_ranks(together):
+                        yield place, example, first
+                except Exception as error:
+                    self._across.remove((place, instance))
+                    self.failures.append(_failure(instance, None, number, error))
+
+    def _leave_out(self, kinds: list[type[Relation]], window: Window, error: Exception) -> None:
+        self._instances[window.rank].leave_out(kinds)
+        self.failures += [_failure(kind, window.rank, window.iteration, error) for kind in kinds]
+
+
+def _failure(kind: type[Relation] | Relation, rank: int | None, iteration: int, error: Exception) -> Failure:
+    word = f"{type(error).__name__}: {error}".rstrip(": ")
+    return Failure(kind.name, rank, iteration, word.splitlines()[0][:200])

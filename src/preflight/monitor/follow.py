@@ -13,6 +13,7 @@ from typing import Any
 
 from preflight.monitor.assemble import Assembler
 from preflight.monitor.engine import Engine
+from preflight.monitor.examples import Failure
 from preflight.monitor.series import Watching
 from preflight.monitor.trace.folder import Batch, TraceFolder
 from preflight.monitor.trace.process import Process
@@ -222,6 +223,10 @@ class Follower:
         """How many groups of violations nobody wants to hear of."""
         found = _numbered([team.silenced.violations() for team in self.teams if team.silenced is not None])
         return len({one.group for one in found})
+
+    def failures(self) -> list[Failure]:
+        """The relations that failed, and from where on they judge nothing."""
+        return [one for team in self.teams for one in team.engine.failures]
 
     def judged(self) -> dict[str, int]:
         """In how many examples each invariant was judged."""

@@ -96,7 +96,10 @@ def _violation(kind: type[Relation], invariant: Invariant, example: Example, win
     place = call.place if call is not None else None
     path, _, line = place.rpartition(":") if place else ("", "", "")
     ranks = _ranks(example, window)
-    cause, advice = kind.explain(example)
+    try:
+        cause, advice = kind.explain(example)
+    except Exception:  # an alarm without its example's own words is better than none
+        cause, advice = kind.cause, kind.advice
     message = example.detail or f"no longer holds: {invariant.text or kind.sentence(invariant.subject)}"
     from preflight.vocabulary.finding import Fix
 

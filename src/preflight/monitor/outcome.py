@@ -17,7 +17,7 @@ from preflight.vocabulary.invariant import Invariant, Violation
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
 from preflight.vocabulary.trace import TraceGap
 from preflight.vocabulary.version import VERSION
-from preflight.vocabulary.watched import Series, Watched
+from preflight.vocabulary.watched import NotJudged, Series, Watched
 
 MOST_RELATED = 20
 MOST_NOTES = 12
@@ -61,10 +61,10 @@ def together(reports: Sequence[Report], command: str) -> Report:
 
 
 def verdict_of(violations: Sequence[Violation], watched: Watched) -> Verdict:
-    """NO-GO for a violation that decides, UNKNOWN where nothing could be judged, else GO."""
+    """NO-GO for a violation that decides, UNKNOWN where nothing or not everything could be judged, else GO."""
     if any(one.decides for one in violations):
         return "NO-GO"
-    return "GO" if watched.examples else "UNKNOWN"
+    return "GO" if watched.examples and not watched.not_judged else "UNKNOWN"
 
 
 def with_evidence(violations: Sequence[Violation]) -> list[Violation]:
@@ -124,6 +124,7 @@ def watched_of(follower: Follower, invariants: Sequence[Invariant]) -> Watched:
         suppressed_invariants=len(invariants) - len(active),
         suppressed_violations=follower.suppressed(),
         unknown_relations=tuple(unknown),
+        not_judged=tuple(NotJudged(*one) for one in follower.failures()),
         marks=marks,
         mark_width=width,
         series=_series([one.series() for one in watching]),
@@ -192,6 +193,7 @@ def _notes(watched: Watched, follower: Follower) -> list[str]:
         notes.append(_why_nothing(watched, follower))
     if watched.unknown_relations:
         notes.append(f"relations that this version does not know: {', '.join(watched.unknown_relations)}")
+    notes += list(map(_not_judged, watched.not_judged))
     if watched.suppressed_violations:
         word = "alarm" if watched.suppressed_violations == 1 else "alarms"
         notes.append(f"{watched.suppressed_violations} {word} of suppressed invariants not shown")
@@ -200,6 +202,11 @@ def _notes(watched: Watched, follower: Follower) -> list[str]:
     if len(told) > MOST_NOTES:
         notes.append(f"and {len(told) - MOST_NOTES} other remarks on the trace, in the JSON report")
     return notes
+
+
+def _not_judged(one: NotJudged) -> str:
+    rank = "" if one.rank is None else f" of rank {one.rank}"
+    return f"{one.relation} is not judged from iteration {one.iteration}{rank} on: it failed with {one.error}"
 
 
 def _remarks(gaps: Sequence[TraceGap]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from preflight.monitor.steps import steps_of
 from preflight.monitor.window import Window
 
 
@@ -12,7 +11,7 @@ def signs_of(window: Window) -> frozenset[str]:
     Names of calls; ``scalar`` and ``scalar NAME``; ``WHAT at MOMENT`` of a state, and ``exact WHAT at MOMENT`` of one with
     fingerprints; ``batch`` of a loader, ``input`` of a model; ``tensor``; ``variable``; ``note KIND``; and ``gradients of
     a step``, ``parameters before a step`` and ``parameters after a step`` where these are known.
-    The windows of a rank must be asked for in order.
+    The steps of optimizers must have been found before.
     """
     if window.signs is None:
         found = set(window.names())
@@ -29,7 +28,7 @@ def signs_of(window: Window) -> frozenset[str]:
             found.add("variable")
         if window.notes:
             found.update([f"note {kind}" for kind in window.notes])
-        for step in steps_of(window):
+        for step in window.steps or ():
             found.update(step.signs)
         window.signs = frozenset(found)
     return window.signs

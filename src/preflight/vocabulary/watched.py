@@ -35,6 +35,22 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     count: int
 
 
+class NotJudged(msgspec.Struct, frozen=True):
+    """A relation that failed for an error of its own; neither this iteration nor any after it was judged by it.
+
+    Attributes:
+        relation: Its name.
+        rank: The rank; None for a relation that compares ranks.
+        iteration: The iteration.
+        error: The error, in words.
+    """
+
+    relation: str
+    rank: int | None
+    iteration: int
+    error: str
+
+
 class Watched(msgspec.Struct, frozen=True, kw_only=True):
     """What was recorded of a run and held against invariants.
 
@@ -50,6 +66,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
         suppressed_invariants: How many invariants a person has suppressed.
         suppressed_violations: How many alarms they would have given.
         unknown_relations: Relations that invariants name and that this version does not have.
+        not_judged: Relations that failed, and from where on.
         marks: Where invariants were broken.
         mark_width: How many steps a mark covers.
         series: Numbers of the training.
@@ -67,6 +84,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     suppressed_invariants: int = 0
     suppressed_violations: int = 0
     unknown_relations: tuple[str, ...] = ()
+    not_judged: tuple[NotJudged, ...] = ()
     marks: tuple[Mark, ...] = ()
     mark_width: int = 1
     series: tuple[Series, ...] = ()

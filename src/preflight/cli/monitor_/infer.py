@@ -57,4 +57,6 @@ def command(
                 remark(f"{number} {word} left out: {why}")
         for name, fails in sorted(learnt.broken.items()):
             remark(f"{name} is left out: broken {fails} times in these runs, and nothing tells when")
+        for name, error in sorted(learnt.failed.items()):
+            remark(f"{name} is left out: it failed with {error}")
     return 0

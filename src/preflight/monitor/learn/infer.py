@@ -36,6 +36,7 @@ class Learnt(msgspec.Struct, frozen=True):
         unstable: How many statements were dropped because a run that was left out breaks what the others say.
         unconfirmed: How many were dropped because only one of several runs speaks of them.
         broken: Relations that the runs break and no precondition saves: in how many examples.
+        failed: Relations that failed at a run, with the error; nothing is learnt of them.
     """
 
     invariants: tuple[Invariant, ...]
@@ -46,6 +47,7 @@ class Learnt(msgspec.Struct, frozen=True):
     unstable: int
     unconfirmed: int
     broken: dict[str, int]
+    failed: dict[str, str] = {}
 
 
 def infer(
@@ -83,8 +85,11 @@ def infer(
     for pieces in work:
         runs.append(together(Observed.decoded(one.evidence) for one in reduced[at : at + len(pieces)]))
         at += len(pieces)
-    stable = learn(runs, {kind.name: kind for kind in kinds}, known_of(kinds) if base is None else base)
-    return _learnt(stable, folders, reduced)
+    failed = {name: error for one in reduced for name, error in one.failed.items()}
+    stable = learn(
+        runs, {kind.name: kind for kind in kinds if kind.name not in failed}, known_of(kinds) if base is None else base
+    )
+    return _learnt(stable, folders, reduced, failed)
 
 
 def infer_invariants(
@@ -130,6 +135,7 @@ def report_of(learnt: Learnt) -> Report:
         f"{name} was broken {fails} times in these runs, and no precondition tells when: it is left out"
         for name, fails in learnt.broken.items()
     ]
+    notes += [f"nothing is learnt of {name}: it failed with {error}" for name, error in learnt.failed.items()]
     return Report(
         schema=SCHEMA,
         command="monitor infer",
@@ -175,7 +181,9 @@ def _reduce_all(work: Sequence[Part], engine: Where, tell: Callable[[int, int], 
     return done
 
 
-def _learnt(stable: Stable, folders: Sequence[TraceFolder], reduced: Sequence[Reduced]) -> Learnt:
+def _learnt(
+    stable: Stable, folders: Sequence[TraceFolder], reduced: Sequence[Reduced], failed: dict[str, str]
+) -> Learnt:
     runs = tuple(dict.fromkeys(folder.path.resolve().name for folder in folders))
     versions = {str(process.facts.get("torch")) for folder in folders for process in folder.processes if process.facts}
     torch = tuple(sorted(versions - {"None"}))
@@ -190,4 +198,5 @@ def _learnt(stable: Stable, folders: Sequence[TraceFolder], reduced: Sequence[Re
         unstable=stable.unstable,
         unconfirmed=stable.unconfirmed,
         broken=stable.broken,
+        failed=failed,
     )

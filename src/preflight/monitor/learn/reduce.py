@@ -31,11 +31,12 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Reduced(msgspec.Struct, frozen=True):
-    """What a part gave: its evidence in bytes, and how much was read."""
+    """What a part gave: its evidence in bytes, how much was read, and the relations that failed, with the error."""
 
     evidence: bytes
     windows: int
     rows: int
+    failed: dict[str, str] = {}
 
 
 def parts(folder: TraceFolder, kinds: Sequence[type[Relation]]) -> list[Part]:
@@ -81,7 +82,8 @@ def reduce(part: Part) -> Reduced:
     for window in in_order(folder, chosen, examples, kinds, observed):
         windows += 1
         rows += window.rows
-    return Reduced(observed.encoded(), windows, rows)
+    failed = {one.relation: one.error for one in examples.failures}
+    return Reduced(observed.encoded(), windows, rows, failed)
 
 
 def in_order(

@@ -48,9 +48,9 @@ def _reduce_all(ray: Any, work: Sequence[Part], tell: Callable[[int, int], None]
     return [done[place] for place in range(len(work))]
 
 
-def _given(ray: Any, reference: Any, part: Part) -> tuple[bytes, int, int]:
+def _given(ray: Any, reference: Any, part: Part) -> tuple[bytes, int, int, dict[str, str]]:
     try:
-        given: tuple[bytes, int, int] = ray.get(reference)
+        given: tuple[bytes, int, int, dict[str, str]] = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
         cause = error.cause if isinstance(error.cause, TraceError) else None
         raise cause or TraceError(f"{part.folder} could not be read on the cluster: {error}") from error
@@ -61,10 +61,10 @@ def _given(ray: Any, reference: Any, part: Part) -> tuple[bytes, int, int]:
     return given
 
 
-def _plain(folder: str, files: tuple[str, ...], relations: tuple[str, ...]) -> tuple[bytes, int, int]:
+def _plain(folder: str, files: tuple[str, ...], relations: tuple[str, ...]) -> tuple[bytes, int, int, dict[str, str]]:
     """Count the examples of a part on another machine; plain values travel there and back."""
     reduced = reduce(Part(folder, files, relations))
-    return reduced.evidence, reduced.windows, reduced.rows
+    return reduced.evidence, reduced.windows, reduced.rows, reduced.failed
 
 
 def _ray() -> Any:
