@@ -14,9 +14,13 @@ def _made(name: str, title: str, category: Category, role: Role, causes: tuple[C
                      match=(_MADE,), no_match=("",))  # fmt: skip
 
 
+# Nothing but the signal is known: memory is the commonest sender of it, and every other one is possible.
 _KILLED = _made("killed", "the process was killed by signal 9, and it could not say why", "oom", "root", (
-    Cause("host-out-of-memory", "the kernel killed it for want of host memory", 0.5, "oom", ("kernel-log", "cgroup-events")),
-    Cause("signal-from-outside", "a scheduler or a person killed it", 0.35, "preemption", ("scheduler-events",)),
+    Cause("host-out-of-memory", "the host's memory is full, and the kernel killed it", 0.35, "oom", ("kernel-log", "resident-memory")),
+    Cause("cgroup-limit", "the memory limit of the container or the job was reached", 0.15, "oom", ("cgroup-events",)),
+    Cause("preempted", "the scheduler took the machine for another job", 0.15, "preemption", ("scheduler-events",)),
+    Cause("time-limit", "the time of the job was up, and it did not end when asked", 0.1, "preemption", ("scheduler-events",)),
+    Cause("signal-from-outside", "a person or a script killed it", 0.15, "preemption", ("scheduler-events", "shell-history")),
 ))  # fmt: skip
 _OF_SIGNAL: dict[int, Signature] = {
     9: _KILLED,

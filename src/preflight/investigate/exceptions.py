@@ -23,6 +23,7 @@ class Meaning(NamedTuple):
 # Where it was raised, the innermost frame that one of these takes decides.
 _PLACES: tuple[tuple[str, Category], ...] = (
     (r"torch/_(dynamo|inductor)/|triton/(compiler|backends|runtime)/", "compile"),
+    (r"huggingface_hub/|/(requests|urllib3|httpx|httpcore|aiohttp|wandb)/", "environment"),
     (r"torch/utils/data/|/datasets/|webdataset|/data/|data_?loader|/dataset|tokeniz|collat", "data"),
     (r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint", "checkpoint"),
 )
@@ -34,6 +35,10 @@ _LAUNCHERS = re.compile(
 _FUNCTIONS: tuple[tuple[str, Category], ...] = (
     (r"(load|save)_(checkpoint|state_dict|pretrained_state)|load_state_dict|torch_save|torch_load", "checkpoint"),
     (r"__getitem__|collate|_fetch|default_collate|_try_get_data|decode_image|worker_loop", "data"),
+    (
+        r"^_?(get|load|prepare|build|make|create|setup|read)_\w*(data(set|sets|loader|loaders)?|corpus|examples)$",
+        "data",
+    ),
 )
 _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"(CUDA)?OutOfMemoryError|MemoryError", "oom", "root"),
@@ -43,7 +48,8 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"ImportError|ModuleNotFoundError|EnvironmentError|VersionConflict|PackageNotFoundError", "environment", "root"),
     (r"Dist(Network|Store|Backend)?Error|NCCLError|ConnectionError|ConnectionResetError|BrokenPipeError"
      r"|ConnectionRefusedError|TimeoutError|RendezvousError\w*", "network", "cascade"),
-    (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError", "other", "teardown"),
+    (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError|TuneError"
+     r"|RayActorError|ActorDiedError|WorkerCrashedError|NodeDiedError|ActorUnavailableError|WorkerGroupError", "other", "teardown"),
     (r"SignalException|KeyboardInterrupt|Preempted\w*", "preemption", "teardown"),
     (r"FloatingPointError|ZeroDivisionError|OverflowError|LinAlgError|\w*(Nan|NaN|Inf)\w*(Error|Exception)", "numerical", "root"),
     (r"UnicodeDecodeError|JSONDecodeError|StopIteration|EOFError|UnpicklingError|PicklingError|ArrowInvalid", "data", "root"),
@@ -111,7 +117,7 @@ def meaning_of(raised: Raised) -> Meaning:
         if re.fullmatch(pattern, name):
             if category == "network" and _WEB.search(raised.message):
                 return Meaning(title, "environment", "root")
-            if name in _OF_FILES and (named := _of_file(raised.message)):
+            if name in _OF_FILES and (named := _of_file(raised.message) or _of_frames(raised)):
                 return Meaning(title, named, role)
             if role == "root" and category in ("environment", "data"):
                 return Meaning(title, _of_words(raised.message) or _of_frames(raised) or category, role)

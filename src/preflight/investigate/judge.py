@@ -133,9 +133,18 @@ def _ground(decided: Decided, *, failed: bool, healthy: bool) -> tuple[Ground, f
         return ("healthy", 0.95) if healthy else ("nothing", 0.0)
     if decided.leading is None:
         return "nothing", decided.probability
+    if _only_ended(decided.leading):
+        return "ending", decided.probability
     if not decided.leading.specific:
         return "exception", decided.probability
     return ("symptom" if decided.inferred else "signature"), decided.probability
+
+
+def _only_ended(event: Event) -> bool:
+    """Return whether an event tells nothing but how a process ended: by a code, or by a signal that anybody can have sent."""
+    causes = event.signature.causes if event.signature is not None else ()
+    sent = {cause.category or event.category for cause in causes if cause.id in ("signal-from-outside", "time-limit")}
+    return event.id.startswith(("exit.", "end.", "elastic.")) or (event.category == "oom" and "preemption" in sent)
 
 
 def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:

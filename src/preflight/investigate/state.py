@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from preflight.investigate.case import Event
 from preflight.investigate.category import Decided
-from preflight.investigate.culprit.vote import Scene, from_dump, is_wait
+from preflight.investigate.culprit.vote import Scene, before, from_dump, is_wait
 from preflight.investigate.hypotheses import experiments_for
 from preflight.vocabulary.incident import Culprit, Hypothesis, NextStep, Onset, RunState, Scope
 
@@ -25,12 +26,21 @@ def state_of(scene: Scene) -> RunState:
             return "running"
         return "hung" if case.reading.flights or case.reading.stacks else "unknown"
     roots = [event for event in scene.failing if event.role == "root" and not event.id.startswith("exit.")]
-    told = [event for event in scene.failing if is_wait(event) and not from_dump(event)]
-    if told and all(from_dump(event) for event in roots):
+    told = [event for event in scene.failing if event.role == "cascade" and not from_dump(event)]
+    told = [event for event in told if not event.id.startswith(("exit.", "end.", "elastic."))]
+    if told and all(from_dump(event) for event in roots) and any(map(is_wait, told)) and not _broke(scene, told):
         return "hung"
     if all(from_dump(event) for event in scene.failing):
         return "hung"
     return "crashed"
+
+
+def _broke(scene: Scene, told: list[Event]) -> bool:
+    """Return whether a call failed before anybody had waited for long: what waits after that waits for a run that is dead."""
+    first = next((event for event in told if not is_wait(event)), None)
+    if first is None:
+        return False
+    return not any(is_wait(event) and not before(first, event) for event in told)
 
 
 def _all_zero(scene: Scene) -> bool:

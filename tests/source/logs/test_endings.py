@@ -22,6 +22,10 @@ TOLD: dict[str, tuple[tuple[Who, ...], int | None, str]] = {
     "subprocess.CalledProcessError: Command '[...]' died with <Signals.SIGKILL: 9>.": ((Who(),), -9, "shell"),
     "subprocess.CalledProcessError: Command '[...]' returned non-zero exit status 2.": ((Who(),), 2, "shell"),
     "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGABRT": ((Who(local_rank=1),), -6, "spawn"),
+    "[launch.py:434:sigkill_handler] ['python', 'main.py', '--local_rank=0'] exits with return code = -9": ((Who(local_rank=0),), -9, "deepspeed"),
+    "[launch.py:434:sigkill_handler] ['python', 'main.py', '--local_rank=7'] exits with return code = -9": ((Who(),), -9, "deepspeed"),
+    "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7.": ((Who(2),), -7, "composer"),
+    "ERROR:composer.cli.launcher:Global rank 0 (PID 208865) exited with code -11": ((Who(0, pid=208865),), -11, "composer"),
     "mpirun noticed that process rank 5 with PID 77 on node n2 exited on signal 11 (Segmentation fault).": ((Who(5, "n2", pid=77),), -11, "mpi"),
 }  # fmt: skip
 
@@ -43,6 +47,24 @@ def test_what_is_no_end_is_none(line: str) -> None:
 def test_codes_and_signals() -> None:
     assert [as_code(status) for status in (0, 1, 128, 137, 139, 255)] == [0, 1, 128, -9, -11, 255]
     assert [signal_number(name) for name in ("SIGKILL", "Killed", "15", "SIGNOTHING")] == [9, 9, 15, None]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("  Process name: [[29973,1],3]", "  Exit code:    1"),
+        ("<> [2021-12-07 10:43:01] 087c0ee7 || Exit code: 1", "<> [2021-12-07 10:43:01] 087c0ee7 || Process name: 3"),
+    ],
+)
+def test_an_end_that_is_told_on_two_lines(lines: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("mpirun detected that a process ended:\n\n" + "\n".join(lines) + "\n")
+    told = read_logs([tmp_path]).endings
+    assert [(one.about.rank, one.code, one.teller) for one in told] == [(3, 1, "mpi")]
+
+
+def test_a_name_or_a_code_alone_is_no_end(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("Process name: 3\nloss 0.5\nloss 0.4\nExit code:\n")
+    assert not read_logs([tmp_path]).endings
 
 
 TABLE = """\

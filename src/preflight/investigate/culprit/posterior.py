@@ -19,6 +19,9 @@ _NOT_EVIDENCE = ("__init__.py", "vote.py", "groups.py", "posterior.py")
 NOBODY = None
 # Below this the likeliest ranks are told as suspects and nobody is named.
 NAMED = 0.4
+# One that leads by so many times is named below that, too: ranks of which no line is there are many, and nothing points to them.
+AHEAD = 5.0
+AT_LEAST = 0.25
 # Ranks that are nearly as likely as the first one are named with it.
 BESIDE = 0.6
 # Ranks of a node that fail as one are named together, though one of them was seen first.
@@ -118,7 +121,8 @@ def culprit_of(scene: Scene) -> Culprit:
     share = sum(chances[who] for who in named)
     if not suspects or not any(reason.weight > 0 for reason in suspects[0].reasons):
         return Culprit(suspects=suspects, reason="nothing in the logs points to a rank", reasons=common)
-    if share < NAMED or len(named) > max(len(ordered) // 2, 1):
+    leads = share >= NAMED or _leads(chances, ordered)
+    if not leads or (len(named) > max(len(ordered) // 2, 1) and not _at_once(scene, named)):
         return Culprit(confidence=share, suspects=suspects, reasons=suspects[0].reasons,
                        reason="several ranks are as likely as each other")  # fmt: skip
     ranks = tuple(sorted(who for who in named if isinstance(who, int)))
@@ -126,6 +130,21 @@ def culprit_of(scene: Scene) -> Culprit:
     return Culprit(ranks=ranks, nodes=tuple(sorted(node for node in nodes if node)),
                    confidence=sure(share),
                    reasons=suspects[0].reasons, suspects=suspects)  # fmt: skip
+
+
+def _leads(chances: Mapping[int | str | None, float], ordered: Sequence[tuple[float, int | str]]) -> bool:
+    """Return whether one rank is likelier by far than every other one, and than that it was nobody in particular."""
+    first = ordered[0][0]
+    second = max(ordered[1][0] if len(ordered) > 1 else 0.0, chances.get(NOBODY, 0.0))
+    return first >= AT_LEAST and first >= AHEAD * second
+
+
+def _at_once(scene: Scene, named: Sequence[int | str]) -> bool:
+    """Return whether one line names all of these as missing, and it is not one of them that printed it."""
+    return any(
+        len(event.accused) > 1 and set(event.accused) == set(named) and event.rank not in event.accused
+        for event in scene.failing
+    )
 
 
 def _sinks(

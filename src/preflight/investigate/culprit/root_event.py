@@ -29,6 +29,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
             quotes=(case.quote(event.hit),),
         )
     yield from _first(scene, list(best.values()))
+    if not best:
+        yield from _cut_off(scene)
     yield from _victims(scene, set(best))
 
 
@@ -52,6 +54,25 @@ def _first(scene: Scene, named: list[Event]) -> Iterator[Vote]:
             text=f"is the first to name a cause, by corrected clocks{tied}",
             quotes=(scene.case.quote(one.hit),),
         )
+
+
+def _cut_off(scene: Scene) -> Iterator[Vote]:
+    """Vote for the few ranks whose traceback is cut off before it says anything, where nobody says more."""
+    told: dict[int, Event] = {}
+    for event in scene.failing:
+        if (
+            event.raised is not None
+            and not event.raised.exception
+            and event.role == "cascade"
+            and event.rank is not None
+        ):
+            told.setdefault(event.rank, event)
+    if not told or len(told) * 2 > len(scene.case.people.seen):
+        return
+    for rank, event in told.items():
+        yield Vote(kind="exception", rank=rank, strength=1.0 / len(told),
+                   text="prints a traceback, which is cut off, while others print none",
+                   quotes=(scene.case.quote(event.hit),))  # fmt: skip
 
 
 def _victims(scene: Scene, named: set[int]) -> Iterator[Vote]:

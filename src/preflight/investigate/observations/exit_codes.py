@@ -10,7 +10,7 @@ from preflight.investigate.observations.observation import Observation
 from preflight.vocabulary.incident import Quote
 
 _MEANING = {
-    9: ("was killed (SIGKILL)", {"peer-dead": 2.0, "host-out-of-memory": 0.5, "signal-from-outside": 0.3}),
+    9: ("was killed (SIGKILL)", {"peer-dead": 2.0}),
     11: ("crashed in native code (SIGSEGV)", {"peer-dead": 2.0, "native-crash": 2.0, "extension-crash": 1.5}),
     7: ("had a bus error (SIGBUS)", {"peer-dead": 2.0, "shm-too-small": 2.0, "shm-full": 2.0}),
     4: ("met an instruction that its processor does not have (SIGILL)", {"illegal-instruction": 3.0, "peer-dead": 1.0}),

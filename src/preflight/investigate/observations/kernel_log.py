@@ -52,7 +52,11 @@ def _firsts(events: tuple[NodeEvent, ...]) -> Iterator[NodeEvent]:
 def _odds(event: NodeEvent) -> dict[str, float]:
     if event.kind == "oom-kill":
         cgroup = any("MEMCG" in str(value).upper() or "cgroup" in str(value).lower() for value in event.values.values())
-        return {"host-out-of-memory": 3.0, "cgroup-limit": 4.0 if cgroup else 2.0, "signal-from-outside": -3.0}
+        return {
+            "host-out-of-memory": 3.0,
+            "cgroup-limit": 4.0 if cgroup else 2.0,
+            **dict.fromkeys(("signal-from-outside", "preempted", "time-limit"), -3.0),
+        }
     if event.kind in ("fallen-off-the-bus", "sxid", "ecc"):
         return {**dict.fromkeys(_DEVICE, 4.0), "illegal-access": -3.0, "peer-dead": 1.0}
     if event.kind == "xid" and event.code is not None:

@@ -29,6 +29,8 @@ LITERALS = (
     b"Exit Code:",
     b"exitCode",
     b"exited with code",
+    b"Exit code:",
+    b"Process name:",
     b"EXIT CODE:",
     b"noticed that process rank",
     b"APPLICATION TERMINATED WITH",
@@ -78,6 +80,17 @@ def _agent(match: re.Match[str]) -> End:
 
 def _deepspeed(match: re.Match[str]) -> End:
     return End((Who(pid=int(match["pid"])),), as_code(int(match["code"])), "deepspeed")
+
+
+def _deepspeed_command(match: re.Match[str]) -> End:
+    # Its launcher prints the command of the last process that it started, whichever ended; 0 is the only one of its node.
+    local = int(match["local"])
+    return End((Who(local_rank=0) if local == 0 else Who(),), as_code(int(match["code"])), "deepspeed")
+
+
+def _composer(match: re.Match[str]) -> End:
+    who = Who(int(match["rank"]), pid=int(match["pid"]) if match["pid"] else None)
+    return End((who,), as_code(int(match["code"])), "composer")
 
 
 def _srun(match: re.Match[str]) -> End:
@@ -131,6 +144,13 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End]], ...] = (
         _agent,
     ),
     (re.compile(r"Process (?P<pid>\d+) exits with return code = (?P<code>-?\d+)"), _deepspeed),
+    (re.compile(r"'--local_rank=(?P<local>\d+)'.*\] exits with return code = (?P<code>-?\d+)"), _deepspeed_command),
+    (
+        re.compile(
+            r"\b[Rr]ank (?P<rank>\d+)(?: \(PID (?P<pid>\d+)\))? (?:crashed with exit code|exited with(?: exit)? code) (?P<code>-?\d+)"
+        ),
+        _composer,
+    ),
     (
         re.compile(
             r"srun: error: (?P<node>[\w.,\[\]-]+): tasks? (?P<tasks>[\d,\s-]+): (?:Exited with exit code (?P<code>\d+)"
@@ -171,6 +191,18 @@ def ends(text: str) -> End | None:
         if match:
             return read(match)
     return None
+
+
+_NAME_OF_PROCESS = re.compile(r"Process name: (?:\[\[\d+,\d+\],)?(?P<rank>\d+)\]?\s*$")
+_CODE_OF_PROCESS = re.compile(r"Exit code:\s+(?P<code>-?\d+)\s*$")
+
+
+def of_two_lines(text: str, below: Iterable[str]) -> End | None:
+    """Read what mpirun and horovod tell on two lines, in either order: the name of the first process to end, and its code."""
+    lines = [text, *below][:2]
+    name = next((match for match in map(_NAME_OF_PROCESS.search, lines) if match), None)
+    code = next((match for match in map(_CODE_OF_PROCESS.search, lines) if match), None)
+    return End((Who(int(name["rank"])),), as_code(int(code["code"])), "mpi") if name and code else None
 
 
 def _numbers(text: str) -> list[int]:

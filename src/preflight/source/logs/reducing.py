@@ -200,6 +200,8 @@ class Reducer:
             found = ends_of.table([text, *ends_of.before_root(page.below(line, _TABLE_LINES))])
         else:
             one = ends_of.ends(text)
+            if one is None and ("Process name:" in text or "Exit code:" in text):
+                one = ends_of.of_two_lines(text, page.below(line, 1))
             found = [one] if one else []
         for end in found:
             time, error = (end.time, 1.0) if end.time is not None else self._witness.time(page, line)

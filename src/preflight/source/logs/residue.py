@@ -11,6 +11,8 @@ from preflight.vocabulary.log import Hit, Unknown, Who
 MOST = 500
 """Templates kept of one file; those seen less often than others that come later go."""
 _LEVELS = ("ERROR", "CRITICAL", "FATAL", "SEVERE")
+_TOLD = re.compile(r"\bNCCL (?:INFO|TRACE|VERSION)\b")
+"""What NCCL tells for information is no trouble, whatever words are in it."""
 _TROUBLE = re.compile(
     r"^(?:[\w.]+(?:Error|Exception)\b|(?i:error|fatal(?: error)?|failed|panic|exception)\b[ :])|"
     r"\b(?:ERROR|FATAL|CRITICAL|Fatal error|FAILED)\b[: \]]|: error: |\bError:|\b[Ff]ailed to \w+"
@@ -74,7 +76,7 @@ class Residue:
 
     def _of(self, line: Line, hit: Callable[[], Hit]) -> Found | None:
         text = line.text[line.head.end :]
-        if line.head.level not in _LEVELS and not _TROUBLE.search(text[:_LONGEST]):
+        if line.head.level not in _LEVELS and not _TROUBLE.search(text[:_LONGEST]) or _TOLD.search(text[:_LONGEST]):
             return None
         template = template_of(text)
         found = self._found.get(template)

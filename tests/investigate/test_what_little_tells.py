@@ -1,0 +1,101 @@
+"""What is concluded where a log tells little: only how a process ended, one rank of many, one line that names several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.investigate.diagnose import diagnose
+from preflight.vocabulary.incident import Incident
+
+TORCHRUN = """\
+W1214 08:06:54.772000 100 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 103 closing signal SIGTERM
+E1214 08:06:55.807000 100 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 1 (pid: 104) of binary: python
+"""
+
+
+def told(folder: Path, text: str) -> Incident:
+    (folder / "run.log").write_text(text)
+    incident = diagnose(folder).incident
+    assert incident is not None
+    return incident
+
+
+def test_a_kill_that_nobody_explains_has_many_possible_senders(tmp_path: Path) -> None:
+    incident = told(tmp_path, TORCHRUN)
+    assert (incident.category, incident.culprit.ranks) == ("oom", (1,))
+    causes = {one.cause: one.probability for one in incident.hypotheses}
+    assert {"host-out-of-memory", "cgroup-limit", "preempted", "time-limit", "signal-from-outside"} <= set(causes)
+    assert max(causes.values()) < 0.5
+    assert incident.confidence < 0.75
+
+
+def test_a_kill_that_the_kernel_explains_has_one(tmp_path: Path) -> None:
+    kernel = "[Sun Dec 14 08:06:53 2025] Out of memory: Killed process 104 (python) total-vm:9kB, anon-rss:8kB, file-rss:0kB\n"
+    (tmp_path / "dmesg").write_text(kernel)
+    incident = told(tmp_path, TORCHRUN)
+    assert incident.category == "oom"
+    senders = sum(one.probability for one in incident.hypotheses if one.category == "preemption")
+    assert senders < 0.1
+    assert incident.confidence > told_alone(tmp_path / "alone")
+
+
+def told_alone(folder: Path) -> float:
+    folder.mkdir()
+    return told(folder, TORCHRUN).confidence
+
+
+def test_one_rank_that_speaks_is_named_though_others_must_be_there(tmp_path: Path) -> None:
+    incident = told(tmp_path, """\
+[rank11]: Traceback (most recent call last):
+[rank11]:   File "/env/swift/pipelines/train/sft.py", line 120, in _prepare_dataset
+[rank11]:     return self._get_dataset()
+[rank11]: FileNotFoundError: [Errno 2] No such file or directory
+""")  # fmt: skip
+    assert (incident.category, incident.culprit.ranks) == ("data", (11,))
+
+
+def test_several_that_one_line_names_are_all_named(tmp_path: Path) -> None:
+    incident = told(
+        tmp_path, "RuntimeError: [Rank 0]: Ranks 4, 5, 6, 7 failed to pass monitoredBarrier in 2000000 ms\n"
+    )
+    assert incident.culprit.ranks == (4, 5, 6, 7)
+    assert incident.state == "hung"
+
+
+def test_a_traceback_that_is_cut_off_points_to_who_printed_it(tmp_path: Path) -> None:
+    lines = [f"[1,{rank}]<stdout>:step 10 loss: 0.{rank + 4}" for rank in range(4)]
+    lines += [
+        "[1,2]<stderr>:Traceback (most recent call last):",
+        '[1,2]<stderr>:  File "/work/train.py", line 20, in main',
+    ]
+    assert told(tmp_path, "\n".join(lines) + "\n").culprit.ranks == (2,)
+
+
+@pytest.mark.parametrize(
+    ("first", "state"),
+    [
+        ("[rank0]: RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: A(SequenceNumber=7), "
+         "but Rank 1 is running collective: B(SequenceNumber=7).", "crashed"),
+        ("[rank0]: RuntimeError: [/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
+         "hung"),
+    ],
+)  # fmt: skip
+def test_a_call_that_fails_is_a_crash_and_one_that_waits_a_hang(tmp_path: Path, first: str, state: str) -> None:
+    assert told(tmp_path, first + "\n").state == state
+
+
+def test_what_nccl_tells_for_information_is_no_trouble(tmp_path: Path) -> None:
+    incident = told(tmp_path, """\
+node1:24437:24484 [0] NCCL INFO Failed to open libibverbs.so[.1]
+node1:24437:24484 [0] NCCL INFO NET/Socket : Using [0]enp0s31f6:192.168.207.78<0>
+""")  # fmt: skip
+    assert incident.category in ("none", "cannot-tell")
+    assert not incident.unknown
+
+
+def test_a_pod_that_went_for_disk_was_not_out_of_memory(tmp_path: Path) -> None:
+    line = "Message:        The node was low on resource: {}. Container trainer was using 34260Ki, which exceeds its request of 0.\n"
+    assert told(tmp_path, "Reason:         Evicted\n" + line.format("ephemeral-storage")).category == "preemption"
+    assert told(tmp_path, "Reason:         Evicted\n" + line.format("memory")).category == "oom"
