@@ -33,14 +33,14 @@ from warm import jobs_of, record, recorded
 from preflight.monitor.examples import Examples
 from preflight.monitor.follow import Follower
 from preflight.monitor.invariants_file import write_invariants
-from preflight.monitor.keys import frozen
 from preflight.monitor.learn.crossrun import learn
 from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.learn.reduce import in_order, teams
 from preflight.monitor.learn.sentences import sentence
-from preflight.monitor.learn.statements import values_of
+from preflight.monitor.learn.statements import key_of, values_of
 from preflight.monitor.library_of import FOLDER
 from preflight.monitor.relation import Relation, relations
+from preflight.monitor.scope import MODEL
 from preflight.monitor.trace.folder import TraceFolder
 from preflight.vocabulary.invariant import Invariant, Provenance
 
@@ -80,7 +80,9 @@ def names_in(window: Any) -> Iterable[str]:
 
 
 def speaks_of_names(invariant: Invariant, names: set[str]) -> bool:
-    """Whether a subject holds a name of a program."""
+    """Whether a subject holds a name of a program, or its models."""
+    if MODEL in invariant.subject:
+        return True
     words = [word for field, word in invariant.subject.items() if field not in ("value", "values")]
     return any(isinstance(word, str) and (word in names or ".py:" in word) for word in words)
 
@@ -90,12 +92,13 @@ def spoken(invariant: Invariant, kind: type[Relation], program: Program) -> bool
     evidence = program.observed.get(invariant.relation)
     if evidence is None:
         return False
-    key = tuple(frozen(invariant.subject[field]) for field in kind.fields if field in invariant.subject)
-    table = evidence.table() if not key else evidence.subjects[key].cells if key in evidence.subjects else {}
+    key = key_of(kind, invariant)
     wanted = values_of(invariant)
     return any(
         invariant.applies(dict(context)) and (wanted is None or bool(cell.values and wanted & set(cell.values)))
-        for context, cell in table.items()
+        for subject, seen in evidence.subjects.items()
+        if subject[: len(key)] == key
+        for context, cell in seen.cells.items()
     )
 
 

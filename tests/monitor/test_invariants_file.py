@@ -103,6 +103,21 @@ def test_show_says_sentences_and_can_be_narrowed(file: Path, capsys: pytest.Capt
     assert "did you mean step-updates?" in capsys.readouterr().err
 
 
+def test_show_gives_shipped_statements_by_name_where_a_file_has_its_own(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    general = Invariant("step-updates", "step-updates", text="A step changes what it owns.")
+    write_invariants(file, [*read_invariants(file), general])
+    assert main(["monitor", "show", "good.jsonl"]) == 0
+    shown = capsys.readouterr().out
+    assert "in general\n  step-updates\n" in shown
+    assert "A step changes" not in shown
+    assert "4 invariants, 1 of them about correct training in general" in " ".join(shown.split())
+    for words in (["--all"], ["--relation", "step-updates"]):
+        assert main(["monitor", "show", "good.jsonl", *words]) == 0
+        assert "- A step changes what it owns" in capsys.readouterr().out
+
+
 def test_suppress_needs_a_reason_and_can_be_undone(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["monitor", "suppress", "a1", "--invariants", "good.jsonl"]) == 2
     assert "needs a reason" in capsys.readouterr().err

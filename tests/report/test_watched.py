@@ -59,7 +59,8 @@ def test_text_tells_the_root_with_its_line_and_the_others_in_a_line_each(width: 
     assert max(map(len, text.splitlines())) <= width
     flat = " ".join(text.split())
     assert "VIOLATIONS (2 alarms)" in text
-    assert "train.py:4, ranks 0 to 3, since step 12 (iteration 13), 29 times until step 40" in flat
+    assert "train.py:4, ranks 0 to 3, since step 12 (iteration 13) warning: " in flat
+    assert "gradients-cleared, 29 times until step 40" in flat
     assert "4 |     optimizer.step()" in text
     assert "model.layers.7.weight and 4 more" in flat
     assert 'seen: {"left":12}' in flat
@@ -69,7 +70,7 @@ def test_text_tells_the_root_with_its_line_and_the_others_in_a_line_each(width: 
     assert "10 more of the same cause" in flat
     assert "and 2 others (--verbose, or the JSON)" in flat
     assert "ranks 1, 3, since step 12 warning: rate-above-zero" in flat
-    assert "50 steps on 4 ranks, 10 of 12 invariants judged in 900 places" in flat
+    assert "50 steps on 4 ranks, 10 of 12 invariants judged 900 times" in flat
     assert "CRITICAL ERRORS" not in text
 
 

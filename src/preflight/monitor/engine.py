@@ -9,6 +9,7 @@ from preflight.monitor.examples import Examples, Failure, Judged
 from preflight.monitor.grouping import Groups
 from preflight.monitor.keys import frozen
 from preflight.monitor.relation import UNSEEN, Example, Relation, relations
+from preflight.monitor.scope import MODEL, scope_of
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant, Violation
 
@@ -38,23 +39,26 @@ class _Watch:
             one.allowed is not None or one.invariant.precondition for one in self.general
         )
 
-    def of(self, example: Example) -> list[_Force]:
-        """The invariants that speak of an example's subject."""
+    def of(self, example: Example, window: Window) -> list[_Force]:
+        """The invariants that speak of an example's subject, in the training of the models that they were learnt of."""
         if not self.special:
             return self.general
         found = self.special.get(frozen(example.subject))
-        return self.general + found if found else self.general
+        if not found:
+            return self.general
+        return self.general + [force for force in found if force.model is None or force.model == scope_of(window)]
 
 
 class _Force:
     """An invariant in force, with what it allows as keys."""
 
-    __slots__ = ("_applies", "allowed", "invariant", "judged")
+    __slots__ = ("_applies", "allowed", "invariant", "judged", "model")
 
     def __init__(self, invariant: Invariant) -> None:
         self.invariant = invariant
         self._applies: dict[tuple[tuple[str, Any], ...], bool] = {}
         self.judged = 0
+        self.model: str | None = invariant.subject.get(MODEL)
         self.allowed: frozenset[Any] | None = None
         if "value" in invariant.subject:
             self.allowed = frozenset((frozen(invariant.subject["value"]),))
@@ -74,7 +78,7 @@ class _Force:
             known = self._applies[key] = self.invariant.applies(context)
         return known
 
-    def broken(self, example: Example) -> Example | None:
+    def broken(self, example: Example, kind: type[Relation]) -> Example | None:
         """The example as it is told when it breaks the invariant; None when it does not."""
         invariant = self.invariant
         if invariant.precondition and not self.applies(example.context):
@@ -84,8 +88,11 @@ class _Force:
             return None if example.holds else example
         if self.allowed is None or frozen(example.value) in self.allowed:
             return None
-        expected = invariant.subject.get("value", invariant.subject.get("values"))
-        return example._replace(expected=expected, seen=example.value)
+        subject = invariant.subject
+        expected = (
+            kind.words(subject["value"]) if "value" in subject else [kind.words(one) for one in subject["values"]]
+        )
+        return example._replace(expected=expected, seen=kind.words(example.value))
 
 
 class Engine:
@@ -146,8 +153,8 @@ class Engine:
                 for force in watch.general:
                     force.judged += 1
                 continue
-            for force in watch.of(example):
-                told = force.broken(example)
+            for force in watch.of(example, window):
+                told = force.broken(example, watch.kind)
                 if told is None:
                     continue
                 new = self.groups.add(watch.kind, force.invariant, told, window)

@@ -49,6 +49,18 @@ class Example(NamedTuple):
     detail: str = ""
 
 
+class Premise(NamedTuple):
+    """A statement that another one follows from.
+
+    Attributes:
+        relation: The name of its relation.
+        subject: What it is said of; fields that are left out may be anything, and so may the value.
+    """
+
+    relation: str
+    subject: Mapping[str, Any]
+
+
 class Relation:
     """The base of all relations; an instance sees the windows of one rank in order, or of all ranks together.
 
@@ -64,6 +76,7 @@ class Relation:
             which may have been cut short.
         severity: What a violation means: ``error`` where the training is wrong.
         priority: Which of several violations of one cause is the root: the lowest number.
+        asked: Fields of a context of which a learnt statement claims nothing for values that were never seen.
         learns: Whether invariants about named subjects are learnt from runs; otherwise only the general statement is.
         cause: What usually causes a violation, in one sentence.
         advice: What to do next, in one sentence.
@@ -78,6 +91,7 @@ class Relation:
     whole: ClassVar[bool] = True
     severity: ClassVar[Severity] = "error"
     priority: ClassVar[int] = 50
+    asked: ClassVar[tuple[str, ...]] = ()
     learns: ClassVar[bool] = False
     cause: ClassVar[str] = ""
     advice: ClassVar[str] = ""
@@ -95,6 +109,24 @@ class Relation:
         """Say what must hold of a subject, as the end of a sentence or a whole one."""
         words = ", ".join(f"{key} {value}" for key, value in subject.items())
         return f"{cls.title()}{f' ({words})' if words else ''}"
+
+    @classmethod
+    def words(cls, value: Any) -> Any:
+        """A value that was learnt or seen, as an alarm tells it."""
+        return value
+
+    @classmethod
+    def trivial(cls, subject: Mapping[str, Any]) -> bool:
+        """Whether a learnt statement about a subject says nothing that a person would want to hear."""
+        return False
+
+    @classmethod
+    def follows_from(cls, subject: Mapping[str, Any]) -> Iterator[tuple[Premise, ...]]:
+        """What would imply the statement about a subject: statements of any relation, all of which are needed.
+
+        The statement is left out where the premises of one alternative were learnt, too.
+        """
+        return iter(())
 
     @classmethod
     def title(cls) -> str:

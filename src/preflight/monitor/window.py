@@ -134,11 +134,13 @@ class Variables(dict[int, Variable]):
         super().__init__()
         self.changes = 0
         self.roots: dict[Any, set[str]] = {}
+        self.scope: str | None = None
 
     def __setitem__(self, ident: int, variable: Variable) -> None:
         super().__setitem__(ident, variable)
         self.changes += 1
         self.roots.clear()
+        self.scope = None
 
 
 class Run:
@@ -165,6 +167,7 @@ class Run:
         self.schedules: Any = None  # and those of schedulers, see schedules.py
         self.fetched: Any = None  # and the batches of loaders, see fetches.py
         self.flow: Any = None  # and the forward passes, see flow.py
+        self.classes: dict[str, str] = {}  # of the modules that the program calls, see scope.py
 
     def roots(self, optimizer: int) -> set[str]:
         """Names of the roots of the variables of an optimizer; not to be changed."""

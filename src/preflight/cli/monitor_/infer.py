@@ -47,7 +47,8 @@ def command(
     write_invariants(output, found)
     if not quiet:
         read = f"{learnt.rows:,} events of {len(learnt.runs)} {'run' if len(learnt.runs) == 1 else 'runs'}"
-        remark(f"{len(found)} invariants from {read} in {output}")
+        own = sum(bool(one.subject) for one in found)
+        remark(f"{len(found)} invariants from {read} in {output}: {own} about this program, the others general")
         dropped = (
             ("unstable", learnt.unstable, "another run breaks them"),
             ("unconfirmed", learnt.unconfirmed, "only one of several runs speaks of them"),

@@ -23,11 +23,13 @@ from preflight.cli.parts.options import output
     show_default=True,
     help="The order.",
 )
+@click.option("--all", "everything", is_flag=True, help="Also the general statements of FILE, one by one.")
 @output
 def command(files: tuple[str, ...], **given: Any) -> int:
     """Show invariants as sentences: what must hold, how often it held, where it comes from.
 
     FILE is an invariants file; without one, what is in force here: the shipped library and what the project says of it.
+    Of a FILE, what was learnt of the program is shown as sentences, and what holds in correct training in general by name.
     """
     from preflight.cli.parts.invariants import chosen, render_invariants
     from preflight.cli.parts.recording import catalog
@@ -36,5 +38,6 @@ def command(files: tuple[str, ...], **given: Any) -> int:
 
     look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
     found = chosen(in_force(files, catalog()), given["relation"], given["words"], given["state"], given["sort"])
-    put(render_invariants(found, look), look)
+    whole = not files or given["everything"] or given["relation"] or given["words"] or given["state"]
+    put(render_invariants(found, look, whole=bool(whole)), look)
     return 0

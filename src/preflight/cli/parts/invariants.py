@@ -85,8 +85,8 @@ def sentence(one: Invariant) -> str:
     return kind.sentence(one.subject) if kind is not None else one.relation
 
 
-def render_invariants(invariants: Sequence[Invariant], look: Writing) -> str:
-    """Return the invariants in a format.
+def render_invariants(invariants: Sequence[Invariant], look: Writing, whole: bool = True) -> str:
+    """Return the invariants in a format; as text, general statements by name alone where it is not the ``whole``.
 
     Raises:
         UsageError: They cannot be shown in it.
@@ -112,7 +112,7 @@ def render_invariants(invariants: Sequence[Invariant], look: Writing) -> str:
 
         head = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
         return "\n".join(head + [f"| {' | '.join(escape(str(c[k])) for k in COLUMNS)} |" for c in rows]) + "\n"
-    return _text(invariants, look)
+    return _text(invariants, look, whole)
 
 
 def row(one: Invariant) -> dict[str, Any]:
@@ -123,21 +123,35 @@ def row(one: Invariant) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _text(invariants: Sequence[Invariant], look: Writing) -> str:
+def _text(invariants: Sequence[Invariant], look: Writing, whole: bool) -> str:
+    from preflight.monitor.scope import MODEL
     from preflight.report.parts.clean import one_line
     from preflight.report.parts.options import Options
     from preflight.report.parts.paint import Canvas
 
     canvas = Canvas(Options(width=look.width, color=look.color))
     relation = None
+    models = {one.subject[MODEL] for one in invariants if MODEL in one.subject}
+    of = f" (in the training of {models.pop()})" if len(models) == 1 else ""
+    general = [] if whole else [one for one in invariants if one.id == one.relation and not states(one)]
     for one in invariants:
+        if one in general:
+            continue
         if one.relation != relation:
             relation = one.relation
             canvas.heading(one_line(relation))
-        canvas.write(one_line(sentence(one)), indent=2, first="- ")
+        canvas.write(one_line(sentence(one).removesuffix(of)), indent=2, first="- ")
         canvas.write(one_line(about(one)), indent=4, style="dim")
+    if general:
+        canvas.heading("in general")
+        canvas.write(one_line(", ".join(one.id for one in general)), indent=2)
     canvas.blank()
-    canvas.write(f"{len(invariants)} {'invariant' if len(invariants) == 1 else 'invariants'}")
+    told = f"{len(invariants)} {'invariant' if len(invariants) == 1 else 'invariants'}"
+    if general:
+        told += f", {len(general)} of them about correct training in general (--all shows their sentences)"
+    canvas.write(told)
+    if of:
+        canvas.write(f"what is said of no other program is said{one_line(of.replace('(', '').replace(')', ''))}")
     return canvas.text()
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from preflight.monitor.learn.consequences import without_following
 from preflight.monitor.learn.evidence import Cell, Evidence, Table, together
-from preflight.monitor.learn.implication import without_implied
-from preflight.monitor.learn.statements import Subject, broken_by, of_subject, statements
+from preflight.monitor.learn.implication import LEAST_SUPPORT, LEAST_WINDOWS, without_implied
+from preflight.monitor.learn.statements import Subject, broken_by, key_of, of_subject, statements
 from preflight.monitor.relation import Relation
 from preflight.vocabulary.invariant import Invariant
 
 MOST_FOLDS = 5
 """Into how many parts runs are put that are left out in turn."""
+LEAST_PROGRAMS = 3
+"""Programs with different models that agree in what is said of every program."""
 
 
 class Stable(NamedTuple):
@@ -43,37 +47,78 @@ def learn(
         runs: The evidence of each run by relation.
         kinds: The relations by name.
         base: General statements that are known, by relation.
-        least_runs: Of how many runs a statement about a named subject rests at least, where there are as many.
+        least_runs: Of how many runs a statement about a named subject rests at least, where there are as many that
+            train the same models.
     """
     whole = runs[0] if len(runs) == 1 else together(runs)
     found: list[Invariant] = []
     broken: dict[str, int] = {}
-    unstable = unconfirmed = 0
+    tally = {"stable": 0, "unstable": 0, "unconfirmed": 0}
     for name in sorted(set(whole) & set(kinds)):
         kind = kinds[name]
-        said = statements(kind, whole[name], (base or {}).get(name, ()))
         if not kind.learns:
+            said = statements(kind, whole[name], (base or {}).get(name, ()))
             found += said
             if not said:
                 broken[name] = sum(cell.fails for cell in whole[name].table().values())
             continue
         of_runs = [run[name] for run in runs if name in run]
-        verdicts: dict[Subject, str] = {}
-        for one in said:
-            subject = _subject(kind, one)
-            verdict = verdicts.get(subject)
-            if verdict is None:
-                verdict = verdicts[subject] = _verdict(kind, subject, of_runs, min(least_runs, len(runs)))
-            found += [one] if verdict == "stable" else []
-            unstable += verdict == "unstable"
-            unconfirmed += verdict == "unconfirmed"
-    return Stable(without_implied(found), unstable, unconfirmed, {name: n for name, n in broken.items() if n})
+        shared = _shared(kind, of_runs)
+        found += shared
+        known = {key_of(kind, one) for one in shared}
+        found += _of_programs(kind, whole[name], of_runs, known, least_runs, tally)
+    without = without_following(without_implied(found), kinds)
+    return Stable(without, tally["unstable"], tally["unconfirmed"], {name: n for name, n in broken.items() if n})
 
 
-def _subject(kind: type[Relation], invariant: Invariant) -> Subject:
-    from preflight.monitor.keys import frozen
+def _of_programs(
+    kind: type[Relation],
+    whole: Evidence,
+    runs: Sequence[Evidence],
+    known: set[Subject],
+    least_runs: int,
+    tally: dict[str, int],
+) -> list[Invariant]:
+    """Statements about the training of certain models, where the runs that train them agree."""
+    found: list[Invariant] = []
+    verdicts: dict[Subject, str] = {}
+    scopes = Counter(scope for run in runs for scope in {_scope(kind, subject) for subject in run.subjects})
+    for one in statements(kind, whole):
+        subject = key_of(kind, one)
+        if subject[: len(kind.fields)] in known:
+            continue
+        verdict = verdicts.get(subject)
+        if verdict is None:
+            least = min(least_runs, scopes[_scope(kind, subject)])
+            verdict = verdicts[subject] = _verdict(kind, subject, runs, least)
+        found += [one] if verdict == "stable" else []
+        tally[verdict] += 1
+    return found
 
-    return tuple(frozen(invariant.subject[field]) for field in kind.fields if field in invariant.subject)
+
+def _scope(kind: type[Relation], subject: Subject) -> Any:
+    """The models that a subject is of; None where it is not of certain ones."""
+    return subject[-1] if len(subject) > len(kind.fields) else None
+
+
+def _shared(kind: type[Relation], runs: Sequence[Evidence]) -> list[Invariant]:
+    """Statements that programs with different models agree in: these are said of every program."""
+    tables: dict[Subject, dict[Any, Table]] = {}
+    windows: Counter[Subject] = Counter()
+    for run in runs:
+        for subject, seen in run.subjects.items():
+            if _scope(kind, subject) is not None:
+                bare = subject[:-1]
+                windows[bare] += seen.windows
+                of_scope = tables.setdefault(bare, {})
+                of_scope[subject[-1]] = _joined([of_scope.get(subject[-1], {}), seen.cells])
+    found: list[Invariant] = []
+    for bare, by_scope in tables.items():
+        if len(by_scope) >= LEAST_PROGRAMS and windows[bare] >= LEAST_WINDOWS:
+            parts = list(by_scope.values())
+            if _agree(kind, bare, parts):
+                found += of_subject(kind, bare, _joined(parts), LEAST_SUPPORT)
+    return found
 
 
 def _verdict(kind: type[Relation], subject: Subject, runs: Sequence[Evidence], least_runs: int) -> str:
@@ -82,13 +127,18 @@ def _verdict(kind: type[Relation], subject: Subject, runs: Sequence[Evidence], l
         return "unconfirmed"
     if len(tables) < 2:
         return "stable"
+    return "stable" if _agree(kind, subject, tables) else "unstable"
+
+
+def _agree(kind: type[Relation], subject: Subject, tables: Sequence[Table]) -> bool:
+    """Whether no part breaks what the others say of a subject."""
     folds = [tables[start::MOST_FOLDS] for start in range(min(MOST_FOLDS, len(tables)))]
     for left_out, fold in enumerate(folds):
         others = _joined([table for number, other in enumerate(folds) if number != left_out for table in other])
         learnt = of_subject(kind, subject, others)
         if any(broken_by(one, table) for one in learnt for table in fold):
-            return "unstable"
-    return "stable"
+            return False
+    return True
 
 
 def _joined(tables: Sequence[Table]) -> Table:

@@ -82,9 +82,15 @@ class Evidence:
         self._seen: dict[str, set[Any]] = {}
         self._contexts: dict[Context, Context] = {}
 
-    def see(self, example: Example, window: Any = None) -> None:
-        """Count an example; ``window`` is anything that differs from one iteration to the next."""
-        key = example.subject
+    def see(self, example: Example, window: Any = None, scope: str | None = None) -> None:
+        """Count an example.
+
+        Args:
+            example: What was judged.
+            window: Anything that differs from one iteration to the next.
+            scope: The models whose training it is of; the last part of the subject where it is given.
+        """
+        key = example.subject if scope is None else (*example.subject, scope)
         try:
             subject = self.subjects.get(key)
         except TypeError:  # a list in it
@@ -233,12 +239,12 @@ class Evidence:
 class Observed(dict[str, Evidence]):
     """The evidence of a run, by the name of the relation."""
 
-    def see(self, relation: str, example: Example, window: Any = None) -> None:
+    def see(self, relation: str, example: Example, window: Any = None, scope: str | None = None) -> None:
         """Count an example of a relation."""
         evidence = self.get(relation)
         if evidence is None:
             evidence = self[relation] = Evidence(relation)
-        evidence.see(example, window)
+        evidence.see(example, window, scope)
 
     def merge(self, other: Mapping[str, Evidence]) -> Observed:
         """Take in what was seen elsewhere."""

@@ -23,11 +23,14 @@ def implied(general: Invariant, special: Invariant) -> bool:
         return False
     if any(value in special.subject and value not in general.subject for value in ("value", "values")):
         return False
-    if not general.precondition:
+    return covers(general.precondition, special.precondition)
+
+
+def covers(wide: tuple[tuple[Clause, ...], ...], narrow: tuple[tuple[Clause, ...], ...]) -> bool:
+    """Whether a precondition is fulfilled wherever another is."""
+    if not wide:
         return True
-    if not special.precondition:
-        return False
-    return all(any(_within(clauses, wider) for wider in general.precondition) for clauses in special.precondition)
+    return bool(narrow) and all(any(_within(clauses, wider) for wider in wide) for clauses in narrow)
 
 
 def without_implied(invariants: Iterable[Invariant]) -> list[Invariant]:

@@ -61,7 +61,8 @@ def infer(
 
     Args:
         trace_folders: The runs; a statement about a named parameter, module or call must hold in two of several.
-        relations: Names of the relations to learn; None for all.
+        relations: Names of the relations to learn; None for all, and then what the shipped library says of relations
+            that these runs gave nothing to judge is taken over as it is.
         engine: Where the runs are read: ``local`` in this process, ``ray`` on the machines of a cluster.
         tell: Called after each part with how many of how many are done.
         base: General statements with preconditions that are known, by relation: what is learnt is not wider than they
@@ -89,7 +90,11 @@ def infer(
     stable = learn(
         runs, {kind.name: kind for kind in kinds if kind.name not in failed}, known_of(kinds) if base is None else base
     )
-    return _learnt(stable, folders, reduced, failed)
+    learnt = _learnt(stable, folders, reduced, failed)
+    if relations is not None:
+        return learnt
+    taken = (one for one in _unjudged(runs) if one.relation not in failed)
+    return msgspec.structs.replace(learnt, invariants=(*learnt.invariants, *taken))
 
 
 def infer_invariants(
@@ -128,6 +133,7 @@ def report_of(learnt: Learnt) -> Report:
         "iterations": learnt.windows,
         "events": learnt.rows,
         "invariants": len(learnt.invariants),
+        "invariants.taken_over": sum(one.source.origin == "library" for one in learnt.invariants),
         "invariants.unstable": learnt.unstable,
         "invariants.unconfirmed": learnt.unconfirmed,
     }
@@ -158,6 +164,14 @@ def known_of(kinds: Sequence[type[Relation]]) -> dict[str, list[Invariant]]:
         if one.relation in wanted and not one.subject and one.precondition and one.suppressed is None:
             known.setdefault(one.relation, []).append(one)
     return known
+
+
+def _unjudged(runs: Sequence[Observed]) -> list[Invariant]:
+    """What the shipped library says, of relations that the runs gave nothing to judge: it holds until they do."""
+    from preflight.monitor.library_of import shipped
+
+    judged = {name for run in runs for name in run}
+    return [one for one in shipped() if one.relation not in judged and one.suppressed is None]
 
 
 def _kinds(names: Sequence[str] | None) -> list[type[Relation]]:

@@ -11,6 +11,7 @@ from preflight.monitor.assemble import Assembler
 from preflight.monitor.examples import Examples, Judged
 from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.relation import Relation, relation
+from preflight.monitor.scope import scope_of
 from preflight.monitor.trace.folder import TraceFolder
 from preflight.monitor.trace.process import Process
 from preflight.monitor.window import Window
@@ -128,5 +129,9 @@ def _advance(rank: int, lanes: dict[int, Iterator[Window]], waiting: dict[int, W
 
 
 def _count(judged: Iterator[Judged], kinds: Sequence[type[Relation]], observed: Observed) -> None:
+    scope, last = "", None
     for number, example, window in judged:
-        observed.see(kinds[number].name, example, (window.rank, window.iteration))
+        if window is not last:
+            scope, last = scope_of(window), window
+        kind = kinds[number]
+        observed.see(kind.name, example, (window.rank, window.iteration), scope if kind.learns else None)

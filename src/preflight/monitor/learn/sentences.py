@@ -7,6 +7,7 @@ from typing import Any
 
 from preflight.monitor.learn.preconditions import in_words
 from preflight.monitor.relation import Relation
+from preflight.monitor.scope import MODEL
 from preflight.vocabulary.invariant import Clause
 
 
@@ -14,4 +15,5 @@ def sentence(kind: type[Relation], subject: Mapping[str, Any], precondition: tup
     """What must hold of a subject, and when."""
     said = kind.sentence(dict(subject)).strip().rstrip(".")
     when = in_words(precondition)
-    return f"{said}{f', when {when}' if when else ''}."
+    whose = f" (in the training of {subject[MODEL]})" if MODEL in subject else ""
+    return f"{said}{f', when {when}' if when else ''}{whose}."

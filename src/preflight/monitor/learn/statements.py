@@ -12,7 +12,8 @@ from preflight.monitor.learn.implication import LEAST_SUPPORT, LEAST_WINDOWS
 from preflight.monitor.learn.preconditions import MOST_ONE_OF, Alternative, Count, Precondition, precondition
 from preflight.monitor.learn.sentences import sentence
 from preflight.monitor.relation import Relation
-from preflight.vocabulary.invariant import Invariant
+from preflight.monitor.scope import MODEL
+from preflight.vocabulary.invariant import Clause, Invariant
 
 Subject = tuple[Any, ...]
 
@@ -34,9 +35,19 @@ def statements(kind: type[Relation], evidence: Evidence, base: Sequence[Invarian
     return found
 
 
-def of_subject(kind: type[Relation], subject: Subject, table: Table) -> list[Invariant]:
-    """The invariants about one subject that fit a table, whatever they rest on."""
-    return list(_of_subject(kind, subject, table, least=1))
+def of_subject(kind: type[Relation], subject: Subject, table: Table, least: int = 1) -> list[Invariant]:
+    """The invariants about one subject that fit a table, and rest on so many examples."""
+    return list(_of_subject(kind, subject, table, least))
+
+
+def named(kind: type[Relation], subject: Subject) -> dict[str, Any]:
+    """The parts of a subject by their names; one that is not of a single program has no last part."""
+    return {field: thawed(value) for field, value in zip((*kind.fields, MODEL), subject, strict=False)}
+
+
+def key_of(kind: type[Relation], invariant: Invariant) -> Subject:
+    """The subject that an invariant speaks of, as a key of the evidence."""
+    return tuple(frozen(invariant.subject[field]) for field in (*kind.fields, MODEL) if field in invariant.subject)
 
 
 def broken_by(invariant: Invariant, table: Mapping[Context, Cell]) -> int:
@@ -98,12 +109,12 @@ def _both(first: tuple[Alternative, ...], second: tuple[Alternative, ...]) -> tu
 def _of_subject(
     kind: type[Relation], subject: Subject, table: Table, least: int = LEAST_SUPPORT
 ) -> Iterator[Invariant]:
-    fields = {field: thawed(value) for field, value in zip(kind.fields, subject, strict=False)}
+    fields = named(kind, subject)
     if _valued(table):
-        yield from _with_values(kind, fields, table, least)
+        yield from (one for one in _with_values(kind, fields, table, least) if not kind.trivial(one.subject))
         return
     found = precondition(counts(table))
-    if found is not None and found.support >= least:
+    if found is not None and found.support >= least and not kind.trivial(fields):
         yield _invariant(kind, fields, found.alternatives, found.support)
 
 
@@ -119,12 +130,13 @@ def _with_values(kind: type[Relation], fields: dict[str, Any], table: Table, lea
         found = _one_value(table, value)
         if found is not None and found.support >= least:
             explained += found.support
-            yield _invariant(kind, {**fields, "value": thawed(value)}, found.alternatives, found.support)
+            said = _seen_only(kind, found.alternatives, table)
+            yield _invariant(kind, {**fields, "value": thawed(value)}, said, found.support)
     support = sum(totals.values())
     few = len(totals) <= MOST_ONE_OF and min(totals.values(), default=0) >= max(least, support // 20)
     if not many and few and explained < support and len(totals) > 1:
         values = [thawed(value) for value in sorted(totals, key=repr)]
-        yield _invariant(kind, {**fields, "values": values}, (), support)
+        yield _invariant(kind, {**fields, "values": values}, _seen_only(kind, (), table), support)
 
 
 def _one_value(table: Table, value: Any) -> Precondition | None:
@@ -134,6 +146,21 @@ def _one_value(table: Table, value: Any) -> Precondition | None:
         alone = cell.values is not None and set(cell.values) == {value}
         split[context] = Count(cell.holds, 0) if alone else Count(0, max(cell.holds, 1))
     return precondition(split)
+
+
+def _seen_only(kind: type[Relation], alternatives: tuple[Alternative, ...], table: Table) -> tuple[Alternative, ...]:
+    """A precondition that claims nothing for values, of the fields of which this is asked, that were never seen."""
+    narrowed = []
+    for clauses in alternatives or ((),):
+        inside = [context for context in map(dict, table) if all(clause.holds(context) for clause in clauses)]
+        said = {clause.field for clause in clauses}
+        for field in kind.asked:
+            values = sorted({context[field] for context in inside if field in context}, key=repr)
+            if field not in said and 0 < len(values) <= MOST_ONE_OF:
+                one = len(values) == 1
+                clauses = (*clauses, Clause(field, "is" if one else "one of", values[0] if one else values))
+        narrowed.append(clauses)
+    return () if narrowed == [()] else tuple(narrowed)
 
 
 def _invariant(

@@ -9,6 +9,9 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
 
+_FIRST = 3
+"""Steps after which it is clear whether the first one was like the others."""
+
 
 class AccumulationEven(Relation):
     """With accumulation, the passes that are left over at the end of an epoch do not leak into the next step.
@@ -29,7 +32,7 @@ class AccumulationEven(Relation):
     advice = "clear the gradients at the end of an epoch, or count (index + 1) % k over the whole run"
 
     def __init__(self) -> None:
-        self._counts: dict[int, list[int]] = {}
+        self._counts: dict[int, list[int]] = {}  # of the first steps: no further ones are asked for
         self._within: dict[int, int] = {}  # the most passes of a step within one epoch
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -49,9 +52,11 @@ class AccumulationEven(Relation):
         most = self._within.get(index, 0)
         leaked = spans and 1 < most < count
         counts = self._counts.setdefault(index, [])
-        if len(counts) < 4:
+        if len(counts) < _FIRST:
             counts.append(count)
-        early = len(counts) == 3 and counts[0] == 1 and counts[1] == counts[2] > 1
+            early = len(counts) == _FIRST and counts[0] == 1 and counts[1] == counts[2] > 1
+        else:
+            early = False
         if not spans:
             self._within[index] = max(most, count)
         context = {"optimizer": step.kind, "epochs": spans}

@@ -9,58 +9,81 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
 
-_ARGUMENTS = {
-    "zero_grad": ("set_to_none",),
-    "clip_grad_norm": ("max_norm", "parameters"),
-    "clip_grad_value": ("clip_value", "parameters"),
-    "backward": ("dtype", "numel", "roots", "retain_graph"),
-    "step": ("closure",),
-    "forward": ("training", "dropout", "norm"),
-    "scheduler.step": ("by",),
-}
-"""What of each call is worth being held to; numbers of events and places in memory are not."""
+_LIMITS = {"clip_grad_norm": "max_norm", "clip_grad_value": "clip_value"}
 
 
 class ArgumentsConstant(Relation):
-    """A call that occurs in every step has the same arguments each time.
+    """A call that occurs in every step is made in the same way each time.
 
-    The limit of clipping and how many parameters it is given, the dtype of the loss, how many parts of a model drop or
-    follow statistics in a training pass: learnt for each call and object, told apart by whether gradients are recorded.
+    In which mode a model is called when it is trained (whether parts of it drop, whether statistics are followed), the
+    dtype of the loss, that the limit of clipping stays what it was at first, and that clipping is given all parameters of
+    its optimizer. What says how large something is (of widths, of limits) is not learnt: it may differ from run to run.
     """
 
     name = "arguments-constant"
     fields = ("call", "object", "argument")
-    needs = frozenset(_ARGUMENTS)
-    wakes = frozenset({*_ARGUMENTS})
+    needs = frozenset({"forward", "backward", *_LIMITS})
+    wakes = needs
     severity = "warning"
     priority = 44
     learns = True
     cause = "an argument, a mode or a precision is set in another way than in the runs this was learnt from"
     advice = "look at the call, and at what its arguments are computed from"
 
+    def __init__(self) -> None:
+        self._first: dict[str, Any] = {}
+
     def see(self, window: Window) -> Iterator[Example]:
-        for name, arguments in _ARGUMENTS.items():
-            seen: set[Any] = set()
+        seen: set[Any] = set()
+        for example in (*self._forwards(window), *self._losses(window), *self._limits(window)):
+            key = (*example.subject, example.value, example.holds)
+            if key not in seen:
+                seen.add(key)
+                yield example
+
+    @staticmethod
+    def _forwards(window: Window) -> Iterator[Example]:
+        for call in window.named("forward"):
+            told = call.args or {}
+            if not call.context.startswith("grad"):
+                continue  # how a model is evaluated is not how it is trained, also where no run did both
+            value = "training" if told.get("training") else "evaluation"
+            value += " with dropout" if told.get("dropout") else ""
+            value += " with statistics that are followed" if told.get("norm") else ""
+            yield Example(("forward", call.object, "mode"), True, {}, (call.object,), call=call, value=value)
+
+    @staticmethod
+    def _losses(window: Window) -> Iterator[Example]:
+        for call in window.named("backward"):
+            dtype = (call.args or {}).get("dtype")
+            if dtype:
+                yield Example(("backward", "", "dtype"), True, {}, ("backward",), call=call, value=dtype)
+
+    def _limits(self, window: Window) -> Iterator[Example]:
+        for name, argument in _LIMITS.items():
             for call in window.named(name):
                 told = call.args or {}
-                subject = call.object.split(":")[-1] if name in ("step", "zero_grad") else call.object
-                context = {"gradients": (call.context or "").startswith("grad")}
-                if name == "forward" and not context["gradients"]:
-                    continue  # how a model is evaluated is not how it is trained, also where no run did both
-                for argument in arguments:
-                    value = told.get(argument)
-                    key = (subject, argument, value, context["gradients"])
-                    if not isinstance(value, (str, int, float, bool)) or key in seen:
-                        continue
-                    seen.add(key)
-                    variables = (call.object,) if call.object else (name,)
-                    yield Example((name, subject, argument), True, context, variables, call=call, value=value)
+                limit, held = told.get(argument), sum(told.get("of") or ())
+                if limit is not None:
+                    first = self._first.setdefault(name, limit)
+                    yield Example((name, call.object, argument), limit == first, {}, (name,), first, limit, call)
+                if held and isinstance(given := told.get("parameters"), int):
+                    yield Example(
+                        (name, call.object, "parameters"), given >= held, {}, (name,),
+                        f"all {held} parameters of the optimizer", f"{given} parameters", call,
+                    )  # fmt: skip
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        value = subject.get("value", "one of " + ", ".join(map(str, subject.get("values", ()))))
-        of = f" of {subject['object']}" if subject.get("object") else ""
-        return f"{subject.get('call')}{of} has {subject.get('argument')} {value}"
+        call, argument = subject.get("call"), subject.get("argument")
+        if argument == "parameters":
+            return f"{call} is given all parameters of its optimizer"
+        if call in _LIMITS:
+            return f"{call} has the same {argument} in every step"
+        value = subject.get("value", " or ".join(map(str, subject.get("values", ()))))
+        if call == "backward":
+            return f"The loss is {value}"
+        return f"{subject.get('object')} is trained in {str(value).replace(' with', ' mode with', 1) if ' with' in str(value) else f'{value} mode'}"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

@@ -71,7 +71,11 @@ class ArgumentsDistinct(Relation):
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        return f"{subject.get('call')} of {subject.get('object')} is never given what it was given before"
+        if subject.get("call") == "batch":
+            return f"{subject.get('object')} does not give the same batch twice in an epoch"
+        return (
+            f"No {subject.get('call')} is given twice{' to ' + str(subject['object']) if subject.get('object') else ''}"
+        )
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

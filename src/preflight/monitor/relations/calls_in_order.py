@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.relations.step_contains import CALLS, mine
+from preflight.monitor.relations.step_contains import CALLS, THEN, mine
 from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Window
 
@@ -15,9 +15,10 @@ from preflight.monitor.window import Window
 class CallsInOrder(Relation):
     """Before each call of one kind there is one of another since the call before.
 
-    For every two of the calls of a training loop that belong to the same optimizer, or to none in particular: whether
-    the second is always preceded by the first. Clipping after unscaling, a step after a backward pass, a backward pass
-    after a forward pass. Calls that have nothing to do with each other (of two optimizers) are not compared.
+    For two calls of a training loop of which one hands what it made to the other, and that belong to the same optimizer
+    or to none in particular: whether the second is always preceded by the first. A forward pass after a batch, a backward
+    pass after a forward pass and after the gradients were cleared, clipping after the backward pass and after unscaling.
+    Calls of which neither needs the other (clearing gradients and the forward pass) may stand in any order.
     """
 
     name = "calls-in-order"
@@ -38,14 +39,14 @@ class CallsInOrder(Relation):
     @staticmethod
     def _judge(step: Step) -> Iterator[Example]:
         kind = step.call.object.split(":")[-1]
-        line = [call for call in step.between if call.name in CALLS and mine(call, step)] + [step.call]
+        line = [call for call in step.between if call.name in CALLS and mine(call, step)]
         latest: dict[str, int] = {}
         missing: dict[tuple[str, str], bool] = {}
         names = {call.name for call in line}
         for place, call in enumerate(line):
             since = latest.get(call.name, -1)
             for name in names:
-                if name != call.name:
+                if call.name in THEN.get(name, ()):
                     pair = name, call.name
                     missing[pair] = missing.get(pair, False) or latest.get(name, -1) <= since
             latest[call.name] = place

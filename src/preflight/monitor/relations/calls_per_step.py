@@ -18,7 +18,8 @@ class CallsPerStep(Relation):
     """Between two steps of an optimizer each call of the loop occurs as often as in the runs this was learnt from.
 
     How many backward passes make a step, how often gradients are cleared, how often the schedule advances: learnt for
-    each kind of optimizer, for the calls that occur at all.
+    each kind of optimizer, for the calls that occur at all. The first step is told apart, because the calls that follow a
+    step come after it. What a gradient scaler skips is counted with the next step, which is not judged.
     """
 
     name = "calls-per-step"
@@ -31,9 +32,6 @@ class CallsPerStep(Relation):
     cause = "a call of the training loop stands inside or outside of a loop in which it did not stand before"
     advice = "compare how often each call is made with the loop this was learnt from"
 
-    def __init__(self) -> None:
-        self._known: set[tuple[str, str]] = set()
-
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
             kind = step.call.object.split(":")[-1]
@@ -41,18 +39,24 @@ class CallsPerStep(Relation):
             for call in step.between:
                 if call.name in counts and mine(call, step):
                     counts[call.name] += 1
+            if len(step.named("scaler.step")) > 1:
+                continue
+            context = {"closure": bool((step.call.args or {}).get("closure")), "first": not step.done}
             for name, count in counts.items():
-                if count:
-                    self._known.add((kind, name))
-                if step.done and (kind, name) in self._known:
-                    closure = bool((step.call.args or {}).get("closure"))
-                    context = {"closure": closure}
-                    yield Example((kind, name), True, context, (step.call.object,), call=step.call, value=count)
+                yield Example((kind, name), True, context, (step.call.object,), call=step.call, value=count)
+
+    @classmethod
+    def trivial(cls, subject: Mapping[str, Any]) -> bool:
+        return subject.get("value") == 0  # what a program does not do, it need not do
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        value = subject.get("value", "one of " + ", ".join(map(str, subject.get("values", ()))))
-        return f"{subject.get('call')} occurs {value} times between two steps of {subject.get('optimizer')}"
+        often = " or ".join(map(cls.words, [subject["value"]] if "value" in subject else subject.get("values", ())))
+        return f"{subject.get('call')} occurs {often} between two steps of {subject.get('optimizer')}"
+
+    @classmethod
+    def words(cls, value: Any) -> str:
+        return {0: "never", 1: "once", 2: "twice"}.get(value) or f"{value} times"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

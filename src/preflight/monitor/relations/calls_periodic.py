@@ -1,4 +1,4 @@
-"""What happens now and then happens at the same distance."""
+"""What happens once a step or once an epoch goes on to do so."""
 
 from __future__ import annotations
 
@@ -9,53 +9,68 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
 
-_CALLS = ("scheduler.step", "save", "epoch", "loop", "load_state_dict")
+_CALLS = ("scheduler.step", "epoch", "save")
+_OFTEN = ("once a step", "several times a step", "once an epoch")
 
 
 class CallsPeriodic(Relation):
-    """The schedule advances, checkpoints are saved and epochs begin after the same number of steps each time.
+    """What happens once a step, or once an epoch, goes on to do so.
 
-    Learnt for each call and object: how many steps of optimizers lie between one and the next.
+    Learnt for the advance of a schedule, the numbers of epochs and checkpoints: whether each comes with every step, or
+    once for every pass through a loader. How many steps that are depends on the data and on the batch, and is not learnt.
     """
 
     name = "calls-periodic"
     fields = ("call", "object")
-    needs = frozenset({"step", *_CALLS})
-    wakes = frozenset({"step", *_CALLS})
+    needs = frozenset({"step", "loop", *_CALLS})
+    wakes = frozenset({"step", "scaler.step", "loop", *_CALLS})
     severity = "warning"
     priority = 47
     learns = True
-    cause = "a call has moved into or out of a loop, or the length of an epoch has changed"
-    advice = "compare how often the call is made with the run this was learnt from"
+    cause = "a call has moved into or out of a loop"
+    advice = "compare where the call stands with the program this was learnt from"
 
     def __init__(self) -> None:
-        self._steps = 0
-        self._last: dict[tuple[str, str], int] = {}
+        self._steps = self._loops = 0
+        self._scaled = False
+        self._last: dict[tuple[str, str], tuple[int, int]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
+        self._scaled = self._scaled or bool(window.named("scaler.step"))
         for call in window.plain:
-            if call.name == "step":
-                self._steps += 1
+            if call.name == ("scaler.step" if self._scaled else "step"):
+                self._steps += 1  # a scaler may skip a step, and the loop goes on as if it had been one
+            elif call.name == "loop":
+                self._loops += 1
             elif call.name in _CALLS:
                 subject = call.name, call.object
-                before = self._last.get(subject)
-                self._last[subject] = self._steps
-                if before is not None:
-                    variables = (call.object or call.name,)
-                    yield Example(subject, True, {}, variables, call=call, value=self._steps - before)
+                steps, loops = self._last.get(subject, (-1, -1))
+                self._last[subject] = self._steps, self._loops
+                if steps >= 0:
+                    often = self._often(self._steps - steps, self._loops - loops)
+                    yield Example(subject, True, {}, (call.object or call.name,), call=call, value=often)
+
+    @staticmethod
+    def _often(steps: int, loops: int) -> str:
+        if steps <= 1:
+            return _OFTEN[0] if steps else _OFTEN[1]
+        return _OFTEN[2] if loops else "every few steps"
+
+    @classmethod
+    def trivial(cls, subject: Mapping[str, Any]) -> bool:
+        return subject.get("value") not in _OFTEN  # how many steps lie between two is a matter of the settings
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        value = subject.get("value", "one of " + ", ".join(map(str, subject.get("values", ()))))
-        return f"{subject.get('call')} {subject.get('object')} comes every {value} steps".replace("  ", " ")
+        return f"{subject.get('call')} {subject.get('object')} comes {subject.get('value')}".replace("  ", " ")
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
-        yield _run([2] * 8)
+        yield _run([1] * 8)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
-        yield _run([2] * 8 + [1])
+        yield _run([1] * 8 + [2])
 
 
 def _run(steps: list[int]) -> list[Window]:

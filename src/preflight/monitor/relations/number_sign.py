@@ -1,7 +1,8 @@
-"""Numbers of the training stay on their side of zero."""
+"""A loss that is never negative stays so."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -9,54 +10,73 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
 
+_SPAN = 12
+_SETTLED = 0.97
+
 
 class NumberSign(Relation):
-    """A loss, a norm of gradients, a rate or a scale that was always above zero is above zero.
+    """A loss that settled above zero is not below zero.
 
-    Learnt for each number by its name; losses of different places in the code are told apart by their order of
-    appearance, so that the lines may move.
+    Learnt for each loss; those of different places in the code are told apart by their order of appearance, so that the
+    lines may move. While a loss falls it tells nothing of where it ends, and many may end below zero: it counts where the
+    mean of twelve values is no longer below that of the twelve before.
     """
 
     name = "number-sign"
     fields = ("number", "which")
-    needs = frozenset({"scalar"})
-    wakes = frozenset({"scalar"})
+    needs = frozenset({"scalar", "backward"})
+    wakes = frozenset({"scalar loss"})
     severity = "warning"
     priority = 48
     learns = True
-    cause = "the number is computed in another way than in the runs this was learnt from, or a decay has gone too far"
-    advice = "look at how the number is computed at the place that is named"
+    cause = "the loss is computed in another way than in the runs this was learnt from, such as from values that are no logarithms"
+    advice = "look at how the loss is computed at the place that is named, and at what is handed to it"
 
     def __init__(self) -> None:
-        self._places: dict[str, dict[str, int]] = {}
+        self._places: dict[str, int] = {}
+        self._values: dict[int, deque[float]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        seen: set[Any] = set()
         for one in window.numbers:
-            if one.value is None or one.value != one.value:
+            if one.name != "loss" or one.value is None or one.value != one.value:
                 continue
-            places = self._places.setdefault(one.name, {})
-            which = places.setdefault(one.object, len(places)) if one.name in ("loss", "grad_norm") else one.object
-            sign = "above zero" if one.value > 0 else "below zero" if one.value < 0 else "zero"
-            key = (one.name, which, sign)
-            if key not in seen:
-                seen.add(key)
-                steps = window.named("step")
-                call = steps[-1] if steps else None
-                yield Example((one.name, which), True, {}, (one.name,), call=call, value=sign)
+            which = self._places.setdefault(one.object, len(self._places))
+            values = self._values.setdefault(which, deque(maxlen=2 * _SPAN))
+            values.append(one.value)
+            holds = one.value >= 0
+            if holds and not self._settled(values):
+                continue
+            passes = window.named("backward")
+            yield Example(
+                ("loss", which),
+                holds,
+                {},
+                ("loss",),
+                expected="a loss that is not below zero",
+                seen=None if holds else one.value,
+                call=passes[0] if passes else None,
+            )
+
+    @staticmethod
+    def _settled(values: deque[float]) -> bool:
+        """Whether the loss no longer falls."""
+        if len(values) < 2 * _SPAN:
+            return False
+        told = list(values)
+        return sum(told[_SPAN:]) >= _SETTLED * sum(told[:_SPAN])
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        value = subject.get("value", " or ".join(map(str, subject.get("values", ()))))
-        return f"{subject.get('number')} {subject.get('which')} is {value}"
+        which = subject.get("which")
+        return f"The loss{f' number {which + 1}' if which else ''} is never below zero"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
-        yield _run([0.5] * 8)
+        yield _run([0.5] * 32)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
-        yield _run([0.5] * 8 + [-0.5])
+        yield _run([0.5] * 32 + [-0.5])
 
 
 def _run(losses: list[float]) -> list[Window]:

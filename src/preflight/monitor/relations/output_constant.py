@@ -1,4 +1,4 @@
-"""A module's output keeps its dtype and its shape."""
+"""The layers of a model compute in the precision that they did, and its output has as many dimensions."""
 
 from __future__ import annotations
 
@@ -6,55 +6,70 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Window
+from preflight.monitor.relation import Example, Premise, Relation
+from preflight.monitor.window import Call, Window
 
 
 class OutputConstant(Relation):
-    """What a module gives out has always the same dtype, number of dimensions and last dimension.
+    """What the layers of a model give out has the dtype that it had, and its own output as many dimensions.
 
-    Learnt for each module by its name and for each kind of module together, and told apart by the automatic precision
-    that was asked for and by whether gradients were recorded. Kinds of modules are only held to their dtype.
+    Learnt for all layers together, for each kind of layer where they differ, and for the output of each model that the
+    program calls; told apart by the automatic precision that was asked for, by the dtype of what went in, and by whether
+    gradients were recorded. Layers are modules without parts; how large an output is, is a setting and not learnt.
     Seen in detailed iterations, once for each value in each of them.
     """
 
     name = "output-constant"
-    fields = ("of", "module", "position", "what")
+    fields = ("of", "module", "what")
     needs = frozenset({"module", "forward", "tensor"})
     wakes = frozenset({"tensor"})
     severity = "warning"
     priority = 45
+    asked = ("autocast", "input")
     learns = True
     cause = "a cast, a precision context or a reshape in the model differs from the runs this was learnt from"
     advice = "compare the dtypes and shapes that go into the module with those of a correct run"
 
     def see(self, window: Window) -> Iterator[Example]:
         calls = {call.q: call for name in ("module", "forward") for call in window.named(name)}
+        given = {seen.call: seen.dtype for seen in window.tensors if seen.position == "in0"}
         told: set[Any] = set()
         for seen in window.tensors:
             call = calls.get(seen.call)
-            if call is None or not seen.position.startswith("out"):
+            if call is None or seen.position != "out0":
                 continue
-            context = _context(call.context or "", bool((call.args or {}).get("training")))
-            kind = (call.args or {}).get("type") or ""
-            last = seen.shape[-1] if len(seen.shape) > 1 else 0
-            values = (
-                (("name", seen.object, seen.position, "dtype"), seen.dtype),
-                (("kind", kind, seen.position, "dtype"), seen.dtype),
-                (("name", seen.object, seen.position, "dimensions"), len(seen.shape)),
-                (("name", seen.object, seen.position, "last dimension"), last),
-            )
-            for subject, value in values:
+            context = _context(call, given.get(seen.call, "none"))
+            for subject, value in self._values(call, seen.dtype, len(seen.shape), calls.values()):
                 key = (subject, value, *context.values())
                 if key not in told:
                     told.add(key)
                     yield Example(subject, True, context, variables=(seen.object,), call=call, value=value)
 
+    @staticmethod
+    def _values(call: Call, dtype: str, dimensions: int, calls: Any) -> Iterator[tuple[tuple[str, str, str], Any]]:
+        if call.name == "forward":
+            yield ("model", call.object, "dimensions"), dimensions
+            yield ("model", call.object, "dtype"), dtype
+        elif not any(call.q < other.q < call.e for other in calls if other.thread == call.thread):
+            yield ("every", "layer", "dtype"), dtype
+            yield ("kind", (call.args or {}).get("type") or "", "dtype"), dtype
+
+    @classmethod
+    def follows_from(cls, subject: Mapping[str, Any]) -> Iterator[tuple[Premise, ...]]:
+        if subject.get("what") == "dtype" and subject.get("of") != "every" and "value" in subject:
+            every = {"of": "every", "module": "layer", "what": "dtype", "value": subject["value"]}
+            yield (Premise(cls.name, every),)
+
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        whose = f"module {subject.get('module')}" if subject.get("of") == "name" else f"each {subject.get('module')}"
-        value = subject.get("value", "one of " + ", ".join(map(str, subject.get("values", ()))))
-        return f"{subject.get('position')} of {whose} has {subject.get('what')} {value}"
+        value = subject.get("value", " or ".join(map(str, subject.get("values", ()))))
+        whose = {"model": f"of {subject.get('module')}", "kind": f"of each {subject.get('module')}"}
+        of = whose.get(str(subject.get("of")), "of every layer")
+        return (
+            f"The output {of} has {value} dimensions"
+            if subject.get("what") == "dimensions"
+            else f"The output {of} is {value}"
+        )
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -65,10 +80,11 @@ class OutputConstant(Relation):
         yield _run(["float32"] * 6 + ["float16"])
 
 
-def _context(context: str, training: bool) -> dict[str, Any]:
-    words = context.split(",")
+def _context(call: Call, given: str) -> dict[str, Any]:
+    words = (call.context or "").split(",")
     asked = next((word.partition("=")[2] for word in words if word.startswith("autocast.")), "off")
-    return {"autocast": asked, "gradients": words[0] == "grad", "training": training}
+    training = bool((call.args or {}).get("training"))
+    return {"autocast": asked, "gradients": words[0] == "grad", "training": training, "input": given}
 
 
 def _run(dtypes: list[str]) -> list[Window]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relation import Example, Premise, Relation
 from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
 
@@ -14,6 +14,16 @@ CALLS = (
     *("zero_grad", "backward", "autograd.grad", "forward", "fetch", "clip_grad_norm", "clip_grad_value"),
     *("scaler.scale", "scaler.unscale", "scaler.update", "scheduler.step"),
 )
+
+THEN = {
+    "fetch": ("forward",),
+    "forward": ("backward", "autograd.grad"),
+    "zero_grad": ("backward",),
+    "scaler.scale": ("backward",),
+    "backward": ("scaler.unscale", "clip_grad_norm", "clip_grad_value"),
+    "scaler.unscale": ("clip_grad_norm", "clip_grad_value"),
+}
+"""Which call hands what it made to which other: only between these an order means something."""
 
 
 class StepContains(Relation):
@@ -55,6 +65,15 @@ class StepContains(Relation):
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         return f"{subject.get('call')} occurs between two steps of {subject.get('optimizer')}"
+
+    @classmethod
+    def follows_from(cls, subject: Mapping[str, Any]) -> Iterator[tuple[Premise, ...]]:
+        optimizer, call = subject.get("optimizer"), subject.get("call")
+        yield (Premise("calls-per-step", {"optimizer": optimizer, "call": call}),)
+        for then in THEN.get(str(call), ()):
+            order = Premise("calls-in-order", {"optimizer": optimizer, "first": call, "then": then})
+            for other in ("calls-per-step", "step-contains"):
+                yield order, Premise(other, {"optimizer": optimizer, "call": then})
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

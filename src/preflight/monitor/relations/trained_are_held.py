@@ -10,6 +10,8 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Variable, Window
 
 _ROUNDS = 2
+_SHARE = 5
+"""How many times larger than what the optimizer holds of a model the rest is, where that is meant to stay."""
 
 
 class TrainedAreHeld(Relation):
@@ -20,14 +22,14 @@ class TrainedAreHeld(Relation):
     the optimizer holds a tensor without gradients in their place.
     A parameter that gets gradients step after step, belongs to no optimizer and never changes was forgotten: it came
     after the optimizer was made, sits in a plain list, belongs to a second network, or was meant to be frozen.
-    Parameters that the program updates by hand do change, and are left alone.
+    Parameters that the program updates by hand do change, and are left alone; so is a model of which the optimizer holds
+    but a small share, such as adapters or prompts beside weights that nobody froze.
     """
 
     name = "trained-are-held"
     needs = frozenset({"step", "state"})
     follows = (flow_of,)
     wakes = frozenset({"exact parameter at before_step"})
-    severity = "warning"
     priority = 8
     cause = (
         "the optimizer was made from a part of the parameters, or before they were added, replaced or registered; "
@@ -94,6 +96,10 @@ class TrainedAreHeld(Relation):
             return False
         if variable.root not in self._flow.roots:
             return True  # called inside of another module that does not know of it
+        own = [one for one in variables.values() if one.root == variable.root and one.trainable]
+        mine = sum(one.numel for one in own if one.optimizer >= 0)
+        if 0 < _SHARE * mine < sum(one.numel for one in own) - mine:
+            return False
         held = {one.name.rpartition(".")[0] for one in variables.values() if one.optimizer >= 0 and one.trainable}
         return any(called[module] < at or self._flow.source(module) for module in held if module in called)
 
@@ -105,12 +111,20 @@ class TrainedAreHeld(Relation):
         yield [mini.window(*_rows("table", 0.5, bits)) for bits in (7, 8, 9)]
         mini = Mini({"head.weight": {}, "body.weight": {"optimizer": -1}})
         yield [mini.window(*_rows("body.weight", 0.5, 7, ("body", "head"))) for _ in range(3)]
+        mini = Mini({"model.adapter.weight": {"numel": 8}, "model.wide.weight": {"optimizer": -1, "numel": 64}})
+        parts = ["module model.adapter", "module model.wide"]
+        whole = ("forward model", {"args": {"training": True}, "inside": parts})
+        yield [mini.window(whole, *_rows("model.wide.weight", 0.5, 7, ())) for _ in range(3)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}, "decoder.weight": {"optimizer": -1}})
         yield [mini.window(*_rows("decoder.weight", 0.5, 7)) for _ in range(3)]
         mini = Mini({"optimizer0.group0.0": {"module": ""}, "model.weight": {"optimizer": -1}})
+        parts = ["module model.body", "module model.head"]
+        whole = ("forward model", {"args": {"training": True}, "inside": parts})
+        small = Mini({"model.body.weight": {"numel": 64}, "model.head.weight": {"optimizer": -1, "numel": 8}})
+        yield [small.window(whole, *_rows("model.head.weight", 0.5, 7, ())) for _ in range(3)]
         stale = ("gradients", {"optimizer0.group0.0": None}, {"optimizer": 0})
         yield [mini.window(stale, *_rows("model.weight", 0.5, 7)) for _ in range(3)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from preflight.report.parts.alarm_text import MOST_OTHERS, details, groups, where
+from preflight.report.parts.alarm_text import MOST_OTHERS, details, groups, often, where
 from preflight.report.parts.clean import clean
 from preflight.report.parts.options import Options
 from preflight.report.parts.snippet import snippet
@@ -22,7 +22,7 @@ def alarm_lines(report: Report, options: Options, level: str, escape: Word, code
     for number, group in enumerate(listed, 1):
         root, others = group[0], group[1:]
         under = " " * len(f"{number}. ")
-        told = [f"{code(where(root))} · {code(clean(root.relation))} ({root.severity})", ""]
+        told = [f"{code(where(root))} · {code(clean(root.relation))} ({root.severity}){often(root)}", ""]
         shown = snippet(root.location, options.sources)
         if shown:
             fence = "`" * max(3, max((line.text.count("`") + 1 for line in shown), default=0))

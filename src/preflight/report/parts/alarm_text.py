@@ -44,7 +44,8 @@ def alarm(
     root, others = group[0], group[1:]
     inner = 2 + len(first)
     canvas.write(one_line(root.message), indent=2, first=first, style="bold")
-    canvas.write(f"{where(root)}  {root.severity}: {clean(root.relation)}", indent=inner, style="cyan")
+    canvas.write(where(root), indent=inner, style="cyan")
+    canvas.write(f"{root.severity}: {clean(root.relation)}{often(root)}", indent=inner, style="cyan")
     snippet_lines(canvas, root.location, sources, inner, SEVERITY_STYLES[root.severity])
     for name, text in details(root, verbose=verbose):
         canvas.write(text, indent=inner, first=f"{name}: ", first_style="green" if name == "hint" else None)
@@ -75,16 +76,19 @@ def details(root: Violation, *, verbose: bool = False) -> list[tuple[str, str]]:
 
 
 def where(violation: Violation) -> str:
-    """Return the place in the code, the ranks, and since when and how often."""
+    """Return the place in the code, the ranks, and since when."""
     at = violation.location
     parts = [f"{clean(at.path)}:{at.line}" if at.line is not None else clean(at.path)] if at.path is not None else []
     parts.append(ranks(violation.ranks))
     since = f"since step {violation.first_step}"
     if violation.first_iteration != violation.first_step:
         since += f" (iteration {violation.first_iteration})"
-    if violation.count > 1:
-        since += f", {violation.count} times until step {violation.last_step}"
     return ", ".join([*(part for part in parts if part), since])
+
+
+def often(violation: Violation) -> str:
+    """Return how often it was seen, where that is more than once."""
+    return f", {violation.count} times until step {violation.last_step}" if violation.count > 1 else ""
 
 
 def ranks(numbers: Sequence[int]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from preflight.report.parts.alarm_text import details, groups, where
+from preflight.report.parts.alarm_text import details, groups, often, where
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.options import Options
 from preflight.report.parts.snippet import snippet
@@ -41,7 +41,7 @@ def _alarm(number: int, group: list[Violation], report: Report, options: Options
         "severity": severity,
         "kind": _KINDS[severity],
         "message": one_line(root.message),
-        "place": f"{where(root)} · {clean(root.relation)}",
+        "place": f"{where(root)} · {clean(root.relation)}{often(root)}",
         "snippet": [
             {"no": f"{line.number:>4}", "here": line.width > 0, "text": line.text}
             for line in snippet(root.location, options.sources, around=2)

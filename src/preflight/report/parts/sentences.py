@@ -99,7 +99,7 @@ def _of_watched(watched: Watched) -> str:
     steps = f"{watched.steps:,} {'step' if watched.steps == 1 else 'steps'}{ranks}"
     if not watched.examples:
         return f"{steps} recorded, and nothing could be judged"
-    return f"{steps}, {watched.judged} of {watched.in_force} invariants judged in {watched.examples:,} places"
+    return f"{steps}, {watched.judged} of {watched.in_force} invariants judged {watched.examples:,} times"
 
 
 def _of_comparison(found: Comparison) -> str:

@@ -1,0 +1,84 @@
+"""Scopes and consequences: a program's habits are its own, and a person reads each thing once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.engine import Engine
+from preflight.monitor.examples import Examples
+from preflight.monitor.learn.crossrun import LEAST_PROGRAMS, learn
+from preflight.monitor.learn.evidence import Observed
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import relations
+from preflight.monitor.scope import scope_of
+from preflight.monitor.window import Window
+from preflight.vocabulary.invariant import Invariant
+
+KINDS = {name: kind for name, kind in relations().items() if kind.learns}
+LOOP = ("fetch loader0", "forward", "zero_grad optimizer0:SGD", "backward", "clip_grad_norm", "step optimizer0:SGD")
+
+
+def training(kind: str, *left_out: str, layers: int = 1, times: int = 6) -> Iterator[Window]:
+    mini = Mini({f"model.{number}.weight": {"module": "Linear"} for number in range(layers)})
+    forward = ("forward model", {"context": "grad", "args": {"type": kind, "training": True}})
+    for _ in range(times):
+        yield mini.window(*(forward if call == "forward" else call for call in LOOP if call not in left_out))
+
+
+def observed(*runs: Iterator[Window]) -> list[Observed]:
+    found = []
+    for windows in runs:
+        examples, evidence = Examples(KINDS.values()), Observed()
+        names = list(KINDS)
+        for window in windows:
+            for number, example, where in examples.see(window):
+                evidence.see(names[number], example, where.iteration, scope_of(where))
+        found.append(evidence)
+    return found
+
+
+def alarms(invariants: list[Invariant], windows: Iterator[Window]) -> set[str]:
+    engine = Engine(invariants)
+    for window in windows:
+        engine.see(window)
+    engine.finish()
+    return {one.relation for one in engine.violations()}
+
+
+def test_the_scope_is_the_models_that_are_trained_whatever_their_size() -> None:
+    one, wider = (list(training("Net", layers=layers)) for layers in (1, 2))
+    assert scope_of(one[0]) == scope_of(wider[0]) == "Net of Linear"
+    assert scope_of(next(training("Sequential", layers=2))) == "Sequential of 2 Linear"
+
+
+def test_a_habit_of_one_program_is_not_asked_of_another() -> None:
+    learnt = learn(observed(training("Net")), KINDS).invariants
+    assert alarms(learnt, training("Net", "clip_grad_norm", times=3)) == {"calls-per-step"}
+    assert not alarms(learnt, training("Net", layers=3, times=9))
+    assert not alarms(learnt, training("Other", "clip_grad_norm", times=3))
+
+
+def test_what_several_programs_share_is_asked_of_all() -> None:
+    names = [f"Net{number}" for number in range(LEAST_PROGRAMS)]
+    shared = learn(observed(*map(training, names)), KINDS).invariants
+    assert shared
+    assert not any("model" in one.subject for one in shared)
+    assert alarms(shared, training("Other", "clip_grad_norm", times=3)) == {"calls-per-step"}
+    runs = observed(*map(training, names[1:]), training("Other", "clip_grad_norm"))
+    apart = learn(runs, KINDS).invariants
+    assert not alarms(apart, training("Another", "clip_grad_norm", times=3))
+
+
+def test_each_thing_is_said_once() -> None:
+    learnt = learn(observed(training("Net")), KINDS).invariants
+    said = sorted(one.text.partition(" (in")[0] for one in learnt)
+    assert said == [
+        "backward comes before each clip_grad_norm of SGD",
+        "backward occurs once between two steps of SGD",
+        "clip_grad_norm occurs once between two steps of SGD",
+        "fetch comes before each forward of SGD",
+        "forward comes before each backward of SGD",
+        "model is trained in training mode",
+        "zero_grad comes before each backward of SGD",
+        "zero_grad occurs once between two steps of SGD",
+    ]
