@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from preflight.errors import InputError, UsageError, nearest
+from preflight.errors import UsageError
 from preflight.investigate.judge import judge
+from preflight.investigate.paths import there
 from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.log import Reading
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
@@ -48,30 +48,10 @@ def diagnose(
     if not given:
         raise UsageError("nothing to investigate is given", "name log files, folders or archives; - is standard input")
     for path in given:
-        _there(str(path))
+        there(str(path))
     known = load_signatures(tuple(Path(folder) for folder in signatures))
     reading = read_logs(given, known, engine=engine, stdin=stdin)
     return report_of(reading, known, [str(path) for path in given])
-
-
-def _there(path: str) -> None:
-    """Raise where a path that was given is not there: a word that was mistyped must not look like a run without logs."""
-    import glob
-
-    place = os.path.expanduser(path)
-    if path == "-" or os.path.lexists(place):
-        return
-    if glob.has_magic(place):
-        if next(glob.iglob(place, recursive=True), None) is None:
-            raise InputError(f"{path}: no file matches", "quote the pattern, or name the folder")
-        return
-    folder, name = os.path.split(place)
-    try:
-        beside = os.listdir(folder or ".")
-    except OSError:
-        raise InputError(f"{path}: no such file or folder", f"there is no folder {folder}") from None
-    near = nearest(name, sorted(beside))
-    raise InputError(f"{path}: no such file or folder", f"did you mean {os.path.join(folder, near)}?" if near else None)
 
 
 def report_of(reading: Reading, signatures: Iterable[Signature], paths: Sequence[str]) -> Report:

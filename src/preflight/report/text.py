@@ -91,6 +91,9 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
     if report.incident is not None:
         if report.command.endswith(" why"):
             whys_section(canvas, report.incident)
+            if not report.incident.five_whys:
+                canvas.write(clean(report.incident.headline), indent=2)
+                _notes(canvas, report)
             return
         incident_section(canvas, report.incident, verbose=options.verbose)
         _notes(canvas, report)

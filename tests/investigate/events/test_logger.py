@@ -77,7 +77,8 @@ def test_cut_and_foreign_lines_are_left_out(tmp_path: Path) -> None:
 def test_jobs_are_read_from_tables(tmp_path: Path) -> None:
     table = tmp_path / "jobs.csv"
     table.write_text('job,outcome,nodes,driver\n7,FAILED,"node[01-02]",550\n8,COMPLETED,node03 node04,535\n')
-    bad, good = read_jobs([str(table)])
+    (bad, good), left_out = read_jobs([str(table)])
+    assert left_out == []
     assert (bad.name, bad.failed, bad.nodes, bad.versions) == ("7", True, ("node01", "node02"), (("driver", "550"),))
     assert (good.failed, good.nodes) == (False, ("node03", "node04"))
     assert job_of_row({"ok": "false"}, "x").failed

@@ -55,12 +55,12 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     if not paths and not given["jobs"]:
         raise UsageError("nothing to analyse is given", "name files of events, or jobs with --jobs")
     events, notes = read_events(paths)
-    jobs = read_jobs(given["jobs"])
+    jobs, uncounted = read_jobs(given["jobs"])
     found = analyse(events, jobs, windows=given["windows"] or WINDOWS, seed=given["seed"])
     report = report_of(found, {"paths": [*paths, *given["jobs"]]})
-    if notes:
+    if notes or uncounted:
         import msgspec
 
-        report = msgspec.structs.replace(report, notes=(*report.notes, *notes))
+        report = msgspec.structs.replace(report, notes=(*report.notes, *notes, *uncounted))
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]

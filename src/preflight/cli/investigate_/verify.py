@@ -133,7 +133,7 @@ def _named(trials: list[Any]) -> list[str] | str:
 def _trials(given: dict[str, Any], look: Any, asked: Any) -> tuple[list[Any], list[Any], bool]:
     """The trials, and whether they come from tables, whose every metric is meant."""
     from preflight.errors import UsageError
-    from preflight.investigate.verify.trials import read_trials
+    from preflight.investigate.verify.trials import read_table, read_trials
 
     ways = [
         bool(given["before"] or given["after"]),
@@ -146,8 +146,8 @@ def _trials(given: dict[str, Any], look: Any, asked: Any) -> tuple[list[Any], li
         )
     before, after = read_trials(given["before"], "before"), read_trials(given["after"], "after")
     if given["table"]:
-        before += read_trials((given["table"],), "before")
-        after += read_trials((given["table"],), "after")
+        tabled = read_table(given["table"])
+        before, after = before + tabled[0], after + tabled[1]
     if ways[2]:
         made = _made(given, look, asked)
         before, after = before + made[0], after + made[1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 
-from preflight import __version__
 from preflight.vocabulary.checklist import Checklist, Item, Result
 from preflight.vocabulary.finding import Finding, Fix, Location, Severity
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
+from preflight.vocabulary.version import VERSION
 
 _CODES = {"fail": "CHK101", "warn": "CHK102", "unknown": "CHK103", "not-run": "CHK104"}
 _SAID = {"unknown": "could not be checked: ", "not-run": "was not checked: "}
@@ -20,7 +20,7 @@ def report_of(checklist: Checklist, results: Sequence[Result], verdict: Verdict,
     return Report(
         schema=SCHEMA,
         command="investigate checklist",
-        tool=Tool(name="preflight", version=__version__),
+        tool=Tool(name="preflight", version=VERSION),
         verdict=verdict,
         inputs={"subject": f"{checklist.title}: {summary}"},
         findings=tuple(_finding(item, one) for item, one in pairs if one.standing != "pass"),

@@ -76,8 +76,9 @@ def read(paths: list[str]) -> dict[str, Snapshot]:
         try:
             snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
         except (OSError, msgspec.DecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise InputError(
-                f"{path}: not a snapshot: {error}", "preflight investigate doctor --save DIR makes one"
+                f"{path}: not a snapshot: {why}", "preflight investigate doctor --save DIR makes one"
             ) from None
         if snapshot.schema != SCHEMA:
             raise InputError(f"{path}: of schema {snapshot.schema!r}", f"this version reads {SCHEMA!r}")

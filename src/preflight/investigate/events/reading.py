@@ -10,6 +10,7 @@ from typing import Any
 from preflight.errors import InputError
 from preflight.investigate.events.jobs import Job
 from preflight.investigate.events.logger import TrainingEvent, event_of
+from preflight.investigate.paths import there
 
 _NODES = ("nodes", "node", "nodelist", "hosts", "hostnames")
 _NAMES = ("job", "name", "id", "jobid", "run")
@@ -49,7 +50,7 @@ def read_events(paths: Sequence[str]) -> tuple[list[TrainingEvent], list[str]]:
                 os.path.join(top, name) for top, _, names in os.walk(path) for name in names if name.endswith(".jsonl")
             )
         elif not os.path.isfile(path):
-            raise InputError(f"{path}: is not there")
+            there(path)
         lines = other = 0
         for one in files:
             with open(one, encoding="utf-8", errors="replace") as file:
@@ -69,21 +70,25 @@ def read_events(paths: Sequence[str]) -> tuple[list[TrainingEvent], list[str]]:
     return found, notes
 
 
-def read_jobs(paths: Sequence[str]) -> list[Job]:
-    """Read jobs: tables (CSV, JSON) with a row each, and logs or folders of one job each.
+def read_jobs(paths: Sequence[str]) -> tuple[list[Job], list[str]]:
+    """Read jobs: tables (CSV, JSON) with a row each, and logs or folders of one job each; and what was left out.
 
     Raises:
         InputError: A path is not there, or a table does not say how its jobs ended.
     """
     found: list[Job] = []
+    notes: list[str] = []
     for path in paths:
-        if not os.path.exists(path):
-            raise InputError(f"{path}: is not there")
+        there(path)
         if os.path.isfile(path) and path.lower().endswith((".csv", ".json", ".jsonl")):
             found += _table(path)
         else:
-            found.append(job_of_logs(path))
-    return found
+            job = job_of_logs(path)
+            if job is None:
+                notes.append(f"{path}: does not tell how this job ended; it is not counted")
+            else:
+                found.append(job)
+    return found, notes
 
 
 def _table(path: str) -> list[Job]:
@@ -160,8 +165,11 @@ def _expanded(name: str) -> list[str]:
     return [one for name in found for one in (_expanded(name) if "[" in name else [name])]
 
 
-def job_of_logs(path: str) -> Job:
-    """The logs of a job: how it ended, where it ran, and which lines it has that do not themselves tell of a failure."""
+def job_of_logs(path: str) -> Job | None:
+    """The logs of a job: how it ended, where it ran, and which lines it has that do not themselves tell of a failure.
+
+    None: they do not tell how it ended.
+    """
     from preflight.catalog.signature_files import load_signatures
     from preflight.investigate.judge import judge
     from preflight.source.logs import read_logs
@@ -169,6 +177,8 @@ def job_of_logs(path: str) -> Job:
     known = load_signatures()
     reading = read_logs([path], known)
     incident = judge(reading, known)
+    if incident.state == "unknown":
+        return None
     telling = {one.id for one in known if one.role in ("progress", "recovered", "benign", "confirmation")}
     hits = {hit.signature for hit in reading.hits if hit.signature in telling}
     versions = sorted(

@@ -12,6 +12,7 @@ from preflight.investigate.hang.logged import logged_stacks
 from preflight.investigate.hang.processes import RankProcess, find_ranks, jobs_of, refreshed
 from preflight.investigate.hang.recorder import record
 from preflight.investigate.hang.taking import Taken, take
+from preflight.investigate.paths import there
 from preflight.investigate.stacks.grouping import main_threads
 
 
@@ -97,12 +98,15 @@ def look_in(paths: Sequence[str]) -> Seen:
     """
     from preflight.source.logs.read import read_logs
 
+    for path in paths:
+        there(path)
     reading = read_logs(paths)
     stacks = (*logged_stacks(reading), *reading.stacks)
+    problems = tuple(f"{file.path}: {file.problem}" for file in reading.files if file.problem)
     if not stacks and not reading.flights:
+        refused = f"; {problems[0]}" if problems else ""
         raise InputError(
-            f"no stacks and no Flight Recorder dumps in {', '.join(paths)}",
+            f"no stacks and no Flight Recorder dumps in {', '.join(paths)}{refused}",
             "py-spy dump --pid PID > rank_0.txt, one file for each rank",
         )
-    problems = tuple(f"{file.path}: {file.problem}" for file in reading.files if file.problem)
     return Seen(stacks=stacks, flights=reading.flights, files=reading.files, notes=(*problems, *reading.notes))

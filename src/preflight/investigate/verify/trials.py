@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from preflight.errors import InputError
+from preflight.investigate.paths import there
 from preflight.vocabulary.verification import Outcome
 
 NO_METRICS = {
@@ -52,8 +53,7 @@ def read_trials(paths: Sequence[str], side: str) -> list[Trial]:
     """
     found: list[Trial] = []
     for path in paths:
-        if not os.path.exists(path):
-            raise InputError(f"{path}: is not there")
+        there(path)
         rows = _table(path) if os.path.isfile(path) else None
         if rows is None:
             from preflight.investigate.verify.logs import trial_of_logs
@@ -66,6 +66,21 @@ def read_trials(paths: Sequence[str], side: str) -> list[Trial]:
                 if str(row.get("side", row.get("variant", side))).lower() in (side, "")
             ]
     return found
+
+
+def read_table(path: str) -> tuple[list[Trial], list[Trial]]:
+    """Read one table with the trials of both sides.
+
+    Raises:
+        InputError: It is not there, or is no table of trials.
+    """
+    there(path)
+    if not os.path.isfile(path) or _table(path) is None:
+        raise InputError(
+            f"{path}: is no table of trials (.csv, .json, .jsonl) with a column that says how each ended",
+            "side,outcome,steps in its first line, for example; logs go to --before and --after",
+        )
+    return read_trials((path,), "before"), read_trials((path,), "after")
 
 
 def _table(path: str) -> list[dict[str, Any]] | None:

@@ -1,0 +1,88 @@
+"""Whatever is given to the parts of investigate by mistake is named, with what would be right."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+
+from .command_line import run
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "junk.bin").write_bytes(bytes(range(256)) * 400)
+    (tmp_path / "junk.csv").write_bytes(bytes(range(256)) * 400)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "run.log").write_text("step 1 loss 2.0\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "hint"),
+    [
+        (("hang", "rum.log"), "rum.log: no such file", "did you mean run.log?"),
+        (("hang", "run.log"), "no stacks", "py-spy dump"),
+        (("verify", "--trials", "rum.log"), "rum.log: no such file", "did you mean run.log?"),
+        (("verify", "--trials", "junk.bin"), "junk.bin: is no table of trials", "--before and --after"),
+        (("verify", "--trials", "junk.csv"), "junk.csv: is no table of trials", "outcome"),
+        (("verify", "--before", "rum.log", "--after", "run.log"), "rum.log: no such file", "run.log"),
+        (("events", "junk.bin"), "junk.bin: no event in it", "event_type"),
+        (("events", "--jobs", "rum.log"), "rum.log: no such file", "run.log"),
+        (("events", "--jobs", "junk.csv"), "junk.csv", ""),
+        (("doctor", "--compare", "rum"), "rum: not a snapshot: No such file or directory\n", "--save"),
+        (("doctor", "--compare", "empty"), "no snapshot in empty", "--save"),
+        (("report", "rum.log"), "rum.log: no such file", "run.log"),
+        (("run.log", "--format", "yaml"), "unknown format 'yaml'", "one of csv"),
+        (("triag",), "triag: neither a file nor a subcommand", "investigate triage"),
+        (("run.log", "--folow"), "no such option: --folow", "--follow"),
+        (("tree", "crsh"), "no tree is called 'crsh'", "crash"),
+        (("checklist", "before-lunch"), "no checklist is called", "before-launch"),
+        (("probe", "computer"), "no probe is called", "compute"),
+        (("fix", "reduce-bach"), "no remedies for", "reduce-batch"),
+    ],
+)
+def test_one_error_names_the_thing_and_the_nearest(
+    words: tuple[str, ...], error: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("investigate", *words) == 2
+    said = capsys.readouterr()
+    assert error in said.err
+    assert hint in said.err
+    assert said.err.count("preflight: error:") == 1
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("what", ["junk.bin", "empty"])
+@pytest.mark.parametrize("words", [(), ("why",), ("report",)])
+def test_what_tells_nothing_is_named_and_undecided(
+    what: str, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("investigate", *words, what) == 3
+    assert what in capsys.readouterr().out.split("REMARKS")[1]
+
+
+def test_a_dump_that_wants_to_run_something_is_the_reason_why_there_is_none(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[object, ...]:
+            return os.mkdir, (str(folder / "made"),)
+
+    (folder / "nccl_trace_rank_0").write_bytes(pickle.dumps({"entries": [Evil()]}, 2))
+    assert run("investigate", "hang", "nccl_trace_rank_0") == 2
+    said = capsys.readouterr().err
+    assert "nothing of it was run" in said
+    assert "nccl_trace_rank_0" in said
+    assert not (folder / "made").exists()
+
+
+def test_a_job_of_which_nothing_is_known_is_not_counted_as_good(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("investigate", "events", "--jobs", "junk.bin", "--jobs", "run.log") == 3
+    said = " ".join(capsys.readouterr().out.split())
+    assert "0 of 1 jobs failed" in said
+    assert "junk.bin: does not tell how this job ended" in said
