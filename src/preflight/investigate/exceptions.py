@@ -47,7 +47,7 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
      r"|ValidationError|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|\w*CompositionException", "environment", "root"),
     (r"ImportError|ModuleNotFoundError|EnvironmentError|VersionConflict|PackageNotFoundError", "environment", "root"),
     (r"Dist(Network|Store|Backend)?Error|NCCLError|ConnectionError|ConnectionResetError|BrokenPipeError"
-     r"|ConnectionRefusedError|TimeoutError|RendezvousError\w*", "network", "cascade"),
+     r"|ConnectionRefusedError|TimeoutError|DeadlineExceeded\w*|RendezvousError\w*", "network", "cascade"),
     (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError|TuneError"
      r"|RayActorError|ActorDiedError|WorkerCrashedError|NodeDiedError|ActorUnavailableError|WorkerGroupError", "other", "teardown"),
     (r"SignalException|KeyboardInterrupt|Preempted\w*", "preemption", "teardown"),

@@ -12,6 +12,7 @@ from preflight.vocabulary.report import Report
 def live_parts(report: Report) -> list[Part]:
     """Return sections of ranks, measurements and differences; nothing where there is none."""
     found: list[Part] = []
+    rows: tuple[tuple[str, ...], ...]
     lost = [pulse for pulse in report.pulses if pulse.lost]
     if report.pulses:
         rows = tuple((str(one.rank), one.state, clean(one.node or "-"), one_line(one.reason)) for one in lost)
