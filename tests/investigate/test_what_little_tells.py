@@ -68,7 +68,7 @@ def test_a_traceback_that_is_cut_off_points_to_who_printed_it(tmp_path: Path) ->
     lines = [f"[1,{rank}]<stdout>:step 10 loss: 0.{rank + 4}" for rank in range(4)]
     lines += [
         "[1,2]<stderr>:Traceback (most recent call last):",
-        '[1,2]<stderr>:  File "/work/train.py", line 20, in main',
+        '[1,2]<stderr>:  File "/job/train.py", line 20, in main',
     ]
     assert told(tmp_path, "\n".join(lines) + "\n").culprit.ranks == (2,)
 
