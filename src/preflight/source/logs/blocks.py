@@ -53,6 +53,7 @@ class Opened:
         self._stream = _unpacked(stream, packing)
         self._decoder: Callable[[bytes, bool], str] | None = None
         self._first: bytes | None = None
+        self._seekable: bool | None = None
 
     def head(self, size: int = 8192) -> bytes:
         """Return the first bytes without taking them."""
@@ -97,7 +98,19 @@ class Opened:
             line = self.next_line or line + data.count(b"\n", 0, own)
             self.next_line = 0
             offset += own
-            carried = data[own:]
+            carried = self._returned(data, own)
+
+    def _returned(self, data: bytes, own: int) -> bytes:
+        """Give back what the next block begins with; a file is set back instead, so that nothing of it is copied."""
+        if self._seekable is None:
+            self._seekable = not self.packing and self._decoder is None and not self._first and self._can_seek()
+        if not self._seekable:
+            return data[own:]
+        self._stream.seek(own - len(data), io.SEEK_CUR)
+        return b""
+
+    def _can_seek(self) -> bool:
+        return isinstance(self._stream, (io.BufferedReader, io.FileIO))
 
     def _filled(self, carried: bytes, size: int) -> tuple[bytes, bool]:
         parts = [carried] if carried else []

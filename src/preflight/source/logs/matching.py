@@ -44,6 +44,8 @@ class Matcher:
         self.literals = tuple(by_literal)
         self.of_literal = tuple(tuple(numbers) for numbers in by_literal.values())
         self._regex = [_compiled(signature.regex) for signature in self.signatures]
+        # RE2 makes the table of the names of its groups anew each time it is asked for it.
+        self._groups = [tuple(regex.groupindex.items()) if regex is not None else () for regex in self._regex]
         self._detail = [_compiled(signature.detail) for signature in self.signatures]
         self.weighs_numbers = tuple(
             signature.predicate is not None or _DIGIT.search(_QUANTIFIED.sub("", signature.regex or "")) is not None
@@ -69,7 +71,7 @@ class Matcher:
                 match = pattern.search(text[begin : begin + LONGEST])
             if match is None:
                 return None
-            groups = match.groupdict()
+            groups = {name: match[index] for name, index in self._groups[number]}
         fields = converted(signature, groups)
         predicate = self._predicate[number]
         if predicate is not None and not predicate(fields, text):

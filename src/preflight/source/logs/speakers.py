@@ -46,6 +46,7 @@ class Speakers:
         """Begin; a file of one process needs none of it."""
         self._file = file
         self._style = style
+        self._names: dict[tuple[bytes, int], Who] = {}
         self._found: dict[Who, _Speaker] = {}
         self._begun = False
 
@@ -87,9 +88,13 @@ class Speakers:
         for number in np.flatnonzero(counts).tolist():
             begin, end = int(first[number]), int(last[number])
             text = self._text(block, int(starts[begin]))
-            who = self._who(text)
+            who = self._names.get((label, number))
             if who is None:
-                continue
+                who = self._who(text)
+                if who is None:
+                    continue
+                if label != b"[default":  # a place on a node: nodes have the same ones
+                    self._names[label, number] = who
             speaker = self._found.get(who)
             if speaker is None:
                 speaker = self._found[who] = _Speaker(who, block.line + begin, text)
@@ -160,10 +165,12 @@ def _numbered(np: Any, data: Any, starts: Any, lines: Any, label: bytes) -> tupl
     """Return the number behind the label of each line that has one, and which lines those are."""
     keep = starts < len(data) - _BEHIND
     starts, lines = starts[keep], lines[keep]
-    for place, byte in reversed(list(enumerate(label))):  # the last letter tells most lines of other kinds apart
-        keep = data[starts + place] == byte
-        if not keep.all():
-            starts, lines = starts[keep], lines[keep]
+    # Eight bytes at any place as one number: the label is compared at once, and its number read without going back.
+    words = np.ndarray(len(data) - 7, "<u8", data, strides=(1,))
+    if label:
+        mask = (1 << 8 * min(len(label), 8)) - 1
+        keep = (words[starts] & np.uint64(mask)) == np.uint64(int.from_bytes(label[:8], "little"))
+        starts, lines = starts[keep], lines[keep]
     places = starts + len(label)
     if not label:  # srun pads its label
         for _ in range(_DIGITS):
