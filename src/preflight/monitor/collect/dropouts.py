@@ -77,11 +77,13 @@ class Dropouts:
         return attending
 
     def _look(self, name: str, rate: Any) -> None:
-        root, entry = self.forwards.thread.open[0]
-        if root.training or entry is None or not isinstance(rate, float) or rate <= 0 or not self.recorder.active():
+        if not isinstance(rate, float) or rate <= 0 or not self.recorder.active():
             return
         with self.recorder.work("dropout"):
-            self._tell(name, rate, sys._getframe(2), entry.object)
+            first = self.forwards.thread.open[0]
+            root, entry = first[0], first[1]
+            if not root.training and entry is not None:
+                self._tell(name, rate, sys._getframe(2), entry.object)
 
     def _tell(self, name: str, rate: float, frame: FrameType | None, root: str) -> None:
         """Note the call, unless the part of the model that makes it is in training mode: that was switched on by hand."""

@@ -19,6 +19,7 @@ class DropoutFollowsMode(Relation):
 
     name = "dropout-follows-mode"
     needs = frozenset({"forward", "dropout"})
+    wakes = frozenset({"dropout", "forward"})
     whole = False
     severity = "warning"
     priority = 14

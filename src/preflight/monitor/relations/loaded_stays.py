@@ -130,6 +130,6 @@ def _matters(call: Call) -> bool:
 
 def _run(before: dict[str, tuple[float, int]]) -> list[Window]:
     mini = Mini({name: {} for name in before})
-    load = ("load_state_dict model", {"args": {"matched": 2}})
+    load = ("load_state_dict model", {"args": {"matched": 2, "missing": [], "unexpected": []}})
     loaded = ("loaded", {"model.a": (1.0, 7), "model.b": (1.0, 8)})
     return [mini.window(load, loaded, "backward", ("before", before), "step optimizer0:SGD")]
