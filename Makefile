@@ -74,7 +74,7 @@ $(STAMPS)/test: $(STAMPS)/core
 
 # Everything optional, so that no test of the whole suite is skipped for want of a library.
 $(STAMPS)/extras: $(STAMPS)/core
-	$(PIP) --editable '.[live,logs,peers,ray]'
+	$(PIP) --editable '.[live,logs,lsp,peers,ray]'
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/core

@@ -50,7 +50,7 @@ def request(context: click.Context, given: dict[str, Any]) -> Request:
     """
     paths, arguments = _subject(context, given)
     project = load_project(paths[0])
-    options = _options(given, project, arguments)
+    options = options_of(given, project, arguments)
     for name in ("memory_snapshot", "chrome_trace"):
         if given.get(name) and (len(paths) > 1 or isdir(paths[0])):
             raise UsageError(f"--{name.replace('_', '-')} is for one script", "name a single file")
@@ -59,7 +59,7 @@ def request(context: click.Context, given: dict[str, Any]) -> Request:
     if update and baseline is None:
         raise UsageError("--update-baseline: there is no baseline", "name the file: --baseline FILE")
     return Request(
-        paths=paths, options=options, selection=_selection(given, project),
+        paths=paths, options=options, selection=selection_of(given, project),
         exclude=(*project.config.exclude, *given.get("exclude", ())), base=project.folder,
         baseline=baseline, baseline_named=bool(given.get("baseline")), update_baseline=update, jobs=given.get("jobs"),
     )  # fmt: skip
@@ -88,7 +88,12 @@ def _subject(context: click.Context, given: dict[str, Any]) -> tuple[tuple[str, 
     return paths, arguments
 
 
-def _options(given: dict[str, Any], project: Project, arguments: tuple[str, ...] | None) -> Options:
+def options_of(given: dict[str, Any], project: Project, arguments: tuple[str, ...] | None) -> Options:
+    """What is said about the run, here and in the project's configuration.
+
+    Raises:
+        UsageError: Something does not fit.
+    """
     config = project.config
     gpu, memory = given.get("gpu"), given.get("gpu_memory")
     planned = None
@@ -157,7 +162,12 @@ def _known_hardware(gpu: str | None, memory: float | None, catalog: tuple[str, .
         raise UsageError(f"{where}{error}", error.hint) from None
 
 
-def _selection(given: dict[str, Any], project: Project) -> Selection:
+def selection_of(given: dict[str, Any], project: Project) -> Selection:
+    """Which findings matter, by the command line and the project's configuration.
+
+    Raises:
+        UsageError: A rule is not known.
+    """
     config = project.config
     select = codes_of(_words(given.get("select")), "--select") if given.get("select") else None
     if select is None and config.select is not None:

@@ -1,0 +1,1 @@
+"""The language server: what an editor shows of a check while a script is written."""

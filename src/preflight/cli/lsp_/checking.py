@@ -1,0 +1,63 @@
+"""A check of the text that an editor holds, saved or not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from preflight.check.discover import mentions_training
+from preflight.check.examine import examine_script
+from preflight.check.notices.syntax_error import finding_for
+from preflight.check.project_config import load_project
+from preflight.cli.parts.request import options_of, selection_of
+from preflight.errors import InputError, PreflightError
+from preflight.source.script import ScriptSyntaxError, parse
+from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.report import Report
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What a check of a text gave.
+
+    Attributes:
+        findings: What is shown; of a text that does not parse, where it does not.
+        report: The report, or None where there is none.
+        problem: Why it could not be checked, for the person.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    report: Report | None = None
+    problem: str | None = None
+
+
+def check(path: str, text: str, given: dict[str, Any]) -> Checked:
+    """Check a text as the file that it is going to be.
+
+    Args:
+        path: The file; what it imports is looked up from there.
+        text: Its content in the editor.
+        given: Options of the server's command line, over ``[tool.preflight]`` of the project.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    if not mentions_training(data):
+        return Checked()
+    try:
+        project = load_project(path)
+        options, selection = options_of(given, project, None), selection_of(given, project)
+        if project.folder is not None and _left_out(path, project.config.exclude, project.folder):
+            return Checked()
+        report = examine_script(parse(data, path, Path(path)), options, selection)
+    except ScriptSyntaxError as error:
+        return Checked((finding_for(error, path, data),))
+    except (InputError, PreflightError) as error:
+        return Checked(problem=f"{error}{f' ({error.hint})' if error.hint else ''}")
+    return Checked(report.findings, report)
+
+
+def _left_out(path: str, patterns: tuple[str, ...], base: str) -> bool:
+    from preflight.check.discover import excluded
+
+    return bool(patterns) and excluded(os.path.abspath(path), patterns, os.path.abspath(base))
