@@ -30,9 +30,14 @@ _PHASES: dict[str, Category] = {"data": "data", "communication": "network", "che
 
 def shown_by(case: Case) -> tuple[SeriesFinding, ...]:
     """Return what the steps of an attempt show."""
-    from preflight.investigate.series import find_in_series
+    from preflight.investigate.series import Mark, find_in_series
 
-    return find_in_series(case.every_step, case.reading.files, until=_last_sign(case))
+    saved = [
+        Mark(event.hit.file, event.hit.line, event.signature.marks)
+        for event in case.events
+        if event.signature is not None and event.signature.marks == "checkpoint"
+    ]
+    return find_in_series(case.every_step, case.reading.files, until=_last_sign(case), marks=saved)
 
 
 def _last_sign(case: Case) -> float | None:

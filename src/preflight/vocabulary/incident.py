@@ -168,7 +168,7 @@ class SeriesFinding(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
         text: What was seen, with its numbers, in one sentence.
         first_step: Step at which it began.
         ranks: The ranks whose series show it; empty: the run's.
-        phase: Which phase slowed: ``data``, ``compute``, ``communication``, ``checkpoint``.
+        phase: Which phase slowed: ``data``, ``compute``, ``communication``, ``checkpoint``, ``evaluation``; None where it is not told.
         false_alarms: How often a test of this kind is wrong on a healthy series, 0 to 1.
         values: The numbers.
     """

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy
 import pytest
 
-from preflight.investigate.series import find_in_series
+from preflight.investigate.series import Mark, find_in_series
 from preflight.vocabulary.log import LogFile, StepLine, Who
 
 Random = numpy.random.Generator
@@ -62,13 +63,14 @@ def test_healthy_noise_shows_nothing(memory: float) -> None:
     assert share(lambda random: lines(seconds=1 + 0.05 * noise(300, memory, random)), None, 70, 3) <= 1 / 70
 
 
-def test_steps_that_take_5_percent_longer_are_found_within_60_steps() -> None:
+@pytest.mark.parametrize(("before", "least"), [(60, 0.85), (200, 0.95)])
+def test_steps_that_take_5_percent_longer_are_found_within_60_steps(before: int, least: float) -> None:
     def make(random: Random) -> list[StepLine]:
-        taken = 1 + 0.05 * noise(260, 0.0, random)
-        taken[200:] *= 1.05
+        taken = 1 + 0.05 * noise(before + 60, 0.0, random)
+        taken[before:] *= 1.05
         return lines(seconds=taken)
 
-    assert share(make, "slowdown", 50, 4) >= 0.9
+    assert share(make, "slowdown", 40, 4) >= least
 
 
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
@@ -91,13 +93,20 @@ def test_a_jump_of_the_loss_is_a_spike(memory: float) -> None:
     assert share(make, "spike", 30, 6) >= 0.9
 
 
-def test_a_loss_that_stops_to_fall_is_a_plateau() -> None:
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
+def test_a_loss_that_stops_to_fall_is_a_plateau(memory: float) -> None:
     def make(random: Random) -> list[StepLine]:
         reached = numpy.minimum(numpy.arange(1, 2001), 800)
-        return lines(loss=2 + 6 * reached**-0.5 + 0.02 * noise(2000, 0.5, random))
+        return lines(loss=2 + 6 * reached**-0.5 + 0.02 * noise(2000, memory, random))
 
-    assert share(make, "plateau", 25, 7) >= 0.9
-    assert share(lambda random: lines(loss=curve(2000) + 0.02 * noise(2000, 0.5, random)), "plateau", 25, 8) == 0
+    assert share(make, "plateau", 20, 7) >= 0.9
+    assert share(lambda random: lines(loss=curve(2000) + 0.02 * noise(2000, memory, random)), "plateau", 15, 8) == 0
+
+
+@pytest.mark.parametrize("count", [150, 600])
+def test_a_loss_that_falls_with_the_inverse_of_the_step_is_the_slowest_that_is_healthy(count: int) -> None:
+    falls = 2 + 50 / (numpy.arange(1, count + 1) + 20)
+    assert share(lambda random: lines(loss=falls + 0.02 * noise(count, 0.9, random)), "plateau", 40, 9) <= 1 / 40
 
 
 def test_a_loss_that_never_moves_says_so() -> None:
@@ -185,6 +194,93 @@ def test_a_loss_scale_that_falls_without_end_is_a_collapse() -> None:
     assert found.first_step == 39
     # The search for the first scale is how every run begins.
     assert find_in_series(lines(loss_scale=[2.0**32 / 2**i for i in range(16)] + [65536.0] * 50)) == ()
+
+
+def test_a_loss_scale_that_only_ever_falls_is_a_collapse() -> None:
+    falls = [65536.0 / 2 ** (i // 30) for i in range(330)]
+    (found,) = find_in_series(lines(loss_scale=falls))
+    assert found.kind == "scale-collapse"
+    assert "without a doubling" in found.text
+    # It fell for a while, then it held: that is how a scale is found where overflows are seldom.
+    assert find_in_series(lines(loss_scale=falls[:250] + [256.0] * 200)) == ()
+    # A few halvings, far apart, in a run that ends before the scale would be doubled.
+    assert find_in_series(lines(loss_scale=[65536.0 / 2 ** (i // 100) for i in range(400)])) == ()
+
+
+def test_steps_counted_anew_in_each_epoch_are_laid_end_to_end() -> None:
+    random = numpy.random.default_rng(31)
+    taken = 1 + 0.05 * noise(600, 0.0, random)
+    taken[330:] *= 1.3
+    steps = [
+        StepLine(file=0, line=i + 1, step=i % 100, values={"seconds": float(one), "epoch": float(i // 100)})
+        for i, one in enumerate(taken)
+    ]
+    (found,) = find_in_series(steps)
+    assert found.kind == "slowdown"
+    assert found.first_step is not None
+    assert abs(found.first_step - 30) <= 3
+    assert "(line 3" in found.text
+    # A run that was started again and again gets each time as far as it gets.
+    again = [*range(100), *range(40, 160), *range(150, 220)]
+    (jumped,) = find_in_series(lines_at(again, loss=[9.0 if i == 250 else 2.0 + 0.01 * (i % 7) for i in range(290)]))
+    assert jumped.first_step == again[250]
+
+
+def lines_at(steps: list[int], **columns: list[float]) -> list[StepLine]:
+    return [
+        StepLine(file=0, line=i + 1, step=step, values={name: column[i] for name, column in columns.items()})
+        for i, step in enumerate(steps)
+    ]
+
+
+def test_an_average_of_all_steps_so_far_is_undone() -> None:
+    random = numpy.random.default_rng(32)
+    taken = 1 + 0.02 * noise(900, 0.0, random)
+    taken[600:] += 1
+    average = numpy.round(numpy.cumsum(taken) / numpy.arange(1, 901), 4)
+    (found,) = find_in_series(lines(seconds=average))
+    assert found.kind == "slowdown"
+    assert found.first_step is not None
+    assert abs(found.first_step - 600) <= 12
+    ratio = found.values["ratio"]
+    assert isinstance(ratio, float)
+    assert abs(ratio - 2) < 0.05
+    healthy = numpy.round(numpy.cumsum(taken[:600]) / numpy.arange(1, 601), 4)
+    assert find_in_series(lines(seconds=healthy)) == ()
+
+
+def test_bars_of_other_work_are_no_slow_steps() -> None:
+    random = numpy.random.default_rng(33)
+    steps = lines_at(list(range(200)), seconds=[3e-5 + 1e-6 * random.random() for _ in range(200)])
+    steps += lines_at(list(range(300)), seconds=[1.2 + 0.05 * random.random() for _ in range(300)])
+    assert find_in_series(steps) == ()
+
+
+def test_longer_steps_that_do_more_are_no_slowdown() -> None:
+    random = numpy.random.default_rng(34)
+    taken = 1 + 0.02 * noise(400, 0.0, random)
+    taken[200:] *= 1.5
+    tokens = numpy.where(numpy.arange(400) < 200, 4096, 6144)
+    assert find_in_series(lines(seconds=taken, tokens_per_second=tokens / taken)) == ()
+    assert find_in_series(lines(seconds=taken, tokens_per_second=4096 / taken))[0].kind == "slowdown"
+
+
+def test_what_is_done_before_the_long_steps_names_their_phase() -> None:
+    random = numpy.random.default_rng(35)
+    taken = 1 + 0.03 * noise(600, 0.0, random)
+    taken[50::50] += 4
+    steps = lines(seconds=taken)
+    steps = [msgspec.structs.replace(one, line=2 * one.line) for one in steps]
+    saved = [Mark(0, 2 * i + 1, "checkpoint") for i in range(50, 600, 50)]
+    (found,) = find_in_series(steps, marks=saved)
+    assert (found.kind, found.phase) == ("periodic", "checkpoint")
+    (untold,) = find_in_series(steps)
+    assert (untold.kind, untold.phase) == ("periodic", None)
+    assert "does not tell which phase" in untold.text
+    # Lines of an evaluation between the steps say the same.
+    evaluated = [StepLine(file=0, line=2 * i + 1, step=None, values={"val_loss": 2.0}) for i in range(50, 600, 50)]
+    (found,) = [one for one in find_in_series(sorted([*steps, *evaluated], key=lambda one: one.line)) if one.phase]
+    assert found.phase == "evaluation"
 
 
 def test_steps_that_no_longer_come_are_told_by_the_last_sign_of_life() -> None:

@@ -6,6 +6,7 @@ Every test says how often it is wrong on a healthy series; the rates are those o
 
 from __future__ import annotations
 
+from preflight.investigate.series.clues import Mark
 from preflight.investigate.series.find import find_in_series
 
-__all__ = ["find_in_series"]
+__all__ = ["Mark", "find_in_series"]

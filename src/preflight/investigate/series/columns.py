@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from preflight.investigate.series.averages import undone
+from preflight.investigate.series.counters import laid_end_to_end
+from preflight.investigate.series.words import at_step
 from preflight.vocabulary.log import StepLine
 
 RATES = ("tokens_per_second", "samples_per_second", "steps_per_second", "iterations_per_second")
@@ -13,6 +16,10 @@ RATES = ("tokens_per_second", "samples_per_second", "steps_per_second", "iterati
 
 TINY, HUGE = 1e-12, 1e12
 """What is not between them is no time of a step, nor a rate."""
+
+
+OTHER_WORK = 100.0
+"""What is so many times as fast or as slow is not the same work."""
 
 
 class Points(NamedTuple):
@@ -29,20 +36,34 @@ class Track:
         self.rank = rank
         self.node = node
         self.lines: list[StepLine] = []
+        self.rounds = False
         self._steps: Any = None
         self._times: Any = None
         self._points: dict[str, Points] = {}
 
     @property
     def steps(self) -> Any:
-        """The step of each line; -1 where it has none."""
+        """The step of each line, counted on where the counter begins again in each epoch; -1 where it has none."""
         if self._steps is None:
             import numpy
 
-            self._steps = numpy.fromiter(
+            printed: Any = numpy.fromiter(
                 (-1 if line.step is None else line.step for line in self.lines), numpy.int64, len(self.lines)
             )
+            epochs: Any = numpy.fromiter(
+                (line.values.get("epoch", numpy.nan) for line in self.lines), numpy.float64, len(self.lines)
+            )
+            whole = laid_end_to_end(printed, epochs)
+            self.rounds = whole is not None
+            self._steps = printed if whole is None else whole
         return self._steps
+
+    def printed(self, step: int) -> int | None:
+        """The step as its line says it."""
+        import numpy
+
+        at = int(numpy.argmax(self.steps == step))
+        return self.lines[at].step if self.steps[at] == step else None
 
     @property
     def times(self) -> Any:
@@ -85,8 +106,14 @@ class Series(NamedTuple):
     lines: list[StepLine]
 
     def step(self, at: int) -> int | None:
-        """The step of one number."""
-        return int(self.steps[at]) if self.steps[at] >= 0 else None
+        """The step of one number, as its line says it."""
+        return self.lines[at].step
+
+    def place(self, at: int) -> str:
+        """Where one number stands, in words: the step, with the line where steps are counted anew in each epoch."""
+        step = self.step(at)
+        counted_on = step is not None and step != int(self.steps[at])
+        return at_step(step, at) + (f" (line {self.lines[at].line:,})" if counted_on else "")
 
 
 def tracks_of(steps: Iterable[StepLine]) -> list[Track]:
@@ -129,10 +156,37 @@ def step_seconds(track: Track) -> Series | None:
         at, numbers = track.points(name)
         if len(at) >= 2:
             good = (numbers > TINY) & (numbers < HUGE)
-            at, numbers = at[good], numbers[good]
+            at, numbers = _of_one_kind(track, at[good], numbers[good])
             taken = numbers if name == "seconds" else 1.0 / numbers
+            single = undone(taken, _beginnings(track, at))
+            if single is not None:
+                kept = single[0] > TINY
+                taken, at = single[0][kept], at[single[1]][kept]
             return Series(name, track.steps[at], taken, [track.lines[i] for i in at])
     return _clocked(track)
+
+
+def _beginnings(track: Track, at: Any) -> Any:
+    """Where the printed counter of steps, or the file, begins again."""
+    import numpy
+
+    printed: Any = numpy.array([-1 if (step := track.lines[i].step) is None else step for i in at], dtype=numpy.int64)
+    return numpy.concatenate([[0], numpy.flatnonzero(numpy.diff(printed) < 0) + 1]) if len(at) else numpy.zeros(1, int)
+
+
+def _of_one_kind(track: Track, at: Any, numbers: Any) -> tuple[Any, Any]:
+    """What belongs to the training, where bars of other work stand between: a round of steps a hundred times as fast."""
+    import numpy
+
+    begins = _beginnings(track, at)
+    if len(begins) < 2:
+        return at, numbers
+    ends: Any = numpy.append(begins[1:], len(at))
+    middles = numpy.array([float(numpy.median(numbers[low:high])) for low, high in zip(begins, ends, strict=True)])
+    usual = middles[int(numpy.argmax(ends - begins))]
+    alike = (middles > usual / OTHER_WORK) & (middles < usual * OTHER_WORK)
+    kept: Any = numpy.repeat(alike, ends - begins)
+    return at[kept], numbers[kept]
 
 
 def _clocked(track: Track) -> Series | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from preflight.investigate.series.clues import Mark, with_evaluations
 from preflight.investigate.series.columns import Series, Track, by_step, tracks_of
 from preflight.investigate.series.losses import divergence, plateau, spikes
 from preflight.investigate.series.numerics import nonfinite, scale_collapse
@@ -22,13 +23,18 @@ WARM_UP = 5
 
 
 def find_in_series(
-    steps: Sequence[StepLine], files: Sequence[LogFile] = (), *, until: float | None = None
+    steps: Sequence[StepLine],
+    files: Sequence[LogFile] = (),
+    *,
+    until: float | None = None,
+    marks: Sequence[Mark] = (),
 ) -> tuple[SeriesFinding, ...]:
     """Say what the steps of a run show, the gravest first.
 
     Args:
         steps: The step lines of all ranks, in the order in which they were read.
         files: The files they stand in, for the places to quote; without them nothing is quoted.
+        marks: Lines that say what the program did between two steps: by them the phase of long steps is told.
         until: The time of the last sign of life of the run, by the same clock: whether steps stopped to come before it.
     """
     if len(steps) < 3:
@@ -43,7 +49,7 @@ def find_in_series(
         series = run_values(tracks, name)
         if series is not None:
             found += _of_loss(series)
-    found += _of_time(tracks)
+    found += _of_time(tracks, with_evaluations(marks, tracks))
     return tuple(_quoted(one, files) for one in found)
 
 
@@ -81,13 +87,13 @@ def _of_loss(series: Series) -> list[SeriesFinding]:
     return found
 
 
-def _of_time(tracks: list[Track]) -> list[SeriesFinding]:
+def _of_time(tracks: list[Track], marks: Sequence[Mark]) -> list[SeriesFinding]:
     found: list[SeriesFinding] = []
     series = run_seconds(tracks)
     if series is not None and len(series.numbers) > 3 * WARM_UP:
         warm = Series(series.name, series.steps[WARM_UP:], series.numbers[WARM_UP:], series.lines[WARM_UP:])
-        found += slowdowns(warm, tracks)
-        regular = period(warm)
+        found += slowdowns(warm, tracks, marks)
+        regular = period(warm, marks)
         if regular is not None:
             found.append(regular)
     return [*found, *lagging(tracks), *stragglers(tracks)]

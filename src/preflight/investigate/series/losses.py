@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from preflight.investigate.series.columns import Series
 from preflight.investigate.series.shifts import blocks, clipped, find_shift, spread
 from preflight.investigate.series.trends import slope_of
-from preflight.investigate.series.words import at_step, number, percent, quote_of
+from preflight.investigate.series.whitened import whitened_fit
+from preflight.investigate.series.words import number, percent, quote_of
 from preflight.vocabulary.incident import SeriesFinding
 
 FALSE_ALARMS = 0.005
@@ -17,8 +17,12 @@ RISE = 0.02
 """Least rise that is told, as a share of the level."""
 SHARES = (0.5, 0.65, 0.35, 0.25)
 """Shares of the values, from the end, that may be a plateau."""
-LEAST_HEALTHY = 0.85
-"""A plateau falls less than so much of what is left of the fall of a curve that goes with the inverse of the step."""
+FELL = 1e-6
+"""Probability, without a fall, of what is taken for one: a loss has to have fallen before it can stop to."""
+SLOWER = 0.0013
+"""Probability of a slower fall in each of the four shares, where the loss goes with the inverse of the step."""
+MATTERS = 0.002
+"""Least missing fall that is told, as a share of how far the loss has come down."""
 LONG = 20_000
 """Values above which jumps are held against medians of blocks, not of the values around each."""
 OFTEN = 0.005
@@ -45,7 +49,7 @@ def divergence(series: Series) -> SeriesFinding | None:
     return SeriesFinding(
         kind="divergence",
         series=series.name,
-        text=f"{series.name} rose from {number(before)} to {number(after)} {at_step(step, at)} and has not come down",
+        text=f"{series.name} rose from {number(before)} to {number(after)} {series.place(at)} and has not come down",
         first_step=step,
         last_step=series.step(len(numbers) - 1),
         false_alarms=FALSE_ALARMS,
@@ -91,8 +95,9 @@ def _halves(count: int) -> list[int]:
 def plateau(series: Series) -> SeriesFinding | None:
     """The loss fell, and in its last part falls more slowly than even a curve would that goes with the inverse of the step.
 
-    Healthy curves flatten as well: from the fall before the last part, that of ``a + b / step`` is worked out for it, and
-    losses of training fall like a lower power than that.
+    Healthy curves flatten as well; but losses of training fall like a lower power than ``a + b / step``.
+    That curve is fitted with one fall before the last part and another in it, the noise's memory taken out: the second has to
+    be smaller than the first.
     """
     import numpy
 
@@ -101,32 +106,43 @@ def plateau(series: Series) -> SeriesFinding | None:
         return _still(series)
     if len(numbers) < 120:
         return None
-    short, size = blocks(numbers, 4000)
+    short, size = blocks(_drawn_in(numbers), 4000)
     steps = series.steps if (series.steps > 0).all() else numpy.arange(1, len(numbers) + 1)
-    along = numpy.log(blocks(steps.astype(float), 4000)[0])
+    along = blocks(steps.astype(float), 4000)[0]
     for share in SHARES:
         cut = int(len(short) * (1 - share))
-        start = cut // 4
-        before = slope_of(along[start:cut], short[start:cut], 2.0)
-        after = slope_of(along[cut:], short[cut:], 2.0)
-        if before is None or after is None or before.high >= 0 or before.z > -3.5:
-            continue
-        least = LEAST_HEALTHY * _power_law(along, start, cut)
-        error = math.hypot(after.high - after.low, least * (before.high - before.low)) / 4
-        if after.value - least * before.value > 3.5 * error:
-            ahead = float(along[-1] - along[cut])
-            at = len(numbers) - (len(short) - cut) * size
-            return _flat(series, at, before.value * ahead, after.value * ahead)
+        told = _slower_than_inverse(along, short, cut)
+        if told is not None:
+            return _flat(series, len(numbers) - (len(short) - cut) * size, *told)
     return None
 
 
-def _power_law(along: Any, start: int, cut: int) -> float:
-    """How fast a curve of the form a + b / step falls after the cut, as a share of how fast it fell before."""
+def _slower_than_inverse(along: Any, numbers: Any, cut: int) -> tuple[float, float] | None:
+    """What the loss should have done after the cut and what it did; None where it falls as fast as it may be expected to."""
     import numpy
 
-    first, middle, last = (float(numpy.exp(along[i] - along[-1])) for i in (start, cut, -1))
-    before = (1 / first - 1 / middle) / math.log(middle / first)
-    return (1 / middle - 1 / last) / math.log(last / middle) / before
+    start = cut // 4
+    inverse = along[cut] / along[start:]
+    columns = numpy.stack([numpy.ones(len(inverse)), numpy.maximum(inverse, 1) - 1, numpy.minimum(inverse, 1) - 1], 1)
+    fit = whitened_fit(numbers[start:], columns)
+    if fit is None or fit.above([0, 1, 0]) > FELL or fit.above([0, 1, -1]) > SLOWER:
+        return None
+    _, before, after = fit.coefficients
+    ahead = 1 - float(inverse[-1])
+    fell = float(numpy.median(numbers[: max(1, len(numbers) // 50)]) - numpy.median(numbers[cut:]))
+    if (before - after) * ahead < MATTERS * fell:
+        return None
+    return -float(before) * ahead, -float(after) * ahead
+
+
+def _drawn_in(numbers: Any) -> Any:
+    """The numbers with single jumps drawn in to what is around them."""
+    import numpy
+
+    around = _running_median(numbers, REACH) if len(numbers) <= LONG else numbers
+    rest = numbers - around
+    wide = spread(rest)
+    return around + numpy.clip(rest, -5 * wide, 5 * wide) if wide > 0 else numbers
 
 
 def _flat(series: Series, at: int, expected: float, seen: float) -> SeriesFinding:
@@ -135,7 +151,7 @@ def _flat(series: Series, at: int, expected: float, seen: float) -> SeriesFindin
         kind="plateau",
         series=series.name,
         text=(
-            f"{series.name} has changed by {number(seen, True)} since {at_step(step, at)[3:]}, where the trend before would have "
+            f"{series.name} has changed by {number(seen, True)} since {series.place(at)[3:]}, where the trend before would have "
             f"brought {number(expected, True)}; whether it has converged or is stuck cannot be told from it"
         ),
         first_step=step,
@@ -223,7 +239,7 @@ def spikes(series: Series) -> SeriesFinding | None:
 
 
 def _spiked(series: Series, tops: list[int], worst: int, around: float) -> str:
-    where = at_step(series.step(worst), worst)
+    where = series.place(worst)
     highest = float(series.numbers[worst])
     rise = f" ({percent(highest / around - 1)})" if around > 0 else ""
     if len(tops) == 1:

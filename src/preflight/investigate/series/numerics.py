@@ -11,6 +11,12 @@ from preflight.vocabulary.incident import SeriesFinding
 WATCHED = ("loss", "grad_norm", "loss_scale", "lr")
 HALVINGS = 4
 """Halvings in a row, without a doubling between them, that are told as a collapse once the scale had settled."""
+ONLY_FALLS = 8
+"""Halvings, each some lines after the one before, of a scale that never held and still falls at the end."""
+AT_REST = 10
+"""Lines by which it has to hold longer."""
+HELD = 3
+"""Lines on one scale that end the search for the first one, in which every step halves it."""
 
 
 def nonfinite(tracks: list[Track]) -> list[SeriesFinding]:
@@ -100,15 +106,18 @@ def scale_collapse(tracks: list[Track]) -> SeriesFinding | None:
         logs = numpy.log2(numbers)
         start = _last_descent(logs)
         fell = float(logs[start] - logs[-1])
-        settled = _settled(logs, start)
-        if not (numbers[-1] <= 1.0 < highest and fell >= 3 or settled and fell >= HALVINGS):
-            continue
+        if not (numbers[-1] <= 1.0 < highest and fell >= 3):
+            settled = _settled(logs, start) and fell >= HALVINGS
+            start = start if settled else _only_falls(logs)
+            fell = float(logs[start] - logs[-1])
+            if _rests(logs, start) or not settled and fell < ONLY_FALLS:
+                continue
         step = series.step(start)
         return SeriesFinding(
             kind="scale-collapse",
             series="loss_scale",
             text=f"the loss scale fell from {number(float(numbers[start]))} to {number(float(numbers[-1]))} since "
-            f"{at_step(step, start)[3:]}: {fell:.0f} halvings without a doubling",
+            f"{series.place(start)[3:]}: {fell:.0f} halvings without a doubling",
             first_step=step,
             last_step=series.step(len(numbers) - 1),
             ranks=(track.rank,) if track.rank is not None and len(tracks) > 1 else (),
@@ -140,3 +149,27 @@ def _settled(logs: Any, start: int) -> bool:
     import numpy
 
     return start >= 20 and bool(numpy.any(numpy.diff(logs[: start + 1]) >= 0))
+
+
+def _only_falls(logs: Any) -> int:
+    """Where a scale begins to fall that never rose, the search for the first one left out; its last line where it rose."""
+    import numpy
+
+    last = len(logs) - 1
+    moves = numpy.diff(logs)
+    if (moves > 0).any():
+        return last
+    stays = numpy.diff(numpy.concatenate([[-1], numpy.flatnonzero(moves < 0), [last]]))
+    held = numpy.flatnonzero(stays >= HELD)
+    return int(numpy.sum(stays[: int(held[0]) + 1])) - 1 if len(held) else last
+
+
+def _rests(logs: Any, start: int) -> bool:
+    """Whether a scale that fell from ``start`` on holds now: twice as long as on any of those that it passed."""
+    import numpy
+
+    drops = numpy.flatnonzero(numpy.diff(logs[start:]) < 0)
+    if not len(drops):
+        return True
+    passed = int(numpy.diff(drops).max(initial=1))
+    return len(logs) - 2 - start - int(drops[-1]) > 2 * passed + AT_REST

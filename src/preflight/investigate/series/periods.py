@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+from preflight.investigate.series.clues import UNTOLD, Mark, phase_by_marks, phase_by_times
 from preflight.investigate.series.columns import Series
 from preflight.investigate.series.shifts import spread
 from preflight.investigate.series.words import percent, quote_of, seconds
@@ -14,7 +16,7 @@ from preflight.vocabulary.incident import SeriesFinding
 FALSE_ALARMS = 0.003
 
 
-def period(series: Series) -> SeriesFinding | None:
+def period(series: Series, marks: Sequence[Mark] = ()) -> SeriesFinding | None:
     """Steps at least a fifth and six deviations longer than the others, at regular distances.
 
     With a period of P steps a long step falls on a multiple of it by chance once in P; the binomial tail over all long steps,
@@ -50,13 +52,13 @@ def period(series: Series) -> SeriesFinding | None:
     hit = long[places % every == phase]
     extra = float(numpy.median(numbers[hit])) - middle
     share = float(extra * len(hit) / numbers.sum())
-    named = _named(series, hit)
+    named = phase_by_times(series, hit) or phase_by_marks(series, hit, marks)
     added = f"takes {seconds(extra)} longer" if series.name == "seconds" else f"is {percent(extra / middle)[1:]} longer"
     return SeriesFinding(
         kind="periodic",
         series=series.name,
         text=f"every {every:,} steps one {added} ({len(hit)} times, {100 * share:.1f} % of the time)"
-        + (f": {named}" if named else ""),
+        + f": {named or UNTOLD}",
         first_step=series.step(int(hit[0])),
         last_step=series.step(int(hit[-1])),
         phase=named,
@@ -64,13 +66,3 @@ def period(series: Series) -> SeriesFinding | None:
         values={"every": every, "extra": extra, "times": len(hit), "share": share, "values": len(numbers)},
         quote=quote_of(series.lines[int(hit[0])], series.name),
     )
-
-
-def _named(series: Series, hit: Any) -> str | None:
-    """What the long steps say of themselves: the phase whose time is told on them."""
-    lines = [series.lines[int(i)] for i in hit]
-    for name, phase in (("checkpoint_seconds", "checkpoint"), ("data_seconds", "data")):
-        told = sum(line.values.get(name, 0.0) >= 0.3 * line.values.get("seconds", math.inf) for line in lines)
-        if told >= 0.6 * len(lines):
-            return phase
-    return None

@@ -1,12 +1,12 @@
 """A change of level in a series whose noise remembers itself.
 
-Each candidate step is tested inside a regression on the two values before, so that noise with memory is not taken for a
+Each candidate step is tested inside a regression on the values before, up to two, so that noise with memory is not taken for a
 change of level; the largest t over all places is compared with what simulation gives for series without any change.
 
 The tail of that largest t was simulated for 40 to 2,000 values and first-order autocorrelation 0 to 0.9
 (``benchmarks/investigate/series.py``).
-With ``u = t - 6.5 sqrt(memory / n)``, where the memory is the sum of the two coefficients beside the step, the probability is
-``(1 + 60 / n) exp(0.9 - 0.42 u^2)`` or less.
+With ``u = t - 6.5 sqrt(memory / n)``, where the memory is the sum of the coefficients beside the step, the probability is
+``(1 + 100 / n) exp(0.9 - 0.42 u^2)`` or less.
 """
 
 from __future__ import annotations
@@ -51,11 +51,14 @@ def clipped(numbers: Any, times: float = CLIP) -> Any:
 def tail(t: float, count: int, memory: float) -> float:
     """How probable a largest t of this size is in a series of this length and memory without a change."""
     u = t - 6.5 * math.sqrt(min(1.0, max(0.0, memory)) / count)
-    return 1.0 if u <= 1.4 else min(1.0, (1 + 60 / count) * math.exp(0.9 - 0.42 * u * u))
+    return 1.0 if u <= 1.4 else min(1.0, (1 + 100 / count) * math.exp(0.9 - 0.42 * u * u))
 
 
 def largest_shift(numbers: Any, *, both: bool = False, least: int = LEAST) -> Shift | None:
-    """The likeliest change of level upwards (or either way); None where the series is too short or never varies."""
+    """The likeliest change of level upwards (or either way); None where the series is too short or never varies.
+
+    How many values before are looked at (none, one or two) is chosen by Akaike's criterion: each costs some power.
+    """
     import numpy
 
     count = len(numbers)
@@ -65,23 +68,42 @@ def largest_shift(numbers: Any, *, both: bool = False, least: int = LEAST) -> Sh
     if not scale > 1e-12 * max(1e-300, float(numpy.abs(numbers).max())):
         return None
     x = (numbers - numbers.mean()) / scale
-    y = x[2:]
-    past = numpy.stack([numpy.ones(count - 2), x[1:-1], x[:-2]], axis=1)
+    scans = [_scan(x, lags, both, max(least, int(0.05 * count))) for lags in range(3)]
+    best = min(scans, key=lambda one: one.score)
+    p = tail(abs(best.t), count, best.memory) * (2 if both else 1)
+    return Shift(best.at, best.t, min(1.0, p))
+
+
+class _Scanned(NamedTuple):
+    """The best place for a step, in a regression on so many values before."""
+
+    at: int
+    t: float
+    memory: float
+    score: float
+
+
+def _scan(x: Any, lags: int, both: bool, margin: int) -> _Scanned:
+    import numpy
+
+    count = len(x)
+    used = count - lags
+    y = x[lags:]
+    past = numpy.stack([numpy.ones(used), *(x[lags - back : count - back] for back in range(1, lags + 1))], axis=1)
     inverse = numpy.linalg.pinv(past.T @ past)
     rest = y - past @ (inverse @ (past.T @ y))
     # Sums from each place to the end: the step that begins there, seen through the regression.
     sums = numpy.cumsum(past[::-1], axis=0)[::-1]
     along = numpy.cumsum(rest[::-1])[::-1]
-    length = numpy.arange(count - 2, 0, -1) - numpy.einsum("ni,ij,nj->n", sums, inverse, sums)
-    margin = max(least, int(0.05 * count))
-    inside = slice(margin, count - 2 - margin + 1)
+    length = numpy.arange(used, 0, -1) - numpy.einsum("ni,ij,nj->n", sums, inverse, sums)
+    inside = slice(margin, used - margin + 1)
     along, length = along[inside], numpy.maximum(length[inside], 1e-9)
     left = numpy.maximum(float(rest @ rest) - along * along / length, 1e-12 * count)
-    t = along / numpy.sqrt(length * left / (count - 6))
+    t = along / numpy.sqrt(length * left / (used - lags - 2))
     best = int(numpy.argmax(numpy.abs(t) if both else t))
     beside = inverse @ (past.T @ y - along[best] / length[best] * sums[best + margin])
-    p = tail(abs(float(t[best])), count, float(beside[1] + beside[2])) * (2 if both else 1)
-    return Shift(best + margin + 2, float(t[best]), min(1.0, p))
+    score = count * math.log(float(left[best]) / used) + 2 * lags
+    return _Scanned(best + margin + lags, float(t[best]), float(beside[1:].sum()), score)
 
 
 def blocks(numbers: Any, most: int = MOST) -> tuple[Any, int]:
@@ -132,7 +154,7 @@ def _inside(numbers: Any, alpha: float) -> Shift | None:
     """A change seen in a shorter stretch: what rises and falls again is no single step of the whole."""
     spans: list[tuple[int, int]] = []
     size = len(numbers) // 2
-    while size >= 60 and len(spans) < 64:
+    while size >= 40 and len(spans) < 64:
         spans += [(low, low + size) for low in range(0, len(numbers) - size + 1, max(1, size // 2))]
         size //= 2
     best: Shift | None = None

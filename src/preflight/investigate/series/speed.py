@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from preflight.investigate.series.columns import HUGE, TINY, Series, Track, step_seconds
+from preflight.investigate.series.clues import UNTOLD, Mark, more_work, phase_by_marks
+from preflight.investigate.series.columns import HUGE, OTHER_WORK, TINY, Series, Track, step_seconds
 from preflight.investigate.series.shifts import clipped, find_shift, levels
 from preflight.investigate.series.trends import slope_of
-from preflight.investigate.series.words import at_step, number, percent, quote_of, seconds
+from preflight.investigate.series.words import number, percent, quote_of, seconds
 from preflight.vocabulary.incident import SeriesFinding
 
 FALSE_ALARMS = 0.005
@@ -43,10 +45,8 @@ def run_seconds(tracks: list[Track]) -> Series | None:
     return longest._replace(numbers=numpy.median([one.numbers for one in found], axis=0))
 
 
-def slowdowns(series: Series, tracks: list[Track]) -> list[SeriesFinding]:
+def slowdowns(series: Series, tracks: list[Track], marks: Sequence[Mark] = ()) -> list[SeriesFinding]:
     """Every stretch of steps that is slower than the one before it, or a slow climb of the time of a step."""
-    import numpy
-
     numbers = series.numbers
     if len(numbers) < 30:
         return []
@@ -54,20 +54,36 @@ def slowdowns(series: Series, tracks: list[Track]) -> list[SeriesFinding]:
     if len(edges) == 2:
         climb = _climb(series)
         return [climb] if climb is not None else []
-    middles = [float(numpy.median(numbers[low:high])) for low, high in pairwise(edges)]
+    middles = [float(clipped(numbers[low:high]).mean()) for low, high in pairwise(edges)]
     found: list[SeriesFinding] = []
     index = 1
     while index < len(middles):
         base = min(middles[:index])
-        if middles[index] < base * (1 + SLOWER):
+        if not base * (1 + SLOWER) <= middles[index] < base * OTHER_WORK:
             index += 1
             continue
         end = index
         while end + 1 < len(middles) and middles[end + 1] >= base * (1 + SLOWER):
             end += 1
-        found.append(_stretch(series, tracks, base, edges[index], edges[end + 1], edges[index - 1]))
+        if not more_work(series, tracks, edges[index - 1], edges[index], edges[end + 1]):
+            found.append(_stretch(series, tracks, base, edges[index], edges[end + 1], edges[index - 1]))
         index = end + 1
-    return found
+    return [_with_phase(one, series, marks) for one in found]
+
+
+def _with_phase(finding: SeriesFinding, series: Series, marks: Sequence[Mark]) -> SeriesFinding:
+    """A slowdown with the phase that other lines tell, or with the words that none does."""
+    import msgspec
+    import numpy
+
+    if finding.phase is not None:
+        return finding
+    low = int(finding.values["at"] or 0)
+    length = int(finding.values["length"] or 0)
+    short = length <= 0.25 * len(series.numbers)
+    phase = phase_by_marks(series, numpy.arange(low, low + length), marks) if short else None
+    told = f"; these are steps of {phase}" if phase is not None else f"; {UNTOLD}"
+    return msgspec.structs.replace(finding, phase=phase, text=finding.text + told)
 
 
 def _stretch(series: Series, tracks: list[Track], base: float, low: int, high: int, before: int) -> SeriesFinding:
@@ -84,12 +100,12 @@ def _stretch(series: Series, tracks: list[Track], base: float, low: int, high: i
         if series.name == "seconds"
         else f"{number(1 / base)} to {number(1 / slow)}"
     )
-    rose = f"{what} rose by {percent(slow / base - 1)[1:]} ({change}) {at_step(step, low)}"
+    rose = f"{what} rose by {percent(slow / base - 1)[1:]} ({change}) {series.place(low)}"
     phase, detail = _phase(series, tracks, before, low, high)
     return SeriesFinding(
         kind="slowdown",
         series=series.name,
-        text=rose + (" and stayed so" if last else f" until {at_step(end, high - 1)[3:]}") + detail,
+        text=rose + (" and stayed so" if last else f" until {series.place(high - 1)[3:]}") + detail,
         first_step=step,
         last_step=end,
         phase=phase,
@@ -100,6 +116,7 @@ def _stretch(series: Series, tracks: list[Track], base: float, low: int, high: i
             "ratio": slow / base,
             "lasts": last,
             "at": low,
+            "length": high - low,
             "values": len(numbers),
         },
         quote=quote_of(series.lines[low], series.name),

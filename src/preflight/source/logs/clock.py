@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from preflight.source.logs.times import Stamp, days
 
 _DAY = 86400.0
+_WHOLE = re.compile(rb"^.{0,40}?\b((?:19|20)\d\d)[-/](\d\d)[-/](\d\d)[ T_]\d\d:\d\d", re.MULTILINE)
 _LEAP = 1972
 """The year in which times without one are read; a leap year, so that 29 February is a date."""
 
@@ -27,6 +30,12 @@ class Clock:
         self.last: float | None = None
         self.undated = False
         self.year_guessed = False
+
+    def near(self, head: bytes) -> None:
+        """Take the date of the first line of a log that has a whole one: lines before it are of that year."""
+        match = _WHOLE.search(head)
+        if match is not None and self._anchor is None and 1 <= int(match[2]) <= 12 and 1 <= int(match[3]) <= 31:
+            self._anchor = days(int(match[1]), int(match[2]), int(match[3])) * _DAY
 
     def at(self, stamp: Stamp) -> float:
         """Return the time of a stamp."""

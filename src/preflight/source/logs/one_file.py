@@ -115,6 +115,7 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int =
     if own and wanted.named.layout == "srun-files":  # what counts up are not ranks: each of them speaks for several
         file = msgspec.structs.replace(file, who=msgspec.structs.replace(file.who, rank=None), layout=style or "lines")
     reducer = Reducer(rules, file, style, wanted.most_steps, labelled=own)
+    reducer.clock.near(head)
     size = lines = 0
     for block in opened.blocks(offset=begin, until=wanted.end):
         opened.next_line = reducer.read(block)
