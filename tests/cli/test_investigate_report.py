@@ -104,3 +104,35 @@ def test_files_that_are_not_read_are_named(logs: Path, capsys: pytest.CaptureFix
     printed = capsys.readouterr().out
     assert "weights.bin: neither text nor a dump that is known, not read" in printed
     assert "nothing.log: empty" in printed
+
+
+def test_the_way_through_the_trees_is_in_every_form(
+    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    title = "way through the decision trees"
+    assert run("investigate", logs) == 1
+    assert title not in capsys.readouterr().out.lower()
+    for words in (("investigate", logs, "--verbose"), ("investigate", "why", logs)):
+        assert run(*words) == 1
+        shown = capsys.readouterr().out
+        assert title in shown.lower()
+        assert "=> " in shown
+    for name in ("incident.html", "incident.md"):
+        assert run("investigate", "report", logs, "-o", tmp_path / name, "--quiet") == 1
+        assert title in (tmp_path / name).read_text()
+    assert run("investigate", "report", logs, "-o", tmp_path / "incident.json", "--quiet") == 1
+    walk = json.loads((tmp_path / "incident.json").read_text())["walk"]
+    assert walk["steps"][0]["because"]
+    assert "jane.doe" not in json.dumps(walk)
+
+
+def test_a_probability_reads_the_same_at_the_terminal_and_on_the_page(
+    logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("investigate", logs, "-o", tmp_path / "incident.json", "--quiet") == 1
+    confidence = json.loads((tmp_path / "incident.json").read_text())["incident"]["confidence"]
+    said = "over 99 %" if confidence > 0.99 else f"{100 * confidence:.0f} %"
+    assert run("investigate", logs) == 1
+    assert said in capsys.readouterr().out
+    assert run("investigate", "report", logs, "-o", tmp_path / "incident.md", "--quiet") == 1
+    assert said in (tmp_path / "incident.md").read_text()

@@ -12,6 +12,7 @@ from importlib.util import MAGIC_NUMBER
 from types import CodeType, ModuleType
 
 from preflight.check.rule import LoadedRule, RuleFile, RunRule
+from preflight.listing import modules_beside
 
 
 @lru_cache(maxsize=1)
@@ -55,9 +56,8 @@ def _modules(room: str) -> Iterator[tuple[str, ModuleType]]:
         folder = os.path.join(root, family)
         if family.startswith("_") or not os.path.isdir(folder):
             continue
-        for name in sorted(os.listdir(folder)):
-            if name.endswith(".py") and not name.startswith("_"):
-                yield family, _imported(f"preflight.check.{room}.{family}.{name[:-3]}", os.path.join(folder, name))
+        for name in modules_beside(__file__, os.path.join(room, family)):
+            yield family, _imported(f"preflight.check.{room}.{family}.{name}", os.path.join(folder, f"{name}.py"))
 
 
 def _imported(name: str, path: str) -> ModuleType:

@@ -16,6 +16,7 @@ import click
 
 from preflight import __version__
 from preflight.errors import PreflightError, UsageError, nearest
+from preflight.listing import modules_beside
 
 INTERRUPTED = 130
 FAILED = 2
@@ -27,8 +28,7 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands: the files beside this one (``list_.py`` is ``list``)."""
-        files = os.listdir(os.path.dirname(os.path.abspath(__file__)))
-        names = [name[:-3] for name in files if name.endswith(".py") and name not in _NOT_COMMANDS]
+        names = modules_beside(__file__, but=_NOT_COMMANDS)
         return sorted(name.rstrip("_").replace("_", "-") for name in names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

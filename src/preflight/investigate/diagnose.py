@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from preflight.errors import UsageError
+from preflight.investigate.answers import Facts
 from preflight.investigate.judge import judge
 from preflight.investigate.paths import there
+from preflight.investigate.trees import walk
 from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.log import Reading
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
@@ -71,6 +73,7 @@ def report_of(reading: Reading, signatures: Iterable[Signature], paths: Sequence
         verdict=verdict_of(incident),
         inputs=inputs,
         incident=incident,
+        walk=walk(Facts(incident=incident, reading=reading)),
         notes=(*reading.notes, *problems, *_not_read(reading)),
     )
 

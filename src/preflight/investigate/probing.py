@@ -13,6 +13,7 @@ from preflight.errors import UsageError, nearest
 from preflight.investigate.liveness.board import endpoint_of
 from preflight.investigate.probes.timed import summary
 from preflight.investigate.workers.worker import Failed, TimedOut, Worker
+from preflight.listing import modules_beside
 from preflight.vocabulary.finding import Scalar
 from preflight.vocabulary.live import Measurement, Outcome
 
@@ -52,8 +53,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
 def probe_names() -> tuple[str, ...]:
     """Return the names of all probes: the modules of ``probes``."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "probes")
-    return tuple(sorted(name[:-3] for name in os.listdir(folder) if name.endswith(".py") and name not in _NOT_PROBES))
+    return modules_beside(__file__, "probes", but=_NOT_PROBES)
 
 
 def probe(name: str) -> Any:

@@ -5,14 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-import msgspec
-
 from preflight.errors import InputError
-from preflight.vocabulary.report import SCHEMA, Report
-
-
-class _Marked(msgspec.Struct):
-    schema: str = ""
+from preflight.vocabulary.report import Report
+from preflight.vocabulary.written import decoded, is_report
 
 
 def saved_report(path: str) -> Report | None:
@@ -26,18 +21,12 @@ def saved_report(path: str) -> Report | None:
             content = file.read()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    try:
-        schema = msgspec.json.decode(content, type=_Marked).schema
-    except msgspec.DecodeError:
+    if not is_report(content):
         return None
-    if not schema.startswith("preflight.report/"):
-        return None
-    if schema != SCHEMA:
-        raise InputError(f"{path} is a {schema}, and {SCHEMA} is understood", "write it again with this version")
     try:
-        return msgspec.json.decode(content, type=Report)
-    except msgspec.DecodeError as error:
-        raise InputError(f"{path} is damaged: {error}") from error
+        return decoded(content)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}", "write it again with this version") from None
 
 
 def report_for(paths: Sequence[str], signatures: Sequence[str] = ()) -> Report:

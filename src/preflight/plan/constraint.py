@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
 
+from preflight.listing import modules_beside
 from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -93,10 +93,8 @@ def load_constraints() -> tuple[Loaded, ...]:
 
 def _modules() -> Iterator[Any]:
     """Return the modules of the folder beside this file."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "constraints")
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".py") and not name.startswith("_"):
-            yield importlib.import_module(f"preflight.plan.constraints.{name[:-3]}")
+    for name in modules_beside(__file__, "constraints"):
+        yield importlib.import_module(f"preflight.plan.constraints.{name}")
 
 
 def violated(layout: Layout, kinds: tuple[str, ...] = ("impossible",)) -> Loaded | None:

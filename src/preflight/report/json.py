@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from preflight.errors import InputError
 from preflight.report.parts.options import Options
 from preflight.report.parts.plain import encode, plain
-from preflight.vocabulary.report import SCHEMA, Report
+from preflight.vocabulary.report import Report
+from preflight.vocabulary.written import decoded
 
 ENDINGS = (".json",)
 
@@ -42,13 +41,6 @@ def from_json(text: str | bytes) -> Report:
         InputError: The text is not JSON, not a report, or of a schema that this version does not know.
     """
     try:
-        schema = msgspec.json.decode(text, type=_Head).schema
-        if schema != SCHEMA:
-            raise InputError(f"report of schema {schema!r}", f"this version reads {SCHEMA!r}")
-        return msgspec.json.decode(text, type=Report)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not a report: {error}") from None
-
-
-class _Head(msgspec.Struct, frozen=True):
-    schema: str
+        return decoded(text)
+    except ValueError as error:
+        raise InputError(str(error)) from None

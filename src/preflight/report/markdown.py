@@ -27,6 +27,7 @@ from preflight.report.parts.sentences import (
     verdict_line,
 )
 from preflight.report.parts.snippet import snippet
+from preflight.report.parts.walk_markdown import walk_lines
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.quantity import format_bytes
@@ -77,6 +78,7 @@ def _block(report: Report, options: Options, level: str) -> list[str]:
     inputs = input_line(report)
     lines += [escape(inputs), ""] if inputs else []
     lines += incident_lines(report.incident, level, escape, code, _table) if report.incident is not None else []
+    lines += walk_lines(report.walk, level, escape, code) if report.walk is not None else []
     for part in (*compared_parts(report), *live_parts(report)):
         lines += [f"{level}# {escape(part.title)}", ""]
         lines += [*(f"- {escape(text)}" for text in part.sentences), ""] if part.sentences else []

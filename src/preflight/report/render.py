@@ -8,6 +8,7 @@ from importlib import import_module
 from types import ModuleType
 
 from preflight.errors import UsageError, nearest
+from preflight.listing import modules_beside
 from preflight.report.parts.options import Options
 from preflight.vocabulary.report import Report
 from preflight.vocabulary.rule_info import RuleInfo
@@ -17,8 +18,7 @@ _NOT_FORMATS = ("__init__.py", "render.py")
 
 def formats() -> tuple[str, ...]:
     """Return the names of all formats: the modules that lie beside this one."""
-    files = os.listdir(os.path.dirname(os.path.abspath(__file__)))
-    return tuple(sorted(name[:-3] for name in files if name.endswith(".py") and name not in _NOT_FORMATS))
+    return modules_beside(__file__, but=_NOT_FORMATS)
 
 
 def render(

@@ -7,7 +7,7 @@ from preflight.report.parts.associations_text import associations_section
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.comparison_text import comparison_section
 from preflight.report.parts.finding_text import findings_section
-from preflight.report.parts.incident_text import incident_section, whys_section
+from preflight.report.parts.incident_text import incident_section, walk_section, whys_section
 from preflight.report.parts.life_text import life_section
 from preflight.report.parts.live_text import live_sections
 from preflight.report.parts.memory_text import memory_section
@@ -93,9 +93,12 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
             whys_section(canvas, report.incident)
             if not report.incident.five_whys:
                 canvas.write(clean(report.incident.headline), indent=2)
-                _notes(canvas, report)
+        else:
+            incident_section(canvas, report.incident, verbose=options.verbose)
+        if report.walk is not None and (options.verbose or report.command != "investigate"):
+            walk_section(canvas, report.walk)
+        if report.command.endswith(" why") and report.incident.five_whys:
             return
-        incident_section(canvas, report.incident, verbose=options.verbose)
         _notes(canvas, report)
         return
     if report.comparison is not None:

@@ -18,6 +18,7 @@ from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.plan import Plan
 from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import format_bytes
+from preflight.vocabulary.tree import Walk
 from preflight.vocabulary.verification import Verification
 from preflight.vocabulary.watched import Watched
 
@@ -138,6 +139,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     invariants: tuple[Invariant, ...] = ()
     watched: Watched | None = None
     incident: Incident | None = None
+    walk: Walk | None = None
     verification: Verification | None = None
     associations: Associations | None = None
     comparison: Comparison | None = None

@@ -6,12 +6,12 @@ reading, so instead of a check it has a function of its own that makes the findi
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from importlib import import_module
 
 from preflight.check.registry import shipped_rules
 from preflight.check.rule import LoadedRule, Rule, RuleFile
+from preflight.listing import modules_beside
 from preflight.vocabulary.rule_info import RuleInfo
 
 FAMILY = "preflight"
@@ -21,11 +21,10 @@ FAMILY = "preflight"
 def load_notices() -> tuple[LoadedRule, ...]:
     """All notices, ordered by code: the modules that lie beside this one."""
     found: list[LoadedRule] = []
-    for name in sorted(os.listdir(os.path.dirname(os.path.abspath(__file__)))):
-        if name.endswith(".py") and not name.startswith("_"):
-            module = f"{__name__}.{name[:-3]}"
-            rule: Rule = import_module(module).RULE
-            found.append(LoadedRule(rule, lambda context: iter(()), FAMILY, module))
+    for name in modules_beside(__file__):
+        module = f"{__name__}.{name}"
+        rule: Rule = import_module(module).RULE
+        found.append(LoadedRule(rule, lambda context: iter(()), FAMILY, module))
     return tuple(sorted(found, key=lambda loaded: loaded.rule.code))
 
 

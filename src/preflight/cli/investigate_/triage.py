@@ -44,6 +44,8 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
 
     Exit codes: 0 nothing wrong, 1 something is, 2 misuse, 3 cannot be told.
     """
+    from msgspec import structs
+
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing
     from preflight.investigate.answers import Facts
@@ -58,11 +60,10 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     way = walk(Facts(incident=logs.incident if logs else None, observed=seen))
     reports = [one for one in (logs, live) if one is not None]
     if look.format == "text":
-        _in_turn(reports, walk_text(way), look)
-    elif len(reports) == 1:
-        answer(_with_way(reports[0], walk_text(way)), look, SourceLines())
+        _in_turn([structs.replace(one, walk=None) for one in reports], walk_text(way), look)
     else:
-        answer(_with_way(_merged(*reports), walk_text(way)), look, SourceLines())
+        whole = reports[0] if len(reports) == 1 else _merged(*reports)
+        answer(structs.replace(whole, walk=way), look, SourceLines())
     return EXIT_CODES[min((one.verdict for one in reports), key=VERDICT_ORDER.__getitem__)]
 
 
@@ -106,14 +107,6 @@ def _in_turn(reports: list[Report], way: str, look: Writing) -> None:
 
     parts = [render(one, "text", width=look.width, color=look.color, verbose=look.verbose) for one in reports]
     put("\n".join([*parts, f"The way through the decision trees\n\n{way}"]), look)
-
-
-def _with_way(report: Report, way: str) -> Report:
-    import msgspec
-
-    return msgspec.structs.replace(
-        report, notes=(*report.notes, *(f"tree: {line.strip()}" for line in way.splitlines()))
-    )
 
 
 def _merged(logs: Report, live: Report) -> Report:

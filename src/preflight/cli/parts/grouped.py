@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import Any
 
 import click
 
 from preflight.errors import UsageError, nearest
+from preflight.listing import modules_beside
 
 REST = "Output"
 
@@ -60,8 +60,7 @@ class FromFolder(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the subcommands: the files of the package."""
-        folder = os.path.dirname(os.path.abspath(import_module(self.package).__file__ or ""))
-        names = (name[:-3] for name in os.listdir(folder) if name.endswith(".py") and not name.startswith("_"))
+        names = modules_beside(import_module(self.package).__file__ or "")
         return sorted(name.rstrip("_").replace("_", "-") for name in names)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -41,12 +41,14 @@ def _of_json(path: str, given: dict[str, Any]) -> Report:
     """A report, or the config.json of a model."""
     import json
 
+    from preflight.vocabulary.written import is_report
+
     data = Path(path).read_bytes()
     try:
         content = json.loads(data)
     except ValueError:
         return _investigated(path)
-    if isinstance(content, dict) and str(content.get("schema", "")).startswith("preflight.report/"):
+    if is_report(data):
         from preflight.report.json import from_json
 
         return from_json(data)

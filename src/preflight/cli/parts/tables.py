@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
@@ -11,6 +10,7 @@ from typing import Any
 from preflight.cli import listings
 from preflight.cli.parts.writing import Writing
 from preflight.errors import UsageError, nearest
+from preflight.listing import modules_beside
 
 FORMATS = ("text", "json", "csv", "markdown")
 Row = dict[str, Any]
@@ -18,8 +18,7 @@ Row = dict[str, Any]
 
 def kinds() -> tuple[str, ...]:
     """What can be listed: the modules of ``preflight.cli.listings``."""
-    files = os.listdir(os.path.dirname(os.path.abspath(listings.__file__)))
-    return tuple(sorted(name[:-3] for name in files if name.endswith(".py") and not name.startswith("_")))
+    return modules_beside(listings.__file__)
 
 
 def _module(kind: str) -> ModuleType:

@@ -13,6 +13,7 @@ from preflight.investigate.calibration import between
 from preflight.investigate.culprit.groups import groups_of
 from preflight.investigate.culprit.silence import missing_ranks, silent_ranks
 from preflight.investigate.culprit.vote import Scene, Vote
+from preflight.listing import modules_beside
 from preflight.vocabulary.incident import Culprit, Reason, Suspect
 
 _NOT_EVIDENCE = ("__init__.py", "vote.py", "groups.py", "posterior.py")
@@ -34,8 +35,7 @@ MOST_SUSPECTS = 16
 
 def kinds() -> tuple[str, ...]:
     """Return the kinds of evidence: the files of this folder."""
-    files = os.listdir(os.path.dirname(os.path.abspath(__file__)))
-    return tuple(sorted(name[:-3] for name in files if name.endswith(".py") and name not in _NOT_EVIDENCE))
+    return modules_beside(__file__, but=_NOT_EVIDENCE)
 
 
 @cache

@@ -11,6 +11,7 @@ import msgspec
 
 from preflight.errors import InputError
 from preflight.investigate.doctor.wanted import Wanted
+from preflight.listing import modules_beside
 from preflight.vocabulary.finding import Scalar
 
 SCHEMA = "preflight.snapshot/1"
@@ -34,8 +35,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 def collectors() -> tuple[str, ...]:
     """Return the names of what is looked at: the modules of ``collect``."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "collect")
-    return tuple(sorted(name[:-3] for name in os.listdir(folder) if name.endswith(".py") and not name.startswith("__")))
+    return modules_beside(__file__, "collect")
 
 
 def take(wanted: Wanted) -> Snapshot:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
@@ -12,6 +11,7 @@ import msgspec
 
 from preflight.investigate.culprit.vote import Scene
 from preflight.investigate.observations.observation import Observation
+from preflight.listing import modules_beside
 from preflight.vocabulary.incident import Hypothesis, Reason
 
 _NOT_OBSERVATIONS = ("__init__.py", "observation.py", "weighing.py")
@@ -23,9 +23,7 @@ LEFT = 0.02
 @cache
 def kinds() -> tuple[str, ...]:
     """Return the kinds of observations by the names under which signatures ask for them: the files of this folder."""
-    files = os.listdir(os.path.dirname(os.path.abspath(__file__)))
-    names = (name[:-3] for name in files if name.endswith(".py") and name not in _NOT_OBSERVATIONS)
-    return tuple(sorted(name.replace("_", "-") for name in names))
+    return tuple(sorted(name.replace("_", "-") for name in modules_beside(__file__, but=_NOT_OBSERVATIONS)))
 
 
 def observed_in(scene: Scene) -> dict[str, tuple[Observation, ...]]:

@@ -7,10 +7,10 @@ that its effect is computed and not assumed.
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
 
 import msgspec
 
+from preflight.listing import modules_beside
 from preflight.plan.request import Request
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
@@ -38,8 +38,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 def changes(request: Request) -> list[Change]:
     """Return every change that applies to a settled request, in the order of the files' names."""
     found: list[Change] = []
-    for module in sorted(iter_modules(__path__), key=lambda module: module.name):
-        options = import_module(f"{__name__}.{module.name}").options
+    for name in modules_beside(__file__):
+        options = import_module(f"{__name__}.{name}").options
         found += options(request)
     return found
 

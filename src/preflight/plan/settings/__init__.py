@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 import msgspec
 
+from preflight.listing import modules_beside
 from preflight.plan.request import Request
 from preflight.plan.settings_reason import CannotSay, left_out
 from preflight.vocabulary.plan import Candidate
@@ -62,10 +62,10 @@ class Emitter(msgspec.Struct, frozen=True, kw_only=True):
 def emitters() -> tuple[Emitter, ...]:
     """Return every framework's form, by name."""
     found = []
-    for module in sorted(iter_modules(__path__), key=lambda module: module.name):
-        loaded = import_module(f"{__name__}.{module.name}")
+    for name in modules_beside(__file__):
+        loaded = import_module(f"{__name__}.{name}")
         aside = frozenset(loaded.ASIDE)
-        found.append(Emitter(name=module.name, title=loaded.TITLE, write=loaded.write, read=loaded.read, aside=aside))
+        found.append(Emitter(name=name, title=loaded.TITLE, write=loaded.write, read=loaded.read, aside=aside))
     return tuple(found)
 
 

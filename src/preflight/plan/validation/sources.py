@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from functools import cache
 
 import msgspec
 
 from preflight.catalog.measured import Row
+from preflight.listing import modules_beside
 from preflight.plan.validation import rows
 from preflight.plan.validation.expressed import CannotExpress, Expressed, cluster_of
 
@@ -16,7 +16,7 @@ from preflight.plan.validation.expressed import CannotExpress, Expressed, cluste
 @cache
 def sources() -> tuple[str, ...]:
     """Return the names of the sources, as rows spell them."""
-    return tuple(sorted(found.name.replace("_", "-") for found in pkgutil.iter_modules(rows.__path__)))
+    return tuple(sorted(name.replace("_", "-") for name in modules_beside(__file__, "rows")))
 
 
 def express(row: Row) -> Expressed:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from preflight.report.parts.alarm_text import ranks
 from preflight.report.parts.clean import clean, one_line
-from preflight.report.parts.incident_words import at_time, certainty, quote_line, since, subtitle, who
+from preflight.report.parts.incident_words import moment_time, percent, quote_line, since, subtitle, who
 from preflight.report.parts.paint import Canvas
 from preflight.vocabulary.incident import Incident, Loss, Moment, Reason
+from preflight.vocabulary.tree import Walk
 
 MOST_MOMENTS = 12
 MOST_REASONS = 4
@@ -47,7 +48,7 @@ def _culprit(canvas: Canvas, incident: Incident, verbose: bool) -> None:
     culprit = incident.culprit
     named = who(culprit.ranks, culprit.nodes)
     if named:
-        canvas.heading("WHO BEGAN IT", f"{named}  ({certainty(culprit.confidence)})")
+        canvas.heading("WHO BEGAN IT", f"{named}  ({percent(culprit.confidence)})")
     else:
         canvas.heading("WHO BEGAN IT", one_line(culprit.reason or "cannot be told"))
     _reasons(canvas, culprit.reasons if named else (), verbose)
@@ -59,7 +60,7 @@ def _culprit(canvas: Canvas, incident: Incident, verbose: bool) -> None:
     ]
     if others:
         told = "; ".join(
-            f"{who((one.rank,) if one.rank is not None else (), (one.node,) if one.node else ())} {one.probability:.2f}"
+            f"{who((one.rank,) if one.rank is not None else (), (one.node,) if one.node else ())} {percent(one.probability)}"
             for one in others[:4]
         )
         canvas.write(told, indent=2, first="also considered: ")
@@ -83,12 +84,14 @@ def _causes(canvas: Canvas, incident: Incident, verbose: bool) -> None:
     canvas.heading("WHAT MAY BE BEHIND IT")
     said: set[str] = set()
     for one in causes if verbose else causes[:MOST_CAUSES]:
-        canvas.write(f"{one_line(one.title)} ({clean(one.category)})", indent=2, first=f"{one.probability:4.2f}  ")
+        canvas.write(
+            f"{one_line(one.title)} ({clean(one.category)})", indent=2, first=f"{percent(one.probability):>9}  "
+        )
         telling = [reason for reason in one.reasons if abs(reason.weight) >= TELLING and reason.text not in said]
         for reason in telling if verbose else telling[:1]:
             said.add(reason.text)
             side = "for" if reason.weight > 0 else "against"
-            canvas.write(f"{side}: {one_line(reason.text)}", indent=8, style="dim")
+            canvas.write(f"{side}: {one_line(reason.text)}", indent=13, style="dim")
 
 
 def whys_section(canvas: Canvas, incident: Incident) -> None:
@@ -103,6 +106,24 @@ def whys_section(canvas: Canvas, incident: Incident) -> None:
         canvas.write(told, indent=5)
         for quote in one.quotes[:1]:
             canvas.write(quote_line(quote, canvas.width), indent=5, style="dim")
+
+
+def walk_section(canvas: Canvas, walk: Walk) -> None:
+    """Add the way that the evidence took through the decision trees."""
+    canvas.heading("THE WAY THROUGH THE DECISION TREES")
+    for number, step in enumerate(walk.steps, 1):
+        canvas.write(f"{one_line(step.text)} {clean(step.answer or '?')}", indent=2, first=f"{number}. ")
+        canvas.write(one_line(step.because), indent=5)
+        for quote in step.quotes[:1]:
+            canvas.write(quote_line(quote, canvas.width), indent=5, style="dim")
+    if walk.leaf is not None:
+        canvas.write(one_line(walk.leaf.text), indent=2, first="=> ", style="bold")
+        for number, text in enumerate(walk.leaf.next, 1):
+            canvas.write(one_line(text), indent=5, first=f"{number}. ")
+        if walk.leaf.remedies:
+            canvas.write(", ".join(clean(name) for name in walk.leaf.remedies), indent=5, first="remedies: ")
+    elif walk.open is not None:
+        canvas.write(f"cannot tell; to go on: {one_line(walk.open)}", indent=2, first="=> ")
 
 
 def _series(canvas: Canvas, incident: Incident, verbose: bool) -> None:
@@ -123,9 +144,9 @@ def _moments(
     shown = moments if verbose else moments[:most]
     has_times = timed and any(one.time is not None for one in shown)
     canvas.heading(title, note if has_times or not timed else "")
-    first = next((one.time for one in moments if one.time is not None), None)
+    first = next((one.time for one in moments if one.time is not None), 0.0)
     for one in shown:
-        lead = f"{at_time(one, first):<18}" if has_times else "- "
+        lead = f"{moment_time(one, first=first, day=False) or '?':<18}" if has_times else "- "
         where = f"{ranks(one.ranks)}: " if one.ranks else f"{clean(one.node)}: " if one.node else ""
         step = f" (step {one.step:,})" if one.step is not None else ""
         times = f", {one.count} times" if one.count > 1 else ""

@@ -30,18 +30,13 @@ def who(numbers: Sequence[int], nodes: Sequence[str]) -> str:
     return told or (f"node {on}" if on else "")
 
 
-def certainty(probability: float) -> str:
-    """Return a probability as it is read: never 1.00."""
-    return f"{min(probability, 0.99):.2f}"
-
-
 def subtitle(incident: Incident) -> str:
     """Return state, onset, category and extent in one line."""
     parts: list[str] = [incident.state]
     if incident.onset is not None:
         parts[0] += f" {_ONSETS[incident.onset]}"
     if incident.category != "none":
-        parts.append(f"{incident.category} ({certainty(incident.confidence)})")
+        parts.append(f"{incident.category} ({percent(incident.confidence)})")
     if incident.symptom_category not in (None, incident.category):
         parts.append(f"symptom {incident.symptom_category}")
     if incident.signature:
@@ -58,19 +53,6 @@ def quote_line(quote: Quote, width: int) -> str:
     text = one_line(quote.text).strip()
     room = max(2 * width - len(where) - 12, 40)
     return where + (text if len(text) <= room else f"{text[: room - 3]}...")
-
-
-def at_time(moment: Moment, first: float | None) -> str:
-    """Return when it was: the time of day, or seconds since the first moment, with its uncertainty."""
-    if moment.time is None:
-        return "?"
-    error = f" ±{moment.time_error:.2g}" if moment.time_error >= 0.05 else ""
-    if moment.time < DATED:
-        return f"+{moment.time - (first or 0.0):.1f} s{error}"
-    from datetime import datetime, timezone
-
-    told = datetime.fromtimestamp(moment.time, timezone.utc)
-    return f"{told:%H:%M:%S}.{told.microsecond // 100_000}{error}"
 
 
 def since(seconds: float) -> str:
@@ -111,22 +93,29 @@ def moment_who(moment: Moment) -> str:
     return who(about, (moment.node,) if moment.node else ())
 
 
-def clock_time(seconds: float | None) -> str:
-    """Return a time as a person writes it, UTC; seconds from an unknown start as such."""
+def clock_time(seconds: float | None, *, first: float = 0.0, day: bool = True) -> str:
+    """Return a time as a person writes it, UTC; that of an unknown day in seconds since ``first``.
+
+    Without its day, for the lines of one run beside each other, it has tenths of a second, else thousandths.
+    """
     if seconds is None:
         return ""
     if seconds < DATED:
-        return f"+{seconds:.1f} s"
+        return f"+{seconds - first:.1f} s"
     import datetime
 
     at = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
-    return at.strftime("%Y-%m-%d %H:%M:%S") + f".{at.microsecond // 1000:03d}"
+    if not day:
+        return f"{at:%H:%M:%S}.{at.microsecond // 100_000}"
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}"
 
 
-def moment_time(moment: Moment) -> str:
-    """Return when it was, with its uncertainty where that is more than a tenth of a second."""
-    shown = clock_time(moment.time)
-    return f"{shown} ± {moment.time_error:.2g} s" if shown and moment.time_error > 0.1 else shown
+def moment_time(moment: Moment, *, first: float = 0.0, day: bool = True) -> str:
+    """Return when it was, with its uncertainty where that is seen."""
+    shown = clock_time(moment.time, first=first, day=day)
+    if not shown or moment.time_error < 0.05:
+        return shown
+    return f"{shown} ± {moment.time_error:.2g} s" if day else f"{shown} ±{moment.time_error:.2g}"
 
 
 def quote_place(quote: Quote | None) -> str:

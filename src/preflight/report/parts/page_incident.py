@@ -20,6 +20,7 @@ from preflight.report.parts.incident_words import (
     suspect_name,
 )
 from preflight.vocabulary.incident import Activity, Attempt, Incident, Moment, Reason
+from preflight.vocabulary.tree import Walk
 
 MOST_SUSPECTS = 10
 MOST_MOMENTS = 400
@@ -56,7 +57,7 @@ def _when(incident: Incident) -> str:
     return ", ".join(word for word in words if word)
 
 
-def incident_view(incident: Incident) -> dict[str, Any]:
+def incident_view(incident: Incident, walk: Walk | None = None) -> dict[str, Any]:
     """Return everything that the page shows of an incident."""
     return {
         "headline": one_line(incident.headline),
@@ -100,6 +101,7 @@ def incident_view(incident: Incident) -> dict[str, Any]:
             }
             for why in incident.five_whys
         ],
+        "walk": _walk(walk) if walk is not None else None,
         "next": [
             {
                 "text": one_line(step.text),
@@ -266,3 +268,20 @@ def _tick(activity: Activity, since: float) -> str:
 def _span(activity: Activity, at: int) -> str:
     start = activity.first + at * activity.width
     return clock_time(start) if activity.unit == "seconds" else f"step {int(start):,}"
+
+
+def _walk(walk: Walk) -> dict[str, Any]:
+    """Return the way through the decision trees."""
+    return {
+        "steps": [
+            {
+                "text": one_line(step.text),
+                "answer": one_line(step.answer or "?"),
+                "because": one_line(step.because),
+                "places": ", ".join(quote_place(quote) for quote in step.quotes),
+            }
+            for step in walk.steps
+        ],
+        "end": one_line(walk.leaf.text if walk.leaf is not None else f"It cannot be told; to go on: {walk.open or ''}"),
+        "next": [one_line(text) for text in walk.leaf.next] if walk.leaf is not None else [],
+    }

@@ -42,7 +42,7 @@ def view(report: Report, options: Options) -> dict[str, Any]:
         "told": verdict_line(report)[len(report.verdict) + 2 :],
         "plan": plan_view(report.plan) if report.plan is not None else None,
         "watched": watched_view(report, options),
-        "incident": incident_view(report.incident) if report.incident is not None else None,
+        "incident": incident_view(report.incident, report.walk) if report.incident is not None else None,
         "compared": compared_parts(report),
         "live": live_parts(report),
         "inputs": input_line(report),

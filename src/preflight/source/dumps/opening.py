@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from importlib import import_module
 from types import ModuleType
 
+from preflight.listing import modules_beside
 from preflight.source.dumps.part import Part
 from preflight.vocabulary.log import LogFile
 
@@ -16,9 +16,7 @@ HEAD = 8192
 @cache
 def formats() -> tuple[ModuleType, ...]:
     """Return the modules of this folder that read a format: those that have ``KIND``."""
-    folder = os.path.dirname(os.path.abspath(__file__))
-    names = sorted(name[:-3] for name in os.listdir(folder) if name.endswith(".py") and not name.startswith("_"))
-    modules = (import_module(f"preflight.source.dumps.{name}") for name in names)
+    modules = (import_module(f"preflight.source.dumps.{name}") for name in modules_beside(__file__))
     return tuple(module for module in modules if hasattr(module, "KIND"))
 
 

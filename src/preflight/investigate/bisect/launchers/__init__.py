@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -12,6 +11,7 @@ import msgspec
 
 from preflight.errors import UsageError, nearest
 from preflight.investigate.bisect.running import Launch
+from preflight.listing import modules_beside
 
 _PLACE = re.compile(r"\{(\w+)\}")
 
@@ -57,8 +57,7 @@ class Launcher(Protocol):
 
 def launchers() -> tuple[str, ...]:
     """The names of all launchers: the files of this folder."""
-    names = (name[:-3] for name in os.listdir(os.path.dirname(os.path.abspath(__file__))) if name.endswith(".py"))
-    return tuple(sorted(name for name in names if not name.startswith("_")))
+    return modules_beside(__file__)
 
 
 def launcher(name: str) -> Launcher:

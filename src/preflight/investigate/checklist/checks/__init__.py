@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from importlib import import_module
 
 import msgspec
 
 from preflight.errors import CatalogError, nearest
+from preflight.listing import modules_beside
 from preflight.vocabulary.checklist import Standing
 
 
@@ -21,10 +21,7 @@ class Seen(msgspec.Struct, frozen=True):
 
 def check_names() -> tuple[str, ...]:
     """The names of all checks: the files of this folder."""
-    files = os.listdir(os.path.dirname(os.path.abspath(__file__)))
-    return tuple(
-        sorted(name[:-3].replace("_", "-") for name in files if name.endswith(".py") and not name.startswith("_"))
-    )
+    return tuple(sorted(name.replace("_", "-") for name in modules_beside(__file__)))
 
 
 def check_of(name: str) -> Callable[..., Seen]:

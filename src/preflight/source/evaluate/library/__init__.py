@@ -9,12 +9,12 @@ A handler returns None where it has nothing to say.
 from __future__ import annotations
 
 import ast
-import os
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from preflight.listing import modules_beside
 from preflight.source.values import Value
 
 if TYPE_CHECKING:
@@ -89,14 +89,13 @@ class Model:
 
 @lru_cache(maxsize=1)
 def _files() -> frozenset[str]:
-    names = os.listdir(os.path.dirname(os.path.abspath(__file__)))
-    return frozenset(name[:-3] for name in names if name.endswith(".py"))
+    return frozenset(modules_beside(__file__))
 
 
 @lru_cache(maxsize=512)
 def model_of(library: str) -> Model | None:
     """The model of a library by the first part of its names, or None."""
-    if library.startswith("_") or library not in _files():
+    if library not in _files():
         return None
     found = import_module(f"{__name__}.{library}").MODEL
     return found if isinstance(found, Model) else None
