@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
-from preflight.monitor.window import ROWS, Run, Variable, Window
+from preflight.monitor.window import ORDER, ROWS, Call, Run, Variable, Window
 
 _LISTS = {
     "call": "calls",
@@ -17,6 +19,7 @@ _LISTS = {
     "variable": "changed",
 }
 _MAKE: dict[str, Callable[[Any], Any]] = {kind: partial(tuple.__new__, made) for kind, made in ROWS.items()}
+_STEP = itemgetter(Call._fields.index("s"))
 
 
 class Assembler:
@@ -39,9 +42,11 @@ class Assembler:
                 self._rows(kind, columns)
             elif kind != "iteration":
                 self._notes(kind, columns)
-        for done in _dictionaries(tables.get("iteration")):
-            self._learn(done["q"])
-            yield from self._until(done["i"], done["s"])
+        done = tables.get("iteration")
+        if done:
+            for number, iteration in zip(done["q"], done["i"], strict=True):
+                self._learn(number)
+                yield from self._until(iteration)
 
     def finish(self) -> Iterator[Window]:
         """Yield what is left when no more rows come: iterations that may have been cut short."""
@@ -56,10 +61,18 @@ class Assembler:
         # Made by tuple's own constructor: a NamedTuple's is a function in Python, and there are very many rows.
         fields = list(columns.values())[: len(ROWS[kind]._fields)]
         rows = list(map(make, zip(*fields, strict=True)))
+        if not rows:
+            return
         iterations = columns["i"]
+        if iterations.count(iterations[0]) == len(rows):
+            getattr(self._window(iterations[0]), where).extend(rows)
+            return
+        in_order = iterations == sorted(iterations)
         start = 0
         while start < len(rows):
             number, end = iterations[start], start + 1
+            if in_order:
+                end = bisect_right(iterations, number, start)
             while end < len(rows) and iterations[end] == number:
                 end += 1
             getattr(self._window(number), where).extend(rows[start:end])
@@ -75,6 +88,8 @@ class Assembler:
 
     def _learn(self, number: int | None) -> None:
         """Take in what was told of the run up to an event, and not what came with it in the same block."""
+        if not self._told:
+            return
         later = []
         for told in self._told:
             before, kind, row = told
@@ -95,7 +110,7 @@ class Assembler:
             window = self._open[iteration] = Window(self.run, iteration)
         return window
 
-    def _until(self, iteration: int, step: int) -> Iterator[Window]:
+    def _until(self, iteration: int) -> Iterator[Window]:
         for number in sorted(self._open):
             if number <= iteration:
                 yield self._given(self._open.pop(number))
@@ -103,16 +118,11 @@ class Assembler:
     def _given(self, window: Window) -> Window:
         """Bring what is known of the run to where the window is."""
         window.rank = self.run.rank
-        window.calls.sort(key=_order)
-        window.step = min((call.s for call in window.calls), default=0)
+        window.calls.sort(key=ORDER)
+        window.step = min(map(_STEP, window.calls), default=0)
         for variable in window.changed:
             self.run.variables[variable.id] = variable
         return window
-
-
-def _order(call: Any) -> int:
-    number: int = call[0]
-    return number
 
 
 def _dictionaries(columns: dict[str, list[Any]] | None) -> list[dict[str, Any]]:

@@ -145,22 +145,25 @@ class Engine:
         """All violations so far, the root of each group first, in the order of their steps."""
         return self.groups.violations()
 
-    def _judge(self, judged: Iterator[Judged]) -> list[Violation]:
+    def _judge(self, judged: list[Judged]) -> list[Violation]:
         found: list[Violation] = []
-        for number, example, window in judged:
+        for number, examples, window in judged:
             watch = self._watches[number]
-            if watch.counts and (example.holds or example.value is not UNSEEN):
-                for force in watch.general:
-                    force.judged += 1
-                continue
-            for force in watch.of(example, window):
-                told = force.broken(example, watch.kind)
-                if told is None:
-                    continue
-                new = self.groups.add(watch.kind, force.invariant, told, window)
-                if new is not None:
-                    found.append(new)
+            for example in examples:
+                if watch.counts and (example.holds or example.value is not UNSEEN):
+                    for force in watch.general:
+                        force.judged += 1
+                else:
+                    found += self._broken(watch, example, window)
         return found
+
+    def _broken(self, watch: _Watch, example: Example, window: Window) -> Iterator[Violation]:
+        """Hold an example against each invariant that speaks of it; give the violations that are new with it."""
+        for force in watch.of(example, window):
+            told = force.broken(example, watch.kind)
+            new = None if told is None else self.groups.add(watch.kind, force.invariant, told, window)
+            if new is not None:
+                yield new
 
 
 def _all(watch: _Watch) -> list[_Force]:

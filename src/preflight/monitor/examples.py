@@ -5,7 +5,7 @@ The engine that checks and the learner that counts both take their examples from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from preflight.monitor.relation import Example, Relation
@@ -19,8 +19,8 @@ _MOST_WAITING = 256
 _MOST_KINDS = 512
 """Kinds of windows, by what is in them, of which it is kept which relations see them."""
 
-Judged = tuple[int, Example, Window]
-"""The number of the relation in the order given, an example of it, and the window it was seen in."""
+Judged = tuple[int, list[Example], Window]
+"""The number of the relation in the order given, its examples, and the window they were seen in."""
 
 
 class _Instances:
@@ -91,7 +91,7 @@ class Examples:
         self._world = 1
         self.failures: list[Failure] = []
 
-    def see(self, window: Window) -> Iterator[Judged]:
+    def see(self, window: Window) -> list[Judged]:
         """The examples that a window gives, and those of an iteration that it completes."""
         instances = self._instances.get(window.rank)
         if instances is None:
@@ -101,33 +101,37 @@ class Examples:
                 look(window)
             except Exception as error:
                 self._leave_out(instances.following(look), window, error)
+        judged: list[Judged] = []
         for number, instance in instances.awake(window):
             try:
-                for example in instance.see(window):
-                    yield number, example, window
+                found = list(instance.see(window))
+                if found:
+                    judged.append((number, found, window))
             except Exception as error:
                 self._leave_out([type(instance)], window, error)
         if self._across:
             self._world = max(self._world, window.run.world)
             if self._world > 1:
                 self._waiting.setdefault(window.iteration, {})[window.rank] = window
-                yield from self._join()
+                judged += self._join()
+        return judged
 
-    def ended(self, rank: int) -> Iterator[Judged]:
+    def ended(self, rank: int) -> list[Judged]:
         """A rank gives no more windows: nothing waits for it any longer."""
         self._ended.add(rank)
         return self._join()
 
-    def finish(self) -> Iterator[Judged]:
+    def finish(self) -> list[Judged]:
         """No rank gives any more."""
         return self._join(everything=True)
 
-    def _join(self, everything: bool = False) -> Iterator[Judged]:
+    def _join(self, everything: bool = False) -> list[Judged]:
+        judged: list[Judged] = []
         for number in sorted(self._waiting):
             windows = self._waiting[number]
             missing = self._world - len(windows) - sum(rank not in windows for rank in self._ended)
             if missing > 0 and not everything and len(self._waiting) <= _MOST_WAITING:
-                return
+                break
             del self._waiting[number]
             together = {rank: windows[rank] for rank in sorted(windows) if windows[rank].complete}
             if len(together) < 2:
@@ -135,11 +139,13 @@ class Examples:
             first = next(iter(together.values()))
             for place, instance in list(self._across):
                 try:
-                    for example in instance.see_ranks(together):
-                        yield place, example, first
+                    found = list(instance.see_ranks(together))
+                    if found:
+                        judged.append((place, found, first))
                 except Exception as error:
                     self._across.remove((place, instance))
                     self.failures.append(_failure(instance, None, number, error))
+        return judged
 
     def _leave_out(self, kinds: list[type[Relation]], window: Window, error: Exception) -> None:
         self._instances[window.rank].leave_out(kinds)

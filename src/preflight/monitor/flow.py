@@ -33,13 +33,12 @@ class Flow:
         """Take in a window; say whether its modules were seen."""
         self.last = window
         modules = window.named("module")
-        roots = [
-            call
-            for call in window.named("forward")
-            if (call.args or {}).get("training", True) and call.context.startswith("grad")
-        ]
-        self.roots.update(call.object for call in roots)
-        self._root.update({call.object.split(".")[0]: call.q for call in roots})
+        roots = []
+        for call in window.named("forward"):
+            if call.context.startswith("grad") and (call.args or {}).get("training", True):
+                roots.append(call)
+                self.roots.add(call.object)
+                self._root[call.object.partition(".")[0]] = call.q
         self.seen = bool(modules)
         if not self.seen:
             return False

@@ -92,8 +92,7 @@ class Watching:
 
     def _gradients(self, window: Window) -> None:
         """The norm over all gradients that a step found, where nobody told it."""
-        told = {number.name for number in window.numbers}
-        if "grad_norm" in told:
+        if not window.states or any(number.name == "grad_norm" for number in window.numbers):
             return
         for state in window.state("before_step", "gradient"):
             norms = [norm for norm in state.norm if norm is not None]

@@ -18,8 +18,9 @@ LEARNING = [kind for kind in relations().values() if kind.learns]
 def learnt_of(kind: type[Relation], windows: list[Window]) -> list[Invariant]:
     evidence, examples = Evidence(kind.name), Examples([kind])
     for window in windows:
-        for _, example, where in examples.see(window):
-            evidence.see(example, where.iteration)
+        for _, found, where in examples.see(window):
+            for example in found:
+                evidence.see(example, where.iteration)
     return statements(kind, evidence)
 
 

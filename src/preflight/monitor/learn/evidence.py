@@ -20,6 +20,7 @@ MOST_VALUES = 8
 """A subject of which more values than this were seen has no value that could be learnt."""
 MOST_SUBJECTS = 50_000
 """Subjects of one relation that are kept; of further ones only the number is."""
+_MOST_PLACES = 20_000
 NEVER = frozenset({"step", "iteration", "i", "s", "q", "rank", "ranks"})
 """Fields that no precondition may speak of: the number of a step, and lists of ranks."""
 
@@ -81,6 +82,7 @@ class Evidence:
         self.surplus = 0
         self._seen: dict[str, set[Any]] = {}
         self._contexts: dict[Context, Context] = {}
+        self._places: dict[tuple[Any, ...], tuple[Subject, Cell]] = {}  # by subject and context as they are told
 
     def see(self, example: Example, window: Any = None, scope: str | None = None) -> None:
         """Count an example.
@@ -90,24 +92,22 @@ class Evidence:
             window: Anything that differs from one iteration to the next.
             scope: The models whose training it is of; the last part of the subject where it is given.
         """
-        key = example.subject if scope is None else (*example.subject, scope)
+        at: Any = (example.subject, scope, *example.context.items())
         try:
-            subject = self.subjects.get(key)
+            known = self._places.get(at)
         except TypeError:  # a list in it
-            key = frozen(key)
-            subject = self.subjects.get(key)
-        if subject is None:
-            if len(self.subjects) >= MOST_SUBJECTS:
+            known = at = None
+        if known is None:
+            known = self._place(example, scope)
+            if known is None:
                 self.surplus += 1
                 return
-            subject = self.subjects[key] = Subject()
+            if at is not None and len(self._places) < _MOST_PLACES:
+                self._places[at] = known
+        subject, cell = known
         if subject.last != window or window is None:
             subject.last = window
             subject.windows += 1
-        context = self._context(example.context)
-        cell = subject.cells.get(context)
-        if cell is None:
-            cell = subject.cells[context] = Cell()
         if example.value is not UNSEEN:
             cell.holds += 1
             if cell.values is not None:
@@ -119,6 +119,24 @@ class Evidence:
             cell.holds += 1
         else:
             cell.fails += 1
+
+    def _place(self, example: Example, scope: str | None) -> tuple[Subject, Cell] | None:
+        """Where an example is counted; None where there are too many subjects."""
+        key = example.subject if scope is None else (*example.subject, scope)
+        try:
+            subject = self.subjects.get(key)
+        except TypeError:  # a list in it
+            key = frozen(key)
+            subject = self.subjects.get(key)
+        if subject is None:
+            if len(self.subjects) >= MOST_SUBJECTS:
+                return None
+            subject = self.subjects[key] = Subject()
+        context = self._context(example.context)
+        cell = subject.cells.get(context)
+        if cell is None:
+            cell = subject.cells[context] = Cell()
+        return subject, cell
 
     def merge(self, other: Evidence) -> None:
         """Take in what was seen elsewhere."""
@@ -184,6 +202,7 @@ class Evidence:
         for field in self.dropped:
             self._seen.pop(field, None)
         self._contexts.clear()
+        self._places.clear()
         for subject in self.subjects.values():
             cells: Table = {}
             for context, cell in subject.cells.items():

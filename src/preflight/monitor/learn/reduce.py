@@ -128,10 +128,11 @@ def _advance(rank: int, lanes: dict[int, Iterator[Window]], waiting: dict[int, W
     return True
 
 
-def _count(judged: Iterator[Judged], kinds: Sequence[type[Relation]], observed: Observed) -> None:
+def _count(judged: list[Judged], kinds: Sequence[type[Relation]], observed: Observed) -> None:
     scope, last = "", None
-    for number, example, window in judged:
+    for number, examples, window in judged:
         if window is not last:
             scope, last = scope_of(window), window
-        kind = kinds[number]
-        observed.see(kind.name, example, (window.rank, window.iteration), scope if kind.learns else None)
+        kind, at = kinds[number], (window.rank, window.iteration)
+        for example in examples:
+            observed.see(kind.name, example, at, scope if kind.learns else None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from preflight.monitor.mini import Mini
@@ -10,6 +11,21 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.relations.step_contains import CALLS, THEN, mine
 from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Window
+
+
+@lru_cache(maxsize=1024)
+def _pairs(line: tuple[str, ...]) -> tuple[tuple[tuple[str, str], bool], ...]:
+    """Every two names of a line of calls, and whether the second ever comes without the first since it came last."""
+    latest: dict[str, int] = {}
+    missing: dict[tuple[str, str], bool] = {}
+    for place, then in enumerate(line):
+        since = latest.get(then, -1)
+        for first in set(line):
+            if then not in THEN.get(first, ()):
+                continue
+            missing[first, then] = missing.get((first, then), False) or latest.get(first, -1) <= since
+        latest[then] = place
+    return tuple(sorted(missing.items()))
 
 
 class CallsInOrder(Relation):
@@ -39,25 +55,19 @@ class CallsInOrder(Relation):
     @staticmethod
     def _judge(step: Step) -> Iterator[Example]:
         kind = step.call.object.split(":")[-1]
-        line = [call for call in step.between if call.name in CALLS and mine(call, step)]
-        latest: dict[str, int] = {}
-        missing: dict[tuple[str, str], bool] = {}
-        names = {call.name for call in line}
-        for place, call in enumerate(line):
-            since = latest.get(call.name, -1)
-            for name in names:
-                if call.name in THEN.get(name, ()):
-                    pair = name, call.name
-                    missing[pair] = missing.get(pair, False) or latest.get(name, -1) <= since
-            latest[call.name] = place
-        for (first, then), wrong in sorted(missing.items()):
+        line = [call.name for call in step.between if call.name in CALLS and mine(call, step)]
+        context = {"closure": step.closure}
+        for (first, then), wrong in _pairs(tuple(line)):
+            if not wrong:
+                yield Example((kind, first, then), True, context)
+                continue
             yield Example(
                 (kind, first, then),
-                not wrong,
-                {"closure": bool((step.call.args or {}).get("closure"))},
+                False,
+                context,
                 variables=(step.call.object,),
                 expected=f"{first} before {then}",
-                seen=f"{then} without {first} before it" if wrong else None,
+                seen=f"{then} without {first} before it",
                 call=step.call,
             )
 

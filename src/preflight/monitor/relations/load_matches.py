@@ -29,7 +29,7 @@ class LoadMatches(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.named("load_state_dict"):
             told = call.args or {}
-            if "matched" not in told:
+            if not told.keys() >= {"matched", "missing", "unexpected"}:
                 continue
             matched, missing, unexpected = told["matched"], len(told["missing"]), len(told["unexpected"])
             if not matched + unexpected or not matched + missing:

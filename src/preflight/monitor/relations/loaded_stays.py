@@ -43,10 +43,10 @@ class LoadedStays(Relation):
         self._loaded: dict[str, _Loaded] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
+        if not self._loaded and not window.named("load_state_dict"):
+            return
         events: list[tuple[int, Call | State]] = [(call.q, call) for call in window.plain if _matters(call)]
         events += [(one.q, one) for one in window.states if one.moment == "loaded" and one.what == "parameter"]
-        if not events and not self._loaded:
-            return
         steps = {step.call.q: step for step in steps_of(window)}
         load: Call | None = None
         for _, event in sorted(events, key=lambda pair: pair[0]):

@@ -45,18 +45,27 @@ class LossInputFits(Relation):
 
     name = "loss-input-fits"
     needs = frozenset({"backward"})
+    wakes = frozenset({"backward"})
     whole = False
     priority = 3
     cause = "the model ends in an activation that the loss applies itself, or lacks the one that the loss expects"
     advice = "hand scores to cross_entropy and binary_cross_entropy_with_logits, and log_softmax over the classes to nll_loss"
+
+    def __init__(self) -> None:
+        self._known: dict[
+            str | None, tuple[Any, Misfit | None]
+        ] = {}  # by place: the last tail, and what is wrong in it
 
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.named("backward"):
             told = (call.args or {}).get("tail")
             if not told:
                 continue
-            tail = Tail(told)
-            wrong = next((one for node in tail.nodes if (one := misfit(tail, node)) is not None), None)
+            before, wrong = self._known.get(call.place, (None, None))
+            if before != told:
+                tail = Tail(told)
+                wrong = next((one for node in tail.nodes if (one := misfit(tail, node)) is not None), None)
+                self._known[call.place] = told, wrong
             yield Example(
                 (),
                 wrong is None,
