@@ -1,16 +1,19 @@
 """Measure learning and checking: inference, the live check of a step, the engine fed in batches, and how they grow.
 
-    python benchmarks/monitor/engine.py TRACE [--rows 1000000] [--profile NAME]
+    python benchmarks/monitor/engine.py TRACE [--rows 1000000] [--profile NAME] [--only PART ...]
 
 TRACE is a recording of `gpt.py --steps 100` (`preflight monitor collect -o TRACE -- python gpt.py --steps 100`).
 Longer traces are made of it: its windows again and again, with iterations, steps and events numbered on.
-An event is a row of the trace. CPU time of the process, not wall time, so that a busy machine matters less.
+An event is a row of the trace: a call, a tensor that went in or out, a number, a batch, the end of an iteration, or the
+state of all parameters, gradients or buffers at a moment, which is one row however many there are of them.
+CPU time of the process, not wall time, so that a busy machine matters less.
 """
 
 from __future__ import annotations
 
 import argparse
 import cProfile
+import gc
 import json
 import pstats
 import subprocess
@@ -25,6 +28,7 @@ from preflight.monitor.assemble import Assembler
 from preflight.monitor.collect.columns import ITERATION, TABLES
 from preflight.monitor.collect.encode import block, payload
 from preflight.monitor.engine import Engine
+from preflight.monitor.follow import Follower
 from preflight.monitor.learn.infer import infer
 from preflight.monitor.library_of import shipped
 from preflight.monitor.trace.folder import TraceFolder
@@ -128,10 +132,30 @@ def inner_import() -> dict[str, Any]:
     return {}
 
 
+def inner_read(folder: str) -> dict[str, Any]:
+    return {"rows": sum(rows_in([batch.tables]) for batch in TraceFolder(Path(folder)).batches())}
+
+
+def inner_check(folder: str) -> dict[str, Any]:
+    follower = Follower(TraceFolder(Path(folder)), shipped())
+    follower.check()
+    rows = sum(sum(process.rows.values()) for process in follower.folder.processes)
+    return {"rows": rows, "violations": len(follower.violations())}
+
+
+INNER: dict[str, Callable[..., dict[str, Any]]] = {
+    "import": inner_import,
+    "infer": inner_infer,
+    "read": inner_read,
+    "check": inner_check,
+}
+"""What is measured in a process of its own."""
+
+
 def told_inner(what: str, arguments: list[str]) -> None:
     import resource
 
-    said = {"infer": inner_infer, "import": inner_import}[what](*arguments)
+    said = INNER[what](*arguments)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     print(json.dumps({**said, "cpu": usage.ru_utime + usage.ru_stime, "megabytes": usage.ru_maxrss / 1024}))
 
@@ -190,6 +214,7 @@ def main() -> None:
     parser.add_argument("trace", nargs="?", type=Path)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--profile", choices=["batch", "infer"])
+    parser.add_argument("--only", nargs="+", choices=list(PARTS), help="the parts to be measured")
     parser.add_argument("--inner", nargs="+")
     given = parser.parse_args()
     if given.inner:
@@ -201,34 +226,94 @@ def main() -> None:
             batch(tables) if given.profile == "batch" else infer([given.trace])
         pstats.Stats(profile).sort_stats("tottime").print_stats(35)
         return
-    measure(given.trace, given.rows)
+    for name in given.only or PARTS:
+        PARTS[name](given.trace, given.rows)
 
 
-def measure(trace: Path, rows: int) -> None:
+def told_of_inference(trace: Path, rows: int) -> None:
+    """What learning from the recording and from longer traces costs, and how it grows."""
     nothing = in_own_process("import")
     print(f"{'the imports alone':44s} {nothing['cpu']:6.2f} s CPU  {nothing['megabytes']:5.0f} MB")
     one = in_own_process("infer", str(trace))
     print(f"{'inference, ' + format(one['rows'], ',') + ' events (the recording)':44s} {_of(one)}")
-    parts = [as_tables(part) for part in lengthened(trace, 30_000)]
-    spent = sorted(live(parts)[1:])
+    with tempfile.TemporaryDirectory() as folder:
+        for size, world in ((rows // 4, 1), (rows // 4, 2), (rows // 2, 1), (rows, 1)):
+            told = in_own_process("infer", str(written(trace, Path(folder) / f"{size}.{world}", size, world)))
+            ranks = f" on {world} ranks" if world > 1 else ""
+            print(f"{'inference, ' + format(told['rows'], ',') + ' events' + ranks:44s} {_of(told)}")
+
+
+def told_live(trace: Path, _rows: int) -> None:
+    """What the check of a step costs while it is made."""
+    spent = sorted(live([as_tables(part) for part in lengthened(trace, 30_000)])[1:])
     middle, most = spent[len(spent) // 2], spent[int(len(spent) * 0.99)]
     mean = sum(spent) / len(spent)
     print(f"live check of one step: mean {mean:.3f} ms, median {middle:.3f}, 99 of 100 below {most:.3f} ms CPU")
-    for size in (100_000, 200_000):
-        tables = [as_tables(part) for part in lengthened(trace, size)]
-        seconds, engine = cpu(lambda tables=tables: batch(tables))
+
+
+def told_batches(trace: Path, rows: int) -> None:
+    """How many events the engine judges in a second, from the tables of blocks in memory."""
+    for size in (rows // 10, rows // 5):
+        parts = list(lengthened(trace, size))
+        tables = [as_tables([row for part in parts[at : at + 10] for row in part]) for at in range(0, len(parts), 10)]
         count = rows_in(tables)
+        del parts
+        gc.collect()
+        gc.freeze()  # what is only measured with is not looked through while it is measured
+        seconds, engine = cpu(lambda tables=tables: batch(tables))
+        gc.unfreeze()
         told = f"{count / seconds:9,.0f} events/s, violations: {len(engine.violations())}"
         print(f"{'engine in batches, ' + format(count, ',') + ' events':44s} {seconds:6.2f} s CPU  {told}")
-        del tables, engine
+
+
+def told_whole(trace: Path, rows: int) -> None:
+    """What `monitor check` of a folder costs from its start to its end, beside reading alone."""
     with tempfile.TemporaryDirectory() as folder:
-        for size, world in ((rows // 4, 1), (rows // 4, 2), (rows // 2, 1), (rows, 1)):
-            long = written(trace, Path(folder) / f"{size}.{world}", size, world)
-            told = in_own_process("infer", str(long))
-            ranks = f" on {world} ranks" if world > 1 else ""
-            print(f"{'inference, ' + format(told['rows'], ',') + ' events' + ranks:44s} {_of(told)}")
+        long = written(trace, Path(folder) / "long", rows // 4)
+        for what in ("import", "read", "check"):
+            told = in_own_process(what, *([str(long)] if what != "import" else []))
+            rate = f"{told['rows'] / told['cpu']:9,.0f} events/s" if "rows" in told else ""
+            print(f"{'a process that does: ' + what:44s} {told['cpu']:6.2f} s CPU  {told['megabytes']:5.0f} MB  {rate}")
+        for name, path in (("the recording", trace), (f"{rows // 4:,} events", long)):
+            print(f"{'preflight monitor check of ' + name:44s} {command(path):6.2f} s CPU, start-up included")
+
+
+def command(folder: Path) -> float:
+    """CPU seconds of the command."""
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    words = [sys.executable, "-m", "preflight", "monitor", "check", str(folder), "--quiet"]
+    subprocess.run(words, capture_output=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def told_ranks(trace: Path, rows: int) -> None:
+    """How checking grows with the ranks, each of which tells of as much."""
+    with tempfile.TemporaryDirectory() as folder:
+        for world in (1, 2, 4, 8, 16, 32, 64):
+            told = in_own_process("check", str(written(trace, Path(folder) / str(world), rows // 250, world)))
+            each = told["cpu"] / told["rows"] * 1e6
+            name = f"check of {told['rows']:,} events on {world} rank{'s' if world > 1 else ''}"
+            print(f"{name:44s} {told['cpu']:6.2f} s CPU  {told['megabytes']:5.0f} MB  {each:6.1f} us an event")
+
+
+def told_relations(trace: Path, _rows: int) -> None:
+    """What each relation costs by itself."""
     print("each relation by itself, microseconds for each iteration:")
     alone(trace)
+
+
+PARTS: dict[str, Callable[[Path, int], None]] = {
+    "inference": told_of_inference,
+    "live": told_live,
+    "batches": told_batches,
+    "whole": told_whole,
+    "ranks": told_ranks,
+    "relations": told_relations,
+}
+"""What is measured, by name."""
 
 
 def _of(told: dict[str, Any]) -> str:
