@@ -54,7 +54,12 @@ def writing(
             if not format_:
                 raise UsageError(f"-o {target}: no format belongs to this ending", "say which one: --format json")
     elif format_ not in formats():
-        raise UsageError(f"unknown format {format_!r}", f"one of {', '.join(formats())}")
+        from preflight.errors import nearest
+
+        near = nearest(format_, formats())
+        raise UsageError(
+            f"unknown format {format_!r}", f"did you mean {near}?" if near else f"one of {', '.join(formats())}"
+        )
     if target is not None:
         _writable(target)
     terminal = target is None and _is_terminal(sys.stdout)
