@@ -37,9 +37,15 @@ class CatalogError(PreflightError):
     """A catalog file is wrong or names no source."""
 
 
-def nearest(word: str, choices: Iterable[str]) -> str | None:
-    """Return the choice closest to ``word``, or None when none is close."""
+def nearest(word: str, choices: Iterable[str], alike: float = 0.5) -> str | None:
+    """Return the choice closest to ``word``, or None when none is close.
+
+    Args:
+        word: What was written.
+        choices: What there is.
+        alike: The least likeness, 0 to 1: short words are alike by chance.
+    """
     import difflib
 
-    matches = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(word, list(choices), n=1, cutoff=alike)
     return matches[0] if matches else None

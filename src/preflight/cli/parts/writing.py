@@ -56,7 +56,7 @@ def writing(
     elif format_ not in formats():
         from preflight.errors import nearest
 
-        near = nearest(format_, formats())
+        near = nearest(format_, formats(), 0.6)
         raise UsageError(
             f"unknown format {format_!r}", f"did you mean {near}?" if near else f"one of {', '.join(formats())}"
         )
