@@ -162,6 +162,27 @@ def test_a_torch_that_is_too_old_is_the_reason(tmp_path: Path) -> None:
     assert "PyTorch 2.1.0 is older than 2.4" in (why_nothing(tmp_path / "t", ["python"]) or "")
 
 
+def test_a_program_that_ends_while_torch_is_imported_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import os\nos.kill(os.getpid(), 9)\n")
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "-c", "import torch", cwd=tmp_path)
+    assert done.returncode == 128 + 9
+    assert "the program ended while PyTorch was being imported" in done.stderr
+
+
+def test_a_torch_that_cannot_be_imported_is_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch.so: no such file')\n")
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "-c", "import torch", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "importing PyTorch failed: ImportError: libtorch.so: no such file" in done.stderr
+
+
+def test_asking_whether_torch_could_be_found_is_no_import(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("__version__ = '2.1.0'\n")
+    code = "import importlib.util as u; u.find_spec('torch'); import torch"
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "-c", code, cwd=tmp_path)
+    assert "PyTorch 2.1.0 is older than 2.4" in done.stderr
+
+
 def test_folders_are_named_after_the_program(tmp_path: Path) -> None:
     assert free_folder(["python", "a/train.py", "x"], tmp_path).name == "train-1"
     (tmp_path / "train-1").mkdir()

@@ -133,6 +133,11 @@ def why_nothing(folder: Path, command: Sequence[str]) -> str | None:
     refused = [row["reason"] for row in told if row["what"] == "refused"]
     if refused:
         return str(refused[0])
+    failed = [row["reason"] for row in told if row["what"] == "failed"]
+    if failed:
+        return f"importing PyTorch failed: {failed[0]}"
+    if any(row["what"] == "importing" and not _past(told, row["pid"]) for row in told):
+        return "the program ended while PyTorch was being imported"
     if any(row["what"] == "torch" for row in told):
         return "PyTorch was imported, but no forward or backward pass, optimizer or loader was used"
     if told:
@@ -142,6 +147,11 @@ def why_nothing(folder: Path, command: Sequence[str]) -> str | None:
         letter = next((word for word in _BLIND if word[1] in blind), blind)
         return f"Python was started with {blind}, so that {_BLIND.get(letter, 'the hook is not imported')}"
     return "no Python process was reached: the program is none, or starts Python with another environment"
+
+
+def _past(told: list[dict[str, Any]], process: int) -> bool:
+    """Whether a process came past the import of PyTorch."""
+    return any(row["what"] == "torch" and row["pid"] == process for row in told)
 
 
 def _arrivals(folder: Path) -> list[dict[str, Any]]:

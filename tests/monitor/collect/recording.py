@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from preflight.monitor.assemble import Assembler
@@ -20,6 +20,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.rows: dict[str, list[tuple[Any, ...]]] = {}
+        self.spent: Callable[[], int] = lambda: 0  # nanoseconds of the recorder's own work so far
 
     def put(self, kind: str, row: tuple[Any, ...]) -> None:
         assert len(row) == len(TABLES[kind]), (kind, row)
@@ -57,6 +58,7 @@ def recorded(**settings: Any) -> Iterator[Kept]:
         return kept
 
     session.recorder._open_sink = opened
+    kept.spent = lambda: session.recorder.spent
     session.start()
     try:
         yield kept

@@ -90,6 +90,14 @@ def test_numbers_of_the_training_are_there(kept: Kept) -> None:
     assert {"loss", "lr", "grad_norm"} <= numbers
 
 
+def test_numbers_are_named_by_their_line_wherever_the_program_lies(kept: Kept) -> None:
+    objects = {row["object"].rsplit(":", 1)[0] for row in kept.table("scalar") if row["name"] in ("loss", "grad_norm")}
+    (one,) = objects
+    assert one
+    assert not Path(one).is_absolute()
+    assert Path(__file__).as_posix().endswith(one)
+
+
 def test_batches_have_indices_and_fingerprints(kept: Kept) -> None:
     batches = [row for row in kept.table("batch") if row["loader"] == "loader0"]
     assert len(batches) == 4

@@ -9,6 +9,7 @@ from .digest import norms
 from .digests import dtype_of
 from .entry import Entry
 from .patching import Patches
+from .places import from_program
 from .recorder import Recorder
 from .state import States
 from .tail import Tails
@@ -58,7 +59,7 @@ class Backwards:
             seen["tail"] = tail
         if first.numel() == 1 and first.is_floating_point():
             number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
-            place = entry.place or ""
+            place = from_program(entry.place)
             recorder.later(
                 read_later(first),
                 lambda values: [("scalar", (number, began, iteration, step, "loss", place, values[0]))],

@@ -21,7 +21,12 @@ def arm_from_environment() -> None:
         return
     arrived(settings.folder, "armed")
     imports = Imports()
-    imports.when("torch", lambda module: _begin(settings, imports, module))
+    imports.when(
+        "torch",
+        lambda module: _begin(settings, imports, module),
+        lambda: arrived(settings.folder, "importing"),
+        lambda error: arrived(settings.folder, "failed", f"{type(error).__name__}: {error}"[:500]),
+    )
 
 
 def _begin(settings: Settings, imports: Imports, torch: ModuleType) -> None:

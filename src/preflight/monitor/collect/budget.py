@@ -11,10 +11,13 @@ import time
 from .recorder import Recorder
 
 _LONGEST = 1024
+_RARE = 64
 _WINDOW = 8  # iterations between two decisions
 _SETTLE = 3  # first iterations that are not counted: imports, warm-up of kernels
 _EARLY = 200  # iterations in which short steps may be recorded at a cost that a long run makes up for
 _EARLY_COST = 5e-3  # seconds per iteration: 200 of them are one second of the whole run
+_SHORT = 0.1  # seconds of an iteration up to which it is short
+clock = time.perf_counter
 
 
 class Budget:
@@ -32,17 +35,18 @@ class Budget:
         """An iteration has ended."""
         recorder = self.recorder
         if self.share <= 0 or recorder.iteration < max(recorder.detail_until, _SETTLE):
-            self._began, self._spent, self._at = time.perf_counter(), recorder.spent, recorder.iteration
+            self._began, self._spent, self._at = clock(), recorder.spent, recorder.iteration
             return
         # A decision covers at least one detailed iteration, or the sample would say nothing about their cost.
         if recorder.iteration - self._at < max(_WINDOW, recorder.detail_every):
             return
-        now = time.perf_counter()
+        now = clock()
         elapsed = max(now - self._began, 1e-9)
         share = (recorder.spent - self._spent) / 1e9 / elapsed
         allowed = self.share
-        if recorder.iteration < _EARLY:
-            allowed = max(allowed, _EARLY_COST * (recorder.iteration - self._at) / elapsed)
+        count = recorder.iteration - self._at
+        if recorder.iteration < _EARLY and elapsed < _SHORT * count:
+            allowed = max(allowed, _EARLY_COST * count / elapsed)
         if share > allowed:
             self._thin(share, allowed)
         elif share < allowed / 4:
@@ -57,7 +61,9 @@ class Budget:
                 power *= 2
             recorder.detail_every = power
             self._tell("detail", power, share)
-        if share > 2 * allowed and recorder.norms_every < _LONGEST:
+        # Where detail is rare already, what costs too much is something else.
+        rare = not recorder.detail_every or recorder.detail_every > _RARE
+        if (share > 2 * allowed or rare) and recorder.norms_every < _LONGEST:
             recorder.norms_every = max(2, recorder.norms_every * 2)
             self._tell("norms", recorder.norms_every, share)
 

@@ -12,6 +12,7 @@ from typing import Any
 from .backward import read_later
 from .entry import Entry
 from .patching import Patches, watched
+from .places import from_program
 from .recorder import Recorder
 from .variables import Variable, Variables
 
@@ -101,7 +102,7 @@ class Clipping:
         self._after_value(entry, value, error)
         if entry is not None and error is None and isinstance(value, recorder.torch.Tensor):
             number, iteration, step = recorder.number(), recorder.iteration, recorder.step
-            now, place = time.monotonic_ns(), entry.place or ""
+            now, place = time.monotonic_ns(), from_program(entry.place)
             recorder.later(
                 read_later(value),
                 lambda values: [("scalar", (number, now, iteration, step, "grad_norm", place, values[0]))],

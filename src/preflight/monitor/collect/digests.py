@@ -71,7 +71,7 @@ class Digests:
     def entering(self, entry: Entry, args: Any, root: bool) -> None:
         """Gather rows of what goes into a module; of a root's the fingerprints are taken too.
 
-        What goes into a module has come out of another: its norm is taken there, or known by the batch's fingerprint.
+        What goes into a part has come out of another one: its norm is taken there.
         """
         if not (root or self._wanted):
             return
@@ -79,8 +79,9 @@ class Digests:
         if root and found:
             self.batch(f"forward:{entry.object}", found, None)
         if self._wanted:
+            sizes = self._norms(found) if root and self.recorder.detail else [None] * len(found)
             for position, tensor in enumerate(found):
-                self._gathered.append((self._row(entry, f"in{position}", tensor), None))
+                self._gathered.append((self._row(entry, f"in{position}", tensor), sizes[position]))
 
     def leaving(self, entry: Entry, value: Any) -> None:
         """Gather rows of what comes out of a module, and start the norms."""

@@ -8,13 +8,20 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+Awaited = tuple[Callable[[ModuleType], None], Callable[[], None], Callable[[BaseException], None]]
+"""What to do after a module's import, before it, and when it fails."""
+
+
+def _nothing(*given: object) -> None:
+    pass
+
 
 class _After(Loader):
     """A loader that does what the module's own does, and then what was asked for."""
 
-    def __init__(self, own: Loader, then: Callable[[ModuleType], None]) -> None:
+    def __init__(self, own: Loader, awaited: Callable[[], Awaited | None]) -> None:
         self._own = own
-        self._then = then
+        self._awaited = awaited
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._own.create_module(spec)
@@ -23,24 +30,47 @@ class _After(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._own
         module.__loader__ = self._own
-        self._own.exec_module(module)
-        self._then(module)
+        awaited = self._awaited()
+        if awaited is None:
+            self._own.exec_module(module)
+            return
+        then, begins, fails = awaited
+        begins()
+        try:
+            self._own.exec_module(module)
+        except BaseException as error:
+            fails(error)
+            raise
+        then(module)
 
 
 class Imports(MetaPathFinder):
     """Waits on the path of finders for modules by name; leaves it when none is awaited any more."""
 
     def __init__(self) -> None:
-        self._awaited: dict[str, Callable[[ModuleType], None]] = {}
+        self._awaited: dict[str, Awaited] = {}
         self._looking: set[str] = set()
 
-    def when(self, name: str, then: Callable[[ModuleType], None]) -> None:
-        """Call ``then`` with the module ``name`` now if it is there, else right after its import."""
+    def when(
+        self,
+        name: str,
+        then: Callable[[ModuleType], None],
+        begins: Callable[[], None] = _nothing,
+        fails: Callable[[BaseException], None] = _nothing,
+    ) -> None:
+        """Call ``then`` with the module ``name`` now if it is there, else right after its import.
+
+        Args:
+            name: The module.
+            then: Called with it.
+            begins: Called before the import.
+            fails: Called with the exception where the import fails.
+        """
         there = sys.modules.get(name)
         if there is not None and not getattr(there.__spec__, "_initializing", False):
             then(there)
             return
-        self._awaited[name] = then
+        self._awaited[name] = then, begins, fails
         if self not in sys.meta_path:
             sys.meta_path.insert(0, self)
 
@@ -69,9 +99,14 @@ class Imports(MetaPathFinder):
                 return None
         finally:
             self._looking.discard(fullname)
-        then = self._awaited.pop(fullname)
+        if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+            # Who only asks whether the module could be found does not import it: it is awaited until it is executed.
+            spec.loader = _After(spec.loader, lambda: self._take(fullname))
+        return spec
+
+    def _take(self, name: str) -> Awaited | None:
+        """What to do with a module that is imported now; it is not awaited any more."""
+        awaited = self._awaited.pop(name, None)
         if not self._awaited and self in sys.meta_path:
             sys.meta_path.remove(self)
-        if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _After(spec.loader, then)
-        return spec
+        return awaited

@@ -11,6 +11,7 @@ _FOREIGN = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 _installed: list[str] = []
 _known: dict[str, bool] = {}
+_told: dict[str, str] = {}
 
 
 def foreign(module_file: str | None) -> None:
@@ -34,6 +35,24 @@ def is_users(path: str) -> bool:
         )
         _known[path] = answer
     return answer
+
+
+def from_program(place: str | None) -> str:
+    """A place as it reads from the folder of the program, so that it is the same wherever the program lies.
+
+    What lies elsewhere is told by its last folder; no place at all is an empty text.
+    """
+    if not place:
+        return ""
+    told = _told.get(place)
+    if told is None:
+        main = getattr(sys.modules.get("__main__"), "__file__", None)
+        folder = os.path.dirname(os.path.abspath(main)) if main and is_users(main) else os.getcwd()
+        whole = os.path.abspath(place)
+        inside = whole.startswith(folder.rstrip(os.sep) + os.sep)
+        told = os.path.relpath(whole, folder) if inside else os.sep.join(whole.split(os.sep)[-2:])
+        told = _told[place] = told.replace(os.sep, "/")
+    return told
 
 
 def user_frame(start: FrameType | None = None) -> FrameType | None:

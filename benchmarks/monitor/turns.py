@@ -1,0 +1,42 @@
+"""The training that `overhead.py` measures: an iteration whenever it is asked for one, and what that cost.
+
+It is a plain training program, so that other tools can watch it too; what it is told comes through two named pipes.
+"""
+
+import json
+import os
+import time
+
+import gpt
+import torch
+
+
+def answered(file, **told):
+    print(json.dumps(told), file=file, flush=True)
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    gpt.BATCH = int(os.environ.get("TURNS_BATCH", gpt.BATCH))
+    data, _, vocabulary = gpt.make_text(0)
+    model = gpt.GPT(vocabulary)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+    with open(os.environ["TURNS_OUT"], "w") as answers, open(os.environ["TURNS_IN"]) as asked:
+        loss = None
+        for _ in asked:
+            main_before, wall_before = time.thread_time(), time.perf_counter()
+            x, y = gpt.get_batch(data)
+            optimizer.zero_grad(set_to_none=True)
+            _, loss = model(x, y)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            main_after, wall_after = time.thread_time(), time.perf_counter()
+            # The writer's thread also works between two turns: of the process the time since its start is told.
+            answered(answers, main=main_after - main_before, wall=wall_after - wall_before, process=time.process_time())
+        answered(answers, loss=loss.item().hex())
+
+
+if __name__ == "__main__":
+    main()

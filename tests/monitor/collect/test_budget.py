@@ -1,0 +1,131 @@
+"""The budget is kept: what costs too much is taken more rarely, and that is told."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from preflight.monitor.collect import budget, entry
+from preflight.monitor.collect.settings import Settings
+
+sys.path.insert(0, str(Path(__file__).parent))
+from recording import recorded
+
+
+class Run:
+    """A run whose clock is arithmetic: an iteration takes a while, and recording it some of that."""
+
+    def __init__(self, monkeypatch: Any, step: float, cost: Callable[[Run], float], **settings: Any) -> None:
+        known = Settings("", **settings)
+        self.now = 0.0
+        self.step, self.cost = step, cost
+        self.rows: list[tuple[Any, ...]] = []
+        self.shares: list[float] = []
+        self.recorder: Any = SimpleNamespace(
+            settings=known, iteration=0, spent=0, detail_until=known.detail_first, detail_every=known.detail_every,
+            norms_every=known.norms_every, number=lambda: 0, put=lambda kind, row: self.rows.append(row),
+        )  # fmt: skip
+        monkeypatch.setattr(budget, "clock", lambda: self.now)
+        self.budget = budget.Budget(self.recorder)
+
+    @property
+    def detail(self) -> bool:
+        number, every = self.recorder.iteration, self.recorder.detail_every
+        return number < self.recorder.detail_until or (every > 0 and number % every == 0)
+
+    @property
+    def norms(self) -> bool:
+        return self.detail or self.recorder.iteration % self.recorder.norms_every == 0
+
+    def go(self, iterations: int) -> float:
+        """Go on for so many iterations; returns the share of recording in them."""
+        spent = self.recorder.spent
+        began = self.now
+        for _ in range(iterations):
+            cost = self.cost(self)
+            self.recorder.spent += int(cost * 1e9)
+            self.now += self.step + cost
+            self.budget.boundary()
+            self.recorder.iteration += 1
+        return (self.recorder.spent - spent) / 1e9 / (self.now - began)
+
+
+@pytest.mark.parametrize("step", [0.002, 0.02, 0.1, 1.0])
+@pytest.mark.parametrize(("detail", "norms"), [(0.3, 0.01), (0.3, 0.1), (2.0, 0.05), (0.05, 0.03)])
+def test_the_share_of_a_long_run_is_kept(monkeypatch: Any, step: float, detail: float, norms: float) -> None:
+    def cost(run: Run) -> float:
+        return step * (detail if run.detail else norms if run.norms else 0.002)
+
+    run = Run(monkeypatch, step, cost)
+    run.go(4000)
+    assert run.go(8192) <= 0.02 * 1.1
+
+
+def test_steps_that_are_not_short_are_kept_to_it_from_the_beginning(monkeypatch: Any) -> None:
+    run = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.5 if run.detail else 0.015))
+    run.go(60)
+    assert run.go(1000) <= 0.02
+    assert [row[2] for row in run.rows].count("detail") >= 1
+
+
+def test_what_costs_little_is_taken_as_often_as_was_asked_for(monkeypatch: Any) -> None:
+    run = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.05 if run.detail else 0.01))
+    run.go(500)
+    assert (run.recorder.detail_every, run.recorder.norms_every) == (16, 1)
+    assert not run.rows
+
+
+def test_what_was_thinned_is_thickened_when_it_costs_little_again(monkeypatch: Any) -> None:
+    costs = [0.5]
+    run = Run(monkeypatch, 0.15, lambda run: 0.15 * (costs[0] if run.norms else 0.001))
+    run.go(400)
+    assert run.recorder.norms_every > 1
+    costs[0] = 0.001
+    run.go(10_000)
+    assert (run.recorder.detail_every, run.recorder.norms_every) == (16, 1)
+
+
+def test_without_a_limit_nothing_is_thinned(monkeypatch: Any) -> None:
+    run = Run(monkeypatch, 0.01, lambda run: 0.01, budget=0)
+    run.go(500)
+    assert not run.rows
+
+
+@pytest.mark.torch
+def test_a_program_is_recorded_within_its_budget_of_processor_time(monkeypatch: Any) -> None:
+    torch = pytest.importorskip("torch")
+    # Time on the processor: what else the machine does is not counted, neither here nor there.
+    monkeypatch.setattr(budget, "clock", time.thread_time)
+    monkeypatch.setattr(entry, "clock", time.thread_time_ns)
+    monkeypatch.setattr(budget, "_EARLY", 0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with recorded(budget=10, detail_first=2, detail_every=1) as kept:
+            # Many small layers: in detail they cost several times of what is allowed.
+            net = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(12)))
+            optimizer = torch.optim.SGD(net.parameters(), lr=1e-3)
+            x = torch.randn(160, 256)
+
+            def go(steps: int) -> float:
+                began = time.thread_time()
+                for _ in range(steps):
+                    optimizer.zero_grad()
+                    net(x).pow(2).mean().backward()
+                    optimizer.step()
+                return time.thread_time() - began
+
+            go(80)
+            before = kept.spent()
+            elapsed = go(80)
+            share = (kept.spent() - before) / 1e9 / elapsed
+    finally:
+        torch.set_num_threads(threads)
+    assert kept.table("thinned")
+    assert share <= 2 * 0.10
