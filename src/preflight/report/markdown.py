@@ -9,6 +9,7 @@ from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.compared import compared_parts
 from preflight.report.parts.incident_markdown import incident_lines
 from preflight.report.parts.live_parts import live_parts
+from preflight.report.parts.opinion_parts import opinion_parts
 from preflight.report.parts.options import Options
 from preflight.report.parts.plan_markdown import plan_lines
 from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows, summary_rows
@@ -79,7 +80,7 @@ def _block(report: Report, options: Options, level: str) -> list[str]:
     lines += [escape(inputs), ""] if inputs else []
     lines += incident_lines(report.incident, level, escape, code, _table) if report.incident is not None else []
     lines += walk_lines(report.walk, level, escape, code) if report.walk is not None else []
-    for part in (*compared_parts(report), *live_parts(report)):
+    for part in (*compared_parts(report), *live_parts(report), *opinion_parts(report.opinion)):
         lines += [f"{level}# {escape(part.title)}", ""]
         lines += [*(f"- {escape(text)}" for text in part.sentences), ""] if part.sentences else []
         rows = [tuple(escape(cell) for cell in row) for row in part.rows]

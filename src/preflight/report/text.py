@@ -11,6 +11,7 @@ from preflight.report.parts.incident_text import incident_section, walk_section,
 from preflight.report.parts.life_text import life_section
 from preflight.report.parts.live_text import live_sections
 from preflight.report.parts.memory_text import memory_section
+from preflight.report.parts.opinion_parts import opinion_section
 from preflight.report.parts.options import Options
 from preflight.report.parts.paint import VERDICT_STYLES, Canvas
 from preflight.report.parts.plan_text import attention_line, closing_sections, layout_section, plan_sections
@@ -97,6 +98,8 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
             incident_section(canvas, report.incident, verbose=options.verbose)
         if report.walk is not None and (options.verbose or report.command != "investigate"):
             walk_section(canvas, report.walk)
+        if report.opinion is not None:
+            opinion_section(canvas, report.opinion)
         if report.command.endswith(" why") and report.incident.five_whys:
             return
         _notes(canvas, report)

@@ -15,6 +15,7 @@ from preflight.vocabulary.invariant import Invariant, Violation
 from preflight.vocabulary.live import Difference, Measurement, RankPulse
 from preflight.vocabulary.measured import Measured
 from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.opinion import Opinion
 from preflight.vocabulary.plan import Plan
 from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import format_bytes
@@ -140,6 +141,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     watched: Watched | None = None
     incident: Incident | None = None
     walk: Walk | None = None
+    opinion: Opinion | None = None
     verification: Verification | None = None
     associations: Associations | None = None
     comparison: Comparison | None = None

@@ -7,6 +7,7 @@ from typing import Any
 from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.compared import compared_parts
 from preflight.report.parts.live_parts import live_parts
+from preflight.report.parts.opinion_parts import opinion_parts
 from preflight.report.parts.options import Options
 from preflight.report.parts.page_incident import incident_tiles, incident_view
 from preflight.report.parts.page_memory import bar, memory_view
@@ -44,7 +45,7 @@ def view(report: Report, options: Options) -> dict[str, Any]:
         "watched": watched_view(report, options),
         "incident": incident_view(report.incident, report.walk) if report.incident is not None else None,
         "compared": compared_parts(report),
-        "live": live_parts(report),
+        "live": [*live_parts(report), *opinion_parts(report.opinion)],
         "inputs": input_line(report),
         "tiles": _tiles(report),
         "memory": memory_view(report.memory) if report.memory is not None else None,
