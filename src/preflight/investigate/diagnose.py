@@ -8,7 +8,7 @@ from typing import Literal
 
 from preflight.errors import UsageError
 from preflight.investigate.answers import Facts
-from preflight.investigate.judge import judge
+from preflight.investigate.jobs import judged_by_job
 from preflight.investigate.paths import there
 from preflight.investigate.trees import walk
 from preflight.vocabulary.incident import Incident
@@ -58,7 +58,7 @@ def diagnose(
 
 def report_of(reading: Reading, signatures: Iterable[Signature], paths: Sequence[str]) -> Report:
     """Return the report of a reading."""
-    incident = judge(reading, signatures)
+    incident = judged_by_job(reading, signatures)
     problems = [f"{file.path}: {file.problem}" for file in reading.files if file.problem]
     inputs = {
         "bytes": reading.bytes_read,

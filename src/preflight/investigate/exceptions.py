@@ -108,7 +108,11 @@ def meaning_of(raised: Raised) -> Meaning:
     name = raised.exception.rpartition(".")[2]
     if not name:
         launched = any(_LAUNCHERS.search(frame.path) for frame in (*raised.frames[:1], *raised.frames[-1:]))
-        title = "a traceback that is cut off before its exception"
+        title = (
+            "a traceback that is cut off before its exception"
+            if not launched
+            else "a launcher's own traceback, cut off"
+        )
         category = "other" if launched else _of_frames(raised) or "other"
         return Meaning(title, category, "teardown" if launched else "cascade")
     title = f"{name}: {raised.message}" if raised.message else name

@@ -156,5 +156,11 @@ def next_steps(scene: Scene, culprit: Culprit, decided: Decided, state: RunState
             "collect the log of every rank (torchrun --log-dir --redirects 3): what is here does not tell who began it"
         )
         found.setdefault(text, NextStep(text=text, kind="observe", tells=("culprit",)))
-    experiments = experiments_for(decided.hypotheses, gpus=scene.case.people.world or 1)
+    looked = {cause for one in found.values() if one.kind == "observe" for cause in one.tells}
+    # Another run costs more than a look, and is not worth it for causes that a look tells apart.
+    experiments = [
+        one
+        for one in experiments_for(decided.hypotheses, gpus=scene.case.people.world or 1)
+        if not set(one.tells) <= looked
+    ]
     return (*found.values(), *experiments)

@@ -15,7 +15,12 @@ MOST = 200
 def moments_of(case: Case, events: Iterable[Event]) -> tuple[Moment, ...]:
     """Return events as moments; those of one kind on many ranks are one."""
     alike: dict[tuple[str, int], list[Event]] = {}
-    for event in events:
+    told = list(events)
+    # What a code alone says, a signature has said of the same line already.
+    signed = {(event.place, event.rank) for event in told if event.role == "root" and not event.id.startswith("exit.")}
+    for event in told:
+        if event.id.startswith("exit.") and (event.place, event.rank) in signed:
+            continue
         alike.setdefault((event.id, event.attempt), []).append(event)
     found = [_moment(case, group) for group in alike.values()]
     found.sort(key=lambda moment: moment.time if moment.time is not None else float("inf"))

@@ -242,6 +242,27 @@ class Activity(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     rows: dict[int, tuple[int, ...]] = {}
 
 
+class Job(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One of several jobs whose files were given together, judged by itself.
+
+    Attributes:
+        name: As the names of its files tell it.
+        files: How many files are its own.
+        headline: What happened to it, in one line.
+        shown: It is the one that the rest of the incident is about.
+    """
+
+    name: str
+    files: int
+    state: RunState
+    category: Category
+    confidence: float
+    headline: str
+    ranks: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+    shown: bool = False
+
+
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """What an investigation found; the keys that are there for every incident are never left out."""
 
@@ -268,6 +289,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     series: tuple[SeriesFinding, ...] = ()
     activity: Activity | None = None
     attempts: tuple[Attempt, ...] = ()
+    jobs: tuple[Job, ...] = ()
     clocks: tuple[Clock, ...] = ()
     unknown: tuple[UnknownLines, ...] = ()
     caught_by: tuple[Pointer, ...] = ()

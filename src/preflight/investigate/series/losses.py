@@ -8,7 +8,7 @@ from preflight.investigate.series.columns import Series
 from preflight.investigate.series.shifts import blocks, clipped, find_shift, spread
 from preflight.investigate.series.trends import slope_of
 from preflight.investigate.series.whitened import whitened_fit
-from preflight.investigate.series.words import number, percent, quote_of
+from preflight.investigate.series.words import TIMES, number, percent, quote_of, times
 from preflight.vocabulary.incident import SeriesFinding
 
 FALSE_ALARMS = 0.005
@@ -241,7 +241,13 @@ def spikes(series: Series) -> SeriesFinding | None:
 def _spiked(series: Series, tops: list[int], worst: int, around: float) -> str:
     where = series.place(worst)
     highest = float(series.numbers[worst])
-    rise = f" ({percent(highest / around - 1)})" if around > 0 else ""
+    rise = (
+        ""
+        if around <= 0
+        else f" ({times(highest / around)} as high)"
+        if highest >= TIMES * around
+        else f" ({percent(highest / around - 1)})"
+    )
     if len(tops) == 1:
         return f"{series.name} jumped {where} from {number(around)} to {number(highest)}{rise}"
     return (

@@ -10,7 +10,7 @@ from preflight.investigate.series.clues import UNTOLD, Mark, more_work, phase_by
 from preflight.investigate.series.columns import HUGE, OTHER_WORK, TINY, Series, Track, step_seconds
 from preflight.investigate.series.shifts import clipped, find_shift, levels
 from preflight.investigate.series.trends import slope_of
-from preflight.investigate.series.words import number, percent, quote_of, seconds
+from preflight.investigate.series.words import grew, longer_than, number, quote_of, seconds
 from preflight.vocabulary.incident import SeriesFinding
 
 FALSE_ALARMS = 0.005
@@ -100,7 +100,7 @@ def _stretch(series: Series, tracks: list[Track], base: float, low: int, high: i
         if series.name == "seconds"
         else f"{number(1 / base)} to {number(1 / slow)}"
     )
-    rose = f"{what} rose by {percent(slow / base - 1)[1:]} ({change}) {series.place(low)}"
+    rose = f"{what} {grew(slow / base)} ({change}) {series.place(low)}"
     phase, detail = _phase(series, tracks, before, low, high)
     return SeriesFinding(
         kind="slowdown",
@@ -137,7 +137,7 @@ def _climb(series: Series) -> SeriesFinding | None:
     return SeriesFinding(
         kind="slowdown",
         series=series.name,
-        text=f"the time of a step grew by {percent(grown)[1:]} little by little over {len(numbers):,} steps",
+        text=f"the time of a step {grew(1 + grown)}: little by little, over {len(numbers):,} steps",
         first_step=series.step(0),
         last_step=series.step(len(numbers) - 1),
         false_alarms=FALSE_ALARMS,
@@ -220,7 +220,7 @@ def lagging(tracks: list[Track]) -> list[SeriesFinding]:
             SeriesFinding(
                 kind="slowdown",
                 series="seconds",
-                text=f"the steps of rank {track.rank} became {percent(ratio - 1)[1:]} slower than those of the others at step {int(steps[shift.at]):,}",
+                text=f"the steps of rank {track.rank} take {longer_than(ratio)} those of the others from step {int(steps[shift.at]):,} on",
                 first_step=int(steps[shift.at]),
                 last_step=int(steps[-1]),
                 ranks=(track.rank,) if track.rank is not None else (),

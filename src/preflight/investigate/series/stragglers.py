@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.investigate.series.columns import Track
 from preflight.investigate.series.speed import aligned
-from preflight.investigate.series.words import percent
+from preflight.investigate.series.words import longer_than, percent
 from preflight.investigate.statistics.student import upper_tail
 from preflight.vocabulary.incident import SeriesFinding
 
@@ -49,12 +49,12 @@ def _slow(table: tuple[Any, Any, list[Track]], phase: str | None) -> list[Series
 
     steps, rows, owners = table
     chosen = _outlying(numpy.log(rows), phase == "checkpoint")
-    what = f"{phase} of rank" if phase else "the steps of rank"
+    what, take = (f"{phase} of rank", "takes") if phase else ("the steps of rank", "take")
     return [
         SeriesFinding(
             kind="straggler",
             series=f"{phase}_seconds" if phase else "seconds",
-            text=f"{what} {owners[i].rank} takes {percent(math.exp(far) - 1)[1:]} longer than that of the median rank, "
+            text=f"{what} {owners[i].rank} {take} {longer_than(math.exp(far))} on the median rank, "
             f"over {len(steps):,} steps of {len(rows)} ranks",
             first_step=int(steps[0]),
             last_step=int(steps[-1]),

@@ -20,6 +20,31 @@ def percent(share: float) -> str:
     return f"{100 * share:+.0f} %" if abs(share) >= 0.1 else f"{100 * share:+.1f} %"
 
 
+_NUMBERS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+# From this on a ratio is read more easily than what it is above one in per cent.
+TIMES = 2.0
+
+
+def times(ratio: float) -> str:
+    """A ratio in words: ``twice``, ``2.5 times``, ``ten times``, ``37 times``."""
+    whole = round(ratio)
+    if ratio < 10 and abs(ratio - whole) > 0.15:
+        return f"{ratio:.1f} times"
+    if whole < len(_NUMBERS):
+        return "twice" if whole == 2 else f"{_NUMBERS[whole]} times"
+    return f"{whole:,} times"
+
+
+def longer_than(ratio: float) -> str:
+    """How a time compares with another one: ``12 % longer than``, ``ten times as long as``."""
+    return f"{times(ratio)} as long as" if ratio >= TIMES else f"{percent(ratio - 1)[1:]} longer than"
+
+
+def grew(ratio: float) -> str:
+    """By how much something grew: ``rose by 12 %``, ``is ten times what it was``."""
+    return f"is {times(ratio)} what it was" if ratio >= TIMES else f"rose by {percent(ratio - 1)[1:]}"
+
+
 def seconds(value: float) -> str:
     """A time, in the unit in which it is read best."""
     if value >= 120:

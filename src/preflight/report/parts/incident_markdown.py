@@ -44,6 +44,7 @@ def incident_lines(incident: Incident, level: str, escape: Words, code: Words, t
         shown = first_failure_rows(incident.first_failure)
         rows += [(name, _in_cell(code(text)) if name in ("line", "text") else escape(text)) for name, text in shown]
     lines += table(("what", "found"), rows)
+    lines += _jobs(incident, level, escape, table)
     lines += _reasons("Why this cause", incident.reasons, level, escape, code)
     lines += _reasons("Why this rank", incident.culprit.reasons, level, escape, code)
     lines += _what_to_do(incident, level, escape, code)
@@ -69,6 +70,17 @@ def incident_lines(incident: Incident, level: str, escape: Words, code: Words, t
     lines += _reasons("Ruled out", incident.ruled_out, level, escape, code)
     lines += _end(incident, level, escape, code, table)
     return lines
+
+
+def _jobs(incident: Incident, level: str, escape: Words, table: Table) -> list[str]:
+    """Return the jobs, where the files of several were given."""
+    if not incident.jobs:
+        return []
+    rows = [
+        (escape(one.name) + (" (this report)" if one.shown else ""), one.state, one.category, escape(one.headline))
+        for one in incident.jobs
+    ]
+    return [f"{level}# Jobs", "", *table(("job", "state", "category", "what happened"), rows)]
 
 
 def _reasons(title: str, reasons: Sequence[Reason], level: str, escape: Words, code: Words) -> list[str]:

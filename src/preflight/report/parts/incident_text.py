@@ -27,6 +27,7 @@ def incident_section(canvas: Canvas, incident: Incident, *, verbose: bool = Fals
     canvas.write(subtitle(incident), indent=2, style="dim")
     if incident.reason:
         canvas.write(one_line(incident.reason), indent=2)
+    _jobs(canvas, incident)
     if incident.category != "none" and (incident.timeline or incident.signature):
         _culprit(canvas, incident, verbose)
     _causes(canvas, incident, verbose)
@@ -194,6 +195,17 @@ def _unknown(canvas: Canvas, incident: Incident, verbose: bool) -> None:
             canvas.write(f"{clean(one.quote.path)}:{one.quote.line}", indent=6, style="dim")
     if len(incident.unknown) > len(shown):
         canvas.write(f"and {len(incident.unknown) - len(shown)} more (--verbose, or the JSON)", indent=2)
+
+
+def _jobs(canvas: Canvas, incident: Incident) -> None:
+    """Tell the jobs apart where the files of several were given."""
+    if not incident.jobs:
+        return
+    canvas.heading("JOBS", "each judged by itself; what follows is about the one that is marked")
+    for one in incident.jobs:
+        by = f", {who(one.ranks, one.nodes)}" if one.ranks or one.nodes else ""
+        text = f"{clean(one.name)} ({clean(one.category)}{by}): {one_line(one.headline)}"
+        canvas.write(text, indent=2, first="> " if one.shown else "  ", style="bold" if one.shown else "")
 
 
 def _attempts(canvas: Canvas, incident: Incident) -> None:

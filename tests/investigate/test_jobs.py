@@ -1,0 +1,95 @@
+"""Files of several jobs in one folder: told apart, each judged by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.investigate.diagnose import diagnose
+from preflight.investigate.jobs import jobs_of
+from preflight.report.render import render
+from preflight.vocabulary.log import LogFile
+
+OUT_OF_MEMORY = (
+    "{at} step 10 loss 2.0\n[rank{rank}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a "
+    "total capacity of 79.15 GiB of which 1.00 GiB is free.\n"
+)
+GOES_ON = "{at} step {step} loss 1.9\n"
+
+
+def _files(*paths: str) -> tuple[LogFile, ...]:
+    return tuple(LogFile(index=number, path=path, kind="text", lines=3) for number, path in enumerate(paths))
+
+
+def _healthy(day: int) -> str:
+    return "".join(GOES_ON.format(at=f"2025-03-{day:02} 10:{minute:02}:00", step=minute) for minute in range(20))
+
+
+def test_two_jobs_of_a_scheduler_are_judged_apart(tmp_path: Path) -> None:
+    (tmp_path / "slurm-41.out").write_text(OUT_OF_MEMORY.format(at="2025-03-02 10:05:00", rank=3))
+    (tmp_path / "slurm-42.out").write_text(_healthy(2))
+    report = diagnose(tmp_path)
+    assert report.incident is not None
+    assert {job.name: job.category for job in report.incident.jobs} == {"41": "oom", "42": "none"}
+    assert report.incident.category == "oom"
+    assert report.incident.culprit.ranks == (3,)
+    assert report.verdict == "NO-GO"
+    shown = render(report, "text") + render(report, "markdown")
+    assert "41" in shown
+    assert "JOBS" in shown
+
+
+def test_a_job_that_another_one_followed_is_not_what_matters(tmp_path: Path) -> None:
+    (tmp_path / "slurm-41.out").write_text(OUT_OF_MEMORY.format(at="2025-03-01 10:00:00", rank=3))
+    (tmp_path / "slurm-42.out").write_text(_healthy(2))
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert incident.category == "none"
+    assert [job.category for job in incident.jobs] == ["oom", "none"]
+
+
+def test_folders_with_the_same_ranks_are_jobs(tmp_path: Path) -> None:
+    for name in ("baseline", "longer-context"):
+        for rank in range(4):
+            folder = tmp_path / name
+            folder.mkdir(exist_ok=True)
+            bad = name == "longer-context" and rank == 2
+            text = OUT_OF_MEMORY.format(at="2025-03-02 10:30:00", rank=rank) if bad else _healthy(2)
+            (folder / f"rank_{rank}.log").write_text(text)
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert {job.name: job.category for job in incident.jobs} == {"baseline": "none", "longer-context": "oom"}
+    assert incident.culprit.ranks == (2,)
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ("logs/node0/rank_0.log", "logs/node0/rank_1.log", "logs/node1/rank_0.log", "logs/node1/rank_1.log"),
+        (
+            "logs/attempt_0/rank_0.log",
+            "logs/attempt_0/rank_1.log",
+            "logs/attempt_1/rank_0.log",
+            "logs/attempt_1/rank_1.log",
+        ),
+        ("logs/none_ab12cd34/attempt_0/0/stderr.log", "logs/none_ef56gh78/attempt_0/0/stderr.log"),
+        ("logs/stdout/rank_0.log", "logs/stdout/rank_1.log", "logs/stderr/rank_0.log", "logs/stderr/rank_1.log"),
+        ("slurm-41_0.out", "slurm-41_1.out"),
+        ("rank_0.log", "rank_1.log"),
+        ("a/train.log", "b/train.log"),
+        (),
+    ],
+)
+def test_the_parts_of_one_job_stay_together(paths: tuple[str, ...]) -> None:
+    assert jobs_of(_files(*paths)) == {}
+
+
+def test_runs_of_agents_are_told_by_their_names() -> None:
+    paths = ("logs/exp7_ab12cd34/attempt_0/0/stderr.log", "logs/exp8_ef56gh78/attempt_0/0/stderr.log")
+    assert jobs_of(_files(*paths)) == {"exp7": {0}, "exp8": {1}}
+
+
+def test_the_log_of_the_kernel_belongs_to_every_job() -> None:
+    files = (*_files("slurm-41.out", "slurm-42.out"), LogFile(index=2, path="dmesg", kind="kernel", lines=9))
+    assert jobs_of(files) == {"41": {0}, "42": {1}}
