@@ -246,7 +246,7 @@ def _uncaught(raised: Sequence[Raised]) -> Iterator[Raised]:
 
 def _of_unknown(case: Case, unknown: Unknown) -> Event | None:
     """Return a line that nothing took as an event, where it tells by itself what it is."""
-    meaning = meaning_of_line(unknown.first.text)
+    meaning = None if unknown.warning else meaning_of_line(unknown.first.text)
     if meaning is None:
         return None
     hit = unknown.first

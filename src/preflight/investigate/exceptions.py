@@ -51,6 +51,7 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError|TuneError"
      r"|RayActorError|ActorDiedError|WorkerCrashedError|NodeDiedError|ActorUnavailableError|WorkerGroupError", "other", "teardown"),
     (r"SignalException|KeyboardInterrupt|Preempted\w*", "preemption", "teardown"),
+    (r"SystemExit", "other", "teardown"),
     (r"FloatingPointError|ZeroDivisionError|OverflowError|LinAlgError|\w*(Nan|NaN|Inf)\w*(Error|Exception)", "numerical", "root"),
     (r"UnicodeDecodeError|JSONDecodeError|StopIteration|EOFError|UnpicklingError|PicklingError|ArrowInvalid", "data", "root"),
     (r"PermissionError|FileNotFoundError|OSError|IOError|ArgumentError|ConfigError|\w*ConfigurationError", "environment", "root"),

@@ -166,7 +166,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         root_category=decided.root if failed else None,
         symptom_category=decided.symptom if failed else None,
         signature=decided.leading.id if failed and decided.leading is not None else None,
-        confidence=calibrated(*_ground(decided, failed=failed, healthy=healthy)),
+        confidence=calibrated(*_ground(decided, failed=failed, healthy=healthy or (lagging is not None and category != "cannot-tell"))),
         headline=lagging.text if lagging is not None else headline_of(scene, culprit, decided, state),
         culprit=culprit if failed else _slow_ones(lagging, known),
         first_failure=_first(scene, decided) if failed else None,
@@ -181,8 +181,8 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         ),
         clocks=tuple(sorted(whole.clocks.values(), key=lambda clock: clock.node)),
         unknown=tuple(
-            UnknownLines(template=one.template, count=one.count, ranks=one.ranks, quote=whole.quote(one.first))
-            for one in whole.reading.unknown
+            UnknownLines(template=one.template, count=one.count, ranks=one.ranks, quote=whole.quote(one.first), warning=one.warning)
+            for one in sorted(whole.reading.unknown, key=lambda one: one.warning)
         ),
         loss=loss_of([one.scene for one in judged], known.world),
         world_size=known.world,

@@ -218,10 +218,11 @@ class Pointer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class UnknownLines(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Lines that look like trouble and that nothing explains."""
+    """Lines that look like trouble and that nothing explains; ``warning``: their program only warns."""
 
     template: str
     count: int
+    warning: bool = False
     ranks: tuple[int, ...] = ()
     quote: Quote | None = None
 

@@ -159,12 +159,13 @@ class Spoke(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Unknown(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Lines that look like trouble and that no signature took, as one template."""
+    """Lines that look like trouble and that no signature took, as one template; ``warning``: their program only warns."""
 
     template: str
     count: int
     ranks: tuple[int, ...] = ()
     first: Hit
+    warning: bool = False
 
 
 class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

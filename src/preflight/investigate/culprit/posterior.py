@@ -117,7 +117,7 @@ def culprit_of(scene: Scene) -> Culprit:
         return Culprit(confidence=sure(nobody), suspects=suspects, reasons=common,
                        reason="nobody in particular: all ranks were hit by the same cause")  # fmt: skip
     named = [who for p, who in ordered if p >= BESIDE * ordered[0][0]]
-    named = _whole(scene, chances, ordered[0][1]) or sorted({*named, *_sinks(votes, chances, ordered)}, key=str)
+    named = _whole(scene, votes, chances, ordered[0][1]) or sorted({*named, *_sinks(votes, chances, ordered)}, key=str)
     share = sum(chances[who] for who in named)
     if not suspects or not any(reason.weight > 0 for reason in suspects[0].reasons):
         return Culprit(suspects=suspects, reason="nothing in the logs points to a rank", reasons=common)
@@ -157,10 +157,17 @@ def _sinks(
     return [rank for rank in ends if chances.get(rank, 0.0) >= TOGETHER * ordered[0][0]]
 
 
-def _whole(scene: Scene, chances: Mapping[int | str | None, float], first: int | str) -> list[int | str]:
+def _whole(
+    scene: Scene, votes: Sequence[Vote], chances: Mapping[int | str | None, float], first: int | str
+) -> list[int | str]:
     """Return all ranks of the node of the first suspect where they fail, or fall silent, as one."""
     block = scene.case.people.block(first) if isinstance(first, int) else ()
     as_one = [set(scene.case.people.of_node(node)) for group in groups_of(scene) for node in group.nodes]
+    as_one += [
+        set(scene.case.people.of_node(vote.node))
+        for vote in votes
+        if vote.node and vote.rank is None and vote.kind == "accused"
+    ]
     silent = set(silent_ranks(scene))
     if len(block) < 2 or not (set(block) in as_one or set(block) in (silent, set(missing_ranks(scene)))):
         return []

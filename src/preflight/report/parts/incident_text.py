@@ -8,7 +8,7 @@ from preflight.report.parts.alarm_text import ranks
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.incident_words import moment_time, percent, quote_line, since, subtitle, who
 from preflight.report.parts.paint import Canvas
-from preflight.vocabulary.incident import Incident, Loss, Moment, Reason
+from preflight.vocabulary.incident import Incident, Loss, Moment, Reason, UnknownLines
 from preflight.vocabulary.tree import Walk
 
 MOST_MOMENTS = 12
@@ -183,10 +183,17 @@ def _next(canvas: Canvas, incident: Incident, verbose: bool) -> None:
             canvas.write(f"and {left} more remed{'y' if left == 1 else 'ies'} (--verbose, or the JSON)", indent=2)
 
 
+def _telling(incident: Incident) -> Sequence[UnknownLines]:
+    """Return the lines that are worth a look; what a program warns of is none where nothing failed."""
+    return [one for one in incident.unknown if not one.warning or incident.category != "none"][:MOST_UNKNOWN]
+
+
 def _unknown(canvas: Canvas, incident: Incident, verbose: bool) -> None:
     if not incident.unknown:
         return
-    shown = incident.unknown if verbose else incident.unknown[:MOST_UNKNOWN]
+    shown = incident.unknown if verbose else _telling(incident)
+    if not shown:
+        return
     canvas.heading("NOT EXPLAINED", "lines that look like trouble and that no signature takes")
     for one in shown:
         on = f", {ranks(one.ranks)}" if one.ranks else ""

@@ -215,6 +215,7 @@ def _merged_unknown(found: list[Unknown]) -> list[Unknown]:
             count=one.count + other.count,
             ranks=tuple(sorted({*one.ranks, *other.ranks})),
             first=earlier.first,
+            warning=other.warning and one.warning,
         )
     ordered = sorted(
         mined(list(by_template.values())), key=lambda one: (one.first.time is None, one.first.time or 0.0, one.template)

@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from preflight.source.logs import endings as ends_of
+from preflight.source.logs.beheaded import beheaded
 from preflight.source.logs.blocks import Block
 from preflight.source.logs.neighbours import METRICS_BELOW, bar_before
 from preflight.source.logs.pages import Line, Page
@@ -20,9 +21,9 @@ from preflight.source.logs.signing import TRUSTED, Signing
 from preflight.source.logs.speakers import Speakers
 from preflight.source.logs.steps import step_of
 from preflight.source.logs.times import Stamp
-from preflight.source.logs.tracebacks import MOST_LINES, parse
+from preflight.source.logs.tracebacks import MOST_LINES, Parsed, parse
 from preflight.source.logs.witness import Witness
-from preflight.vocabulary.log import Ending, LogFile, Raised, StepLine, Who
+from preflight.vocabulary.log import Ending, Hit, LogFile, Raised, StepLine, Who
 
 _MOST_TRACEBACKS = 2000
 _MOST_WALKED = 4_000_000
@@ -71,6 +72,8 @@ class Reducer:
         page = Page(block, self._style, self._stamp, self._labelled, self._known)
         self._speakers.see(block)
         self._steps.next_page()
+        if not page.offset and (cut := beheaded(page)) is not None:
+            self._raised(self._witness.hit(page, cut[0]), cut[1])
         kinds, asked, known = self._rules.kinds, self._rules.asked, self._shapes.known
         start = end = -1
         kind = 0
@@ -178,6 +181,9 @@ class Reducer:
         hit = self._witness.hit(page, last)
         if hit.who == self._file.who:
             hit = msgspec.structs.replace(hit, who=self._witness.who(line))
+        self._raised(hit, parsed)
+
+    def _raised(self, hit: Hit, parsed: Parsed) -> None:
         self.result.raised.append(
             Raised(
                 exception=parsed.exception,

@@ -11,6 +11,7 @@ from preflight.vocabulary.log import Hit, Unknown, Who
 MOST = 500
 """Templates kept of one file; those seen less often than others that come later go."""
 _LEVELS = ("ERROR", "CRITICAL", "FATAL", "SEVERE")
+_WARNING = ("WARNING", "WARN")
 _TOLD = re.compile(r"\bNCCL (?:INFO|TRACE|VERSION)\b")
 """What NCCL tells for information is no trouble, whatever words are in it."""
 _TROUBLE = re.compile(
@@ -31,10 +32,11 @@ _MOST_FORMS = 20_000
 class Found:
     """One template: how often, by whom, and where first."""
 
-    __slots__ = ("count", "first", "ranks")
+    __slots__ = ("count", "first", "ranks", "warning")
 
-    def __init__(self, first: Hit) -> None:
+    def __init__(self, first: Hit, warning: bool = False) -> None:
         self.first = first
+        self.warning = warning
         self.count = 0
         self.ranks: set[int] = set()
 
@@ -76,18 +78,22 @@ class Residue:
 
     def _of(self, line: Line, hit: Callable[[], Hit]) -> Found | None:
         text = line.text[line.head.end :]
-        if line.head.level not in _LEVELS and not _TROUBLE.search(text[:_LONGEST]) or _TOLD.search(text[:_LONGEST]):
+        trouble = line.head.level in _LEVELS or _TROUBLE.search(text[:_LONGEST]) is not None
+        warned = not trouble and line.head.level in _WARNING
+        if not (trouble or warned) or _TOLD.search(text[:_LONGEST]):
             return None
         template = template_of(text)
         found = self._found.get(template)
         if found is None and template and len(self._found) < MOST:
-            found = self._found[template] = Found(hit())
+            found = self._found[template] = Found(hit(), warned)
         return found
 
     def templates(self) -> list[Unknown]:
         """Return the templates, the earliest first."""
         return [
-            Unknown(template=template, count=one.count, ranks=tuple(sorted(one.ranks)), first=one.first)
+            Unknown(
+                template=template, count=one.count, ranks=tuple(sorted(one.ranks)), first=one.first, warning=one.warning
+            )
             for template, one in self._found.items()
         ]
 
@@ -126,6 +132,7 @@ def _joined(template: str, these: list[Unknown]) -> Unknown:
         count=sum(one.count for one in these),
         ranks=tuple(sorted({rank for one in these for rank in one.ranks})),
         first=min((one.first for one in these), key=lambda hit: (hit.time is None, hit.time or 0.0)),
+        warning=all(one.warning for one in these),
     )
 
 
