@@ -16,8 +16,10 @@ import judge_logs
 
 import preflight.investigate.judge as judging
 
-CAUTION = 12.0
+CAUTION = 16.0
 PLAIN = 0.65
+# What a signal that nobody explains is labelled is a convention, and does not tell how often it holds: the priors stand.
+UNFITTED = ("nothing", "signal")
 WRITTEN = Path(judging.__file__).parent / "calibration.toml"
 HEAD = (
     "# benchmarks/investigate/fit_calibration.py wrote these points: probability of the judgement, and the share that was right.\n"
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     for case in [case for folder in arguments for case in judge_logs.cases_of(Path(folder))]:
         found.clear()
         answer = judge_logs.answer_of(case)
-        if found and found[-1][0] != "nothing":
+        if found and found[-1][0] not in UNFITTED:
             ground, probability = found[-1]
             told.setdefault(ground, []).append((probability, answer.category == case.category))
     lines = []

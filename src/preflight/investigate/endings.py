@@ -16,11 +16,11 @@ def _made(name: str, title: str, category: Category, role: Role, causes: tuple[C
 
 # Nothing but the signal is known: memory is the commonest sender of it, and every other one is possible.
 _KILLED = _made("killed", "the process was killed by signal 9, and it could not say why", "oom", "root", (
-    Cause("host-out-of-memory", "the host's memory is full, and the kernel killed it", 0.35, "oom", ("kernel-log", "resident-memory")),
-    Cause("cgroup-limit", "the memory limit of the container or the job was reached", 0.15, "oom", ("cgroup-events",)),
-    Cause("preempted", "the scheduler took the machine for another job", 0.15, "preemption", ("scheduler-events",)),
-    Cause("time-limit", "the time of the job was up, and it did not end when asked", 0.1, "preemption", ("scheduler-events",)),
-    Cause("signal-from-outside", "a person or a script killed it", 0.15, "preemption", ("scheduler-events", "shell-history")),
+    Cause("host-out-of-memory", "the host's memory is full, and the kernel killed it", 0.45, "oom", ("kernel-log", "resident-memory")),
+    Cause("cgroup-limit", "the memory limit of the container or the job was reached", 0.2, "oom", ("cgroup-events",)),
+    Cause("preempted", "the scheduler took the machine for another job", 0.1, "preemption", ("scheduler-events",)),
+    Cause("time-limit", "the time of the job was up, and it did not end when asked", 0.05, "preemption", ("scheduler-events",)),
+    Cause("signal-from-outside", "a person or a script killed it", 0.1, "preemption", ("scheduler-events", "shell-history")),
 ))  # fmt: skip
 _OF_SIGNAL: dict[int, Signature] = {
     9: _KILLED,
@@ -31,8 +31,12 @@ _OF_SIGNAL: dict[int, Signature] = {
     )),
     4: _made("illegal-instruction", "the process met an instruction that this processor lacks", "environment", "root"),
     8: _made("arithmetic-fault", "the process ended with an arithmetic fault", "usercode", "root"),
-    # A watchdog that gives up ends its process so; hardly anything else in a training run does.
-    6: _made("aborted", "the process aborted itself", "network", "cascade"),
+    6: _made("aborted", "the process aborted itself", "other", "cascade", (
+        Cause("native-abort", "a check in native code failed: an assertion, a double free, an exception that nobody caught", 0.5, "other",
+              ("native-stack",)),
+        Cause("watchdog-gave-up", "the watchdog of a collective gave up and ended the process", 0.4, "network",
+              ("flight-recorder", "exit-codes")),
+    )),
     15: _made("terminated", "the process was asked to stop", "preemption", "teardown"),
     2: _made("interrupted", "the process was interrupted", "preemption", "teardown"),
 }  # fmt: skip

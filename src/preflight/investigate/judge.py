@@ -133,6 +133,8 @@ def _ground(decided: Decided, *, failed: bool, healthy: bool) -> tuple[Ground, f
         return ("healthy", 0.95) if healthy else ("nothing", 0.0)
     if decided.leading is None:
         return "nothing", decided.probability
+    if _anybody(decided.leading):
+        return "signal", decided.probability
     if _only_ended(decided.leading):
         return "ending", decided.probability
     if not decided.leading.specific:
@@ -141,10 +143,14 @@ def _ground(decided: Decided, *, failed: bool, healthy: bool) -> tuple[Ground, f
 
 
 def _only_ended(event: Event) -> bool:
-    """Return whether an event tells nothing but how a process ended: by a code, or by a signal that anybody can have sent."""
+    """Return whether an event tells nothing but how a process ended."""
+    return event.id.startswith(("exit.", "end.", "elastic."))
+
+
+def _anybody(event: Event) -> bool:
+    """Return whether all that is known is a signal that anybody can have sent."""
     causes = event.signature.causes if event.signature is not None else ()
-    sent = {cause.category or event.category for cause in causes if cause.id in ("signal-from-outside", "time-limit")}
-    return event.id.startswith(("exit.", "end.", "elastic.")) or (event.category == "oom" and "preemption" in sent)
+    return event.category == "oom" and any(cause.id == "signal-from-outside" for cause in causes)
 
 
 def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:

@@ -107,7 +107,7 @@ def _what_to_do(incident: Incident, level: str, escape: Words, code: Words) -> l
         lines += [f"{level}# Remedies", ""]
         for one in incident.remedies:
             change = f" Change: {code(one.change)}." if one.change else ""
-            proof = f" Fixed when: {escape(one.verification)}." if one.verification else ""
+            proof = f" Fixed when: {escape(one.verification.rstrip(chr(46)))}." if one.verification else ""
             lines.append(f"- **{escape(one.title)}** ({one.kind}): {escape(one.why)}.{change}{proof}")
         lines.append("")
     return lines

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
@@ -21,9 +23,9 @@ from preflight.source.logs.signing import TRUSTED, Signing
 from preflight.source.logs.speakers import Speakers
 from preflight.source.logs.steps import step_of
 from preflight.source.logs.times import Stamp
-from preflight.source.logs.tracebacks import MOST_LINES, Parsed, parse
+from preflight.source.logs.tracebacks import MOST_LINES, parse
 from preflight.source.logs.witness import Witness
-from preflight.vocabulary.log import Ending, Hit, LogFile, Raised, StepLine, Who
+from preflight.vocabulary.log import Ending, LogFile, Raised, StepLine, Who
 
 _MOST_TRACEBACKS = 2000
 _MOST_WALKED = 4_000_000
@@ -73,7 +75,7 @@ class Reducer:
         self._speakers.see(block)
         self._steps.next_page()
         if not page.offset and (cut := beheaded(page)) is not None:
-            self._raised(self._witness.hit(page, cut[0]), cut[1])
+            self._take_raised(page, *cut, first=True)
         kinds, asked, known = self._rules.kinds, self._rules.asked, self._shapes.known
         start = end = -1
         kind = 0
@@ -169,7 +171,13 @@ class Reducer:
         column = line.text.find("Traceback (most recent call last)")
         if column > line.head.end + 60 or column < 0:
             column = line.head.end
-        lines = page.below_numbered(line, MOST_LINES, column)
+        self._take_raised(page, line, column)
+
+    def _take_raised(self, page: Page, line: Line, column: int, *, first: bool = False) -> None:
+        """Take the exception of a traceback; ``first``: the line is its first frame, and no header stands before it."""
+        lines: Iterable[tuple[tuple[int, int], str]] = page.below_numbered(line, MOST_LINES, column)
+        if first:
+            lines = chain([((line.start, line.end), line.text[column:])], lines)
         seen: list[tuple[int, int]] = []
         parsed = parse(seen.append(where) or text for where, text in lines)  # type: ignore[func-returns-value]
         self._walked += page.walked
@@ -181,9 +189,6 @@ class Reducer:
         hit = self._witness.hit(page, last)
         if hit.who == self._file.who:
             hit = msgspec.structs.replace(hit, who=self._witness.who(line))
-        self._raised(hit, parsed)
-
-    def _raised(self, hit: Hit, parsed: Parsed) -> None:
         self.result.raised.append(
             Raised(
                 exception=parsed.exception,
