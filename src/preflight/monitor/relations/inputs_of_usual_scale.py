@@ -11,6 +11,7 @@ from preflight.monitor.window import Window
 
 _LEAST = 1 / 255
 _FEWEST = 64
+_WIDEST = 4096
 
 
 class InputsOfUsualScale(Relation):
@@ -18,7 +19,8 @@ class InputsOfUsualScale(Relation):
 
     Pixels that were scaled to at most one and are divided by 255 once more are never larger than that.
     Judged are batches of floating numbers that a loader gave to a model whose first layer is not a normalisation, by
-    the root of the mean square; inputs that are zero altogether count too.
+    the root of the mean square; inputs that are zero altogether count too. Rows of very many numbers, of which most are
+    zero in a bag of words, are left alone.
     """
 
     name = "inputs-of-usual-scale"
@@ -40,6 +42,8 @@ class InputsOfUsualScale(Relation):
             others = [one for one in window.tensors if one.call == seen.call and one.position.startswith("in")]
             elements = numel(seen.shape)
             if len(others) > 1 or len(seen.shape) < 2 or elements < _FEWEST or _normalised(window, call.q):
+                continue
+            if len(seen.shape) == 2 and seen.shape[1] > _WIDEST:
                 continue
             size = seen.norm / elements**0.5
             small = size < _LEAST

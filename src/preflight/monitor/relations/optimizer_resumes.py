@@ -15,6 +15,8 @@ class OptimizerResumes(Relation):
 
     Judged at the first step of an optimizer after the state of its scheduler was loaded with a count above zero: the
     optimizer, if its kind keeps a state for its parameters, must have one.
+    It needs no earlier optimizer in the same process, as ``state-continues`` does, and so speaks of a new process that
+    resumes.
     """
 
     name = "optimizer-resumes"

@@ -32,6 +32,8 @@ class StateContinues(Relation):
     and for the same parameters takes over the weights as the old one left them: it is made anew in every epoch, or a run
     was resumed from a checkpoint of the weights alone. A count of steps that falls without a load is the same.
     An optimizer of another kind, other settings, other parameters or other weights is a new phase of training.
+    It compares what one process did before with what it does now; of a process that was started anew, where there is no
+    before, ``optimizer-resumes`` judges.
     """
 
     name = "state-continues"

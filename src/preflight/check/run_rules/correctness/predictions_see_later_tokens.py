@@ -3,6 +3,7 @@
 ## What it does
 Runs the model on the CPU with real numbers, changes the later half of the tokens, and looks at the predictions of the earlier half.
 Only models are judged whose targets in this run are their own input tokens, one or more places later; an encoder that is trained on masked tokens is not one.
+It finds which way information flows, whatever was learnt of it; that a target is handed to the model through another input finds target-visible-to-model, which trains it.
 
 ## Why
 A language model that sees the token it has to predict copies it.

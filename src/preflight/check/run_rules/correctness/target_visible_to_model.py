@@ -4,6 +4,7 @@
 Trains the model of the script, after its own steps and on the CPU, on tokens that are drawn evenly and anew in each round, in every input that holds the targets.
 Who does not see a token in advance cannot get below a loss of log(K) on K kinds of them.
 A model that does get below was shown its targets.
+Where the way is the model's own attention or convolution over later tokens, predictions-see-later-tokens says so, and this rule is silent.
 
 ## Why
 A decoder that is given its own target, beside the tokens before it, copies it.
