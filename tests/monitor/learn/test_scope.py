@@ -73,9 +73,9 @@ def test_each_thing_is_said_once() -> None:
     learnt = learn(observed(training("Net")), KINDS).invariants
     said = sorted(one.text.partition(" (in")[0] for one in learnt)
     assert said == [
-        "backward comes before each clip_grad_norm of SGD",
+        "backward comes before each clip_grad_norm_ of SGD",
         "backward occurs once between two steps of SGD",
-        "clip_grad_norm occurs once between two steps of SGD",
+        "clip_grad_norm_ occurs once between two steps of SGD",
         "fetch comes before each forward of SGD",
         "forward comes before each backward of SGD",
         "model is trained in training mode",

@@ -7,6 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.relations.step_contains import spoken
 from preflight.monitor.window import Window
 
 _LIMITS = {"clip_grad_norm": "max_norm", "clip_grad_value": "clip_value"}
@@ -77,9 +78,9 @@ class ArgumentsConstant(Relation):
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         call, argument = subject.get("call"), subject.get("argument")
         if argument == "parameters":
-            return f"{call} is given all parameters of its optimizer"
+            return f"{spoken(call)} is given all parameters of its optimizer"
         if call in _LIMITS:
-            return f"{call} has the same {argument} in every step"
+            return f"{spoken(call)} has the same {argument} in every step"
         value = subject.get("value", " or ".join(map(str, subject.get("values", ()))))
         if call == "backward":
             return f"The loss is {value}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.relations.step_contains import CALLS, THEN, mine
+from preflight.monitor.relations.step_contains import CALLS, THEN, mine, spoken
 from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Window
 
@@ -66,14 +66,15 @@ class CallsInOrder(Relation):
                 False,
                 context,
                 variables=(step.call.object,),
-                expected=f"{first} before {then}",
-                seen=f"{then} without {first} before it",
+                expected=f"{spoken(first)} before {spoken(then)}",
+                seen=f"{spoken(then)} without {spoken(first)} before it",
                 call=step.call,
             )
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        return f"{subject.get('first')} comes before each {subject.get('then')} of {subject.get('optimizer')}"
+        first, then = spoken(subject.get("first")), spoken(subject.get("then"))
+        return f"{first} comes before each {then} of {subject.get('optimizer')}"
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

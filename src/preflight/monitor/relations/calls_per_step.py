@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.relations.step_contains import mine
+from preflight.monitor.relations.step_contains import mine, spoken
 from preflight.monitor.steps import steps_of
 from preflight.monitor.window import Window
 
@@ -52,7 +52,7 @@ class CallsPerStep(Relation):
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
         often = " or ".join(map(cls.words, [subject["value"]] if "value" in subject else subject.get("values", ())))
-        return f"{subject.get('call')} occurs {often} between two steps of {subject.get('optimizer')}"
+        return f"{spoken(subject.get('call'))} occurs {often} between two steps of {subject.get('optimizer')}"
 
     @classmethod
     def words(cls, value: Any) -> str:

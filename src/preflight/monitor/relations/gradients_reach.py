@@ -10,7 +10,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
 
-_NEVER = 3
+_NEVER = 2
 """Steps without a gradient, from the first on, that are one too many."""
 _ALWAYS = 4
 """Steps with a gradient after which one without is a break."""

@@ -60,14 +60,14 @@ class StepContains(Relation):
                     False,
                     context,
                     variables=(step.call.object,),
-                    expected=f"{name} before the step",
-                    seen=f"no {name} since the step before",
+                    expected=f"{spoken(name)} before the step",
+                    seen=f"no {spoken(name)} since the step before",
                     call=step.call,
                 )
 
     @classmethod
     def sentence(cls, subject: Mapping[str, Any]) -> str:
-        return f"{subject.get('call')} occurs between two steps of {subject.get('optimizer')}"
+        return f"{spoken(subject.get('call'))} occurs between two steps of {subject.get('optimizer')}"
 
     @classmethod
     def follows_from(cls, subject: Mapping[str, Any]) -> Iterator[tuple[Premise, ...]]:
@@ -88,6 +88,11 @@ class StepContains(Relation):
         mini = Mini({"model.weight": {}})
         first = [mini.window("zero_grad optimizer0:SGD", "backward", "step optimizer0:SGD") for _ in range(8)]
         yield [*first, mini.window("backward", "step optimizer0:SGD")]
+
+
+def spoken(name: object) -> str:
+    """A call as a program writes it."""
+    return f"{name}_" if str(name).startswith("clip_grad") else str(name)
 
 
 def mine(call: Call, step: Step) -> bool:

@@ -26,7 +26,7 @@ class StepHasGradients(Relation):
     name = "step-has-gradients"
     needs = frozenset({"step", "backward", "state"})
     wakes = frozenset({"step"})
-    priority = 6
+    priority = 9
     cause = "the optimizer holds other tensors than those that the loss depends on, or the gradients were cleared before the step"
     advice = (
         "make the optimizer from model.parameters() after the model is final, and call zero_grad() before backward()"

@@ -58,7 +58,7 @@ class StepsCome(Relation):
                 if training:
                     self._since += 1
                     self._open = True
-                    yield self._judge(row)
+                    yield self._judge(row, window)
             elif row.name == "zero_grad":
                 self._clear(row, window)
             else:
@@ -88,7 +88,7 @@ class StepsCome(Relation):
         self._open = False
         self._finite = True
 
-    def _judge(self, call: Call) -> Example:
+    def _judge(self, call: Call, window: Window) -> Example:
         most = max(self._usual, default=0)
         known = self._steps >= _LEARNT and most > 0
         thrown = self._cleared >= max(1, most) and not self._discards and self._finite
@@ -97,7 +97,10 @@ class StepsCome(Relation):
             (),
             not wrong,
             {"discards": self._discards, "finite": self._finite},
-            expected=f"a step after {most} backward passes" if known else None,
+            variables=_held(window) if wrong else (),
+            expected=f"a step after {'each backward pass' if most == 1 else f'{most} backward passes'}"
+            if known
+            else None,
             seen=f"{self._since} backward passes without a step" if wrong else None,
             call=call,
             detail="Backward passes are no longer followed by a step of an optimizer" if wrong else "",
@@ -113,7 +116,7 @@ class StepsCome(Relation):
                 (),
                 False,
                 {"discards": self._discards, "finite": self._finite},
-                variables=tuple(one.name for one in window.run.variables.values() if one.optimizer == index) or (name,),
+                variables=_held(window, index) or (name,),
                 expected=f"a step of {name} after the backward pass",
                 seen=f"its gradients were cleared {count} times after a backward pass, and it never stepped",
                 call=clearing[-1] if clearing else None,
@@ -159,3 +162,9 @@ def _not_finite(window: Window) -> Iterator[Number | State]:
 def _outside(call: Call) -> bool:
     """Whether a call is not part of another one: a closure makes its passes inside of the step."""
     return call.parent < 0 or call.name in ("step", "forward")
+
+
+def _held(window: Window, optimizer: int | None = None) -> tuple[str, ...]:
+    """Names of the parameters that an optimizer holds, or any."""
+    held = (one for one in window.run.variables.values() if one.optimizer >= 0)
+    return tuple(one.name for one in held if optimizer is None or one.optimizer == optimizer)

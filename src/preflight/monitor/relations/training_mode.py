@@ -36,8 +36,12 @@ class TrainingMode(Relation):
         self._evaluated: set[str] = set()
         self._dropped_out: set[str] = set()  # models whose dropout was active in a step before
         self._seen = -1
+        self._parts: dict[str, tuple[str, ...]] = {}  # by model: its parts that have a mode
 
     def see(self, window: Window) -> Iterator[Example]:
+        for call in window.named("root"):
+            told = call.args or {}
+            self._parts[call.object] = *told.get("dropout", ()), *told.get("norm", ())
         for step in steps_of(window):
             self._follow(step.named("mode"), step.named("forward"))
             yield from self._judge(step, window)
@@ -81,7 +85,7 @@ class TrainingMode(Relation):
                 (),
                 not left,
                 {"model": name, "optimizer": step.call.object.split(":")[-1]},
-                variables=(name,),
+                variables=(name, *self._parts.get(name, ())) if left else (),
                 expected="training mode in the forward passes of a step",
                 seen=_off(parts) if left else None,
                 call=calls[-1],
