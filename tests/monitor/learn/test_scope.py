@@ -31,8 +31,9 @@ def observed(*runs: Iterator[Window]) -> list[Observed]:
         examples, evidence = Examples(KINDS.values()), Observed()
         names = list(KINDS)
         for window in windows:
-            for number, example, where in examples.see(window):
-                evidence.see(names[number], example, where.iteration, scope_of(where))
+            for number, judged, where in examples.see(window):
+                for example in judged:
+                    evidence.see(names[number], example, where.iteration, scope_of(where))
         found.append(evidence)
     return found
 
