@@ -238,3 +238,51 @@ def test_a_step_within_another_optimizers_step_is_not_one_of_its_own() -> None:
             net(torch.ones(1, 2)).sum().backward()
             optimizer.step()
     assert [row["object"] for row in kept.calls("step")] == ["optimizer0:Wrapping"] * 2
+
+
+def replaced(net: Any) -> None:
+    net.head.weight = torch.nn.Parameter(torch.zeros(2, 8))
+
+
+def tied(net: Any) -> None:
+    net.head.bias = net.norm.bias
+
+
+def added(net: Any) -> None:
+    net.more = torch.nn.Linear(2, 2)
+
+
+def held(net: Any) -> None:
+    net.register_buffer("seen", torch.zeros(3))
+
+
+def frozen(net: Any) -> None:
+    net.head.weight.requires_grad_(False)
+
+
+def made_finer(net: Any) -> None:
+    net.double()
+
+
+@pytest.mark.parametrize("change", [replaced, tied, added, held, frozen, made_finer])
+def test_a_model_that_changes_between_steps_is_looked_at_again(change: Any) -> None:
+    def step(net: Any, optimizer: Any) -> None:
+        optimizer.zero_grad()
+        net(torch.randn(4, 4, dtype=net.head.bias.dtype)).sum().backward()
+        optimizer.step()
+
+    with recorded(detail_every=1) as kept:
+        net = Net()
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        step(net, optimizer)
+        before = len(kept.table("variable"))
+        step(net, optimizer)
+        assert len(kept.table("variable")) == before
+        if change is tied:
+            net.head = torch.nn.Linear(8, 8)
+            step(net, optimizer)
+            before = len(kept.table("variable"))
+        change(net)
+        step(net, optimizer)
+    assert len(kept.table("variable")) > before
+    assert not kept.table("trouble")

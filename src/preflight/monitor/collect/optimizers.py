@@ -166,7 +166,8 @@ class Optimizers:
             recorder.primary = index
         if self._made:
             self._take_in()
-        if self.variables.stale or self.names.changed or recorder.detail or self.variables.flags_changed():
+        known = self.variables
+        if known.changed() if recorder.detail else known.stale or self.names.changed or known.flags_changed():
             self.variables.refresh()
         closure = bool(kwargs.get("closure") or (len(args) > 1 and args[1] is not None))
         name = f"optimizer{index}:{type(optimizer).__name__}"

@@ -16,7 +16,7 @@ from .recorder import Recorder
 class Variable:
     """One variable and the tensor that stands behind it now."""
 
-    __slots__ = ("group", "ident", "kind", "module", "name", "optimizer", "part", "row", "tensor")
+    __slots__ = ("group", "ident", "kind", "look", "module", "name", "optimizer", "part", "row", "tensor")
 
     def __init__(self, ident: int, name: str, kind: str, module: str) -> None:
         self.ident = ident
@@ -27,6 +27,7 @@ class Variable:
         self.optimizer = -1
         self.group = -1
         self.row: tuple[Any, ...] | None = None
+        self.look: tuple[Any, Any, Any] = (None, None, None)
         self.part: dict[str, Any] | None = None
 
 
@@ -41,6 +42,10 @@ class Variables:
         self._optimizers: list[weakref.ref[Any]] = []
         self._spread: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
         self.stale = True
+        # Parts of the roots and groups of the optimizers as they were last looked at, so that what is as it was is seen
+        # to be without looking at everything again.
+        self._looked: list[tuple[weakref.ref[Any], list[int]]] = []
+        self._groups: list[list[int]] = []
 
     # -- what there is
 
@@ -113,8 +118,10 @@ class Variables:
         present: dict[str, None] = {}
         first: dict[int, Variable] = {}
         shared: dict[str, int] = {}
+        self._looked = []
         for root, module in self.names.living():
             for name, part in parts(module, root):
+                self._looked.append((weakref.ref(part), _held(part)))
                 part_of = self._spread.get(part) if self._spread else None
                 for kind, held in (("parameter", part._parameters), ("buffer", part._buffers)):
                     for word, tensor in list(held.items()):
@@ -134,6 +141,7 @@ class Variables:
             self.by_name[name].tensor = None
         for name in present:
             self._row(self.by_name[name], shared.get(name, -1))
+        self._groups = self._groups_now()
         self.stale = self.names.changed = False
 
     def _take(self, name: str, kind: str, module: str, tensor: Any) -> Variable:
@@ -182,9 +190,40 @@ class Variables:
             shared,
             _spread_of(variable, tensor),
         )
+        variable.look = tensor.dtype, tensor.shape, tensor.device
         if row != variable.row:
             variable.row = row
             recorder.put("variable", (recorder.number(), recorder.iteration, *row))
+
+    def changed(self) -> bool:
+        """Whether roots, optimizers or their variables are others, or look different, than when the rows were written."""
+        if self.stale or self.names.changed:
+            return True
+        for known, held in self._looked:
+            part = known()
+            if part is None or held != _held(part):
+                return True
+            for own in (part._parameters, part._buffers):
+                if any(tensor is not None and self.of(tensor) is None for tensor in own.values()):
+                    return True
+        return self._groups != self._groups_now() or self.flags_changed() or self._looks_changed()
+
+    def _groups_now(self) -> list[list[int]]:
+        return [
+            [*map(id, group["params"])]
+            for _, optimizer in self.optimizers()
+            for group in getattr(optimizer, "param_groups", None) or ()
+        ]
+
+    def _looks_changed(self) -> bool:
+        """Whether a variable has another dtype, shape or device than in its row."""
+        for variable in self.by_name.values():
+            tensor = variable.tensor() if variable.tensor is not None else None
+            if tensor is not None and variable.row is not None:
+                kind, shape, device = variable.look
+                if tensor.dtype is not kind or tensor.shape != shape or tensor.device != device:
+                    return True
+        return False
 
     def flags_changed(self) -> bool:
         """Whether a parameter was frozen or freed since the rows were written."""
@@ -193,6 +232,15 @@ class Variables:
             if tensor is not None and variable.row is not None and tensor.requires_grad != variable.row[8]:
                 return True
         return False
+
+
+def _held(part: Any) -> list[int]:
+    """What a module itself holds: its parts, parameters and buffers, none of them kept."""
+    return [
+        *map(id, part._modules.values()),
+        *map(id, part._parameters.values()),
+        *map(id, part._buffers.values()),
+    ]
 
 
 def _spread_of(variable: Variable, tensor: Any) -> dict[str, Any] | None:
