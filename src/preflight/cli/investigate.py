@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 @click.option(
     "--engine", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="What reads many files."
 )
+@click.option(
+    "--script",
+    metavar="FILE",
+    help="The script that failed: say also what preflight check finds in it of this failure.",
+)
 @output
 @click.option("-v", "--verbose", is_flag=True, help="Everything that was considered, with its lines.")
 def investigate(paths: tuple[str, ...], **given: Any) -> int:
@@ -54,8 +59,27 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
         report = _followed(paths, signatures, look)
     else:
         report = diagnose(paths, signatures=signatures, engine=given["engine"])
+    if given["script"] is not None:
+        report = _beside(report, given["script"])
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]
+
+
+def _beside(report: Report, script: str) -> Report:
+    """Check the script, on a card of the size that the logs tell, and put beside the incident what is found."""
+    from pathlib import Path
+
+    from preflight.check.session import Options, check_script
+    from preflight.cli.parts.recording import catalog
+    from preflight.investigate.foreseen import capacity_of, sold_as, with_check
+    from preflight.source.script import read_script
+
+    read = read_script(Path(script))
+    if report.incident is None:
+        return report
+    capacity = capacity_of(report.incident)
+    options = Options(gpu_memory=sold_as(capacity) if capacity is not None else None, catalog=catalog())
+    return with_check(report, check_script(read, options), script)
 
 
 def _followed(paths: tuple[str, ...], signatures: tuple[str, ...], look: Writing) -> Report:

@@ -16,6 +16,7 @@ MOST_REASONS = 4
 MOST_CAUSES = 4
 # Logarithm of a likelihood ratio from which on an observation is worth a line below its cause.
 TELLING = 1.5
+WORTH_SAYING = 0.5
 MOST_UNKNOWN = 5
 MOST_FOLLOWED = 6
 MOST_REMEDIES = 4
@@ -88,7 +89,12 @@ def _causes(canvas: Canvas, incident: Incident, verbose: bool) -> None:
         canvas.write(
             f"{one_line(one.title)} ({clean(one.category)})", indent=2, first=f"{percent(one.probability):>9}  "
         )
-        telling = [reason for reason in one.reasons if abs(reason.weight) >= TELLING and reason.text not in said]
+        least = TELLING if one is not causes[0] else WORTH_SAYING
+        telling = [
+            reason
+            for reason in one.reasons
+            if abs(reason.weight) >= least and reason.text not in said and reason.text not in incident.headline
+        ]
         for reason in telling if verbose else telling[:1]:
             said.add(reason.text)
             side = "for" if reason.weight > 0 else "against"

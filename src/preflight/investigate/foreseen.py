@@ -1,0 +1,108 @@
+"""What ``preflight check`` says of the script that failed, put beside its incident: the rules that tell it, the memory by formula."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from preflight.investigate.observations.memory_arithmetic import numbers_of
+from preflight.vocabulary.incident import Incident, Pointer, Why
+from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.quantity import Interval, format_bytes
+from preflight.vocabulary.report import Report
+
+GIB = 1 << 30
+LARGEST_PARTS = 3
+
+
+def capacity_of(incident: Incident) -> float | None:
+    """Return the size of the card in bytes, where a message of the allocator tells it."""
+    quotes = [quote.text for one in incident.hypotheses for reason in one.reasons for quote in reason.quotes]
+    first = incident.first_failure
+    for text in (*((first.text or "",) if first is not None else ()), *quotes):
+        numbers = numbers_of(text) if "ried to allocate" in text else None
+        if numbers is not None and numbers.capacity is not None:
+            return numbers.capacity
+    return None
+
+
+def sold_as(capacity: float) -> float:
+    """Return the GB as which a card with this total is sold: the driver keeps a little of the last one for itself."""
+    return float(math.ceil(capacity / GIB))
+
+
+def with_check(report: Report, checked: Report, name: str) -> Report:
+    """Return the report of an investigation with what a check of the script ``name`` says of its failure."""
+    incident = report.incident
+    if incident is None or incident.category == "none":
+        return report
+    notes = list(report.notes)
+    if (
+        checked.verdict == "UNKNOWN"
+        and not checked.findings
+        and (checked.memory is None or _peak(checked.memory) is None)
+    ):
+        why = checked.memory.reason if checked.memory is not None else None
+        notes.append(f"preflight check says nothing of {name}: {why or 'no training was recognised in it'}")
+        return msgspec.structs.replace(report, notes=tuple(notes))
+    wanted = {one.id for one in incident.caught_by if one.kind == "rule"}
+    found = [finding for finding in checked.findings if finding.rule in wanted]
+    told = tuple(
+        Pointer(
+            kind="rule",
+            id=one.rule,
+            text=f"{name}{f':{one.location.line}' if one.location.line else ''}: {one.message}",
+        )
+        for one in found
+    )
+    if wanted and not found:
+        notes.append(f"preflight check finds none of {', '.join(sorted(wanted))} in {name}")
+    rest = tuple(one for one in incident.caught_by if one.id not in wanted) if found else incident.caught_by
+    whys = incident.five_whys
+    if incident.category == "oom":
+        if checked.memory is None or _peak(checked.memory) is None:
+            why = checked.memory.reason if checked.memory is not None else None
+            notes.append(f"the memory of {name} cannot be computed: {why or 'no training was recognised in it'}")
+        else:
+            said, arithmetic = _expected(checked.memory, capacity_of(incident), name)
+            told += (Pointer(kind="plan", id="peak", text=f"{said} ({arithmetic})"),)
+            whys = _between(
+                whys, Why(question="What does the script need?", answer=said, known="inferred", reason=arithmetic)
+            )
+    return msgspec.structs.replace(
+        report,
+        notes=tuple(notes),
+        inputs={**report.inputs, "script_checked": name},
+        incident=msgspec.structs.replace(incident, caught_by=(*told, *rest), five_whys=whys),
+    )
+
+
+def _peak(memory: MemoryEstimate) -> Interval | None:
+    return memory.device_bytes or memory.reserved_bytes or memory.peak_bytes
+
+
+def _expected(memory: MemoryEstimate, capacity: float | None, name: str) -> tuple[str, str]:
+    """Return what the formulas expect beside what the card has, and the largest parts of it."""
+    peak = _peak(memory)
+    if peak is None:
+        raise ValueError("a memory without a peak")
+    said = f"preflight check expects a peak of {format_bytes(peak.mid)} in {name} ({format_bytes(peak.low)} to {format_bytes(peak.high)})"
+    if capacity is not None:
+        card = format_bytes(capacity)
+        if peak.low > capacity:
+            said += f", and the card has {card}: the step cannot fit"
+        elif peak.high < capacity:
+            said += f", and the card has {card}: the step should fit; look for what grows, for other processes, for what the script does not show"
+        else:
+            said += f", and the card has {card}: that is within the interval"
+    parts = memory.breakdown
+    sizes = sorted(((getattr(parts, part), part) for part in parts.__struct_fields__), reverse=True) if parts else []
+    largest = [f"{part.replace('_', ' ')} {format_bytes(size)}" for size, part in sizes[:LARGEST_PARTS] if size > 0]
+    return said, ", ".join(largest) or "no parts are known"
+
+
+def _between(whys: tuple[Why, ...], level: Why) -> tuple[Why, ...]:
+    """Put a level before the question that stands open at the end."""
+    end = len(whys) - 1 if whys and whys[-1].answer is None else len(whys)
+    return (*whys[:end], level, *whys[end:])
