@@ -157,7 +157,10 @@ def told_inner(what: str, arguments: list[str]) -> None:
 
     said = INNER[what](*arguments)
     usage = resource.getrusage(resource.RUSAGE_SELF)
-    print(json.dumps({**said, "cpu": usage.ru_utime + usage.ru_stime, "megabytes": usage.ru_maxrss / 1024}))
+    most = usage.ru_maxrss / 1024  # on Linux also that of the process it was started from
+    if (status := Path("/proc/self/status")).exists():
+        most = next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1024
+    print(json.dumps({**said, "cpu": usage.ru_utime + usage.ru_stime, "megabytes": most}))
 
 
 def cpu(what: Callable[[], Any]) -> tuple[float, Any]:

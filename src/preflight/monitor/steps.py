@@ -51,9 +51,12 @@ class Step:
     @property
     def signs(self) -> list[str]:
         """Which states around it are known, in words (see signs.py)."""
-        words = {"gradients of a step": self.gradients, "parameters before a step": self.before}
-        words["parameters after a step"] = self.after
-        return [word for word, state in words.items() if state is not None]
+        words = ["gradients of a step"] if self.gradients is not None else []
+        if self.before is not None:
+            words.append("parameters before a step")
+        if self.after is not None:
+            words.append("parameters after a step")
+        return words
 
     def named(self, name: str) -> list[Call]:
         """The calls of a name since the step before; not to be changed."""

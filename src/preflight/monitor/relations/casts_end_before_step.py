@@ -29,19 +29,19 @@ class CastsEndBeforeStep(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.named("step"):
-            kept = (call.args or {}).get("casts_kept")
-            names = window.run.roots(optimizer_number(call))
+            context = {"autocast": "inside" if "autocast" in (call.context or "") else "outside"}
+            if not (call.args or {}).get("casts_kept"):
+                yield Example((), True, context)
+                continue
             yield Example(
                 (),
-                not kept,
-                {"autocast": "inside" if "autocast" in (call.context or "") else "outside"},
-                variables=(call.object, *sorted(names)) if kept else (),
+                False,
+                context,
+                variables=(call.object, *sorted(window.run.roots(optimizer_number(call)))),
                 expected="an autocast context that ends between two steps",
-                seen="the same context as at the step before" if kept else None,
+                seen="the same context as at the step before",
                 call=call,
-                detail="The step happens in the autocast context of the step before, whose copies of the weights live on"
-                if kept
-                else "",
+                detail="The step happens in the autocast context of the step before, whose copies of the weights live on",
             )
 
     @classmethod

@@ -40,16 +40,20 @@ class DtypeKept(Relation):
             if _width(one.dtype) < _width(before.dtype):
                 self._narrowed.setdefault(one.optimizer, []).append(one.name)
         for call in window.named("step"):
-            names = tuple(self._narrowed.pop(optimizer_number(call), ()))
+            names = tuple(self._narrowed.pop(optimizer_number(call), ())) if self._narrowed else ()
+            context = {"optimizer": call.object.split(":")[-1]}
+            if not names:
+                yield Example((), True, context)
+                continue
             yield Example(
                 (),
-                not names,
-                {"optimizer": call.object.split(":")[-1]},
+                False,
+                context,
                 variables=names,
                 expected="the dtype of the step before",
-                seen=f"{len(names)} parameters with a narrower one" if names else None,
+                seen=f"{len(names)} parameters with a narrower one",
                 call=call,
-                detail="Parameters were cast to a narrower dtype between two steps" if names else "",
+                detail="Parameters were cast to a narrower dtype between two steps",
             )
 
     @classmethod

@@ -37,17 +37,19 @@ class GradientsCleared(Relation):
             left = self._left(step, window)
             if left is None:
                 continue
+            context = {"closure": step.closure, "optimizer": step.kind}
+            if not left:
+                yield Example((), True, context)
+                continue
             yield Example(
                 (),
-                not left,
-                {"closure": bool((step.call.args or {}).get("closure")), "optimizer": step.call.object.split(":")[-1]},
+                False,
+                context,
                 variables=left,
                 expected="no gradient, or zero, when the first backward pass after a step begins",
-                seen=f"{len(left)} gradients of the step before" if left else None,
+                seen=f"{len(left)} gradients of the step before",
                 call=step.call,
-                detail="Gradients of the step before were still there when the backward pass added its own"
-                if left
-                else "",
+                detail="Gradients of the step before were still there when the backward pass added its own",
             )
 
     @staticmethod

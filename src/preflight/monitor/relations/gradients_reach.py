@@ -56,7 +56,7 @@ class GradientsReach(Relation):
         modules = self._modules_of(ids, window)
         if None not in norms and self._settled == ids:
             took_part = any(self._flow.between(module, step.since, step.call.q) for module in modules)
-            return self._example(step, [], set(), window) if took_part else None
+            return Example((), True, {"optimizer": step.kind}) if took_part else None
         reached: set[str] = set()
         lost: list[tuple[int, str, bool]] = []
         for ident, norm, module in zip(ids, norms, modules, strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.tails import Tail
-from preflight.monitor.window import Window
+from preflight.monitor.window import Call, Window
 
 
 class LossShapesAgree(Relation):
@@ -27,6 +27,11 @@ class LossShapesAgree(Relation):
     cause = "predictions have a dimension of size one that the targets lack, so that both are stretched to a square"
     advice = "squeeze the predictions or unsqueeze the targets so that both have the same shape"
 
+    def __init__(self) -> None:
+        self._known: dict[
+            str | None, tuple[Any, list[int] | None]
+        ] = {}  # by place: the last tail, and what was stretched in it
+
     def see(self, window: Window) -> Iterator[Example]:
         told = [
             one
@@ -38,7 +43,7 @@ class LossShapesAgree(Relation):
             return
         if not told:
             for call in passes:
-                square = _stretched(Tail((call.args or {}).get("tail") or []))
+                square = self._square(call)
                 if square is not None:
                     size = square[0]
                     yield Example(
@@ -52,16 +57,27 @@ class LossShapesAgree(Relation):
                         detail="The loss compares each prediction with every target: their shapes are stretched",
                     )
                     return
+            yield Example((), True, {})
+            return
         yield Example(
             (),
-            not told,
+            False,
             {},
-            variables=("loss",) if told else (),
+            variables=("loss",),
             expected="a target of the size of the input",
-            seen=told[0]["message"].partition(". ")[0] if told else None,
+            seen=told[0]["message"].partition(". ")[0],
             call=passes[0] if passes else None,
-            detail="The loss compares tensors of different shapes, which are stretched to a third one" if told else "",
+            detail="The loss compares tensors of different shapes, which are stretched to a third one",
         )
+
+    def _square(self, call: Call) -> list[int] | None:
+        """The shape to which the end of a graph stretches a difference, or None; the same one comes again and again."""
+        tail = (call.args or {}).get("tail") or []
+        before, square = self._known.get(call.place, (None, None))
+        if before != tail:
+            square = _stretched(Tail(tail))
+            self._known[call.place] = tail, square
+        return square
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

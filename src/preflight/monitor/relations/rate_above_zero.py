@@ -67,15 +67,18 @@ class RateAboveZero(Relation):
         count = self._zero[name] = self._zero.get(name, 0) + 1 if zero else 0
         # A schedule that advances once in an epoch holds its last value for an epoch: its advances count.
         wrong = min(rates) < 0 or min(count, self._advances.get(name, count)) >= _STEPS
+        context = {"optimizer": name.split(":")[-1]}
+        if not wrong:
+            return Example((), True, context)
         return Example(
             (),
-            not wrong,
-            {"optimizer": name.split(":")[-1]},
-            variables=(name,) if wrong else (),
+            False,
+            context,
+            variables=(name,),
             expected="a learning rate above zero",
-            seen=f"{min(rates):g}" + (f" for {count} steps" if count else "") if wrong else None,
+            seen=f"{min(rates):g}" + (f" for {count} steps" if count else ""),
             call=call,
-            detail=f"{name} steps at a learning rate of {min(rates):g}" if wrong else "",
+            detail=f"{name} steps at a learning rate of {min(rates):g}",
         )
 
     @classmethod

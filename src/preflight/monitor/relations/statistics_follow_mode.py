@@ -52,8 +52,10 @@ class StatisticsFollowMode(Relation):
                 self._parts_off = self._parts_off - within if told.get("training") else self._parts_off | {call.object}
             elif "norms" in told and call.object.split(".")[0] in trained:
                 yield from self._pass(call, told)
-        yield from self._frozen(window)
-        yield from self._still(window)
+        if window.named("module"):
+            yield from self._frozen(window)
+        if window.states or window.named("module") or window.named("load_state_dict"):
+            yield from self._still(window)
 
     def _pass(self, call: Call, told: dict[str, int]) -> Iterator[Example]:
         """A forward pass of a model with running statistics."""

@@ -93,17 +93,18 @@ class StepsCome(Relation):
         known = self._steps >= _LEARNT and most > 0
         thrown = self._cleared >= max(1, most) and not self._discards and self._finite
         wrong = known and ((thrown and self._since > most) or self._since >= _MUCH * most)
+        context = {"discards": self._discards, "finite": self._finite}
+        if not wrong:
+            return Example((), True, context)
         return Example(
             (),
-            not wrong,
-            {"discards": self._discards, "finite": self._finite},
-            variables=_held(window) if wrong else (),
-            expected=f"a step after {'each backward pass' if most == 1 else f'{most} backward passes'}"
-            if known
-            else None,
-            seen=f"{self._since} backward passes without a step" if wrong else None,
+            False,
+            context,
+            variables=_held(window),
+            expected=f"a step after {'each backward pass' if most == 1 else f'{most} backward passes'}",
+            seen=f"{self._since} backward passes without a step",
             call=call,
-            detail="Backward passes are no longer followed by a step of an optimizer" if wrong else "",
+            detail="Backward passes are no longer followed by a step of an optimizer",
         )
 
     def _never(self, window: Window) -> Iterator[Example]:
