@@ -104,9 +104,37 @@ def test_a_packed_file_that_is_cut_off_is_read_to_there(kind: str, tmp_path: Pat
     reading = read_logs([path])
     assert [hit.signature for hit in reading.hits] == [SIGNATURE]
     (file,) = reading.files
-    if kind != "zst":  # a zst stream that ends early looks like one that waits for more
-        assert "cut off" in (file.problem or "") or "damaged" in (file.problem or "")
+    assert "cut off" in (file.problem or "") or "damaged" in (file.problem or "")
     assert file.size > len(filler) // 4
+
+
+def test_frames_of_zst_one_after_the_other_are_one_log_and_a_cut_last_one_is_named(tmp_path: Path) -> None:
+    two = _zst(LOG.encode()) + _zst(LOG.encode())
+    (tmp_path / "a.log.zst").write_bytes(two)
+    (tmp_path / "b.log.zst").write_bytes(two[:-9])
+    (tmp_path / "c.log.zst").write_bytes(two + b"no frame at all")
+    whole, cut, dirty = read_logs([tmp_path]).files
+    assert (whole.size, whole.problem) == (2 * len(LOG), None)
+    assert cut.size >= len(LOG)
+    assert "cut off" in (cut.problem or "")
+    assert dirty.size == 2 * len(LOG)
+    assert "damaged" in (dirty.problem or "")
+
+
+def test_a_bomb_of_zst_is_unpacked_bit_by_bit() -> None:
+    opened = Opened(io.BytesIO(_zst(bytes(1 << 28))), "zst")
+    opened.plain = True
+    assert 0 < max(len(block.data) for block in opened.blocks()) < 1 << 27
+
+
+def test_headers_of_tracebacks_that_never_go_on_cost_nothing_and_hide_nothing(tmp_path: Path) -> None:
+    header = "Traceback (most recent call last):\n"
+    whole = header + '  File "a.py", line 3, in f\nValueError: bad\n'
+    (tmp_path / "a.log").write_text(header * 300_000 + whole + header * 3 + whole)
+    labelled = "".join(f"[rank{n % 4}]: {header}" for n in range(4000))
+    (tmp_path / "b.log").write_text(labelled + "".join(f"[rank2]: {line}\n" for line in whole.splitlines()))
+    found = [(one.hit.file, one.hit.line, one.message, one.hit.who.rank) for one in read_logs([tmp_path]).raised]
+    assert found == [(0, 300_003, "bad", None), (0, 300_009, "bad", None), (1, 4003, "bad", 2)]
 
 
 def test_a_damaged_gzip_is_read_to_the_damage(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ OVERLAP = 1 << 16
 """Bytes at the end of a block that the next one begins with, so that what belongs together is seen together."""
 _PIECE = 1 << 20
 _FIRST = 1 << 16
+_FEED = 1 << 11
+"""Packed bytes of zstd that are unpacked at once: even those of a bomb give no more than 64 MB."""
 
 
 class Block(NamedTuple):
@@ -213,6 +215,47 @@ class _Gzip(io.RawIOBase):
                 return data
 
 
+class _Zstandard:
+    """Unpacks zstd and tells where the last frame is not whole, of which the library's own stream says nothing."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise OSError("zstandard is not installed: pip install 'preflight-torch[logs]'") from None
+        self._new = zstandard.ZstdDecompressor().decompressobj
+        self._stream = stream
+        self._engine: Any = None
+        self._packed = b""
+
+    def read(self, size: int) -> bytes:
+        found: list[bytes] = []
+        length = 0
+        while length < size:
+            self._packed = self._packed or self._stream.read(_PIECE)
+            if not self._packed:
+                break
+            if self._engine is None:
+                self._engine = self._new()
+            piece, self._packed = self._packed[:_FEED], self._packed[_FEED:]
+            try:
+                more = self._engine.decompress(piece)
+            except Exception:  # its own error, which comes again: what stands before is given first
+                if found:
+                    self._packed = piece + self._packed
+                    break
+                raise
+            if self._engine.eof:
+                self._packed = self._engine.unused_data + self._packed
+                self._engine = None
+            if more:
+                found.append(more)
+                length += len(more)
+        if not found and self._engine is not None:
+            raise EOFError("the stream is cut off")
+        return b"".join(found)
+
+
 class _Available:
     """Gives what can be unpacked now, so that nothing is lost when the rest is cut off."""
 
@@ -236,9 +279,5 @@ def _unpacked(stream: IO[bytes], packing: str) -> Any:
 
         return _Available(lzma.open(stream, "rb"))
     if packing == "zst":
-        try:
-            import zstandard
-        except ImportError:
-            raise OSError("zstandard is not installed: pip install 'preflight-torch[logs]'") from None
-        return zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
+        return _Zstandard(stream)
     return stream

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from preflight.source.logs.blocks import Block
 from preflight.source.logs.prefixes import Head, KnownHeads, LineStyle, plain, unwrapped
 from preflight.source.logs.times import Stamp
+from preflight.source.logs.tracebacks import HEADER
 from preflight.vocabulary.log import Who
 
 LONGEST = 1 << 16
@@ -21,12 +22,15 @@ _IMPATIENT = 4
 _NEAR = 1 << 16
 _FARTHEST = 20_000
 """Lines that are gone through for those of one writer."""
+_SHORT = 1 << 9
 _PIECE = 1 << 10
 _LARGE = 1 << 18
 _FAR = 1 << 11
 """Bytes in which the breaks of lines are counted one by one; farther than that they are counted for all pieces of a block."""
 _LABEL = re.compile(rb"\[(?:rank|default)\d+\]:(?! ?\[(?:rank|default))")
 _DIGITS = re.compile(r"\d+")
+_HEADERS = HEADER.encode() + b":\n"
+_MANY_HEADERS = _HEADERS * 64
 
 
 class Line(NamedTuple):
@@ -79,24 +83,29 @@ class Page:
         """Return where the line that holds a byte begins and ends; a carriage return breaks a line as well."""
         data = self.data
         low = place - LONGEST if place > LONGEST else 0
+        if self._returns and (start := data.rfind(b"\r", max(place - _SHORT, 0), place)) >= 0:
+            return max(start, data.rfind(b"\n", start, place)) + 1, self._end(place)
         start = data.rfind(b"\n", low, place)
         if not self._returns and start >= 0:
             end = data.find(b"\n", place, place + LONGEST)
             if end >= 0:
                 return start + 1, end
-        if self._returns:
+        if self._returns and place - start > _SHORT:
             start = max(start, data.rfind(b"\r", max(start, low), place))
         return start + 1 if start >= 0 else low, self._end(place)
 
     def _end(self, place: int) -> int:
         high = min(place + LONGEST, len(self.data))
-        end = self.data.find(b"\n", place, high)
-        if end < 0:
-            end = high
-        if self._returns:
-            other = self.data.find(b"\r", place, end)
-            end = other if other >= 0 else end
-        return end
+        if not self._returns:
+            end = self.data.find(b"\n", place, high)
+            return high if end < 0 else end
+        # A file of bars has no other breaks, and a file with a bar or two has few of these: what is near is enough for both.
+        for far in (min(place + _SHORT, high), high):
+            end = self.data.find(b"\n", place, far)
+            other = self.data.find(b"\r", place, end if end >= 0 else far)
+            if other >= 0 or end >= 0:
+                return other if other >= 0 else end
+        return high
 
     def number(self, start: int) -> int:
         """Return the number of the line that begins at a byte; cheap where it is near one that was asked before."""
@@ -121,6 +130,23 @@ class Page:
             text = unwrapped(plain(decoded(self.data[start:end])))
             found = self._heads[start] = (text, self._known.head_of(text), end)
         return found
+
+    def repeated(self, start: int, end: int) -> bool:
+        """Whether the next line of the same writer is the same, byte for byte."""
+        line = self.data[start:end]
+        label = _LABEL.match(line)
+        after = self.data.find(b"\n" + label[0], end) if label else end
+        return after >= 0 and self.data.startswith(b"\n" + line + b"\n", after)
+
+    def last_of_run(self, start: int, end: int) -> tuple[int, int]:
+        """Return the last of the lines that are the beginning of a traceback and nothing else, from one on."""
+        if not self.data.startswith(_HEADERS, start) or start and self.data[start - 1] != 10:
+            return start, end
+        while self.data.startswith(_MANY_HEADERS, end + 1):
+            end += len(_MANY_HEADERS)
+        while self.data.startswith(_HEADERS, end + 1):
+            end += len(_HEADERS)
+        return end - len(_HEADERS) + 1, end
 
     def below(self, line: Line, most: int) -> Iterator[str]:
         """Yield the lines of the same writer that follow, without what stands before each of them."""

@@ -249,6 +249,8 @@ class KnownHeads:
         bare = self._bare.get(text[:12])
         if bare is not None:
             return bare
+        if "%|" in text[:6] and not self._style and _BAR.match(text):
+            return _NOTHING
         known = self._known.get(text[:9])
         if known is not None:
             for one in known:
@@ -277,8 +279,10 @@ class KnownHeads:
 
 
 _NOBODY = Who()
-_WORD = re.compile(r"\s*(?!(?i:rank|std|root))[a-z]{3,} ")
+_WORD = re.compile(r"\s*(?!(?i:rank|std|root))(?:[a-z]{3,}|[A-Z][a-z]{3,}) ")
 """A line that begins with a word and a blank has nothing before its text, whatever follows."""
+_BAR = re.compile(r"\s*\d{1,3}%\|")
+_NOTHING = Head(_NOBODY, None, None, "", 0)
 _MOST_ALIKE = 6
 _MOST_KNOWN = 4096
 

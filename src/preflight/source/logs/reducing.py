@@ -77,6 +77,7 @@ class Reducer:
         if not page.offset and (cut := beheaded(page)) is not None:
             self._take_raised(page, *cut, first=True)
         kinds, asked, known = self._rules.kinds, self._rules.asked, self._shapes.known
+        header = self._rules.header if self._tries() else -1
         start = end = -1
         kind = 0
         key: bytes | None = None
@@ -86,6 +87,8 @@ class Reducer:
                 if start >= 0:
                     self._line(page, start, end, kind, numbers, key)
                 start, end = page.bounds(stop - 1)
+                if literal == header:
+                    start, end = page.last_of_run(start, end)
                 if start >= block.own:
                     start = -1
                     break
@@ -134,6 +137,8 @@ class Reducer:
                 self._step(page, line)
                 self._shapes.learn(page, key, line, kind)
             return
+        if kind == TRACEBACK and not numbers and self._tries() and page.repeated(start, end):
+            return  # another one begins at once, and nothing of this one is told
         if kind == TROUBLE and not numbers and self._residue.counted(page, start, end, self._file.who):
             return
         asked = [number for number in numbers if not self._signing.counted_only(page, number, start, end)]
@@ -164,8 +169,11 @@ class Reducer:
 
     # The other things that a line can be
 
+    def _tries(self) -> bool:
+        return len(self.result.raised) < _MOST_TRACEBACKS and self._walked <= _MOST_WALKED
+
     def _traceback(self, page: Page, line: Line) -> None:
-        if len(self.result.raised) >= _MOST_TRACEBACKS or self._walked > _MOST_WALKED:
+        if not self._tries():
             self._untold += 1
             return
         column = line.text.find("Traceback (most recent call last)")

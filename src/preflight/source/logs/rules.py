@@ -35,6 +35,7 @@ class Rules:
         finder: The automaton.
         kinds: By literal: the bits ``TRACEBACK`` ... and 0 for those of signatures alone.
         asked: By literal: the numbers of the signatures that have it.
+        header: The literal of a traceback's first line; -1 where that line may hold others, too.
         weighing: The signatures that may take a line and refuse another one that differs from it in numbers alone.
     """
 
@@ -56,6 +57,8 @@ class Rules:
         self.words = tuple(kinds)
         self.kinds = tuple(kinds.values())
         self.asked = tuple(asked.get(word, ()) for word in kinds)
+        line = HEADER.encode() + b":"
+        self.header = self.words.index(HEADER.encode()) if sum(word in line for word in self.words) == 1 else -1
         self.weighing = frozenset(number for number, weighs in enumerate(self.matcher.weighs_numbers) if weighs)
 
 

@@ -189,6 +189,8 @@ class Form(NamedTuple):
 _NO_STEP = Form((), {}, None, None)
 _forms: dict[tuple[str, ...], Form] = {}
 _MOST_FORMS = 5000
+_behind_bars: dict[bytes, tuple[tuple[str, int, int, float], ...]] = {}
+_NOUGHTS = bytes.maketrans(b"123456789", b"000000000")
 
 
 def _form(text: str) -> Form:
@@ -237,12 +239,8 @@ def _tells(text: str, values: Collection[str]) -> bool:
 def _of_bar(bar: re.Match[str], text: str) -> Step:
     done = _counted(bar["done"])
     total = _counted(bar["total"]) if "total" in bar.re.groupindex else None
-    values: dict[str, float] = {}
     rest = text[bar.end() :]
-    for name, (place, factor) in _found(rest).items():
-        match = _SIGNED.match(rest, place)
-        if match:
-            values[name] = _float(match[0]) * factor
+    values = {name: _float(rest[begin:end]) * factor for name, begin, end, factor in _behind(rest)}
     rate = float(bar["rate"]) if bar["rate"] != "?" else 0.0
     if rate > 0:
         unit = bar["unit"]
@@ -252,6 +250,20 @@ def _of_bar(bar: re.Match[str], text: str) -> Step:
             values.setdefault("seconds", 1 / rate)
     step = values.pop("step", None)
     return Step(int(step) if step is not None and math.isfinite(step) else done, values, True, total)
+
+
+def _behind(rest: str) -> tuple[tuple[str, int, int, float], ...]:
+    """Return where the numbers behind a bar are; they are at the same places in all that differ in their digits alone."""
+    key = rest.encode(errors="replace").translate(_NOUGHTS) if rest.isascii() else None
+    places = _behind_bars.get(key) if key is not None else None
+    if places is None:
+        found = ((name, _SIGNED.match(rest, place), factor) for name, (place, factor) in _found(rest).items())
+        places = tuple((name, *match.span(), factor) for name, match, factor in found if match)
+        if key is not None:
+            if len(_behind_bars) >= _MOST_FORMS:
+                _behind_bars.clear()
+            _behind_bars[key] = places
+    return places
 
 
 def _counted(text: str) -> int:
