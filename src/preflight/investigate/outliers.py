@@ -18,6 +18,14 @@ ten thousand reaches that; see tests."""
 FEWEST = 3
 
 
+def times(factor: float) -> str:
+    """Return how many times, with no more figures than mean something: ``1.4 times``, ``10,900 times``."""
+    if factor < 100:
+        return f"{factor:.1f} times"
+    figures = len(str(int(factor))) - 3
+    return f"{round(factor, -figures):,.0f} times"
+
+
 def findings_of(measured: Sequence[Measurement]) -> list[Finding]:
     """Return what the measurements of all ranks come to."""
     found = [one for row in measured for one in _of_one(row)]
@@ -41,7 +49,11 @@ def _links(name: str, rows: Sequence[Measurement]) -> list[Finding]:
     best = {link: min(ends, key=_cost) for link, ends in by_link.items()}
     slow = outliers({link: _cost(row) for link, row in best.items()}, {link: _least(row) for link, row in best.items()})
     return [
-        _slow(f"{link} is {factor:.1f} times slower than the others ({name})", best[str(link)], None)
+        _slow(
+            f"{link} is {times(factor)} slower than the others ({name})",
+            best[str(link)],
+            None,
+        )
         for link, factor in slow
     ]
 
@@ -60,12 +72,12 @@ def _ranks(name: str, rows: Sequence[Measurement]) -> list[Finding]:
     found = []
     for rank, factor in whole.items():
         first = next(table[int(rank)] for table in tables.values() if rank in table)
-        said = f"rank {rank} is {factor:.1f} times slower than the others in {name} as a whole ({', '.join(tables)})"
+        said = f"rank {rank} is {times(factor)} slower than the others in {name} as a whole ({', '.join(tables)})"
         found.append(_slow(said, first, int(rank)))
     for what, ranks in slow.items():
         for rank, factor in ranks.items():
             if rank not in whole:
-                said = f"rank {rank} is {factor:.1f} times slower than the others in {what} ({name})"
+                said = f"rank {rank} is {times(factor)} slower than the others in {what} ({name})"
                 found.append(_slow(said, tables[what][int(rank)], int(rank)))
     return found
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from preflight.cli.main import main
-from preflight.investigate.outliers import findings_of, outliers
+from preflight.investigate.outliers import findings_of, outliers, times
 from preflight.investigate.probes.timed import samples_of, summary
 from preflight.investigate.probing import Setup, probe, probe_names, run
 from preflight.investigate.workers.worker import Failed, TimedOut, Worker
@@ -64,6 +64,13 @@ def test_where_many_differ_or_few_are_there_nobody_is_accused() -> None:
     assert outliers({0: 1.0, 1: 5.0}) == []
     assert outliers({0: 1.0, 1: 1.01, 2: 5.0, 3: 5.1}) == []
     assert [rank for rank, _ in outliers({0: 1.0, 1: 1.01, 2: 5.0})] == [2]
+
+
+@pytest.mark.parametrize(
+    ("factor", "said"), [(1.38, "1.4 times"), (99.4, "99.4 times"), (123.4, "123 times"), (10879.2, "10,900 times")]
+)
+def test_a_factor_has_no_more_figures_than_mean_something(factor: float, said: str) -> None:
+    assert times(factor) == said
 
 
 def test_a_slow_rank_is_named_once_for_a_probe_and_a_slow_link_by_both_ends() -> None:

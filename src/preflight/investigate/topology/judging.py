@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from preflight.investigate.outliers import times
 from preflight.investigate.probes.timed import summary
 from preflight.investigate.topology.effects import FEWEST, Pair, polish, slow_links, slow_ranks
 from preflight.investigate.topology.match import Meeting, Played
@@ -116,20 +117,20 @@ def _slow(
         mine = [rank for rank in effects.ranks if hosts.get(rank) == host]
         if len(mine) > 1 and all(rank in ranks for rank in mine) and ("node", host) not in told:
             factor = median(ranks[rank] for rank in mine)
-            said = f"node {host}: all of its {len(mine)} ranks are {factor:.1f} times slower {kind} than the others"
+            said = f"node {host}: all of its {len(mine)} ranks are {times(factor)} slower {kind} than the others"
             found.append(_finding("topology.node", said, usual, Location(node=host)))
         if len(mine) > 1 and all(rank in ranks for rank in mine):
             told |= {("node", host), *(("rank", rank) for rank in mine)}
     for rank, factor in ranks.items():
         if ("rank", rank) not in told:
             told.add(("rank", rank))
-            said = f"rank {rank}: all of its links {kind} are {factor:.1f} times slower than the others'"
+            said = f"rank {rank}: all of its links {kind} are {times(factor)} slower than the others'"
             found.append(_finding("topology.rank", said, usual, Location(rank=rank, node=hosts.get(rank))))
     for pair, factor in slow_links(effects).items():
         if ("link", pair) not in told:
             told.add(("link", pair))
             a, b = pair
-            said = f"the link between ranks {a} and {b} is {factor:.1f} times slower than their other links let expect ({kind})"
+            said = f"the link between ranks {a} and {b} is {times(factor)} slower than their other links let expect ({kind})"
             where = Location(rank=a, node=hosts.get(a) if hosts.get(a) == hosts.get(b) else None)
             found.append(_finding("topology.link", said, usual, where))
     return found
