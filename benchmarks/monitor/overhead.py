@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-WARM = 10  # rounds
 PROGRAM = HERE / "turns.py"
 BATCHES = {"gpt": 8, "gpt-long": 24}
 MODES: dict[str, dict[str, Any]] = {
@@ -84,6 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=list(BATCHES), default="gpt")
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--warm", type=int, default=10, help="rounds before those that count")
     parser.add_argument("--modes", nargs="*", choices=list(MODES), default=list(MODES))
     parser.add_argument("--watch", nargs=2, action="append", default=[], metavar=("NAME", "COMMAND"))
     given = parser.parse_args()
@@ -97,15 +97,16 @@ def main() -> None:
         for name, command in given.watch:
             children[name] = Child(shlex.split(command.replace("{}", str(PROGRAM))), folder / name, batch)
         costs: dict[str, list[Cost]] = {name: [] for name in children}
-        for number in range(WARM + given.rounds):
+        for number in range(given.warm + given.rounds):
             for name, child in children.items():
                 cost = child.turn()
-                if number >= WARM:
+                if number >= given.warm:
                     costs[name].append(cost)
         losses = {name: child.end() for name, child in children.items()}
         sizes = {
             mode: sum(file.stat().st_size for file in (folder / f"{mode}.trace").iterdir()) for mode in given.modes
         }
+    sizes = {mode: size * 30 / (given.warm + given.rounds) for mode, size in sizes.items()}
     show(given.model, costs, losses, sizes)
 
 
@@ -118,11 +119,11 @@ def _recorded(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
     return environment(Settings(str(folder), **settings))
 
 
-def show(model: str, costs: dict[str, list[Cost]], losses: dict[str, str], sizes: dict[str, int]) -> None:
-    """Print the ratios, with the quartiles of the first, and the size of a trace of so many iterations."""
+def show(model: str, costs: dict[str, list[Cost]], losses: dict[str, str], sizes: dict[str, float]) -> None:
+    """Print the ratios, with the quartiles of the first, and the size of a trace of 30 iterations."""
     plain = costs["plain"]
     rounds = len(plain)
-    print(f"{model}, {rounds} iterations after {WARM}")
+    print(f"{model}, {rounds} iterations")
     base = {key: statistics.median(cost[key] for cost in plain) * 1e3 for key in ("main", "process", "wall")}
     print("plain      " + "  ".join(f"{key} {value:.1f} ms" for key, value in base.items()))
     for name, many in costs.items():
@@ -134,7 +135,7 @@ def show(model: str, costs: dict[str, list[Cost]], losses: dict[str, str], sizes
         }
         low, _, high = statistics.quantiles(ratios["main"], n=4)
         told = "  ".join(f"{key} x{statistics.median(values):.3f}" for key, values in ratios.items())
-        share = 30 / (rounds + WARM) * sizes.get(name, 0) / 1e6
+        share = sizes.get(name, 0) / 1e6
         size = f"  {share:.2f} MB for 30 iterations" if name in sizes else ""
         same = "same loss" if losses[name] == losses["plain"] else "LOSS DIFFERS"
         print(f"{name:10} {told}  (main {low:.3f} to {high:.3f}){size}  {same}")
