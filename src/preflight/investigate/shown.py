@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from preflight.investigate.case import Case, Event
 from preflight.vocabulary.incident import SeriesFinding
-from preflight.vocabulary.log import Hit, Who
+from preflight.vocabulary.log import Hit, StepLine, Who
 from preflight.vocabulary.signature import Category, Cause, Signature
 
 # What is wrong whatever comes after it: these say of themselves when the values were mended.
@@ -37,7 +39,36 @@ def shown_by(case: Case) -> tuple[SeriesFinding, ...]:
         for event in case.events
         if event.signature is not None and event.signature.marks == "checkpoint"
     ]
-    return find_in_series(case.every_step, case.reading.files, until=_last_sign(case), marks=saved)
+    steps = with_scales(case.every_step, case.events)
+    return find_in_series(steps, case.reading.files, until=_last_sign(case), marks=saved)
+
+
+def with_scales(steps: Sequence[StepLine], events: Sequence[Event]) -> Sequence[StepLine]:
+    """Return the steps with the loss scale that lines of skipped steps tell, where the steps do not tell it themselves."""
+    told = [(event.hit, scale) for event in events if (scale := _scale(event)) is not None]
+    if not told or any("loss_scale" in one.values for one in steps):
+        return steps
+    lowered = [
+        StepLine(file=hit.file, line=hit.line, step=None, values={"loss_scale": scale}, who=hit.who, time=hit.time)
+        for hit, scale in told
+    ]
+    found: list[StepLine] = []
+    current: dict[int, float] = {}
+    for one in sorted((*steps, *lowered), key=lambda line: (line.file, line.line)):
+        if "loss_scale" in one.values:
+            current[one.file] = one.values["loss_scale"]
+        elif one.file in current:
+            one = msgspec.structs.replace(one, values={**one.values, "loss_scale": current[one.file]})
+        found.append(one)
+    return found
+
+
+def _scale(event: Event) -> float | None:
+    """Return to what the loss scale was lowered, where a line says that it was."""
+    if event.id != "numerical.loss-scale-lowered" or event.hit.file < 0:
+        return None
+    told = [value for name in ("scale", "to") if isinstance(value := event.hit.fields.get(name), (int, float))]
+    return float(told[0]) if told and told[0] > 0 else None
 
 
 def _last_sign(case: Case) -> float | None:

@@ -83,6 +83,18 @@ def test_a_loss_that_rises_is_a_divergence(memory: float) -> None:
     assert share(make, "divergence", 30, 5) >= 0.9
 
 
+def test_a_loss_that_explodes_is_told_in_a_short_log() -> None:
+    falls = [1.18, 1.04, 0.99, 0.96, 0.92, 0.88, 0.85, 0.81, 0.79, 0.76, 0.74]
+    (found,) = find_in_series(lines(loss=[*falls, 13.4, 26.6, 26.6, 26.6]))
+    assert found.kind == "divergence"
+    assert found.first_step == 11
+    (wild,) = find_in_series(lines(loss=[0.43, 0.48, 0.26, 0.27, 0.23, 3.6, 8.5, 5.3, 322, 21.9, 131, 4977, 156]))
+    assert (wild.kind, wild.first_step) == ("divergence", 5)
+    # Once, and back again; or no higher than in the beginning.
+    assert not [one for one in find_in_series(lines(loss=[*falls, 13.4, 0.74, 0.73, 0.73])) if one.kind == "divergence"]
+    assert find_in_series(lines(loss=[13.4, *falls, 13.4, 13.4, 13.4])) == ()
+
+
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
 def test_a_jump_of_the_loss_is_a_spike(memory: float) -> None:
     def make(random: Random) -> list[StepLine]:
@@ -178,6 +190,13 @@ def test_a_value_that_is_no_number_is_told_with_its_rank() -> None:
     assert found["nonfinite"].ranks == (1,)
     assert found["nonfinite"].first_step == 20
     assert found["nonfinite"].values["recovered"] is False
+
+
+def test_values_that_are_no_number_again_and_again_were_not_mended() -> None:
+    nan = float("nan")
+    (often,) = find_in_series(lines(loss=[1.6, 1.0, nan, 1.1, nan, 1.0, nan, 0.99]))
+    (once,) = find_in_series(lines(loss=[1.6, 1.0, nan, 1.1, 1.0, 1.0, 1.0, 0.99]))
+    assert (often.values["recovered"], once.values["recovered"]) == (False, True)
 
 
 def test_a_skipped_step_of_mixed_precision_is_no_finding() -> None:
@@ -320,3 +339,10 @@ def test_numbers_beyond_all_measure_break_nothing() -> None:
             for i in range(60)
         ]
         find_in_series(steps, until=1e9)
+
+
+def test_a_bar_that_is_drawn_once_more_when_it_is_full_is_no_stop() -> None:
+    bars = [step for _ in range(8) for step in range(5)]
+    assert not [one for one in find_in_series(lines_at([*bars, *[4] * 40], other=[1.0] * 80)) if one.kind == "stopped"]
+    stays = [*range(40), *[40] * 40]
+    assert [one.kind for one in find_in_series(lines_at(stays, other=[1.0] * 80))] == ["stopped"]

@@ -13,6 +13,9 @@ from preflight.vocabulary.incident import SeriesFinding
 
 FALSE_ALARMS = 0.005
 """Of each of the three tests, on noise with autocorrelation 0 to 0.9 about a level or about a falling curve."""
+EXPLODED = 10.0
+"""So many times as high as ever before is no noise."""
+MOST_PLACES = 50
 RISE = 0.02
 """Least rise that is told, as a share of the level."""
 SHARES = (0.5, 0.65, 0.35, 0.25)
@@ -36,12 +39,13 @@ def divergence(series: Series) -> SeriesFinding | None:
     import numpy
 
     numbers = series.numbers
-    place = _risen(numbers)
+    exploded = _exploded(numbers)
+    place = (0, exploded) if exploded is not None else _risen(numbers)
     if place is None:
         return None
     start, at = place
     before = float(numpy.median(numbers[max(start, at - 200) : at] if at > start + 4 else numbers[start : at + 5]))
-    after = float(numpy.median(numbers[-max(10, (len(numbers) - at) // 2) :]))
+    after = float(numpy.median(numbers[max(at, len(numbers) - max(10, (len(numbers) - at) // 2)) :]))
     noise = spread(numpy.diff(numbers[start:])) or 0.0
     if after - before < RISE * max(abs(before), noise):
         return None
@@ -56,6 +60,21 @@ def divergence(series: Series) -> SeriesFinding | None:
         values={"before": before, "after": after, "at": at, "values": len(numbers)},
         quote=quote_of(series.lines[at], series.name),
     )
+
+
+def _exploded(numbers: Any) -> int | None:
+    """Where all values from here on are higher than any before, and most of them many times: that needs no test."""
+    import numpy
+
+    if len(numbers) < 8:
+        return None
+    highest = numpy.maximum.accumulate(numpy.abs(numbers))[:-1]
+    lowest = numpy.minimum.accumulate(numbers[::-1])[::-1][1:]
+    above: Any = numpy.flatnonzero((lowest > highest) & (highest > 0)) + 1
+    for at in above[(above >= 5) & (above <= len(numbers) - 2)][:MOST_PLACES]:
+        if float(numpy.median(numbers[at:])) > EXPLODED * float(highest[at - 1]):
+            return int(at)
+    return None
 
 
 def _risen(numbers: Any) -> tuple[int, int] | None:

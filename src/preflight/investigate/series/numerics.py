@@ -38,6 +38,10 @@ def nonfinite(tracks: list[Track]) -> list[SeriesFinding]:
                 after = after or not bool(wrong[-1])
         if not bad:
             continue
+        # What comes again and again was not mended.
+        values = sum(len(one.points(name).at) for one in tracks)
+        often = after and count > max(2, 0.1 * values)
+        after = after and not often
         track, first = min(
             bad.values(), key=lambda one: (int(one[0].steps[one[1]]) if one[0].steps[one[1]] >= 0 else 1 << 60, one[1])
         )
@@ -54,9 +58,7 @@ def nonfinite(tracks: list[Track]) -> list[SeriesFinding]:
                 kind="nonfinite",
                 series=name,
                 text=f"{name} is {number(track.lines[first].values[name])} {at_step(step, first)}{who}"
-                + ("; later values are finite again" if after else f", and in all of the {count} values since")
-                if count > 1 or after
-                else f"{name} is {number(track.lines[first].values[name])} {at_step(step, first)}{who}, its last value",
+                + _what_followed(count, values if often else None, after),
                 first_step=step,
                 ranks=ranks if len(ranks) < of or of == 1 else (),
                 false_alarms=0.0,
@@ -65,6 +67,15 @@ def nonfinite(tracks: list[Track]) -> list[SeriesFinding]:
             )
         )
     return found
+
+
+def _what_followed(count: int, of: int | None, after: bool) -> str:
+    """What came after the first value that is no number; ``of``: how many values there are, where it came again and again."""
+    if of is not None:
+        return f", and so are {count} of {of} values"
+    if after:
+        return "; later values are finite again"
+    return f", and in all of the {count} values since" if count > 1 else ", its last value"
 
 
 def _serious(track: Track, wrong: Any, numbers: Any) -> bool:

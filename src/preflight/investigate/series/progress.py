@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from preflight.investigate.series.columns import Track
 from preflight.investigate.series.words import quote_of, seconds
 from preflight.vocabulary.incident import SeriesFinding
@@ -63,7 +65,7 @@ def _repeated(tracks: list[Track]) -> SeriesFinding | None:
 
     for track in tracks:
         steps = track.steps[track.steps >= 0]
-        if len(steps) < 20:
+        if len(steps) < 20 or _at_the_end_of_a_bar(track):
             continue
         same = int((steps[::-1] == steps[-1]).argmin() or len(steps))
         moves = numpy.flatnonzero(numpy.diff(steps) != 0)
@@ -82,6 +84,13 @@ def _repeated(tracks: list[Track]) -> SeriesFinding | None:
                 quote=quote_of(track.lines[max(0, at)]),
             )
     return None
+
+
+def _at_the_end_of_a_bar(track: Track) -> bool:
+    """Whether the last step is the highest of a counter that began again before: a bar that is full is drawn once more."""
+    printed = [line.step for line in track.lines if line.step is not None]
+    began_again = any(after < before for before, after in pairwise(printed))
+    return began_again and printed[-1] == max(printed)
 
 
 def _behind(tracks: list[Track]) -> list[SeriesFinding]:
