@@ -129,7 +129,7 @@ def _packed(values: tuple[Any, ...], declared: str) -> str | None:
             return None
         try:
             numbers = struct.pack(
-                f"<{len(value)}{letter}", *(value if holes is None else [item or 0 for item in value])
+                f"<{len(value)}{letter}", *(value if holes is None else [0 if item is None else item for item in value])
             )
         except struct.error:  # an integer of more than 64 bits
             return None
