@@ -94,3 +94,10 @@ def test_what_the_library_knows_is_not_widened() -> None:
     known = known_of(kinds)
     assert all(one.precondition and not one.subject for found in known.values() for one in found)
     assert not {kind.name for kind in kinds if kind.learns} & set(known)
+
+
+def test_the_rows_of_ranks_that_are_compared_count_once(tmp_path: Path) -> None:
+    alone = infer([training(tmp_path / "alone")])
+    both = infer([training(tmp_path / "both", world=2)])
+    assert both.rows == 2 * alone.rows
+    assert infer([tmp_path / "both"], ["replicas-equal"]).rows == both.rows

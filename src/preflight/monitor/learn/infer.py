@@ -90,7 +90,7 @@ def infer(
     stable = learn(
         runs, {kind.name: kind for kind in kinds if kind.name not in failed}, known_of(kinds) if base is None else base
     )
-    learnt = _learnt(stable, folders, reduced, failed)
+    learnt = _learnt(stable, folders, reduced, _rows(flat, reduced), failed)
     if relations is not None:
         return learnt
     taken = (one for one in _unjudged(runs) if one.relation not in failed)
@@ -195,8 +195,14 @@ def _reduce_all(work: Sequence[Part], engine: Where, tell: Callable[[int, int], 
     return done
 
 
+def _rows(work: Sequence[Part], reduced: Sequence[Reduced]) -> int:
+    """How many rows were read; those of ranks that were read one by one and again together count once."""
+    alone = [one.rows for part, one in zip(work, reduced, strict=True) if len(part.files) == 1]
+    return sum(alone or (one.rows for one in reduced))
+
+
 def _learnt(
-    stable: Stable, folders: Sequence[TraceFolder], reduced: Sequence[Reduced], failed: dict[str, str]
+    stable: Stable, folders: Sequence[TraceFolder], reduced: Sequence[Reduced], rows: int, failed: dict[str, str]
 ) -> Learnt:
     runs = tuple(dict.fromkeys(folder.path.resolve().name for folder in folders))
     versions = {str(process.facts.get("torch")) for folder in folders for process in folder.processes if process.facts}
@@ -208,7 +214,7 @@ def _learnt(
         runs=tuple(str(Path(folder.path)) for folder in folders),
         torch=torch,
         windows=sum(one.windows for one in reduced),
-        rows=sum(one.rows for one in reduced),
+        rows=rows,
         unstable=stable.unstable,
         unconfirmed=stable.unconfirmed,
         broken=stable.broken,
