@@ -36,6 +36,15 @@ def scope_of(window: Window) -> str:
     return run.variables.scope
 
 
+def precision_of(window: Window) -> str:
+    """The dtypes of the parameters that are trained, in words."""
+    variables = window.run.variables
+    if variables.precision is None:
+        found = {one.dtype for one in variables.values() if one.kind == "parameter" and one.optimizer >= 0}
+        variables.precision = " and ".join(sorted(found)) or "none"
+    return variables.precision
+
+
 def _scope(run: Run) -> str:
     layers: dict[str, Counter[str]] = {}
     for one in run.variables.values():

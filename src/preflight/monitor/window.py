@@ -135,12 +135,13 @@ class Variables(dict[int, Variable]):
         self.changes = 0
         self.roots: dict[Any, set[str]] = {}
         self.scope: str | None = None
+        self.precision: str | None = None
 
     def __setitem__(self, ident: int, variable: Variable) -> None:
         super().__setitem__(ident, variable)
         self.changes += 1
         self.roots.clear()
-        self.scope = None
+        self.scope = self.precision = None
 
 
 class Run:

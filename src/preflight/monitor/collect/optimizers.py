@@ -17,6 +17,7 @@ _NAMED = ("lr", "momentum", "weight_decay")
 _MOST_GROUPS = 64
 _MOST_WRITTEN = 100
 _BEFORE_EVERY = 4  # iterations in which norms of parameters before a step are taken, beside the detailed ones
+_FIRST = 2  # steps of an optimizer after which it is known whether it began with a state
 _STATES_EVERY = 10  # detailed iterations in which an optimizer's own state is looked at
 
 
@@ -185,7 +186,7 @@ class Optimizers:
         seen: dict[str, Any] = {"closure": closure}
         if written:
             seen["written"] = written
-        if index == recorder.primary or recorder.detail:
+        if index == recorder.primary or recorder.detail or self._steps.get(index, 0) < _FIRST:
             seen["states"] = len(optimizer.state)
         self._opened_in = recorder.iteration
         entry = self._open[id(optimizer)] = recorder.enter("step", name, seen)

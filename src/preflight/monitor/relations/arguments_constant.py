@@ -8,6 +8,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.relations.step_contains import spoken
+from preflight.monitor.scope import precision_of
 from preflight.monitor.window import Window
 
 _LIMITS = {"clip_grad_norm": "max_norm", "clip_grad_value": "clip_value"}
@@ -27,6 +28,7 @@ class ArgumentsConstant(Relation):
     wakes = needs
     severity = "warning"
     priority = 44
+    asked = ("precision_of_the_weights",)
     learns = True
     cause = "an argument, a mode or a precision is set in another way than in the runs this was learnt from"
     advice = "look at the call, and at what its arguments are computed from"
@@ -58,7 +60,8 @@ class ArgumentsConstant(Relation):
         for call in window.named("backward"):
             dtype = (call.args or {}).get("dtype")
             if dtype:
-                yield Example(("backward", "", "dtype"), True, {}, ("backward",), call=call, value=dtype)
+                context = {"precision_of_the_weights": precision_of(window)}
+                yield Example(("backward", "", "dtype"), True, context, ("backward",), call=call, value=dtype)
 
     def _limits(self, window: Window) -> Iterator[Example]:
         for name, argument in _LIMITS.items():

@@ -7,6 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Premise, Relation
+from preflight.monitor.scope import precision_of
 from preflight.monitor.window import Call, Window
 
 
@@ -25,7 +26,7 @@ class OutputConstant(Relation):
     wakes = frozenset({"tensor"})
     severity = "warning"
     priority = 45
-    asked = ("autocast", "input")
+    asked = ("autocast", "precision_of_the_weights")
     learns = True
     cause = "a cast, a precision context or a reshape in the model differs from the runs this was learnt from"
     advice = "compare the dtypes and shapes that go into the module with those of a correct run"
@@ -34,11 +35,12 @@ class OutputConstant(Relation):
         calls = {call.q: call for name in ("module", "forward") for call in window.named(name)}
         given = {seen.call: seen.dtype for seen in window.tensors if seen.position == "in0"}
         told: set[Any] = set()
+        precision = precision_of(window)
         for seen in window.tensors:
             call = calls.get(seen.call)
             if call is None or seen.position != "out0":
                 continue
-            context = _context(call, given.get(seen.call, "none"))
+            context = {**_context(call, given.get(seen.call, "none")), "precision_of_the_weights": precision}
             for subject, value in self._values(call, seen.dtype, len(seen.shape), calls.values()):
                 key = (subject, value, *context.values())
                 if key not in told:
