@@ -99,3 +99,28 @@ def test_a_pod_that_went_for_disk_was_not_out_of_memory(tmp_path: Path) -> None:
     line = "Message:        The node was low on resource: {}. Container trainer was using 34260Ki, which exceeds its request of 0.\n"
     assert told(tmp_path, "Reason:         Evicted\n" + line.format("ephemeral-storage")).category == "preemption"
     assert told(tmp_path, "Reason:         Evicted\n" + line.format("memory")).category == "oom"
+
+
+@pytest.mark.parametrize(
+    ("frame", "category"),
+    [
+        ('/env/lib/python3.8/site-packages/transformers/file_utils.py", line 281, in <module>', "environment"),
+        ('/work/train.py", line 12, in <module>', "usercode"),
+        ('/work/train.py", line 12, in step', "usercode"),
+    ],
+)
+def test_what_breaks_while_a_library_is_imported_is_its_version(tmp_path: Path, frame: str, category: str) -> None:
+    text = f"Traceback (most recent call last):\n  File \"{frame}\n    x.major\nAttributeError: 'Version' object has no attribute 'major'\n"
+    assert told(tmp_path, text).category == category
+
+
+@pytest.mark.parametrize(
+    ("path", "category"),
+    [
+        ("/work/dataset/index-cache/43d5_doc_idx.npy", "data"),
+        ("/work/out/checkpoint-500/optimizer.pt", "checkpoint"),
+        ("/usr/local/cuda/bin/nvcc", "environment"),
+    ],
+)
+def test_a_missing_file_is_what_its_name_says(tmp_path: Path, path: str, category: str) -> None:
+    assert told(tmp_path, f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'\n").category == category

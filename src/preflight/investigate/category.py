@@ -8,7 +8,7 @@ import msgspec
 
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.vote import Scene, before
-from preflight.investigate.exceptions import in_loader
+from preflight.investigate.exceptions import at_import, category_of_file, in_loader
 from preflight.investigate.observations.weighing import observed_in, weighed
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
 from preflight.vocabulary.signature import Category
@@ -63,8 +63,8 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
     leading = _leading(roots, culprit)
     hypotheses = weighed(_causes(_together(roots, leading, culprit), scene), observed)
     category, probability = _category_of(hypotheses)
-    if category == "usercode" and leading is not None and _in_loader(scene, leading):
-        category = "data"
+    if leading is not None:
+        category = _by_place(scene, leading, category)
     if category == "other" and leading is not None and leading.category not in ("other", "none"):
         # A cause of no category says less than the line itself.
         category = leading.category
@@ -72,12 +72,20 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
                    probability=probability)  # fmt: skip
 
 
-def _in_loader(scene: Scene, event: Event) -> bool:
-    """Return whether what an event tells was raised in the loader: then it is about the data, whatever the error."""
+def _by_place(scene: Scene, event: Event, category: Category) -> Category:
+    """Return the category by where it was raised and by which file is missing, where that says more than the message."""
+    path = event.hit.fields.get("path") if event.id == "data.missing-file" else None
+    if isinstance(path, str):
+        return category_of_file(path) or category
+    if category != "usercode":
+        return category
     raised = event.raised or next(
         (one for one in scene.case.raised if (one.hit.file, one.hit.line) == event.place), None
     )
-    return raised is not None and in_loader(raised)
+    if raised is None:
+        return category
+    # Whatever the error: raised in the loader it is about the data, raised while a library is imported about what is installed.
+    return "data" if in_loader(raised) else "environment" if at_import(raised) else category
 
 
 def _by_agent(scene: Scene, event: Event) -> bool:

@@ -24,6 +24,10 @@ class Meaning(NamedTuple):
 _PLACES: tuple[tuple[str, Category], ...] = (
     (r"torch/_(dynamo|inductor)/|triton/(compiler|backends|runtime)/", "compile"),
     (r"huggingface_hub/|/(requests|urllib3|httpx|httpcore|aiohttp|wandb)/", "environment"),
+    (
+        r"(^|[/\\])(PIL|cv2|imageio|decord|torchcodec|soundfile|librosa|torchaudio|av|h5py|lmdb|nibabel|rasterio)[/\\.]",
+        "data",
+    ),
     (r"torch/utils/data/|/datasets/|webdataset|/data/|data_?loader|/dataset|tokeniz|collat", "data"),
     (r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint", "checkpoint"),
 )
@@ -102,6 +106,22 @@ def in_loader(raised: Raised) -> bool:
         and re.search(r"__getitem__|__iter__|__next__|collate|fetch|_worker_loop", frame.function)
         for frame in raised.frames
     )
+
+
+_LIBRARY = re.compile(r"(?:site|dist)-packages[/\\]|/lib/python\d")
+
+
+def at_import(raised: Raised) -> bool:
+    """Return whether an exception was raised while a library was imported: its parts, or what it needs, do not suit each other."""
+    if not raised.frames:
+        return False
+    inner = raised.frames[-1]
+    return inner.function == "<module>" and _LIBRARY.search(inner.path) is not None
+
+
+def category_of_file(path: str) -> Category | None:
+    """Return what a file is by its name: of a data set, a checkpoint, a program or library; None where it does not tell."""
+    return _of_file(path)
 
 
 def meaning_of(raised: Raised) -> Meaning:
