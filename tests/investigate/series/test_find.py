@@ -268,6 +268,11 @@ def test_an_average_of_all_steps_so_far_is_undone() -> None:
     assert find_in_series(lines(seconds=healthy)) == ()
 
 
+def test_an_average_with_few_digits_tells_nothing_more() -> None:
+    climbs = [round(0.1 + 0.1 * (i // 20), 1) for i in range(44)]
+    assert [one.kind for one in find_in_series(lines(seconds=climbs))] in ([], ["slowdown"])
+
+
 def test_bars_of_other_work_are_no_slow_steps() -> None:
     random = numpy.random.default_rng(33)
     steps = lines_at(list(range(200)), seconds=[3e-5 + 1e-6 * random.random() for _ in range(200)])

@@ -11,6 +11,8 @@ SMOOTH = 0.7
 """Least correlation of neighbours in an average."""
 ROUGH = 0.25
 """Most that neighbouring means may differ, as a share of their level: of what is no average, it would be many times that."""
+FEWEST = 8
+"""Means that have to come out: of an average printed with few digits there is nothing to be worked out."""
 POINTS = 200
 """Means that are worked out of one average: the printed digits do not tell every single value."""
 
@@ -40,6 +42,8 @@ def undone(numbers: Any, begins: Any) -> tuple[Any, Any] | None:
         places.append(ends)
     moves = numpy.concatenate([numpy.abs(numpy.diff(one)) for one in means])
     found = numpy.concatenate(means)
+    if len(found) < FEWEST:
+        return None
     level = float(numpy.median(found))
     if not len(moves) or float(numpy.median(moves)) > ROUGH * level or float((found > 0).mean()) < 0.98:
         return None
