@@ -34,6 +34,8 @@ OTHERS = ("cnn_classifier", "lm_onecycle_loader", "resnet_batchnorm")
 WITHIN = 2
 """Steps after the first effect within which a bug is to be caught."""
 FAULTS = HERE / "gpt_faults.py"
+UNSEEN = "## Programs that nothing had been made for"
+"""What the page says from here on was measured once and is kept as it is."""
 
 
 class Bug(NamedTuple):
@@ -226,7 +228,9 @@ def write(tables: Sequence[Table]) -> None:
     parts += [
         f"## {table.title}\n\n{table.totals()}\n\n" + "\n".join(table.lines()) + "\n" for table in tables if table.rows
     ]
-    (HERE / "detection.md").write_text("\n".join(parts), encoding="utf-8")
+    page = HERE / "detection.md"
+    _, mark, kept = page.read_text(encoding="utf-8").partition(UNSEEN) if page.is_file() else ("", "", "")
+    page.write_text("\n".join(parts) + (f"\n{mark}{kept}" if mark else ""), encoding="utf-8")
 
 
 if __name__ == "__main__":

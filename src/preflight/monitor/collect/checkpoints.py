@@ -15,6 +15,7 @@ from .state import States
 from .variables import Variable, Variables
 
 _MOST_KEYS = 2000
+_MOST_GROUPS = 64
 
 
 class Checkpoints:
@@ -26,6 +27,7 @@ class Checkpoints:
         self.variables = variables
         self.states = states
         self._inside = 0
+        self._tied: tuple[Any, list[list[str]]] | None = None
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -33,6 +35,7 @@ class Checkpoints:
         patches.around(torch, "save", self._saving, self._saved)
         patches.around(torch, "load", self._loading)
         patches.around(torch.nn.Module, "load_state_dict", self._taking, self._taken)
+        patches.around(torch.nn.Module, "to_empty", self._emptying, self._emptied)
 
     def _saving(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         if "multiprocessing" in sys.modules and self.recorder.role == "worker":
@@ -89,12 +92,34 @@ class Checkpoints:
             "load", "", {"file": os.fspath(where) if isinstance(where, (str, os.PathLike)) else None}
         )
 
+    def _emptying(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        self._tied = (args[0], _ties(args[0]))
+        return None
+
+    def _emptied(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        self._say_untied()
+
+    def _say_untied(self) -> None:
+        """Tell which parameters that were one before a call are several after it."""
+        tied, self._tied = self._tied, None
+        if tied is None or not tied[1]:
+            return
+        module, before = tied
+        held = dict(module.named_parameters(remove_duplicate=False))
+        apart = [group for group in before if len({id(held[name]) for name in group if name in held}) > 1]
+        if apart:
+            name = self.names.root(module, sys._getframe(3))
+            groups = [[f"{name}.{one}" for one in group] for group in apart[:_MOST_GROUPS]]
+            self.recorder.event("untied", name, {"groups": groups})
+
     def _taking(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self._inside += 1
         if self._inside > 1:
             return None
         module = args[0]
         given = kwargs.get("state_dict", args[1] if len(args) > 1 else None)
+        assigned = kwargs.get("assign", args[3] if len(args) > 3 else False)
+        self._tied = (module, _ties(module)) if assigned else None
         strict = kwargs.get("strict", args[2] if len(args) > 2 else True)
         keys = set(given.keys()) if given is not None and hasattr(given, "keys") else set()
         held = module.state_dict(keep_vars=True) if keys else {}
@@ -117,10 +142,19 @@ class Checkpoints:
         if entry is None:
             return
         self.recorder.leave(entry, None, error)
+        self._say_untied()
         if error is None:
             if self.variables.stale or self.names.changed:
                 self.variables.refresh()
             self.states.parameters("loaded", None, True)
+
+
+def _ties(module: Any) -> list[list[str]]:
+    """The names of each parameter that a module has in several places."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return [group for group in names.values() if len(group) > 1]
 
 
 def _same_memory(one: Any, other: Any) -> bool:

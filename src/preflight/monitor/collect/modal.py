@@ -13,16 +13,20 @@ from .recorder import Recorder
 
 _MOST_NAMES = 64
 _MOST_KINDS = 4096
+_LOOKS = 6  # passes in evaluation mode in which it is asked whether statistics were ever followed
+_SETTLED = 3  # steps after which they should have been
+_WRITTEN = 4  # how often a parameter is written while it is made and loaded, at most
 _CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict")
 
 
 class _Root:
     """The parts of one root, held weakly."""
 
-    __slots__ = ("dropouts", "module", "names", "norms")
+    __slots__ = ("dropouts", "looks", "module", "names", "norms")
 
     def __init__(self, module: Any) -> None:
         self.module = weakref.ref(module)
+        self.looks = 0
         self.dropouts: list[weakref.ref[Any]] = []
         self.norms: list[weakref.ref[Any]] = []
         self.names: dict[str, list[str]] = {"dropout": [], "norm": []}
@@ -69,6 +73,12 @@ class Modal:
             told["norm"] = sum(
                 1 for one in known.norms if (part := one()) is not None and part.training and part.momentum != 0
             )
+            if not module.training and known.looks < _LOOKS and self.recorder.step >= _SETTLED:
+                known.looks += 1
+                if _written(module):
+                    told["untouched"] = sum(
+                        1 for one in known.norms if (part := one()) is not None and _untouched(part)
+                    )
         return told
 
     def _look(self, name: str, module: Any, before: _Root | None) -> _Root:
@@ -80,6 +90,7 @@ class Modal:
             elif isinstance(part, self._norm) and part.track_running_stats and part.running_mean is not None:
                 found.norms.append(weakref.ref(part))
                 found.names["norm"].append(part_name)
+        found.looks = before.looks if before is not None and before.module() is module else 0
         self._roots[id(module)] = found
         told = before is not None and before.module() is module and before.names == found.names
         if not told:
@@ -93,3 +104,16 @@ class Modal:
         if isinstance(part, self._recurrent):
             return bool(part.dropout > 0 and part.num_layers > 1)
         return isinstance(part, self._attention) and bool(part.dropout > 0)
+
+
+def _written(module: Any) -> bool:
+    """Whether the parameters of a module were changed more often than it takes to make and load them."""
+    return any(one._version > _WRITTEN for one in module.parameters())
+
+
+def _untouched(part: Any) -> bool:
+    """Whether statistics are what they were made with: a mean of 0 and a variance of 1, and hardly ever written to."""
+    mean, variance = part.running_mean, part.running_var
+    if part.training or mean._version > _WRITTEN or mean.device.type not in ("cpu", "cuda") or variance is None:
+        return False
+    return bool((mean == 0).all()) and bool((variance == 1).all())

@@ -7,6 +7,11 @@ import sys
 import weakref
 from typing import Any
 
+_DEEPEST = 4
+_MOST_SAMPLES = 200_000  # of a part that is larger, nothing is told
+_KEPT = 512  # samples of all the data that are told at most, about
+_SPREAD, _MASK = 2654435761, 0xFFFFFFFF  # Knuth's multiplicative hash
+
 
 class Numbers:
     """Numbers for objects in the order in which they are met; none is given twice, and nothing is kept alive."""
@@ -16,12 +21,12 @@ class Numbers:
         self._known: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def of(self, value: Any) -> int | None:
-        """The number of an object; None for one that cannot be held weakly, such as a list."""
+        """The number of an object; None for one that cannot be held weakly or compared, such as a list or a tensor."""
         try:
             known = self._known.get(value)
             if known is None:
                 known = self._known[value] = next(self._next)
-        except TypeError:
+        except (TypeError, ValueError, RuntimeError):
             return None
         return known
 
@@ -42,7 +47,30 @@ def facts(loader: Any, datasets: Numbers) -> dict[str, Any]:
         "replicas": _replicas(sampler),
         "dataset": datasets.of(dataset),
         "kind": type(dataset).__name__,
+        **_share(dataset, sampler, datasets),
     }
+
+
+def _share(dataset: Any, sampler: Any, datasets: Numbers) -> dict[str, Any]:
+    """Of which data a loader has a part, and a sample of that part: the same samples of the same data for every loader."""
+    data = sys.modules["torch.utils.data"]
+    own: list[int] | None = list(sampler.indices) if type(sampler) is data.SubsetRandomSampler else None
+    for _ in range(_DEEPEST):
+        if type(dataset) is not data.Subset:
+            break
+        inner = dataset.indices
+        if len(inner) > _MOST_SAMPLES:
+            return {}
+        own = [int(inner[one]) for one in own] if own is not None else [int(one) for one in inner]
+        dataset = dataset.dataset
+    length = _length(dataset)
+    if own is None or not length or len(own) > _MOST_SAMPLES:
+        return {"base": datasets.of(dataset)}
+    every = 1
+    while every * _KEPT < length:
+        every *= 2
+    part = sorted({int(one) for one in own if (int(one) * _SPREAD & _MASK) >> 8 & every - 1 == 0})
+    return {"base": datasets.of(dataset), "part": part, "of": length}
 
 
 def _order(loader: Any, sampler: Any) -> str:

@@ -10,6 +10,9 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
 
+_WORKERS = 2
+_PAIRS = 2
+
 
 class BatchesAdvance(Relation):
     """Two batches that a loader gives one after the other for training are not the same samples.
@@ -17,6 +20,8 @@ class BatchesAdvance(Relation):
     Judged where the loader has more samples than fit into one batch, by the indices of the samples or, where a new
     iterator was made in between, by the fingerprints of the tensors.
     A loader whose whole data is one batch, and a program that keeps one batch and uses it again, are not meant.
+    A stream with several workers is judged within an epoch too: where each worker reads all of it, every batch comes once
+    from each, one after the other. The second such pair is reported.
     """
 
     name = "batches-advance"
@@ -24,11 +29,15 @@ class BatchesAdvance(Relation):
     follows = (fetches_of,)
     wakes = frozenset({"batch"})
     priority = 5
-    cause = "the loader's iterator is made anew at each step (next(iter(loader)) inside the loop) without shuffling"
-    advice = "make the iterator once per epoch, or loop over the loader itself"
+    cause = (
+        "the loader's iterator is made anew at each step (next(iter(loader)) inside the loop) without shuffling,"
+        " or a stream is not divided among its workers"
+    )
+    advice = "make the iterator once per epoch, and divide a stream by torch.utils.data.get_worker_info()"
 
     def __init__(self) -> None:
         self._last: dict[str, Fetch] = {}
+        self._pairs: dict[str, int] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         for fetch in fetches_of(window):
@@ -39,7 +48,8 @@ class BatchesAdvance(Relation):
             batches = fetch.batches
             if before is None or (batches is not None and batches <= 1):
                 continue
-            same = _same(before, fetch)
+            copied = self._copied(before, fetch)
+            same = _same(before, fetch) if copied is None else copied
             if same is None:
                 continue
             anew = before.batch.epoch != fetch.batch.epoch
@@ -51,18 +61,31 @@ class BatchesAdvance(Relation):
                 expected="another batch than the one before",
                 seen="the same samples again" if same else None,
                 call=fetch.call,
-                detail=_told(fetch, anew) if same else "",
+                detail=_told(fetch, anew, bool(copied)) if same else "",
             )
+
+    def _copied(self, before: Fetch, fetch: Fetch) -> bool | None:
+        """Whether the workers of a stream give the same batches; None where this is none, or no batch came again."""
+        old, new = before.batch, fetch.batch
+        if not fetch.facts.get("iterable") or (fetch.facts.get("workers") or 0) < _WORKERS or old.epoch != new.epoch:
+            return None
+        one, other = content(old), content(new)
+        if one is None or other is None:
+            return None
+        self._pairs[new.loader] = self._pairs.get(new.loader, 0) + (one == other)
+        return one == other and self._pairs[new.loader] >= _PAIRS
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _steps([(0, 0, [1, 2]), (0, 1, [3, 4]), (1, 0, [1, 2])])
         yield _steps([(0, 0, [1, 2]), (1, 0, [3, 4]), (2, 0, [1, 2])])
+        yield _stream([7, 9, 8, 5])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _steps([(0, 0, [1, 2]), (1, 0, [1, 2])])
         yield _steps([(0, 0, None), (1, 0, None)], samples=None)
+        yield _stream([7, 7, 9, 9])
 
 
 def _same(before: Fetch, fetch: Fetch) -> bool | None:
@@ -78,7 +101,12 @@ def _same(before: Fetch, fetch: Fetch) -> bool | None:
     return one == other
 
 
-def _told(fetch: Fetch, anew: bool) -> str:
+def _told(fetch: Fetch, anew: bool, copied: bool) -> str:
+    if copied:
+        workers = fetch.facts.get("workers")
+        return (
+            f"Each of the {workers} workers of {fetch.batch.loader} reads the whole stream: batches come several times"
+        )
     how = ": its iterator is made anew each time and gives the first one" if anew else ""
     return f"{fetch.batch.loader} gave the same batch as in the step before{how}"
 
@@ -93,5 +121,17 @@ def _steps(given: list[tuple[int, int, list[int] | None]], samples: int | None =
             ("loader.new loader0", {"args": {"samples": samples, "batch_size": 2, "order": "sequential"}})
         ]
         rows = (("fetch loader0", args), ("batch", row), "forward model", "backward", "step optimizer0:SGD")
+        windows.append(mini.window(*(new if not number else []), *rows))
+    return windows
+
+
+def _stream(bits: list[int]) -> list[Window]:
+    mini = Mini()
+    windows = []
+    for number, one in enumerate(bits):
+        new: list[Any] = [("loader.new loader0", {"args": {"iterable": True, "workers": 2, "batch_size": 2}})]
+        row = {"epoch": 0, "fetch": number, "bits": [one], "shapes": [[2, 8]]}
+        fetch = ("fetch loader0", {"args": {"epoch": 0, "fetch": number}})
+        rows = (fetch, ("batch", row), "forward model", "backward", "step optimizer0:SGD")
         windows.append(mini.window(*(new if not number else []), *rows))
     return windows

@@ -13,6 +13,7 @@ from preflight.monitor.window import Window
 _LOG_LOSSES = ("NllLoss", "NllLoss2D", "CtcLoss", "KlDiv")
 _SQUASHED = ("Softmax", "Sigmoid")
 _SCORES = ("Addmm", "Mm", "Convolution")
+_ELEMENTWISE = ("Log", "Clamp", "ClampMin", "Add", "ToCopy", "Clone")
 _COMPARING = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy", "NllLoss", "NllLoss2D")
 
 
@@ -89,6 +90,7 @@ class LossInputFits(Relation):
         yield _backward(("BinaryCrossEntropyWithLogits", "Squeeze", "Sigmoid", "Addmm"))
         yield _backward(("NllLoss", "Addmm"))
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), dim=0)
+        yield _backward(("NllLoss", "Log", "Softmax", "Addmm"), dim=0)
         yield _backward(("MseLoss", "Softmax", "Addmm"), classes=1)
 
 
@@ -130,15 +132,29 @@ def _no_logarithm(tail: Tail, node: Node) -> Misfit | None:
     if source.name in _SQUASHED or source.name in _SCORES:
         given = f"the result of {_WORDS[source.name]}" if source.name in _SQUASHED else "scores without a log_softmax"
         return Misfit("no logarithm", (loss, _WORDS.get(source.name, "log_softmax")), "log-probabilities", given)
-    direct = tail.nodes[node.below[0]] if node.below and node.below[0] >= 0 else None
-    if direct is None or direct.name != "LogSoftmax" or not direct.shape or direct.dim is None:
+    direct = _normalised(tail, node)
+    if direct is None or not direct.shape or direct.dim is None:
         return None
     rank = len(direct.shape)
     classes = rank - 1 if node.name == "CtcLoss" else 1 if rank > 1 else 0
     if direct.dim % rank == classes or node.name == "KlDiv":
         return None
-    seen = f"a log_softmax over dimension {direct.dim % rank} of {direct.shape}"
-    return Misfit("dimension", (loss, "log_softmax"), f"a log_softmax over the classes, dimension {classes}", seen)
+    word = _WORDS[direct.name]
+    seen = f"a {word} over dimension {direct.dim % rank} of {direct.shape}"
+    return Misfit("dimension", (loss, word), f"a {word} over the classes, dimension {classes}", seen)
+
+
+def _normalised(tail: Tail, node: Node) -> Node | None:
+    """The softmax whose result a loss is given as it is, or as its logarithm; None where its shape was changed."""
+    place = node.below[0] if node.below else -1
+    while 0 <= place < len(tail.nodes):
+        found = tail.nodes[place]
+        if found.name in ("LogSoftmax", "Softmax"):
+            return found
+        if found.name not in _ELEMENTWISE or len({one for one in found.below if one >= 0}) != 1:
+            return None
+        place = max(found.below)
+    return None
 
 
 def _constant(tail: Tail, node: Node) -> Misfit | None:

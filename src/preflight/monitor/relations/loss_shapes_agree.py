@@ -10,6 +10,8 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.tails import Tail
 from preflight.monitor.window import Call, Window
 
+_ELEMENTWISE = ("Sub", "Rsub", "Mul", "Div", "Add")
+
 
 class LossShapesAgree(Relation):
     """A loss that compares element by element does not stretch its target or its prediction to a third shape.
@@ -17,7 +19,7 @@ class LossShapesAgree(Relation):
     PyTorch says so once where it happens, as a warning that is easily lost in a long output: with predictions of
     shape (N, 1) and targets of shape (N,) each prediction is compared with every target. Where the difference is computed
     by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer, less something
-    that is not trained, gives a square.
+    that is not trained, gives a square; a loss for each element, times weights of another rank, gets a dimension more.
     """
 
     name = "loss-shapes-agree"
@@ -28,9 +30,8 @@ class LossShapesAgree(Relation):
     advice = "squeeze the predictions or unsqueeze the targets so that both have the same shape"
 
     def __init__(self) -> None:
-        self._known: dict[
-            str | None, tuple[Any, list[int] | None]
-        ] = {}  # by place: the last tail, and what was stretched in it
+        # By place: the last tail, and what was stretched in it to which shape.
+        self._known: dict[str | None, tuple[Any, tuple[list[int], list[int]] | None]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
         told = [
@@ -43,18 +44,17 @@ class LossShapesAgree(Relation):
             return
         if not told:
             for call in passes:
-                square = self._square(call)
-                if square is not None:
-                    size = square[0]
+                found = self._stretch(call)
+                if found is not None:
                     yield Example(
                         (),
                         False,
                         {},
                         variables=("loss",),
-                        expected="a difference of the shape of the predictions",
-                        seen=f"predictions of shape [{size}, 1] less targets that make them {square}",
+                        expected="targets and weights of the shape of what they are compared with",
+                        seen=f"{found[0]} is stretched to {found[1]}",
                         call=call,
-                        detail="The loss compares each prediction with every target: their shapes are stretched",
+                        detail="The loss combines each value with those of other samples: shapes that differ are stretched",
                     )
                     return
             yield Example((), True, {})
@@ -70,14 +70,14 @@ class LossShapesAgree(Relation):
             detail="The loss compares tensors of different shapes, which are stretched to a third one",
         )
 
-    def _square(self, call: Call) -> list[int] | None:
-        """The shape to which the end of a graph stretches a difference, or None; the same one comes again and again."""
+    def _stretch(self, call: Call) -> tuple[list[int], list[int]] | None:
+        """What the end of a graph stretches, and to which shape; the same one comes again and again."""
         tail = (call.args or {}).get("tail") or []
-        before, square = self._known.get(call.place, (None, None))
+        before, found = self._known.get(call.place, (None, None))
         if before != tail:
-            square = _stretched(Tail(tail))
-            self._known[call.place] = tail, square
-        return square
+            found = _stretched(Tail(tail))
+            self._known[call.place] = tail, found
+        return found
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -89,17 +89,28 @@ class LossShapesAgree(Relation):
         message = "Using a target size (torch.Size([8])) that is different to the input size (torch.Size([8, 1])). This"
         yield [Mini().window(("note", "warning", {"message": message}), "backward")]
         yield [Mini().window(("backward", {"args": {"tail": _difference([8, 8])}}))]
+        gated = [["Sum", [], None, [1]], ["Mul", [8, 8, 4], None, [2, -1]], ["Pow", [8, 4], None, []]]
+        yield [Mini().window(("backward", {"args": {"tail": gated}}))]
 
 
-def _stretched(tail: Tail) -> list[int] | None:
-    """The shape of a difference between a column of predictions and something without a gradient that is a square."""
+def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
+    """The shape of predictions or their losses, and the one that something without a gradient stretches them to.
+
+    A column that comes straight from a layer and becomes a square; or anything that gets one dimension more in front,
+    as long as the one that it began with.
+    """
     for node in tail.nodes:
-        if node.name not in ("Sub", "Rsub") or not node.shape or len(node.shape) != 2 or node.below.count(-1) != 1:
+        if node.name not in _ELEMENTWISE or not node.shape or node.below.count(-1) != 1 or len(node.below) != 2:
             continue
-        rows, columns = node.shape
         source = tail.nodes[max(node.below)]
-        if source.name in ("Addmm", "Mm") and rows == columns > 1 and source.shape == [rows, 1]:
-            return node.shape
+        if source.shape is None:
+            continue
+        shape = node.shape
+        square = len(shape) == 2 and shape[0] == shape[1] > 1 and source.shape == [shape[0], 1]
+        if square and node.name in ("Sub", "Rsub") and source.name in ("Addmm", "Mm"):
+            return source.shape, shape
+        if len(source.shape) > 1 and shape[1:] == source.shape and shape[0] == source.shape[0] > 1:
+            return source.shape, shape
     return None
 
 

@@ -18,6 +18,8 @@ class ResumedSamples(Relation):
 
     Judged where the resumed part runs in the same recording: a batch at the same place of an epoch with the same
     samples in the same order, trained on before the checkpoint was written and again after it was loaded.
+    Where the save was made in the middle of the first pass over the data, the place does not matter: what was trained on
+    before it must not come again.
     Batches that came after the save may come again, batches that are skipped to get back to a place are not trained on,
     and an order that is simply sequential repeats itself in every epoch.
     """
@@ -33,6 +35,8 @@ class ResumedSamples(Relation):
 
     def __init__(self) -> None:
         self._seen: dict[tuple[Any, ...], int] = {}
+        self._anywhere: dict[tuple[Any, ...], int] = {}  # the same, wherever in an epoch
+        self._last: dict[tuple[Any, ...], Fetch] = {}  # by data set: the last batch before the resume
         self._saved = -1
         self._loaded = False
         self._model = False
@@ -66,9 +70,12 @@ class ResumedSamples(Relation):
             return
         key = (fetch.facts.get("length"), fetch.facts.get("kind"), batch.fetch, tuple(indices))
         before = self._seen.setdefault(key, number)
+        data = key[:2]
+        first = self._anywhere.setdefault((*data, key[-1]), number)
         if not self._loaded:
+            self._last[data] = fetch
             return
-        again = before < self._saved
+        again = before < self._saved or (first < self._saved and self._midway(data))
         yield Example(
             (),
             not again,
@@ -79,6 +86,13 @@ class ResumedSamples(Relation):
             call=fetch.call,
             detail=f"After the resume {batch.loader} gives the batches of an earlier epoch again" if again else "",
         )
+
+    def _midway(self, data: tuple[Any, ...]) -> bool:
+        """Whether the first pass over some data was not yet over when the run was left."""
+        last = self._last.get(data)
+        if last is None or last.batch.epoch != 0 or last.batch.fetch is None:
+            return False
+        return last.batch.fetch + 1 < (last.batches or 0)
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

@@ -30,7 +30,8 @@ class StateContinues(Relation):
 
     Momentum, second moments and step counts start from zero where a new optimizer of the same kind, with the same settings
     and for the same parameters takes over the weights as the old one left them: it is made anew in every epoch, or a run
-    was resumed from a checkpoint of the weights alone. A count of steps that falls without a load is the same.
+    was resumed from a checkpoint of the weights alone. A count of steps that falls without a load is the same, and one
+    that grows by more than the steps that are made counts something else.
     An optimizer of another kind, other settings, other parameters or other weights is a new phase of training.
     It compares what one process did before with what it does now; of a process that was started anew, where there is no
     before, ``optimizer-resumes`` judges.
@@ -57,7 +58,7 @@ class StateContinues(Relation):
         self._settings: dict[str, list[dict[str, Any]]] = {}
         self._rates: dict[str, float | None] = {}  # by optimizer and group: the rate now
         self._kept: dict[int, _Kept] = {}
-        self._counts: dict[int, float] = {}
+        self._counts: dict[tuple[int, int], tuple[float, int]] = {}  # by optimizer and variable: its count, after steps
         self._loaded: set[str] = set()
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -118,16 +119,33 @@ class StateContinues(Relation):
         return True
 
     def _grows(self, step: Step, state: State, window: Window) -> Iterator[Example]:
-        """Whether the counts of steps have grown."""
-        fell = []
+        """Whether the counts of steps have grown, and by no more than the steps that were made."""
+        fell, leapt = [], []
         for ident, count in zip(state.ids, (state.extra or {}).get("steps") or (), strict=False):
             if count is None:
                 continue
-            if count < self._counts.get(ident, 0) and step.done > 0 and step.call.object not in self._loaded:
-                fell.append(ident)
-            self._counts[ident] = count
+            key = step.optimizer, ident
+            before, done = self._counts.get(key, (count, step.done))
+            if step.call.object not in self._loaded:
+                if count < before:
+                    fell.append(ident)
+                elif count - before > step.done - done:
+                    leapt.append(ident)
+            self._counts[key] = count, step.done
         self._loaded.discard(step.call.object)
         yield self._example(step, list(dict.fromkeys(fell)), "a count of steps that fell", window)
+        if leapt:
+            names = tuple(window.run.name(ident) for ident in dict.fromkeys(leapt))
+            yield Example(
+                (),
+                False,
+                {"optimizer": step.kind},
+                variables=(step.call.object, "step", *names),
+                expected="a count that grows by one in each step",
+                seen=f"a count of steps that grew faster, for {len(names)} parameters",
+                call=step.call,
+                detail="An optimizer counts more steps than it makes, and corrects its moments by the wrong count",
+            )
 
     @staticmethod
     def _example(step: Step, ids: list[int], seen: str, window: Window) -> Example:
@@ -146,10 +164,12 @@ class StateContinues(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _two("Adam", "SGD", 1.0)
         yield _two("Adam", "Adam", 2.0)
+        yield _counted(1, 2, 3)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _two("Adam", "Adam", 1.0)
+        yield _counted(1, 4)
 
 
 def _two(first: str, second: str, weight: float) -> list[Window]:
@@ -169,6 +189,19 @@ def _two(first: str, second: str, weight: float) -> list[Window]:
         )
         found.append(mini.window(made, *(row for rows in steps for row in rows)))
     return found
+
+
+def _counted(*counts: int) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    owner = {"optimizer": 0}
+    return [
+        mini.window(
+            "step optimizer0:Adam",
+            ("after", {"model.weight": 1.0 + count}, owner),
+            ("states", {"model.weight": 0.5}, {**owner, "steps": [float(count)]}),
+        )
+        for count in counts
+    ]
 
 
 def _values(state: State) -> dict[int, tuple[float | None, int | None]]:

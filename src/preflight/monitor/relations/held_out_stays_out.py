@@ -1,0 +1,102 @@
+"""What is held out is not trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from preflight.monitor.fetches import Fetch, fetches_of
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Window
+
+_TRAINED = 2
+
+
+class HeldOutStaysOut(Relation):
+    """Two parts of one data set, one to train on and one to evaluate on, have no samples in common.
+
+    Parts that are cut from different orders of the same data (a shuffle in between, another seed) overlap, and the
+    evaluation is too good.
+    Judged for parts by indices (``Subset``, ``random_split``, ``SubsetRandomSampler``) of one data set: that of the loader
+    that feeds the training, and that of a loader which is only ever read without training. An evaluation on nothing but
+    training data is a score of the training, and is not meant.
+    """
+
+    name = "held-out-stays-out"
+    needs = frozenset({"fetch", "batch", "backward"})
+    follows = (fetches_of,)
+    wakes = frozenset({"batch"})
+    severity = "warning"
+    priority = 8
+    cause = "the parts are cut from different orders of the data: one before a shuffle and one after it"
+    advice = "draw one order with a fixed generator, and cut both parts from it"
+
+    def __init__(self) -> None:
+        self._count: dict[str, int] = {}
+        self._training: Fetch | None = None
+        self._judged: dict[tuple[str, str], tuple[int, int]] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for fetch in fetches_of(window):
+            name = fetch.batch.loader
+            if fetch.trained:
+                self._count[name] = self._count.get(name, 0) + 1
+                self._training = fetch
+            elif not self._count.get(name):
+                yield from self._judge(fetch)
+
+    def _judge(self, held: Fetch) -> Iterator[Example]:
+        training = self._training
+        if training is None or self._count[training.batch.loader] < _TRAINED:
+            return
+        one, other = training.facts, held.facts
+        if (
+            one.get("base") is None
+            or one.get("base") != other.get("base")
+            or not one.get("part")
+            or not other.get("part")
+        ):
+            return
+        pair = training.batch.loader, held.batch.loader
+        if pair not in self._judged:
+            self._judged[pair] = len(set(one["part"]) & set(other["part"])), len(other["part"])
+        common, size = self._judged[pair]
+        wrong = 0 < common < size
+        yield Example(
+            (),
+            not wrong,
+            {},
+            variables=pair if wrong else (),
+            expected="samples that are not trained on",
+            seen=f"{common} of {size} samples of {pair[1]} are in {pair[0]} too" if wrong else None,
+            call=held.call,
+            detail=f"{pair[1]} evaluates on samples that {pair[0]} gives to the training" if wrong else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run([4, 5, 6], [1, 2, 3])
+        yield _run([1, 2, 3, 4], [1, 2])
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run([1, 4, 5, 6], [1, 2, 3])
+
+
+def _run(trained: list[int], held: list[int]) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    windows = []
+    for number in range(3):
+        new: list[Any] = [
+            (f"loader.new loader{at}", {"args": {"base": 0, "part": part, "of": 8}})
+            for at, part in enumerate((trained, held))
+        ]
+        rows: list[Any] = [
+            ("fetch loader0", {"args": {"epoch": 0, "fetch": number}}),
+            ("batch", {"fetch": number}),
+            *("forward model", "backward", "step optimizer0:SGD"),
+        ]
+        windows.append(mini.window(*(new if not number else []), *rows))
+    evaluated = ("fetch loader1", {"args": {"epoch": 0, "fetch": 0}}), ("batch", {"loader": "loader1", "fetch": 0})
+    return [*windows, mini.window(*evaluated, ("forward model", {"context": "nograd"}))]

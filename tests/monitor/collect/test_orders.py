@@ -1,0 +1,72 @@
+"""Loaders say of which data they have which part, and models whether their statistics were ever followed."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from tests.monitor.collect.recording import recorded  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.data import DataLoader, Subset, SubsetRandomSampler, TensorDataset, random_split  # noqa: E402
+
+from preflight.monitor.collect.orders import Numbers, facts  # noqa: E402
+
+DATA = TensorDataset(torch.arange(100.0))
+
+
+def test_parts_of_one_data_set_are_told_by_their_indices() -> None:
+    numbers = Numbers()
+    one, other = random_split(DATA, [60, 40])
+    told = [facts(DataLoader(part, batch_size=4), numbers) for part in (one, other)]
+    assert told[0]["base"] == told[1]["base"] == facts(DataLoader(DATA), numbers)["base"]
+    assert sorted(told[0]["part"] + told[1]["part"]) == list(range(100))
+    assert "part" not in facts(DataLoader(DATA), numbers)
+    nested = facts(DataLoader(Subset(Subset(DATA, [9, 8, 7, 6]), [0, 2])), numbers)
+    assert nested["part"] == [7, 9]
+    sampled = facts(DataLoader(one, sampler=SubsetRandomSampler([0, 1])), numbers)
+    assert sampled["part"] == sorted(one.indices[:2])
+
+
+def test_a_tensor_may_be_the_data() -> None:
+    numbers = Numbers()
+    told = [facts(DataLoader(torch.zeros(4, 3), batch_size=2), numbers) for _ in range(2)]
+    assert [one["samples"] for one in told] == [4, 4]
+
+
+def test_of_large_data_every_loader_tells_the_same_sample() -> None:
+    numbers, large = Numbers(), TensorDataset(torch.zeros(50_000))
+    first = facts(DataLoader(Subset(large, range(30_000))), numbers)["part"]
+    second = facts(DataLoader(Subset(large, range(20_000, 50_000))), numbers)["part"]
+    assert 100 < len(first) < 600
+    assert set(first) & set(second) == {one for one in first if one >= 20_000}
+
+
+def evaluated(average_buffers: bool) -> list[Any]:
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    ema = copy.deepcopy(model).eval()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recorded() as kept:
+        for _ in range(6):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4) + 3).square().sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                for mean, now in zip(ema.parameters(), model.parameters(), strict=True):
+                    mean.lerp_(now, 0.5)
+                if average_buffers:
+                    for mean, now in zip(ema.buffers(), model.buffers(), strict=True):
+                        mean.copy_(now)
+        with torch.no_grad():
+            ema(torch.randn(8, 4))
+    assert not kept.table("trouble")
+    return [call["args"].get("untouched") for call in kept.calls("forward") if not call["args"]["training"]]
+
+
+def test_statistics_that_were_never_estimated_are_told() -> None:
+    assert evaluated(average_buffers=False) == [1]
+    assert evaluated(average_buffers=True) == [0]
