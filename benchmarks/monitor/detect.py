@@ -224,6 +224,7 @@ def write(tables: Sequence[Table]) -> None:
         "Written by `python benchmarks/monitor/detect.py TRACES --infer --write`: every program of `bugs/` and every fault"
         " of `gpt_faults.py`, with its correct twin.\n"
         "A step is an optimizer step, counted from 0 over all optimizers of the process.\n"
+        "What is inferred holds the shipped statements, too, of which the runs gave nothing to judge.\n"
     ]
     parts += [
         f"## {table.title}\n\n{table.totals()}\n\n" + "\n".join(table.lines()) + "\n" for table in tables if table.rows

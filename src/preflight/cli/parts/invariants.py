@@ -151,7 +151,7 @@ def _text(invariants: Sequence[Invariant], look: Writing, whole: bool) -> str:
         told += f", {len(general)} of them about correct training in general (--all shows their sentences)"
     canvas.write(told)
     if of:
-        canvas.write(f"what is said of no other program is said{one_line(of.replace('(', '').replace(')', ''))}")
+        canvas.write(f"those with a hash in their name speak of one program alone: {one_line(of[2:-1])}")
     return canvas.text()
 
 

@@ -29,7 +29,7 @@ class CallsPerStep(Relation):
     severity = "warning"
     priority = 43
     learns = True
-    cause = "a call of the training loop stands inside or outside of a loop in which it did not stand before"
+    cause = "a call of the training loop is missing, or has moved into or out of a loop"
     advice = "compare how often each call is made with the loop this was learnt from"
 
     def see(self, window: Window) -> Iterator[Example]:

@@ -26,7 +26,7 @@ class OutputConstant(Relation):
     wakes = frozenset({"tensor"})
     severity = "warning"
     priority = 45
-    asked = ("autocast", "precision_of_the_weights")
+    asked = ("autocast", "input", "precision_of_the_weights")
     learns = True
     cause = "a cast, a precision context or a reshape in the model differs from the runs this was learnt from"
     advice = "compare the dtypes and shapes that go into the module with those of a correct run"
