@@ -24,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,7 @@ def main() -> None:
     parser.add_argument("--model", choices=list(BATCHES), default="gpt")
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--warm", type=int, default=10, help="rounds before those that count")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="after which no round is begun")
     parser.add_argument("--modes", nargs="*", choices=list(MODES), default=list(MODES))
     parser.add_argument("--watch", nargs=2, action="append", default=[], metavar=("NAME", "COMMAND"))
     given = parser.parse_args()
@@ -97,7 +99,10 @@ def main() -> None:
         for name, command in given.watch:
             children[name] = Child(shlex.split(command.replace("{}", str(PROGRAM))), folder / name, batch)
         costs: dict[str, list[Cost]] = {name: [] for name in children}
+        until = time.monotonic() + given.seconds
         for number in range(given.warm + given.rounds):
+            if time.monotonic() > until and number > given.warm + 2:
+                break
             for name, child in children.items():
                 cost = child.turn()
                 if number >= given.warm:
@@ -106,7 +111,8 @@ def main() -> None:
         sizes = {
             mode: sum(file.stat().st_size for file in (folder / f"{mode}.trace").iterdir()) for mode in given.modes
         }
-    sizes = {mode: size * 30 / (given.warm + given.rounds) for mode, size in sizes.items()}
+    trained = given.warm + len(costs["plain"])
+    sizes = {mode: size * 30 / trained for mode, size in sizes.items()}
     show(given.model, costs, losses, sizes)
 
 
