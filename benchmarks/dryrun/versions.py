@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from compare import SILENT, cases, judge
 
+from compare import SILENT, cases, judge
 from preflight.catalog.hardware import resolve_gpu
 
 HERE = Path(__file__).resolve().parent
