@@ -105,8 +105,8 @@ def test_a_pod_that_went_for_disk_was_not_out_of_memory(tmp_path: Path) -> None:
     ("frame", "category"),
     [
         ('/env/lib/python3.8/site-packages/transformers/file_utils.py", line 281, in <module>', "environment"),
-        ('/work/train.py", line 12, in <module>', "usercode"),
-        ('/work/train.py", line 12, in step', "usercode"),
+        ('train.py", line 12, in <module>', "usercode"),
+        ('train.py", line 12, in step', "usercode"),
     ],
 )
 def test_what_breaks_while_a_library_is_imported_is_its_version(tmp_path: Path, frame: str, category: str) -> None:

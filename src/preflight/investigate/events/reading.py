@@ -92,11 +92,12 @@ def read_jobs(paths: Sequence[str]) -> tuple[list[Job], list[str]]:
 
 
 def _table(path: str) -> list[Job]:
+    import csv
+
     with open(path, encoding="utf-8-sig", errors="replace") as file:
-        text = file.read()
+        text = file.read().replace("\0", "")
     try:
         if path.lower().endswith(".csv"):
-            import csv
             import io
 
             rows: list[dict[str, Any]] = [dict(row) for row in csv.DictReader(io.StringIO(text))]
@@ -106,7 +107,7 @@ def _table(path: str) -> list[Job]:
             content = json.loads(text)
             rows = content.get("jobs", []) if isinstance(content, dict) else content
         return [job_of_row({str(k).lower(): v for k, v in row.items()}, f"{path} {i}") for i, row in enumerate(rows, 1)]
-    except (ValueError, AttributeError, TypeError) as error:
+    except (ValueError, AttributeError, TypeError, csv.Error) as error:
         raise InputError(f"{path}: not a table of jobs: {error}") from None
 
 

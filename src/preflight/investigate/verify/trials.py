@@ -89,12 +89,15 @@ def _table(path: str) -> list[dict[str, Any]] | None:
     if not lower.endswith((".json", ".jsonl", ".csv")):
         return None
     with open(path, encoding="utf-8-sig", errors="replace") as file:
-        text = file.read()
+        text = file.read().replace("\0", "")
     if lower.endswith(".csv"):
         import csv
         import io
 
-        rows: list[dict[str, Any]] = [dict(row) for row in csv.DictReader(io.StringIO(text))]
+        try:
+            rows: list[dict[str, Any]] = [dict(row) for row in csv.DictReader(io.StringIO(text))]
+        except csv.Error as error:
+            raise InputError(f"{path}: not a table: {error}") from None
     else:
         try:
             if lower.endswith(".jsonl"):
