@@ -191,3 +191,18 @@ def test_nobody_listens(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_misuse_is_named(logs: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str) -> None:
     assert run("investigate", "ask", logs, *words) == 2
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_key_from_a_file_with_line_ends_is_not_shown(
+    server: Server, logs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("investigate", "ask", logs, "--endpoint", server.endpoint, "--model", "m", "--key-from", "OF_A_TEST")
+    monkeypatch.setenv("OF_A_TEST", "abc-123\r\n")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # nothing in the clear goes to a proxy
+    run(*words)
+    assert len(server.seen) == 1
+    monkeypatch.setenv("OF_A_TEST", "abc\n123")
+    assert run(*words) == 2
+    seen = capsys.readouterr()
+    assert "letters that no key has" in seen.err
+    assert "abc" not in seen.out + seen.err

@@ -140,6 +140,22 @@ def test_a_script_is_written_and_mended(script: Path) -> None:
     spoken(script.parent, steps)
 
 
+def test_a_fix_is_one_of_the_text_that_there_is_now(script: Path) -> None:
+    later = "# a line above\n" + NEVER_ZEROED
+
+    async def steps(editor: Editor) -> None:
+        await editor.open(script)
+        document = types.VersionedTextDocumentIdentifier(uri=script.as_uri(), version=2)
+        change = types.TextDocumentContentChangeWholeDocument(text=later)
+        editor.client.text_document_did_change(types.DidChangeTextDocumentParams(document, [change]))
+        everywhere = types.Range(types.Position(0, 0), types.Position(99, 0))  # asked before the change is checked
+        quick = next(one for one in await editor.actions(script, everywhere, "quickfix") if "zero" in one.title)
+        mended = applied(later, quick.edit)
+        assert "OPT001" not in {one.code for one in check(str(script), mended, {}).findings}
+
+    spoken(script.parent, steps)
+
+
 def test_columns_are_those_of_the_protocol(script: Path) -> None:
     text = NEVER_ZEROED.replace("optimizer = ", WIDE + "optimizer = ")
     expected = {(one.location.line, one.code) for one in check(str(script), text, {}).findings}

@@ -93,3 +93,27 @@ def test_runs_of_agents_are_told_by_their_names() -> None:
 def test_the_log_of_the_kernel_belongs_to_every_job() -> None:
     files = (*_files("slurm-41.out", "slurm-42.out"), LogFile(index=2, path="dmesg", kind="kernel", lines=9))
     assert jobs_of(files) == {"41": {0}, "42": {1}}
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        # What a scheduler writes, beside what torchrun does for the same run.
+        ("slurm-48213.out", "logs/29312_ab12cd34/attempt_0/0/stderr.log", "logs/29312_ab12cd34/attempt_0/1/stderr.log"),
+        # The letters that torchrun adds may be underscores.
+        ("none_a_bcdefg/attempt_0/0/stderr.log", "none__bcdefgh/attempt_0/1/stderr.log"),
+        ("run/out/rank_0.log", "run/out/rank_1.log", "run/err/rank_0.log", "run/err/rank_1.log"),
+        # Ranks counted within each host.
+        ("jwb0097/rank_0.log", "jwb0097/rank_1.log", "jwb0098/rank_0.log", "jwb0098/rank_1.log"),
+    ],
+)
+def test_parts_of_one_run_are_no_jobs(paths: tuple[str, ...]) -> None:
+    assert jobs_of(_files(*paths)) == {}
+
+
+def test_dumps_beside_the_logs_of_a_run_are_no_other_job() -> None:
+    logs = _files("run/rank_0.log", "run/rank_1.log")
+    dumps = tuple(
+        LogFile(index=2 + rank, path=f"traces_of_nccl/rank_{rank}", kind="flight", lines=0) for rank in range(2)
+    )
+    assert jobs_of((*logs, *dumps)) == {}

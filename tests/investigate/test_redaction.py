@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.investigate.redaction import HIDDEN, redact, redact_text
+from preflight.investigate.redaction import HIDDEN, redact, redact_text, redact_words
 from preflight.vocabulary.incident import Culprit, Incident, Moment, Quote, Reason
 
 HEX = "0123456789abcdef" * 2
@@ -93,3 +93,38 @@ def test_every_text_of_an_incident_is_redacted_and_the_rest_is_as_it_was() -> No
     assert shown.timeline[0].quote is not None
     assert shown.timeline[0].quote.line == 7
     assert redact(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("export AWS_SESSION_TOKEN=IQoJb3JpZ2luX2Vj", "IQoJb3JpZ2luX2Vj"),
+        ("auth_token: s3cretword", "s3cretword"),
+        ('{"access_token": "abcdefgh"}', "abcdefgh"),
+        (r"{\"api_key\": \"abcdefgh\"}", "abcdefgh"),
+        ("Authorization: ApiKey abcdefgh", "ApiKey"),
+        ("cloning https://0123456789abcdef0123@git.example.org/x", "0123456789abcdef0123"),
+    ],
+)
+def test_names_with_a_word_that_is_also_a_count_hide_their_value(text: str, secret: str) -> None:
+    shown = redact_text(text)
+    assert secret not in shown
+    assert redact_text(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["max_tokens: 4096000", "pad_token=</s>", "tokenizer_name: Llama-tokenizer", "tokens_per_second=12345678",
+     "author: somebody@", "num_tokens_seen: 1234567890", "next_token: definitely"],
+)  # fmt: skip
+def test_counts_of_tokens_are_no_secrets(text: str) -> None:
+    assert redact_text(text) == text
+
+
+def test_a_command_line_is_told_without_the_values_of_secret_options() -> None:
+    words = ("run", "--webhook", "https://x.example/1/abc", "--password", "horse", "--api-key=staple", "--max-tokens", "5",
+             "--webhook", "--quiet", "train.py")  # fmt: skip
+    assert redact_words(words) == (
+        "run", "--webhook", "[redacted]", "--password", "[redacted]", "--api-key=[redacted]", "--max-tokens", "5",
+        "--webhook", "--quiet", "train.py",
+    )  # fmt: skip

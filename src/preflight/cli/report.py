@@ -23,12 +23,14 @@ def command(named: str | None, begins: bool, **given: Any) -> int:
 
     Commands leave their reports in .preflight of the folder that they are called in, where that is there (preflight
     monitor makes it; --begin does, too), or in the folder that PREFLIGHT_RUN names. FOLDER is another one to read.
+    What looks like a secret is taken out.
     The newest report of each kind counts: the exit code is that of the worst of them.
     """
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.run_folder import FOLDER, begin, folder, stages
     from preflight.cli.parts.writing import EXIT_CODES, answer, remark, writing
     from preflight.compare.life import life_of
+    from preflight.investigate.redaction import redact
 
     look = writing(
         given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
@@ -48,6 +50,6 @@ def command(named: str | None, begins: bool, **given: Any) -> int:
     if not found:
         why = f": {problems[0]}" if problems else ""
         raise InputError(f"{where} holds no report yet{why}", "preflight check train.py leaves one")
-    report = life_of(str(where), found, problems)
+    report = redact(life_of(str(where), found, problems), paths=False)
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]

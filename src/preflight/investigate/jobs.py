@@ -15,11 +15,12 @@ from preflight.vocabulary.signature import Signature
 
 # A folder of this name holds a part of a run, and no other run.
 _PART = re.compile(
-    r"(?:attempt|restart|retry|cycle|node|host|nid|gpu|dgx|rank|worker|master|pod|machine|server|stdout|stderr|logs?|epoch|phase|stage)"
-    r"s?[._-]?\d*$|^\d{1,2}$|(?:^|[._-])(?:node|host|nid|worker|master|rank|ip|cn|dgx|gpu)[\w-]*\d+$",
+    r"(?:attempt|restart|retry|cycle|node|host|nid|gpu|dgx|rank|worker|master|pod|machine|server|stdout|stderr|out|err|output|error|trace|dump|stack|logs?|epoch|phase|stage)"
+    r"s?[._-]?\d*$|^(?!run|job|exp|trial|sweep|version|seed|fold|model)[a-z][a-z-]*\d{3,}(?:[.-][\w.-]*)?$|^\d{1,2}$|(?:^|[._-])(?:node|host|nid|worker|master|rank|ip|cn|dgx|gpu)[\w-]*\d+$",
     re.IGNORECASE,
 )
-_RUN_OF_AGENT = re.compile(r"^(?P<id>.+)_[^_]{6,12}$")
+# torchrun puts the eight letters of a temporary folder, which may be underscores, behind the id of the run.
+_RUN_OF_AGENT = re.compile(r"^(?P<id>.+)_[a-z0-9_]{8}$")
 _OTHER_THAN_LOGS = ("kernel", "scheduler", "device", "environment")
 ALIKE = 0.5
 
@@ -43,14 +44,21 @@ def jobs_of(files: Sequence[LogFile]) -> dict[str, set[int]]:
     """Return the files of each job by its name; of one job, or where nothing tells, nothing."""
     logs = [file for file in files if file.kind not in _OTHER_THAN_LOGS]
     told = {file.index: named(file.path) for file in logs}
+    # The names that a scheduler gives and those that torchrun does are of one run side by side: they are not compared.
+    by_scheduler, by_launcher = (_by_name(logs, told, torchrun=torchrun) for torchrun in (False, True))
+    for found in (by_scheduler, by_launcher, _by_folder([file for file in logs if file.kind == "text"], told)):
+        if len(found) > 1:
+            return found
+    return {}
+
+
+def _by_name(logs: Sequence[LogFile], told: Mapping[int, Named], *, torchrun: bool) -> dict[str, set[int]]:
+    """Return the files of each job that paths name in the way of torchrun, or in another one."""
     found: dict[str, set[int]] = {}
     for file in logs:
-        name = _name(told[file.index])
-        if name:
+        if (told[file.index].layout == "torchrun") == torchrun and (name := _name(told[file.index])):
             found.setdefault(name, set()).add(file.index)
-    if len(found) < 2:
-        found = _by_folder(logs, told)
-    return found if len(found) > 1 else {}
+    return found
 
 
 def _name(told: Named) -> str:

@@ -7,7 +7,7 @@ print their environment, their command lines and their addresses there.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,10 +40,11 @@ _TOKENS = (
 _WHOLE = re.compile("|".join(f"(?:{pattern})" for pattern in _TOKENS))
 # name=value, "name": "value", --name value; a value in quotes ends with its quote
 _NAMED = re.compile(
-    rf"(?i)(?P<name>\b{_NAMES})(?P<sign>[\"']?\s*(?:=|:|=>)\s*|\s+(?=\S{{12,}}))(?P<value>\"[^\"]*\"|'[^']*'|(?:bearer|basic|token)\s+\S+|[^\s,;}}\]\"']+)"
+    rf"(?i)(?P<name>\b{_NAMES})(?P<sign>\\*[\"']?\s*(?:=|:|=>)\s*\\*|\s+(?=\S{{12,}}))(?P<value>\"[^\"]*\"|'[^']*'|(?:bearer|basic|token)\s+\S+|[^\s,;}}\]\"']+)"
 )
 _BEARER = re.compile(r"(?i)\b(?P<how>bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 _IN_ADDRESS = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)(?P<user>[^\s/:@]*):(?P<word>[^\s/@]+)@")
+_USER_ALONE = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)[^\s/:@]{16,}@")
 _IN_QUERY = re.compile(r"(?i)(?P<name>[?&](?:sig|signature|token|key|x-amz-[\w-]+|access_token|sv|se)=)[^&\s\"']+")
 _HOME = re.compile(
     r"(?P<root>(?:[A-Za-z]:)?(?:[\\/](?:home|Users|fsx/(?:home|users)|lustre/(?:home|users)|scratch|data/home|mnt/(?:home|users)|nfs/home|gpfs/(?:home|users)|export/home|u|user|users|usr/people))[\\/])(?P<user>[A-Za-z0-9._-]+)(?=[\\/\s\"':,)\]]|$)"
@@ -52,8 +53,9 @@ _MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
 _NOT_SECRET = re.compile(
     r"(?i)^[\"']?(?:none|null|true|false|not set|unset|\*+|<[^>]*>|\$\{?\w+\}?|\d{1,6}|error|expired|invalid|missing|is|was|not|has|of|in|for|from|id|ids|per)[\"']?$"
 )
+# Names that have such a word in them and hold no secret: counts of tokens, special tokens, authors of a commit.
 _COUNTS = re.compile(
-    r"(?i)(?:tokens?|num_tokens|tokenizer|token_type|author|authors|authority|tokens?_per_\w+|\w*tokens?_(?:seen|count)|pad_token|eos_token|bos_token|unk_token|mask_token|special_tokens?)\w*$"
+    r"(?i)[\w-]*tokens(?:[_-][\w-]*)?|[\w-]*tokenizer[\w-]*|token[_-]type[\w-]*|[\w-]*token[_-](?:ids?|counts?|level|embed)[\w-]*|[\w-]*(?:pad|eos|bos|unk|mask|sep|cls|image|special|next)[_-]token[\w-]*|authors?|author_\w+|authority"
 )
 
 
@@ -61,6 +63,7 @@ def redact_text(text: str, *, paths: bool = True) -> str:
     """Return a text without keys, tokens and passwords, and, unless told otherwise, without names of people in paths."""
     shown = _WHOLE.sub(HIDDEN, text)
     shown = _IN_ADDRESS.sub(lambda found: f"{found['scheme']}{HIDDEN}@", shown)
+    shown = _USER_ALONE.sub(lambda found: f"{found['scheme']}{HIDDEN}@", shown)
     shown = _IN_QUERY.sub(lambda found: f"{found['name']}{HIDDEN}", shown)
     shown = _NAMED.sub(_named, shown)
     shown = _BEARER.sub(lambda found: f"{found['how']} {HIDDEN}", shown)
@@ -70,9 +73,33 @@ def redact_text(text: str, *, paths: bool = True) -> str:
     return shown
 
 
+def redact_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Return a command line without the values of options that name a secret, and without what looks like one."""
+    kept: list[str] = []
+    secret = False
+    for word in words:
+        name, sign, value = word.partition("=")
+        if secret and not word.startswith("-"):
+            kept.append(HIDDEN)
+        elif sign and value and _names_a_secret(name):
+            kept.append(f"{name}={HIDDEN}")
+        else:
+            kept.append(redact_text(word, paths=False))
+        secret = not sign and _names_a_secret(word)
+    return tuple(kept)
+
+
+def _names_a_secret(option: str) -> bool:
+    """Whether an option takes a secret: a key, a password, the address of a hook."""
+    name = option.lstrip("-")
+    if not option.startswith("-") or _COUNTS.fullmatch(name):
+        return False
+    return bool(re.fullmatch(rf"(?i){_NAMES}|[\w-]*webhook[\w-]*", name))
+
+
 def _named(found: re.Match[str]) -> str:
     value = found["value"]
-    if _NOT_SECRET.match(value) or HIDDEN in value or _COUNTS.search(found["name"].rpartition(".")[2]):
+    if _NOT_SECRET.match(value) or HIDDEN[:-1] in value or _COUNTS.fullmatch(found["name"].rpartition(".")[2]):
         return found[0]
     if not found["sign"].strip() and not found.string[: found.start()].endswith("--"):
         return found[0]  # a word and a long word behind it: only an option takes its value so

@@ -206,3 +206,13 @@ def test_metrics_without_a_step_take_that_of_the_bar_before(tmp_path: Path) -> N
     )
     steps = [step for step in read_logs([tmp_path]).steps if "loss" in step.values]
     assert [(step.step, step.values["loss"]) for step in steps] == [(120, 2.5), (120, 2.25)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["loss: 0.25, saved to /ckpt/step=100_final.pt", "step: 1e999 loss: 2", f"step: {'9' * 400} loss: 2",
+     "50%|#####     | 5/10 [00:01<00:01, 1..2it/s]", "iter 1_000_ loss: 1..2"],
+)  # fmt: skip
+def test_what_only_looks_like_a_number_ends_nothing(text: str) -> None:
+    found = step_of(text)
+    assert found is None or all(value == value for value in found.values.values())

@@ -62,7 +62,9 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
 def _key(variable: str | None) -> str | None:
     if variable is None:
         return None
-    key = os.environ.get(variable)
+    key = os.environ.get(variable, "").strip()
     if not key:
         raise UsageError(f"--key-from {variable}: the variable is not set")
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(f"--key-from {variable}: the variable holds letters that no key has")
     return key

@@ -23,7 +23,7 @@ class Checking:
         """Keep the server to answer through, and the options of its command line."""
         self.server = server
         self.given = given
-        self.checked: dict[str, Checked] = {}
+        self.checked: dict[str, tuple[int | None, Checked]] = {}
         self.pending: dict[str, asyncio.Task[None]] = {}
         self.said: set[str] = set()
 
@@ -49,7 +49,7 @@ class Checking:
         document = self.server.workspace.get_text_document(uri)
         if document.version != version:
             return  # a newer text waits to be checked
-        self.checked[uri] = found
+        self.checked[uri] = (version, found)
         self._say(found.problem)
         told = [diagnostic(document, finding) for finding in found.findings]
         self.server.text_document_publish_diagnostics(
@@ -87,20 +87,29 @@ class Checking:
         """Answer what there is to say of a place."""
         from lsprotocol import types
 
-        uri = parameters.text_document.uri
-        known = self.checked.get(uri)
-        said = hover(self.server.workspace.get_text_document(uri), known, parameters.position) if known else None
+        document, known = await self._now(parameters.text_document.uri)
+        said = hover(document, known, parameters.position)
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, said)) if said else None
 
     async def actions(self, parameters: Any) -> Any:
         """Answer what can be done at a range."""
-        uri = parameters.text_document.uri
-        known = self.checked.get(uri)
-        if known is None:
-            return []
+        document, known = await self._now(parameters.text_document.uri)
         only = parameters.context.only
         kinds = None if only is None else [getattr(kind, "value", kind) for kind in only]
-        return actions(self.server.workspace.get_text_document(uri), known, parameters.range, kinds)
+        return actions(document, known, parameters.range, kinds)
+
+    async def _now(self, uri: str) -> tuple[Any, Checked]:
+        """Return a document and the check of the text that it has now: places of an older text are of no use."""
+        while True:
+            document = self.server.workspace.get_text_document(uri)
+            version, found = self.checked.get(uri, (None, None))
+            if found is not None and version == document.version:
+                return document, found
+            version = document.version
+            found = await asyncio.to_thread(check, document.path, document.source, self.given)
+            if uri not in self.server.workspace.text_documents:
+                return document, found  # closed meanwhile
+            self.checked[uri] = (version, found)
 
 
 def make_server(given: dict[str, Any]) -> Any:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -63,20 +65,21 @@ def leave(report: Report) -> str | None:
         return None
     import click
 
-    from preflight.investigate.redaction import redact_text
+    from preflight.investigate.redaction import redact_words
     from preflight.report.json import render
     from preflight.report.parts.options import Options
 
     context = click.get_current_context(silent=True)
     given: tuple[str, ...] = (context.obj or ()) if context is not None else ()
-    words = tuple(redact_text(word, paths=False) for word in given)  # a webhook's address is a secret
+    # Names of files need not be text that can be written.
+    words = tuple(word.encode("utf-8", "replace").decode() for word in redact_words(given))
     try:
         begin(where)
         raw = msgspec.Raw(msgspec.json.format(render(report, Options()).encode(), indent=0))
         entry = msgspec.json.encode(_Entry(schema=_SCHEMA, time=round(time.time(), 3), words=words, report=raw))
         _put(where / _REPORTS, report.command.replace(" ", "-"), entry)
-    except OSError as error:
-        return f"the report is not left in {where}: {error.strerror or error}"
+    except (OSError, ValueError) as error:
+        return f"the report is not left in {where}: {getattr(error, 'strerror', None) or error}"
     return None
 
 
@@ -84,23 +87,32 @@ def _put(reports: Path, command: str, entry: bytes) -> None:
     """Write the entry under the next free number. Two commands at once take two numbers."""
     have = sorted(int(found[1]) for name in os.listdir(reports) if (found := _NAME.fullmatch(name)))
     number = have[-1] + 1 if have else 1
-    unfinished = reports / f".{os.getpid()}.unfinished"
-    unfinished.write_bytes(entry)
-    try:
-        while True:
-            try:
-                os.link(
-                    unfinished, reports / f"{number:04d}-{command}.json"
-                )  # whole or not at all, and never over another
-                break
-            except FileExistsError:
-                number += 1
-    finally:
-        unfinished.unlink()
+    while not _written(reports, f"{number:04d}-{command}.json", entry):
+        number += 1
     for name in os.listdir(reports):
         found = _NAME.fullmatch(name)
         if found and int(found[1]) <= number - KEPT:
             (reports / name).unlink(missing_ok=True)
+
+
+def _written(reports: Path, name: str, entry: bytes) -> bool:
+    """Write an entry whole or not at all, and never over another one; False where there is one of the name."""
+    handle, unfinished = tempfile.mkstemp(prefix=".", suffix=".unfinished", dir=reports)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(entry)
+        try:
+            os.link(unfinished, reports / name)
+        except FileExistsError:
+            return False
+        except OSError:  # a file system without hard links
+            if (reports / name).exists():
+                return False
+            os.replace(unfinished, reports / name)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished)
+    return True
 
 
 def stages(where: Path) -> tuple[list[Stage], list[str]]:

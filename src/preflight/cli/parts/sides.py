@@ -71,14 +71,14 @@ def _checked(path: str, given: dict[str, Any]) -> Report:
     from preflight.check.discover import discover
     from preflight.check.examine import examine_named
     from preflight.check.many import check_many, combine
-    from preflight.check.selection import Selection
-    from preflight.check.session import Options
+    from preflight.check.project_config import load_project
+    from preflight.cli.parts.request import options_of, selection_of
 
-    names = ("gpu", "gpu_memory", "gpus", "launch", "arguments")
-    options = Options(**{name: given[name] for name in names if given.get(name)}, dry_run=bool(given.get("dry_run")))
+    project = load_project(path)
+    options, selection = options_of(given, project, given.get("arguments")), selection_of(given, project)
     if not os.path.isdir(path):
-        return examine_named(path, options, Selection())
-    several = check_many(discover([path]), options, Selection())
+        return examine_named(path, options, selection)
+    several = check_many(discover([path], project.config.exclude, project.folder), options, selection)
     return combine(several.reports, [path], {}, several.notes)
 
 

@@ -112,14 +112,14 @@ def answer(report: Report, writing: Writing, sources: SourceLines) -> None:
         from preflight.check.notices import rule_infos
 
         infos = rule_infos()
-    problem = leave(report)
-    if problem is not None:
-        remark(problem, writing)
     text = render(
         report, writing.format, width=writing.width, color=writing.color, symbols=_symbols(writing),
         verbose=writing.verbose, sources=texts, rules=infos,
     )  # fmt: skip
     put(text, writing)
+    problem = leave(report)
+    if problem is not None:
+        remark(problem, writing)
     if writing.output is not None:
         from preflight.report.parts.sentences import quick_line
 

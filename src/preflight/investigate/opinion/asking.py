@@ -38,6 +38,7 @@ def asked(address: str, body: dict[str, Any], key: str | None, seconds: float) -
     Raises:
         NoAnswer: It does not, or not in time, or something else answers.
     """
+    import http.client
     import urllib.error
     import urllib.request
 
@@ -46,13 +47,17 @@ def asked(address: str, body: dict[str, Any], key: str | None, seconds: float) -
         headers["Authorization"] = f"Bearer {key}"
     request = urllib.request.Request(address, msgspec.json.encode(body), headers, method="POST")
     try:
-        with urllib.request.build_opener(_stays()).open(request, timeout=seconds) as answer:
+        with _opener(address).open(request, timeout=seconds) as answer:
             content = answer.read(MOST_ANSWER + 1)
     except urllib.error.HTTPError as error:
         error.close()
         raise NoAnswer(f"the server answered {error.code} {error.reason}") from None
-    except (OSError, ValueError) as error:
+    except (ValueError, http.client.InvalidURL):  # its words may hold the header, and the header the key
+        raise NoAnswer("the server cannot be asked: its address or the key has letters that cannot be sent") from None
+    except OSError as error:
         raise NoAnswer(f"the server cannot be asked: {getattr(error, 'reason', None) or error}") from None
+    except http.client.HTTPException as error:
+        raise NoAnswer(f"the server cannot be asked: what answers speaks no HTTP ({type(error).__name__})") from None
     if len(content) > MOST_ANSWER:
         raise NoAnswer("the answer is longer than a megabyte")
     try:
@@ -62,6 +67,14 @@ def asked(address: str, body: dict[str, Any], key: str | None, seconds: float) -
     if not isinstance(said, str):
         raise NoAnswer("the answer is none of a chat completion")
     return said
+
+
+def _opener(address: str) -> Any:
+    """Return what opens an address. This machine is reached without a proxy: nothing in the clear leaves it."""
+    import urllib.request
+
+    direct = [urllib.request.ProxyHandler({})] if address.startswith("http://") else []
+    return urllib.request.build_opener(_stays(), *direct)
 
 
 def _stays() -> Any:

@@ -157,14 +157,17 @@ class Shapes:
                 return None
             time = self._witness.clock.at(stamp)
         number = None
-        if places.commas:
-            values = {name: float(text[a:b].replace(",", "")) * factor for name, a, b, factor in places.values}
-            if places.step is not None:
-                number = int(float(text[places.step[0] : places.step[1]].replace(",", "")))
-        else:
-            values = {name: float(text[a:b]) * factor for name, a, b, factor in places.values}
-            if places.step is not None:
-                number = int(float(text[places.step[0] : places.step[1]]))
+        try:
+            if places.commas:
+                values = {name: float(text[a:b].replace(",", "")) * factor for name, a, b, factor in places.values}
+                if places.step is not None:
+                    number = int(float(text[places.step[0] : places.step[1]].replace(",", "")))
+            else:
+                values = {name: float(text[a:b]) * factor for name, a, b, factor in places.values}
+                if places.step is not None:
+                    number = int(float(text[places.step[0] : places.step[1]]))
+        except (ValueError, OverflowError):  # a number that is none, or that is without end
+            return None
         if places.fixed:
             values.update(places.fixed)
         if places.step is None:

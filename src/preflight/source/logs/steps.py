@@ -16,7 +16,7 @@ LITERALS = (
 """A line that tells of a step holds one of these."""
 
 _NUMBER = r"[-+]?(?:(?:\d{1,3}(?:,\d{3})+(?!\d)|\d[\d_]*)\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|\bnan\b|\binf(?:inity)?\b)"
-_SPLIT = re.compile(r"([0-9][0-9_]*(?:,[0-9]{3})*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)")
+_SPLIT = re.compile(r"([0-9]+(?:_[0-9]+)*(?:,[0-9]{3})*(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?)")
 """A number as a line bears it, without its sign: ``re.split`` gives the words of the line and its numbers in turn."""
 _NAMED = re.compile(
     rf"(?<![\w/.])(?P<key>[A-Za-z_][A-Za-z0-9_./@-]*(?:[ ][A-Za-z(][A-Za-z0-9_./()-]*){{0,5}})['\"]?\s*"
@@ -134,9 +134,18 @@ class Step(NamedTuple):
 def step_of(text: str) -> Step | None:
     """Read a line without its prefixes; None where it tells of no step.
 
+    What looks like a number and is none (``1..2it/s``, a step of four hundred digits) makes the line tell of none.
+
     A program prints its steps in one form: the words of a line, without the numbers, are looked at once, and after that
     they tell what each number is.
     """
+    try:
+        return _step_of(text)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _step_of(text: str) -> Step | None:
     if "%|" in text:
         bar = _BAR.search(text)
         if bar:
