@@ -227,26 +227,28 @@ class _Zstandard:
         self._stream = stream
         self._engine: Any = None
         self._packed = b""
+        self._at = 0
 
     def read(self, size: int) -> bytes:
         found: list[bytes] = []
         length = 0
         while length < size:
-            self._packed = self._packed or self._stream.read(_PIECE)
+            if self._at == len(self._packed):
+                self._packed, self._at = self._stream.read(_PIECE), 0
             if not self._packed:
                 break
             if self._engine is None:
                 self._engine = self._new()
-            piece, self._packed = self._packed[:_FEED], self._packed[_FEED:]
+            piece = self._packed[self._at : self._at + _FEED]
             try:
                 more = self._engine.decompress(piece)
             except Exception:  # its own error, which comes again: what stands before is given first
                 if found:
-                    self._packed = piece + self._packed
                     break
                 raise
+            self._at += len(piece)
             if self._engine.eof:
-                self._packed = self._engine.unused_data + self._packed
+                self._at -= len(self._engine.unused_data)
                 self._engine = None
             if more:
                 found.append(more)
