@@ -13,6 +13,8 @@ torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import recorded  # noqa: E402
 
+from preflight.monitor.collect import modal  # noqa: E402
+
 pytestmark = pytest.mark.torch
 
 
@@ -87,3 +89,56 @@ def test_saving_and_loading_tell_what_went_where(tmp_path: Path) -> None:
     assert states["saved", "optimizer"]["bits"] == states["loaded", "optimizer"]["bits"]
     assert states["saved", "parameter"]["bits"]
     assert states["saved", "parameter"]["bits"] == states["loaded", "parameter"]["bits"]
+
+
+def stepped(times: int = 6) -> Any:
+    model = built()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(times):
+        optimizer.zero_grad()
+        model(torch.randn(3, 4)).sum().backward()
+        optimizer.step()
+    return model.eval()
+
+
+def untouched(kept: Any) -> list[int | None]:
+    return [call["args"].get("untouched") for call in kept.calls("forward") if not call["args"]["training"]]
+
+
+def test_statistics_that_were_never_followed_are_told_a_few_times() -> None:
+    with recorded() as kept:
+        model = stepped()
+        model(torch.randn(3, 4))
+        model[1].running_mean, model[1].running_var = torch.zeros(4), torch.ones(4)
+        for _ in range(6):
+            model(torch.randn(3, 4))
+    assert untouched(kept) == [0, 1, 1, 1, 1, 1, None]
+    assert not kept.table("trouble")
+
+
+def test_statistics_are_not_read_while_nothing_may_be_computed(monkeypatch: Any) -> None:
+    with recorded() as kept:
+        model = stepped()
+        model[1].running_mean, model[1].running_var = torch.zeros(4), torch.ones(4)
+        monkeypatch.setattr(modal, "impossible", lambda torch: True)
+        for _ in range(9):
+            model(torch.randn(3, 4))
+        monkeypatch.setattr(modal, "impossible", lambda torch: False)
+        model(torch.randn(3, 4))
+    assert untouched(kept) == [None] * 9 + [1], "what could not be looked at is no look"
+
+
+def test_a_forward_pass_is_told_where_its_statistics_cannot_be_read(monkeypatch: Any) -> None:
+    def refuse(module: Any) -> bool:
+        raise RuntimeError
+
+    with recorded() as kept:
+        model = stepped()
+        with torch.inference_mode():
+            inferring = built()
+            inferring.eval()(torch.randn(3, 4))
+        assert not kept.table("trouble")
+        monkeypatch.setattr(modal, "_written", refuse)
+        model(torch.randn(3, 4))
+    assert [call["object"] for call in kept.calls("forward")][-2:] == ["inferring", "model"]
+    assert [row["where"] for row in kept.table("trouble")] == ["statistics"]

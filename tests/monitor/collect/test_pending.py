@@ -84,3 +84,13 @@ def test_without_a_device_it_is_there_at_once() -> None:
     assert values.ready()
     assert values.values() == [5]
     assert Pending([], _joined).values() == []
+
+
+def test_what_is_made_of_values_comes_with_them(monkeypatch: Any) -> None:
+    values, host, events = _pending(monkeypatch)
+    made = values.then(lambda found: [sum(found)])
+    assert made.values() is None
+    assert host.read == 0
+    events[0].done = events[1].done = True
+    assert made.values() == [10]
+    assert host.read == 1

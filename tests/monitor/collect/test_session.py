@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import sys
 import weakref
@@ -136,6 +137,34 @@ def test_nothing_is_kept_alive() -> None:
         gc.collect()
         assert known() is None
         assert weight() is None
+
+
+@pytest.mark.parametrize("detail", [0, 1])
+def test_a_forward_pass_that_raised_keeps_no_model_alive_and_hides_no_other(detail: int) -> None:
+    def fail() -> Any:
+        failing = Net()
+        with contextlib.suppress(RuntimeError):
+            failing(torch.randn(2, 5))
+        return weakref.ref(failing)
+
+    with recorded(detail_first=detail) as kept:
+        known = fail()
+        gc.collect()
+        assert known() is None
+        after = Net()
+        after(torch.randn(2, 4))
+    assert [call["object"] for call in kept.calls("forward")] == ["after"]
+    assert not kept.table("trouble")
+
+
+def test_tensors_that_hold_nothing_have_rows_without_norms() -> None:
+    with recorded(detail_every=1) as kept:
+        net = Net().to("meta")
+        net(torch.randn(2, 4, device="meta"))
+    rows = kept.table("tensor")
+    assert rows
+    assert [row["norm"] for row in rows] == [None] * len(rows)
+    assert not kept.table("trouble")
 
 
 def test_an_exception_of_the_program_is_its_own() -> None:

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))
 from recording import Kept, recorded  # noqa: E402
 
-from preflight.monitor.collect import digest, pending, plain  # noqa: E402
+from preflight.monitor.collect import digest, pending, plain, state  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -71,6 +71,40 @@ def test_what_another_hand_changed_between_steps_has_its_own_norm() -> None:
     assert before[2]["norm"][0] == pytest.approx(now)
     assert before[2]["norm"][0] != after[1]["norm"][0]
     assert before[2]["norm"][1] == after[1]["norm"][1]
+
+
+def test_norms_that_are_still_under_way_are_waited_for(monkeypatch: Any) -> None:
+    class Late:
+        """An event of an imagined device that has not happened when the step begins."""
+
+        def __init__(self) -> None:
+            self.done = False
+
+        def query(self) -> bool:
+            return self.done
+
+        def synchronize(self) -> None:
+            self.done = True
+
+    def late(tensors: list[Any]) -> Any:
+        return pending.Pending(
+            [(torch.tensor([tensor.norm().item() for tensor in tensors]), Late())], lambda read: read[0]
+        )
+
+    with recorded(detail_every=1) as kept:
+        net = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for number in range(2):
+            net(torch.ones(1, 3)).sum().backward()
+            if number:
+                net.weight.data.mul_(2.0)
+                monkeypatch.setattr(state, "norms", late)
+            now = [parameter.norm().item() for parameter in net.parameters()]
+            optimizer.step()
+    assert not kept.table("trouble")
+    assert [len(steps(kept, moment)) for moment in ("before_step", "after_step")] == [2, 2]
+    assert steps(kept, "before_step")[1]["norm"] == pytest.approx(now)
+    assert not kept.table("trouble")
 
 
 def test_in_a_capture_nothing_is_computed_and_training_goes_on(monkeypatch: Any) -> None:

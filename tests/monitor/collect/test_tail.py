@@ -113,3 +113,18 @@ def test_scripts_and_compiled_functions_see_the_original_dropout() -> None:
     assert not kept.table("trouble")
     assert torch.nn.functional.dropout.__module__ == "torch.nn.functional"
     assert not hasattr(torch.nn.functional.dropout, "__prepare_scriptable__"), "the original is back"
+
+
+def test_attention_stays_the_function_that_tensors_of_their_own_kind_know() -> None:
+    class Knowing(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if function is functional.scaled_dot_product_attention:
+                return "its own"
+            return super().__torch_function__(function, types, args, kwargs or {})
+
+    original = functional.scaled_dot_product_attention
+    x = torch.randn(1, 3, 4)
+    with recorded():
+        assert functional.scaled_dot_product_attention is original
+        assert original(x, x, x.as_subclass(Knowing), dropout_p=0.5) == "its own"

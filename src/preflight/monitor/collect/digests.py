@@ -10,7 +10,7 @@ from typing import Any
 from .digest import samples
 from .entry import Entry
 from .pending import Pending, to_host
-from .plain import Outside, impossible, parts, simple
+from .plain import DEVICES, Outside, impossible, parts, simple
 from .recorder import Recorder
 
 _MOST = 8
@@ -130,7 +130,7 @@ class Digests:
                 if tensor.dtype not in self._kinds:
                     sizes.append(None)
                     continue
-                plain = (tensor,) if simple(tensor) else parts(torch, tensor)
+                plain = (tensor,) if tensor.device.type in DEVICES and simple(tensor) else parts(torch, tensor)
                 if plain is None or len(plain) != 1 or not plain[0].numel():
                     sizes.append(None)
                 else:

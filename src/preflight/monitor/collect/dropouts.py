@@ -1,13 +1,15 @@
 """Dropout called as a function: noticed where it drops although the model is being evaluated.
 
-``F.dropout`` drops unless it is told ``training=False``, ``scaled_dot_product_attention`` whenever it is given a rate:
-neither knows of the mode of the module that calls it. What says ``training=True`` itself is left alone: it is meant.
+``F.dropout`` drops unless it is told ``training=False``: it does not know of the mode of the module that calls it.
+What says ``training=True`` itself is left alone: it is meant.
 A call that does not drop, or within a model in training mode, costs a few comparisons.
+
+``scaled_dot_product_attention`` is not watched: tensors that answer for themselves know it by its identity, and another
+function in its place would give them other results.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -20,8 +22,6 @@ from .places import here
 from .recorder import Recorder
 
 _FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
-_ATTENTION = "scaled_dot_product_attention"
-_RATE_AT = 4  # the place of dropout_p among its arguments
 _MOST_PLACES = 32
 _FRAMES = 12
 
@@ -41,14 +41,6 @@ class Dropouts:
             original = getattr(functional, name, None)
             if original is not None:
                 patches.replace(functional, name, self._dropping(original, name))
-        original = getattr(functional, _ATTENTION, None)
-        if original is not None:
-            watching = self._attending(original)
-            patches.replace(functional, _ATTENTION, watching)
-            with contextlib.suppress(Exception):
-                from torch.jit import _builtins
-
-                _builtins._register_builtin(watching, f"aten::{_ATTENTION}")
 
     def _dropping(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         compiling = self.recorder.torch.compiler.is_compiling
@@ -64,25 +56,13 @@ class Dropouts:
         dropping.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
         return dropping
 
-    def _attending(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        compiling = self.recorder.torch.compiler.is_compiling
-        opened = self.forwards.thread
-
-        @functools.wraps(original)
-        def attending(*args: Any, **kwargs: Any) -> Any:
-            if not compiling() and (len(args) > _RATE_AT or "dropout_p" in kwargs) and opened.open:
-                self._look(_ATTENTION, kwargs.get("dropout_p", args[_RATE_AT] if len(args) > _RATE_AT else 0.0))
-            return original(*args, **kwargs)
-
-        return attending
-
     def _look(self, name: str, rate: Any) -> None:
         if not isinstance(rate, float) or rate <= 0 or not self.recorder.active():
             return
         with self.recorder.work("dropout"):
             first = self.forwards.thread.open[0]
-            root, entry = first[0], first[1]
-            if not root.training and entry is not None:
+            root, entry = first[0](), first[1]
+            if root is not None and not root.training and entry is not None:
                 self._tell(name, rate, sys._getframe(2), entry.object)
 
     def _tell(self, name: str, rate: float, frame: FrameType | None, root: str) -> None:

@@ -9,6 +9,8 @@ import weakref
 from typing import Any
 
 from .naming import Names, parts
+from .plain import Outside, impossible
+from .plain import parts as plain_parts
 from .recorder import Recorder
 
 _MOST_NAMES = 64
@@ -73,12 +75,13 @@ class Modal:
             told["norm"] = sum(
                 1 for one in known.norms if (part := one()) is not None and part.training and part.momentum != 0
             )
-            if not module.training and known.looks < _LOOKS and self.recorder.step >= _SETTLED:
+            settled = not module.training and known.looks < _LOOKS and self.recorder.step >= _SETTLED
+            if settled and not impossible(self.recorder.torch):
                 known.looks += 1
-                if _written(module):
-                    told["untouched"] = sum(
-                        1 for one in known.norms if (part := one()) is not None and _untouched(part)
-                    )
+                # In its own context: the pass is told where this cannot be.
+                with self.recorder.work("statistics"):
+                    if _written(module):
+                        told["untouched"] = _untouched(self.recorder.torch, known.norms)
         return told
 
     def _look(self, name: str, module: Any, before: _Root | None) -> _Root:
@@ -108,12 +111,29 @@ class Modal:
 
 def _written(module: Any) -> bool:
     """Whether the parameters of a module were changed more often than it takes to make and load them."""
-    return any(one._version > _WRITTEN for one in module.parameters())
+    return any(not one.is_inference() and one._version > _WRITTEN for one in module.parameters())
 
 
-def _untouched(part: Any) -> bool:
-    """Whether statistics are what they were made with: a mean of 0 and a variance of 1, and hardly ever written to."""
-    mean, variance = part.running_mean, part.running_var
-    if part.training or mean._version > _WRITTEN or mean.device.type not in ("cpu", "cuda") or variance is None:
+def _untouched(torch: Any, norms: list[weakref.ref[Any]]) -> int:
+    """How many statistics are what they were made with: a mean of 0 and a variance of 1, hardly ever written to.
+
+    They are asked together: of each device one answer is waited for.
+    """
+    fresh: dict[Any, list[Any]] = {}
+    with Outside(torch):
+        for one in norms:
+            part = one()
+            if part is None or part.training or not _young(part.running_mean):
+                continue
+            mean, variance = plain_parts(torch, part.running_mean), plain_parts(torch, part.running_var)
+            if mean is not None and variance is not None and len(mean) == len(variance) == 1:
+                alike = (mean[0] == 0).all() & (variance[0] == 1).all()
+                fresh.setdefault(alike.device, []).append(alike)
+        return sum(int(torch.stack(found).sum()) for found in fresh.values())
+
+
+def _young(mean: Any) -> bool:
+    """Whether a running mean lies where it can be read and was hardly ever written to."""
+    if mean is None or mean.is_inference() or mean.device.type not in ("cpu", "cuda"):
         return False
-    return bool((mean == 0).all()) and bool((variance == 1).all())
+    return bool(mean._version <= _WRITTEN)

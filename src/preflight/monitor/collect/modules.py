@@ -15,13 +15,17 @@ from .patching import Patches
 from .recorder import Recorder
 
 _MOST_PARTS = 100_000
+_Pass = tuple[weakref.ref[Any], Entry | None, int]
 
 
 class _Thread(threading.local):
-    """The forward passes that a thread is in: the module, its entry when it is recorded, and what it wraps."""
+    """The forward passes that a thread is in: the module, its entry when it is recorded, and what it wraps.
+
+    Modules are held weakly: a pass that raised stays here until the next one, and must not keep its model alive.
+    """
 
     def __init__(self) -> None:
-        self.open: list[tuple[Any, Entry | None, int]] = []
+        self.open: list[_Pass] = []
 
 
 class _Part:
@@ -72,12 +76,15 @@ class Forwards:
             return
         recorder = self.recorder
         opened = self.thread.open
-        if opened and opened[0][0] is not module and not (recorder.detail and self.parts_wanted):
+        outermost = opened[0][0]() if opened else None
+        if opened and outermost is None:
+            opened.clear()  # it raised, and is gone
+        if opened and outermost is not module and not (recorder.detail and self.parts_wanted):
             return  # a part, where parts are not told
         if recorder.backward_depth or not recorder.active():
             return
         if opened:
-            if opened[0][0] is module:
+            if outermost is module:
                 opened.clear()  # it raised the last time
             elif opened[-1][2] == id(module):
                 return  # what a wrapper holds and calls
@@ -87,7 +94,7 @@ class Forwards:
             else:
                 self._enter_root(module, args, opened)
 
-    def _enter_root(self, module: Any, args: Any, opened: list[tuple[Any, Entry | None, int]]) -> None:
+    def _enter_root(self, module: Any, args: Any, opened: list[_Pass]) -> None:
         recorder = self.recorder
         if next(module.parameters(), None) is None:
             return  # a loss or an activation
@@ -96,10 +103,10 @@ class Forwards:
         name = self.names.root(module, sys._getframe(2))
         part = self._part(module, name)
         entry = recorder.enter("forward", name, {**part.told[bool(module.training)], **self.modal.of(name, module)})
-        opened.append((module, entry, part.inside))
+        opened.append((part.module, entry, part.inside))
         self.digests.entering(entry, args, root=True)
 
-    def _enter_part(self, module: Any, args: Any, opened: list[tuple[Any, Entry | None, int]]) -> None:
+    def _enter_part(self, module: Any, args: Any, opened: list[_Pass]) -> None:
         part = self._parts.get(id(module))
         if part is None or part.version != self.names.version or part.module() is not module:
             name = self.names.of(module) or self._hidden(module)
@@ -107,7 +114,7 @@ class Forwards:
             if self.names.of(module) is None:
                 del self._parts[id(module)]  # it may get parameters that train, and with them a name
         entry = self.recorder.enter("module", part.name, part.told[bool(module.training)], placed=False)
-        opened.append((module, entry, part.inside))
+        opened.append((part.module, entry, part.inside))
         self.digests.entering(entry, args, root=False)
 
     def _part(self, module: Any, name: str) -> _Part:
@@ -137,10 +144,10 @@ class Forwards:
         opened = self.thread.open
         if not opened:
             return
-        if opened[-1][0] is not module:
-            if not self.recorder.detail or all(one[0] is not module for one in opened):
+        if opened[-1][0]() is not module:
+            if not self.recorder.detail or all(one[0]() is not module for one in opened):
                 return
-            while opened[-1][0] is not module:
+            while opened[-1][0]() is not module:
                 opened.pop()
         entry = opened.pop()[1]
         recorder = self.recorder

@@ -51,6 +51,16 @@ class Pending:
 
         return cls([one for part in parts for one in part._reads], finish)
 
+    def then(self, make: Callable[[list[Any]], list[Any]]) -> Pending:
+        """Return what is made of the values, there when they are.
+
+        Args:
+            make: Makes it; the values are read through the result alone.
+        """
+        finish = self._finish
+        assert finish is not None
+        return Pending(self._reads, lambda read: make(finish(read)))
+
     def _read(self) -> None:
         assert self._finish is not None
         self._values = self._finish([tensor.tolist() for tensor, _ in self._reads])

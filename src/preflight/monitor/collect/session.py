@@ -74,6 +74,7 @@ class Session:
         self.distributed = Distributed(recorder, self.names, self.variables, self._begin)
         self.opened: Callable[[], None] = lambda: None
         recorder.at_boundary += [self.forwards.clear, Budget(recorder).boundary]
+        recorder.at_end.append(self.forwards.clear)
 
     def start(self) -> None:
         """Put the hooks in place; a part that cannot be is left out and named in the trace."""

@@ -70,14 +70,17 @@ class States:
             kind, before, size[place] = self._known.get(ident, _UNKNOWN)
             if tensor is not None and (number is None or number != before or kind is not tensor.dtype):
                 new.append(place)
-        if new:
-            found = norms([tensors[place] for place in new])
-            values = found.values() if found is not None else None
-            if values is None:
-                return None
+        if not new:
+            return Pending([], lambda read: [size, bits])
+        found = norms([tensors[place] for place in new])
+
+        def filled(values: list[Any]) -> list[Any]:
             for place, value in zip(new, values, strict=True):
                 size[place] = value
-        return Pending([], lambda read: [size, bits])
+            return [size, bits]
+
+        # On a device these are still under way although the bits have come.
+        return None if found is None else found.then(filled)
 
     def _mark(self, held: list[tuple[Variable, Any]]) -> Any:
         """A mark in the device's stream, from which the device's time is measured; None where there is no such stream."""

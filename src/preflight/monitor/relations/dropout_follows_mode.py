@@ -12,8 +12,8 @@ from preflight.monitor.window import Window
 class DropoutFollowsMode(Relation):
     """A model in evaluation mode does not drop.
 
-    ``F.dropout`` drops unless it is told otherwise, and ``F.scaled_dot_product_attention`` whenever it is given a rate:
-    without ``training=self.training`` they go on when the model is evaluated, and each evaluation gives another result.
+    ``F.dropout`` drops unless it is told otherwise: without ``training=self.training`` it goes on when the model is
+    evaluated, and each evaluation gives another result.
     What is called with ``training=True`` on purpose, and parts that were put into training mode by hand, are not judged.
     """
 
@@ -23,8 +23,8 @@ class DropoutFollowsMode(Relation):
     whole = False
     severity = "warning"
     priority = 14
-    cause = "a functional dropout is called without training=self.training, or attention is given its rate in any mode"
-    advice = "pass training=self.training, and dropout_p=self.p if self.training else 0.0"
+    cause = "a functional dropout is called without training=self.training"
+    advice = "pass training=self.training"
 
     def see(self, window: Window) -> Iterator[Example]:
         told = window.named("dropout")
