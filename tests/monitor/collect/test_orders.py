@@ -70,3 +70,32 @@ def evaluated(average_buffers: bool) -> list[Any]:
 def test_statistics_that_were_never_estimated_are_told() -> None:
     assert evaluated(average_buffers=False) == [1]
     assert evaluated(average_buffers=True) == [0]
+
+
+class Counted(list[int]):
+    """Indices of which it is known whether they were read."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__([0])
+        self.count_ = count
+        self.read = False
+
+    def __len__(self) -> int:
+        return self.count_
+
+    def __iter__(self) -> Any:
+        self.read = True
+        return super().__iter__()
+
+
+def test_indices_are_read_only_where_that_costs_little() -> None:
+    numbers, large = Numbers(), Counted(200_001)
+    told = facts(DataLoader(DATA, sampler=SubsetRandomSampler(large)), numbers)
+    assert not large.read
+    assert "part" not in told
+    assert told["base"] == facts(DataLoader(DATA), numbers)["base"]
+    away = torch.zeros(3, dtype=torch.int64, device="meta")  # as on any other device: not to be waited for
+    assert "part" not in facts(DataLoader(DATA, sampler=SubsetRandomSampler(away)), numbers)
+    assert "part" not in facts(DataLoader(Subset(DATA, away)), numbers)
+    drawn = facts(DataLoader(DATA, sampler=SubsetRandomSampler(torch.tensor([4, 2]))), numbers)
+    assert drawn["part"] == [2, 4]

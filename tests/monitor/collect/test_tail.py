@@ -45,6 +45,13 @@ def test_losses_that_are_given_what_they_expect_have_no_misfit() -> None:
     assert kinds(functional.cross_entropy(pictures, torch.zeros(2, 4, 4, dtype=torch.int64))) == []
 
 
+def test_a_last_batch_of_one_sample_is_no_single_class() -> None:
+    for batch in (1, 3):
+        one, other = nn.Linear(5, 4)(torch.randn(batch, 5)), nn.Linear(5, 4)(torch.randn(batch, 5))
+        assert kinds(functional.cross_entropy(one @ other.T, torch.arange(batch))) == []
+    assert kinds(functional.cross_entropy(scores(1), torch.zeros(8, dtype=torch.int64))) == ["one class"]
+
+
 def test_what_a_loss_applies_itself_and_what_it_lacks_is_told() -> None:
     assert kinds(functional.cross_entropy(scores().softmax(1), LABELS)) == ["twice"]
     assert kinds(functional.cross_entropy(scores().view(2, 4, 4).softmax(2).flatten(0, 1), LABELS)) == ["twice"]

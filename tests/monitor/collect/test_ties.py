@@ -57,3 +57,25 @@ def found(how: str, again: bool) -> list[str]:
 def test_ties_that_are_lost_are_told_unless_they_are_made_again(how: str) -> None:
     assert found(how, again=False) == ["model.embed.weight", "model.head.weight"]
     assert found(how, again=True) == []
+
+
+def test_ties_that_are_made_again_between_two_looks_in_detail_are_seen() -> None:
+    with recorded(detail_first=1, detail_every=0) as kept:
+        model = Tied()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for number in range(4):
+            if number == 2:
+                nn.Linear(4, 4)(torch.zeros(1, 4))  # a new name, for which the load looks at everything
+                model.load_state_dict({name: one.clone() for name, one in model.state_dict().items()}, assign=True)
+                model.head.weight = model.embed.weight
+                optimizer.param_groups[0]["params"] = list(model.parameters())
+            optimizer.zero_grad()
+            model(torch.arange(8)).sum().backward()
+            optimizer.step()
+    assert not kept.table("trouble")
+    engine = Engine([Invariant(id="tying-kept", relation="tying-kept")])
+    for window in kept.windows():
+        engine.see(window)
+    engine.finish()
+    assert kept.calls("untied")
+    assert not engine.violations()

@@ -97,13 +97,14 @@ class Checkpoints:
         return None
 
     def _emptied(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
-        self._say_untied()
+        if self._say_untied():
+            self.variables.stale = True
 
-    def _say_untied(self) -> None:
-        """Tell which parameters that were one before a call are several after it."""
+    def _say_untied(self) -> bool:
+        """Tell which parameters that were one before a call are several after it, and whether any are."""
         tied, self._tied = self._tied, None
         if tied is None or not tied[1]:
-            return
+            return False
         module, before = tied
         held = dict(module.named_parameters(remove_duplicate=False))
         apart = [group for group in before if len({id(held[name]) for name in group if name in held}) > 1]
@@ -111,6 +112,7 @@ class Checkpoints:
             name = self.names.root(module, sys._getframe(3))
             groups = [[f"{name}.{one}" for one in group] for group in apart[:_MOST_GROUPS]]
             self.recorder.event("untied", name, {"groups": groups})
+        return bool(apart)
 
     def _taking(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self._inside += 1
@@ -142,11 +144,13 @@ class Checkpoints:
         if entry is None:
             return
         self.recorder.leave(entry, None, error)
-        self._say_untied()
+        untied = self._say_untied()
         if error is None:
             if self.variables.stale or self.names.changed:
                 self.variables.refresh()
             self.states.parameters("loaded", None, True)
+        if untied:
+            self.variables.stale = True  # they may be tied again before the next step, which has to look then
 
 
 def _ties(module: Any) -> list[list[str]]:

@@ -54,23 +54,41 @@ def facts(loader: Any, datasets: Numbers) -> dict[str, Any]:
 def _share(dataset: Any, sampler: Any, datasets: Numbers) -> dict[str, Any]:
     """Of which data a loader has a part, and a sample of that part: the same samples of the same data for every loader."""
     data = sys.modules["torch.utils.data"]
-    own: list[int] | None = list(sampler.indices) if type(sampler) is data.SubsetRandomSampler else None
+    drawn = type(sampler) is data.SubsetRandomSampler
+    own = _numbers(sampler.indices) if drawn else None
+    told = own is not None or not drawn  # otherwise which part it has is not known
     for _ in range(_DEEPEST):
         if type(dataset) is not data.Subset:
             break
-        inner = dataset.indices
-        if len(inner) > _MOST_SAMPLES:
+        inner = _numbers(dataset.indices)
+        if inner is None:
             return {}
-        own = [int(inner[one]) for one in own] if own is not None else [int(one) for one in inner]
+        own = [inner[one] for one in own] if own is not None else inner
         dataset = dataset.dataset
     length = _length(dataset)
-    if own is None or not length or len(own) > _MOST_SAMPLES:
+    if own is None or not told or not length:
         return {"base": datasets.of(dataset)}
     every = 1
     while every * _KEPT < length:
         every *= 2
-    part = sorted({int(one) for one in own if (int(one) * _SPREAD & _MASK) >> 8 & every - 1 == 0})
+    part = sorted({one for one in own if (one * _SPREAD & _MASK) >> 8 & every - 1 == 0})
     return {"base": datasets.of(dataset), "part": part, "of": length}
+
+
+def _numbers(indices: Any) -> list[int] | None:
+    """Indices as numbers; None where they are too many, or where reading them would wait for a device."""
+    count = _length(indices)
+    if count is None or count > _MOST_SAMPLES or not _here(indices):
+        return None
+    found = indices.tolist() if hasattr(indices, "tolist") else list(indices)
+    if not all(type(one) is int or _here(one) for one in found):
+        return None
+    return [int(one) for one in found]
+
+
+def _here(value: Any) -> bool:
+    """Whether a value can be read at once; what tells of no device of torch's is in memory."""
+    return getattr(getattr(value, "device", None), "type", "cpu") == "cpu"
 
 
 def _order(loader: Any, sampler: Any) -> str:

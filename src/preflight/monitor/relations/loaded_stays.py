@@ -30,6 +30,8 @@ class LoadedStays(Relation):
     that were loaded: it is broken where all of these changed in between, with nothing to be seen that would have
     brought them from elsewhere (another load, a collective, a wrapper, a step).
     A part of them that changes (a head that is made anew, a few layers that are reset) is meant so.
+    Not judged is a module that was trained before the load: its best weights are brought back, it is evaluated, and the
+    next fold begins with other ones. Nor is a name that another module has by then.
     """
 
     name = "loaded-stays"
@@ -41,9 +43,14 @@ class LoadedStays(Relation):
 
     def __init__(self) -> None:
         self._loaded: dict[str, _Loaded] = {}
+        self._trained: set[str] = set()
+        self._called: set[str] = set()  # roots that were called
 
     def see(self, window: Window) -> Iterator[Example]:
         if not self._loaded and not window.named("load_state_dict"):
+            self._called.update(call.object for call in window.named("root"))
+            for call in window.named("step"):
+                self._trained |= window.run.roots(optimizer_number(call))
             return
         events: list[tuple[int, Call | State]] = [(call.q, call) for call in window.plain if _matters(call)]
         events += [(one.q, one) for one in window.states if one.moment == "loaded" and one.what == "parameter"]
@@ -60,8 +67,17 @@ class LoadedStays(Relation):
                 if self._loaded and event.q in steps:
                     yield from self._judge(steps[event.q], window)
                 self._loaded.clear()
+                self._trained |= window.run.roots(optimizer_number(event))
+            elif event.name == "root":
+                self._call(event.object)
             else:
                 self._loaded.clear()
+
+    def _call(self, root: str) -> None:
+        """A module is called for the first time: one whose name was called before is another one than was loaded."""
+        if root in self._called:
+            self._loaded = {name: one for name, one in self._loaded.items() if one.variable.root != root}
+        self._called.add(root)
 
     def _take(self, state: State, load: Call, window: Window) -> None:
         """Keep what the load left under the name of its module."""
@@ -69,7 +85,7 @@ class LoadedStays(Relation):
             known = window.run.variables.get(ident)
             if known is None or bits is None or not known.name.startswith(load.object + "."):
                 continue
-            if known.trainable and known.numel > 1:
+            if known.trainable and known.numel > 1 and known.root not in self._trained:
                 self._loaded[known.name] = _Loaded(known, bits, load)
 
     def _judge(self, step: Step, window: Window) -> Iterator[Example]:
@@ -117,6 +133,7 @@ class LoadedStays(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run({"model.a": (1.0, 7), "model.b": (1.0, 8)})
         yield _run({"model.a": (1.0, 7), "model.b": (1.0, 9)})
+        yield _run({"model.a": (1.0, 7), "model.b": (1.0, 8)}, {"model.a": (1.0, 5), "model.b": (1.0, 9)})
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -125,11 +142,11 @@ class LoadedStays(Relation):
 
 def _matters(call: Call) -> bool:
     """Whether a call brings weights or changes them in a way that is seen."""
-    return call.name in ("load_state_dict", "step") or call.name.startswith(("collective.", "wrap."))
+    return call.name in ("load_state_dict", "step", "root") or call.name.startswith(("collective.", "wrap."))
 
 
-def _run(before: dict[str, tuple[float, int]]) -> list[Window]:
-    mini = Mini({name: {} for name in before})
+def _run(*befores: dict[str, tuple[float, int]]) -> list[Window]:
+    mini = Mini({name: {} for name in befores[0]})
     load = ("load_state_dict model", {"args": {"matched": 2, "missing": [], "unexpected": []}})
     loaded = ("loaded", {"model.a": (1.0, 7), "model.b": (1.0, 8)})
-    return [mini.window(load, loaded, "backward", ("before", before), "step optimizer0:SGD")]
+    return [mini.window(load, loaded, "backward", ("before", before), "step optimizer0:SGD") for before in befores]

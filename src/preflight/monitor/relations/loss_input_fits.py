@@ -39,7 +39,8 @@ class LossInputFits(Relation):
     A cross entropy applies the softmax itself, ``binary_cross_entropy_with_logits`` the sigmoid; ``nll_loss`` and
     ``ctc_loss`` take logarithms of probabilities, over the classes. Given anything else they compute a number without
     a complaint: gradients vanish, the loss cannot fall below a floor, or it falls without limit.
-    A softmax over a dimension of size one gives 1 whatever comes in.
+    A softmax over a dimension of size one gives 1 whatever comes in; of a single number it is not told, because scores
+    between the samples of a batch are one where the last batch of an epoch has one sample.
     Judged by the end of the graph that leads to the loss, between it and the last operation with weights; through
     operations that only reshape or convert.
     """
@@ -83,6 +84,7 @@ class LossInputFits(Relation):
         for names in (("NllLoss", "LogSoftmax", "View", "Addmm"), ("NllLoss", "Log", "Softmax", "Addmm")):
             yield _backward(names)
         yield _backward(("Mean", "MseLoss", "Softmax", "Addmm"))
+        yield _backward(("NllLoss", "LogSoftmax", "Mm"), classes=1, samples=1)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -92,6 +94,7 @@ class LossInputFits(Relation):
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), dim=0)
         yield _backward(("NllLoss", "Log", "Softmax", "Addmm"), dim=0)
         yield _backward(("MseLoss", "Softmax", "Addmm"), classes=1)
+        yield _backward(("NllLoss", "LogSoftmax", "Addmm"), classes=1)
 
 
 def misfit(tail: Tail, node: Node) -> Misfit | None:
@@ -161,6 +164,8 @@ def _constant(tail: Tail, node: Node) -> Misfit | None:
     """A softmax over a dimension of size one, where its result goes straight into a loss."""
     if not node.shape or node.dim is None or node.shape[node.dim % len(node.shape)] != 1:
         return None
+    if max(node.shape) == 1:
+        return None  # scores of the samples of a batch with each other, of a batch of one
     users = tail.users(node)
     if not users or any(user.name not in (*_COMPARING, "Log") for user in users):
         return None
@@ -181,7 +186,7 @@ _WORDS = {
 }
 
 
-def _backward(names: tuple[str, ...], dim: int = 1, classes: int = 6) -> list[Window]:
-    told: list[Any] = [[name, [8, classes], dim, [at + 1]] for at, name in enumerate(names)]
+def _backward(names: tuple[str, ...], dim: int = 1, classes: int = 6, samples: int = 8) -> list[Window]:
+    told: list[Any] = [[name, [samples, classes], dim, [at + 1]] for at, name in enumerate(names)]
     told[-1][3] = []
     return [Mini({"model.weight": {}}).window(("backward", {"args": {"tail": told}}))]

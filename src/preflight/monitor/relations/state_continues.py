@@ -25,13 +25,30 @@ class _Kept(NamedTuple):
     weights: State
 
 
+class _Look(NamedTuple):
+    """A count as it was when it was looked at.
+
+    Attributes:
+        value: The count.
+        done: How many steps before the one after which it was looked at are known.
+        s: The run's own count of steps at that one.
+        excess: By how much the count had grown faster than the steps, in each step.
+    """
+
+    value: float
+    done: int
+    s: int
+    excess: float
+
+
 class StateContinues(Relation):
     """An optimizer that goes on training the same weights goes on with its state.
 
     Momentum, second moments and step counts start from zero where a new optimizer of the same kind, with the same settings
     and for the same parameters takes over the weights as the old one left them: it is made anew in every epoch, or a run
     was resumed from a checkpoint of the weights alone. A count of steps that falls without a load is the same, and one
-    that grows by more than the steps that are made counts something else.
+    that grows by more than the steps that are made, by as much in each of them at two looks in a row, counts something
+    else. A step that raised, or of which nothing is known, makes no such growth.
     An optimizer of another kind, other settings, other parameters or other weights is a new phase of training.
     It compares what one process did before with what it does now; of a process that was started anew, where there is no
     before, ``optimizer-resumes`` judges.
@@ -58,7 +75,7 @@ class StateContinues(Relation):
         self._settings: dict[str, list[dict[str, Any]]] = {}
         self._rates: dict[str, float | None] = {}  # by optimizer and group: the rate now
         self._kept: dict[int, _Kept] = {}
-        self._counts: dict[tuple[int, int], tuple[float, int]] = {}  # by optimizer and variable: its count, after steps
+        self._counts: dict[tuple[int, int], _Look] = {}  # by optimizer and variable
         self._loaded: set[str] = set()
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -121,17 +138,24 @@ class StateContinues(Relation):
     def _grows(self, step: Step, state: State, window: Window) -> Iterator[Example]:
         """Whether the counts of steps have grown, and by no more than the steps that were made."""
         fell, leapt = [], []
-        for ident, count in zip(state.ids, (state.extra or {}).get("steps") or (), strict=False):
+        told = dict(
+            zip(state.ids, (state.extra or {}).get("steps") or (), strict=False)
+        )  # of each of its tensors alike
+        for ident, count in told.items():
             if count is None:
                 continue
             key = step.optimizer, ident
-            before, done = self._counts.get(key, (count, step.done))
-            if step.call.object not in self._loaded:
-                if count < before:
+            before = self._counts.get(key)
+            if before is None and step.done == 0 and (step.call.args or {}).get("states") == 0:
+                before = _Look(0, -1, step.call.s - 1, 0)  # it had no state before this step
+            excess = 0.0
+            if before is not None and step.call.object not in self._loaded:
+                if count < before.value:
                     fell.append(ident)
-                elif count - before > step.done - done:
+                excess = _excess(before, count, step)
+                if excess > 0 and excess == before.excess:
                     leapt.append(ident)
-            self._counts[key] = count, step.done
+            self._counts[key] = _Look(count, step.done, step.call.s, excess)
         self._loaded.discard(step.call.object)
         yield self._example(step, list(dict.fromkeys(fell)), "a count of steps that fell", window)
         if leapt:
@@ -165,11 +189,21 @@ class StateContinues(Relation):
         yield _two("Adam", "SGD", 1.0)
         yield _two("Adam", "Adam", 2.0)
         yield _counted(1, 2, 3)
+        yield _counted(1, 3, 4, 5)
+        yield _counted(2, 3, 4)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _two("Adam", "Adam", 1.0)
-        yield _counted(1, 4)
+        yield _counted(1, 4, 7)
+
+
+def _excess(before: _Look, count: float, step: Step) -> float:
+    """By how much a count grew faster than the steps since it was looked at; 0 where steps were made that are not known."""
+    made = step.done - before.done
+    if made <= 0 or step.call.s - before.s > made:
+        return 0.0
+    return (count - before.value - made) / made
 
 
 def _two(first: str, second: str, weight: float) -> list[Window]:
