@@ -117,8 +117,8 @@ def test_what_breaks_while_a_library_is_imported_is_its_version(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("path", "category"),
     [
-        ("/work/dataset/index-cache/43d5_doc_idx.npy", "data"),
-        ("/work/out/checkpoint-500/optimizer.pt", "checkpoint"),
+        ("/data/dataset/index-cache/43d5_doc_idx.npy", "data"),
+        ("/data/out/checkpoint-500/optimizer.pt", "checkpoint"),
         ("/usr/local/cuda/bin/nvcc", "environment"),
     ],
 )
