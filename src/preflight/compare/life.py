@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from preflight.compare.values import MEMORY, STEP, watched_values
+from preflight.compare.values import STEP, watched_values
 from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.memory import TOTALS
 from preflight.vocabulary.quantity import Interval
 from preflight.vocabulary.report import (
     SCHEMA,
@@ -83,7 +84,7 @@ def _figures(stages: Sequence[Stage]) -> tuple[Figure, ...]:
 def _told(report: Report) -> Iterator[tuple[str, str, Told]]:
     """Yield (name, unit, by whom) of what a report says of memory and step time."""
     teller = _teller(report)
-    for field, name in MEMORY.items():
+    for field, name in TOTALS.items():
         interval: Interval | None = getattr(report.memory, field) if report.memory is not None else None
         if interval is not None:
             yield name, "bytes", Told(command=teller, value=interval.mid, low=interval.low, high=interval.high)

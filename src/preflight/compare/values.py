@@ -10,13 +10,11 @@ import msgspec
 
 from preflight.vocabulary.comparison import Aspect
 from preflight.vocabulary.finding import Scalar
+from preflight.vocabulary.memory import TOTALS
 from preflight.vocabulary.plan import Plan
 from preflight.vocabulary.report import Report
 from preflight.vocabulary.watched import Series
 
-MEMORY = {
-    "peak_bytes": "peak (allocated)", "reserved_bytes": "reserved by the allocator", "device_bytes": "shown by the driver",
-}  # fmt: skip
 _RATES = {
     "tokens_per_second_per_gpu": ("tokens of a GPU", "/s"), "samples_per_second": ("samples", "/s"),
     "model_tflops_per_gpu": ("work of a GPU", "TFLOP/s"), "mfu": ("MFU", "share"),
@@ -57,7 +55,7 @@ def _memory(report: Report) -> Iterator[Value]:
     memory = report.memory
     if memory is None:
         return
-    for field, name in MEMORY.items():
+    for field, name in TOTALS.items():
         interval = getattr(memory, field)
         if interval is not None:
             yield Value(aspect="memory", name=name, value=interval.mid, unit="bytes", better="lower")

@@ -6,7 +6,8 @@ from preflight.errors import UsageError
 from preflight.report.parts.clean import clean_lines, one_line
 from preflight.report.parts.options import Options
 from preflight.report.parts.plan_table import PLAN_TITLES, compared_cells, plan_rows
-from preflight.report.parts.sentences import TOTALS, evidence_line, subject
+from preflight.report.parts.sentences import evidence_line, subject
+from preflight.vocabulary.memory import TOTALS
 from preflight.vocabulary.report import Report
 
 ENDINGS = (".csv",)

@@ -14,7 +14,6 @@ from preflight.report.parts.options import Options
 from preflight.report.parts.plan_markdown import plan_lines
 from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows, summary_rows
 from preflight.report.parts.sentences import (
-    TOTALS,
     capacity,
     counts,
     evidence_line,
@@ -30,7 +29,7 @@ from preflight.report.parts.sentences import (
 from preflight.report.parts.snippet import snippet
 from preflight.report.parts.walk_markdown import walk_lines
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.memory import TOTALS, MemoryEstimate
 from preflight.vocabulary.quantity import format_bytes
 from preflight.vocabulary.report import Report
 

@@ -11,6 +11,12 @@ from preflight.vocabulary.quantity import Interval
 Fits = Literal["yes", "no", "unknown"]
 Phase = Literal["init", "forward", "backward", "optimizer", "eval", "growth"]
 Method = Literal["static", "dry-run", "formula"]
+TOTALS = {
+    "peak_bytes": "peak (allocated)",
+    "reserved_bytes": "reserved by the allocator",
+    "device_bytes": "shown by the driver",
+}
+"""The three totals of an estimate, each with its name for a person."""
 
 
 class MemoryBreakdown(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,17 +43,11 @@ class Checking:
 
         if pause:
             await asyncio.sleep(pause)
-        document = self.server.workspace.get_text_document(uri)
-        version, text = document.version, document.source
-        found = await asyncio.to_thread(check, document.path, text, self.given)
-        document = self.server.workspace.get_text_document(uri)
-        if document.version != version:
-            return  # a newer text waits to be checked
-        self.checked[uri] = (version, found)
+        document, found = await self._now(uri)
         self._say(found.problem)
         told = [diagnostic(document, finding) for finding in found.findings]
         self.server.text_document_publish_diagnostics(
-            types.PublishDiagnosticsParams(uri=uri, version=version, diagnostics=told)
+            types.PublishDiagnosticsParams(uri=uri, version=document.version, diagnostics=told)
         )
 
     def _say(self, problem: str | None) -> None:
@@ -67,7 +61,8 @@ class Checking:
             )
 
     async def opened(self, parameters: Any) -> None:
-        """A document was opened or saved: check it now."""
+        """A document was opened or saved: check it now, since what it imports may have been saved, too."""
+        self.checked.pop(parameters.text_document.uri, None)
         self.soon(parameters.text_document.uri, 0)
 
     async def changed(self, parameters: Any) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from preflight.report.parts.clean import one_line
 from preflight.report.parts.paint import Canvas
 from preflight.report.parts.sentences import (
-    TOTALS,
     capacity,
     interval,
     oom_line,
     part_name,
 )
-from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate, TimelinePoint
+from preflight.vocabulary.memory import TOTALS, MemoryBreakdown, MemoryEstimate, TimelinePoint
 from preflight.vocabulary.quantity import format_bytes
 
 METHODS = {"static": "read from the script", "dry-run": "seen in a dry run", "formula": "by formula"}

@@ -6,8 +6,8 @@ from typing import Any
 
 from preflight.report.parts.clean import one_line
 from preflight.report.parts.memory_text import METHODS, shortened
-from preflight.report.parts.sentences import TOTALS, capacity, interval, oom_line, part_name
-from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate
+from preflight.report.parts.sentences import capacity, interval, oom_line, part_name
+from preflight.vocabulary.memory import TOTALS, MemoryBreakdown, MemoryEstimate
 from preflight.vocabulary.quantity import format_bytes
 
 _TONES = {"yes": "good", "no": "bad", "unknown": ""}

@@ -20,11 +20,6 @@ PHASE_WORDS = {
     "eval": "in the evaluation",
     "growth": "because memory grows from step to step",
 }
-TOTALS = {
-    "peak_bytes": "peak (allocated)",
-    "reserved_bytes": "reserved by the allocator",
-    "device_bytes": "shown by the driver",
-}
 
 
 def subject(report: Report) -> str:
