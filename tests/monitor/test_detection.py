@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from preflight.monitor.invariants_file import encoded, read_invariants
+from preflight.monitor.invariants_file import read_invariants
 from preflight.monitor.library_of import FOLDER, shipped
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import relations
-from preflight.vocabulary.invariant import Invariant
+from preflight.vocabulary.invariant import Invariant, encoded
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks" / "monitor"
 
@@ -85,4 +85,15 @@ def test_the_shipped_library_can_be_read_and_is_in_order() -> None:
         assert file.stem in known, "a relation that is gone: run benchmarks/monitor/build_library.py"
         assert all(one.source.origin == "library" and one.text for one in found)
     spoken = {one.relation for one in shipped()}
-    assert {name for name, kind in known.items() if not kind.learns} <= spoken
+    assert {name for name, kind in known.items() if not kind.learns and not kind.predicted} <= spoken
+
+
+def test_an_engine_is_measured_with_a_recording_of_the_benchmark_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = benchmark("long_traces", monkeypatch)
+    assert traces.refused(tmp_path / "nowhere") == f"there is no folder {tmp_path / 'nowhere'}"
+    assert "holds no trace" in traces.refused(tmp_path)
+    engine = benchmark("engine", monkeypatch)
+    with pytest.raises(SystemExit, match=r"check of .* failed:\n(.|\n)*Error"):
+        engine.in_own_process("check", str(tmp_path / "nowhere"), "too many")

@@ -9,9 +9,9 @@ import pytest
 
 from preflight.cli.main import main
 from preflight.errors import InputError, UsageError
-from preflight.monitor.invariants_file import change, encoded, find, merge, read_invariants, write_invariants
+from preflight.monitor.invariants_file import change, find, merge, read_invariants, write_invariants
 from preflight.monitor.library_of import in_force, shipped
-from preflight.vocabulary.invariant import Invariant, Provenance
+from preflight.vocabulary.invariant import Invariant, Provenance, encoded
 
 
 def made(ident: str, relation: str = "step-updates", **more: object) -> Invariant:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from preflight.errors import UsageError
 from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import Report
+
+if TYPE_CHECKING:
+    from preflight.monitor.part import Part
+    from preflight.monitor.tracking import Tracker
 
 Path_ = str | os.PathLike[str]
 
@@ -52,12 +54,16 @@ class Monitoring:
 
     Attributes:
         folder: The trace folder.
-        report: What was found; None until the part has ended.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.report: Report | None = None
+    def __init__(self, part: Part) -> None:
+        self.folder = part.folder
+        self._part = part
+
+    @property
+    def report(self) -> Report | None:
+        """What was found; None until the part has ended, on all ranks but the first, and where judging failed."""
+        return self._part.report
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -74,8 +80,11 @@ def monitoring(
     every: int = 16,
     watch: bool = True,
     force: bool = False,
+    trackers: Sequence[Tracker] = (),
 ) -> Iterator[Monitoring]:
     """Record and watch what is trained inside of the ``with``; afterwards everything is as it was.
+
+    Only the begin of it raises; what goes wrong with the recording later is said on stderr, and ``report`` is None.
 
     ::
 
@@ -93,75 +102,18 @@ def monitoring(
         every: Every how many iterations one is recorded in detail, after the first ones.
         watch: Whether to watch live.
         force: Whether to write over a trace that is in the folder.
+        trackers: Who is told of figures, alarms and the verdict, as of ``preflight.integrations.trackers``.
 
     Raises:
         UsageError: The folder holds a trace, or this process is recorded already.
+        TraceError: The folder cannot be written.
     """
-    from preflight.monitor.collect.session import Session
-    from preflight.monitor.collect.settings import VARIABLE, Settings
-    from preflight.monitor.library_of import in_force
-    from preflight.monitor.recording import Recording, free_folder, prepare
+    from preflight.monitor.part import Part
 
-    if os.environ.get(VARIABLE):
-        raise UsageError("this process is recorded already", "leave out preflight.monitoring, or preflight monitor run")
-    import_module("torch")
-    held = in_force(invariants)
-    command = [sys.executable, *(sys.argv or [""])]
-    rank = int(os.environ.get("RANK", 0))
-    folder = Path(output) if output is not None else free_folder(command)
-    if rank == 0:
-        prepare(folder, force)
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = Settings(folder=str(folder.resolve()), budget=budget, detail_every=every)
-    about = Recording(folder, command, settings)
-    if rank == 0:
-        about.begin()
-    watcher = _watcher(folder, invariants) if watch and rank == 0 else None
-    run = Monitoring(folder)
-    session = Session(settings)
-    session.start()
-    error: str | None = None
+    part = Part(output, invariants=invariants, budget=budget, every=every, watch=watch, force=force, trackers=trackers)
     try:
-        yield run
+        yield Monitoring(part)
     except BaseException as raised:
-        error = f"{type(raised).__name__}: {raised}"[:500]
+        part.end(raised)
         raise
-    finally:
-        session.stop("exception" if error else "exit", 1 if error else 0, error)
-        if rank == 0:
-            run.report = _ended(folder, about, held, watcher, error)
-
-
-def _watcher(folder: Path, invariants: Sequence[Path_]) -> Any:
-    """Start the process that watches."""
-    import subprocess
-
-    words = [word for file in invariants for word in ("--invariants", os.fspath(file))]
-    program = "import sys; from preflight.cli.main import main; sys.exit(main())"
-    source = str(Path(__file__).resolve().parents[2])
-    path = os.environ.get("PYTHONPATH")
-    return subprocess.Popen(
-        [sys.executable, "-c", program, "monitor", "watch", str(folder), "--quiet", *words],
-        env={**os.environ, "PYTHONPATH": source + (os.pathsep + path if path else "")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
-
-
-def _ended(folder: Path, about: Any, held: Sequence[Any], watcher: Any, error: str | None) -> Report:
-    """Say in ``run.json`` how it ended, wait for the watching process, and judge the whole."""
-    from preflight.monitor.follow import Follower
-    from preflight.monitor.outcome import report_of
-    from preflight.monitor.trace.folder import TraceFolder
-
-    follower = Follower(TraceFolder(folder), held)
-    follower.check()
-    about.end(os.getpid(), 1 if error else 0, follower.folder.processes)
-    follower.folder.refresh()
-    if watcher is not None:
-        with contextlib.suppress(Exception):
-            watcher.wait(30)
-        if watcher.poll() is None:
-            watcher.kill()
-            watcher.wait()
-    return report_of(follower, held, "monitor check")
+    part.end()

@@ -149,12 +149,15 @@ class Engine:
         found: list[Violation] = []
         for number, examples, window in judged:
             watch = self._watches[number]
+            held = 0
             for example in examples:
                 if watch.counts and (example.holds or example.value is not UNSEEN):
-                    for force in watch.general:
-                        force.judged += 1
+                    held += 1
                 else:
                     found += self._broken(watch, example, window)
+            if held:
+                for force in watch.general:
+                    force.judged += held
         return found
 
     def _broken(self, watch: _Watch, example: Example, window: Window) -> Iterator[Violation]:

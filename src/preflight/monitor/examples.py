@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.repeats import Repeats
 from preflight.monitor.signs import signs_of
 from preflight.monitor.steps import steps_of
 from preflight.monitor.window import Window
@@ -30,6 +31,7 @@ class _Instances:
         self._all = [(number, kind()) for number, kind in kinds]
         self.follows = list(dict.fromkeys(look for _, one in self._all for look in one.follows))
         self._awake: dict[tuple[frozenset[str], bool], list[tuple[int, Relation]]] = {}
+        self.repeats = Repeats()
 
     def awake(self, window: Window) -> list[tuple[int, Relation]]:
         """The relations that must see a window, in their order."""
@@ -102,9 +104,11 @@ class Examples:
             except Exception as error:
                 self._leave_out(instances.following(look), window, error)
         judged: list[Judged] = []
+        repeats = instances.repeats
+        repeats.look(window)
         for number, instance in instances.awake(window):
             try:
-                found = list(instance.see(window))
+                found = repeats.see(number, instance, window) if instance.repeats else list(instance.see(window))
                 if found:
                     judged.append((number, found, window))
             except Exception as error:

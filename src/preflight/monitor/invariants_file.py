@@ -10,7 +10,7 @@ import msgspec
 
 from preflight.errors import InputError, UsageError, nearest
 from preflight.vocabulary.finding import SEVERITY_ORDER
-from preflight.vocabulary.invariant import Invariant
+from preflight.vocabulary.invariant import Invariant, encoded, sort_key
 
 
 def read_invariants(path: str | os.PathLike[str]) -> list[Invariant]:
@@ -64,17 +64,6 @@ def write_invariants(path: str | os.PathLike[str], invariants: Iterable[Invarian
         write_whole(Path(path), encoded(invariants))
     except TraceError as error:
         raise InputError(str(error)) from None
-
-
-def encoded(invariants: Iterable[Invariant]) -> bytes:
-    """Return the content of a file."""
-    encoder = msgspec.json.Encoder(order="deterministic")
-    return b"".join(encoder.encode(one) + b"\n" for one in sorted(invariants, key=sort_key))
-
-
-def sort_key(invariant: Invariant) -> tuple[str, str, str]:
-    """The order of a file."""
-    return invariant.relation, msgspec.json.encode(invariant.subject, order="deterministic").decode(), invariant.id
 
 
 def find(invariants: Sequence[Invariant], ident: str) -> Invariant:

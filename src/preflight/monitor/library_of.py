@@ -23,7 +23,11 @@ def shipped() -> list[Invariant]:
         for file in sorted(FOLDER.glob("*.jsonl")):
             found += read_invariants(file)
     spoken = {one.relation for one in found}
-    return found + [general(name) for name, kind in relations().items() if not kind.learns and name not in spoken]
+    return found + [
+        general(name)
+        for name, kind in relations().items()
+        if not kind.learns and not kind.predicted and name not in spoken
+    ]
 
 
 def general(name: str) -> Invariant:
@@ -43,6 +47,8 @@ def general(name: str) -> Invariant:
 def in_force(files: Sequence[str | os.PathLike[str]] = (), catalog: Iterable[str] = ()) -> list[Invariant]:
     """The invariants of the files; where none is given, the shipped library, those of a catalog and of the project.
 
+    Where the files hold nothing but what a dry run predicts, that comes beside the library, not in its place.
+
     Args:
         files: Invariants files; where an id is in several, the last one counts.
         catalog: Folders of the user's own catalog; files ``*.jsonl`` in their folder ``invariants`` are read.
@@ -50,12 +56,12 @@ def in_force(files: Sequence[str | os.PathLike[str]] = (), catalog: Iterable[str
     Raises:
         InputError: A file cannot be read, or names a relation that is not known.
     """
-    if files:
-        found = [one for file in files for one in read_invariants(file)]
-    else:
+    found = [one for file in files for one in read_invariants(file)]
+    predicted = [one for one in found if one.source.origin == "prediction"]
+    if len(predicted) == len(found):
         own = [file for folder in catalog for file in sorted((Path(folder) / "invariants").glob("*.jsonl"))]
         own += [OWN] if OWN.is_file() else []
-        found = shipped() + [one for file in own for one in read_invariants(file)]
+        found = shipped() + [one for file in own for one in read_invariants(file)] + predicted
     _refuse_unknown(found, [*files])
     return list({one.id: one for one in found}.values())
 

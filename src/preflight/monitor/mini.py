@@ -13,6 +13,8 @@ _MOMENTS = {
     "after": ("after_step", "parameter"),
     "buffers": ("after_step", "buffer"),
     "left": ("before_backward", "gradient"),
+    "amidst": ("accumulating", "parameter"),
+    "added": ("accumulating", "gradient"),
     "made": ("after_backward", "gradient"),
     "unscaling": ("before_unscale", "gradient"),
     "thrown": ("before_clear", "gradient"),
@@ -33,6 +35,7 @@ class Mini:
                     "step optimizer0:SGD", ("after", {"model.fc.weight": (1.0, 17)}))
 
     Words of states: gradients, before, after (a step), buffers, left (gradients as a backward pass begins), made (by one),
+    amidst and added (parameters and gradients as another pass begins before the step),
     unscaling, thrown (gradients that are cleared unused), loaded, states.
     ``("loss", 0.5)`` and other numbers are ``("scalar", name, object, value)``.
     """

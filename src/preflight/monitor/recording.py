@@ -24,7 +24,9 @@ from preflight.vocabulary.trace import ProcessEnd, RecordedRun, ThinnedPart
 from preflight.vocabulary.version import VERSION
 
 HOME = Path(".preflight") / "monitor"
-_OURS = re.compile(r"run\.json|sealed\.json|arrivals\.jsonl|control|.*\.parquet|\..*\.part|" + SEGMENT.pattern)
+_OURS = re.compile(
+    r"run\.json|sealed\.json|arrivals\.jsonl|alerts\.jsonl|control|.*\.parquet|\..*\.part|" + SEGMENT.pattern
+)
 _BLIND = {"-S": "site is not imported", "-I": "the environment is ignored", "-E": "the environment is ignored"}
 
 

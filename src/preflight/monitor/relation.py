@@ -72,12 +72,15 @@ class Relation:
         wakes: Signs of a window (see signs.py) without any of which it has nothing to see in it: no example comes of
             it, and none that comes later is another for it. None where it must see every window.
         follows: What must look at every window in order for it (``flow_of`` ...), also at those that it does not see.
+        repeats: After how many iterations in a row with the same calls (see repeats.py), of which all that it said held, it
+            says the same of a further one and knows no more than before; 0 where it looks at more than calls.
         whole: Whether it needs whole iterations; one that speaks of single calls may also judge the last one of a run,
             which may have been cut short.
         severity: What a violation means: ``error`` where the training is wrong.
         priority: Which of several violations of one cause is the root: the lowest number.
         asked: Fields of a context of which a learnt statement claims nothing for values that were never seen.
         learns: Whether invariants about named subjects are learnt from runs; otherwise only the general statement is.
+        predicted: Whether it is in force only where a prediction names what must hold: it is neither general nor learnt.
         cause: What usually causes a violation, in one sentence.
         advice: What to do next, in one sentence.
     """
@@ -88,17 +91,23 @@ class Relation:
     needs: ClassVar[frozenset[str]] = frozenset()
     wakes: ClassVar[frozenset[str] | None] = None
     follows: ClassVar[tuple[Callable[[Window], object], ...]] = ()
+    repeats: ClassVar[int] = 0
     whole: ClassVar[bool] = True
     severity: ClassVar[Severity] = "error"
     priority: ClassVar[int] = 50
     asked: ClassVar[tuple[str, ...]] = ()
     learns: ClassVar[bool] = False
+    predicted: ClassVar[bool] = False
     cause: ClassVar[str] = ""
     advice: ClassVar[str] = ""
 
     def see(self, window: Window) -> Iterable[Example]:
         """Judge one window of this instance's rank."""
         return ()
+
+    def quiet(self, window: Window) -> bool:
+        """Whether nothing but the calls of a window matters to it; asked of relations with ``repeats``."""
+        return True
 
     def see_ranks(self, windows: dict[int, Window]) -> Iterable[Example]:
         """Judge the windows of one iteration of all ranks, by rank."""

@@ -50,6 +50,8 @@ def _scope(run: Run) -> str:
     for one in run.variables.values():
         if one.kind == "parameter" and one.optimizer >= 0:
             layers.setdefault(one.root, Counter())[one.module or "tensor"] += 1
+    if not layers:  # no optimizer: the program makes its steps by hand, and of its models the classes are known
+        return " + ".join(sorted(set(run.classes.values()))) or "nothing"
     told = {_model(run.classes.get(root) or "", tuple(sorted(found.items()))) for root, found in layers.items()}
     return " + ".join(sorted(told)) or "nothing"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -39,13 +39,13 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where an invariant comes from.
 
     Attributes:
-        origin: The shipped library, learnt from runs, or written by a person.
+        origin: The shipped library, learnt from runs, written by a person, or what a dry run saw.
         runs: Names of the programs or trace folders it was learnt from.
         torch: Versions of PyTorch of these runs.
         note: Anything a reader should know.
     """
 
-    origin: Literal["library", "learnt", "person"] = "learnt"
+    origin: Literal["library", "learnt", "person", "prediction"] = "learnt"
     runs: tuple[str, ...] = ()
     torch: tuple[str, ...] = ()
     note: str | None = None
@@ -119,3 +119,14 @@ class Violation(Finding, frozen=True, kw_only=True):
     cause: str | None = None
     group: int = 0
     neighbourhood: tuple[str, ...] = ()
+
+
+def encoded(invariants: Iterable[Invariant]) -> bytes:
+    """Return the content of a file of invariants: one a line, in an order that follows from what they say."""
+    encoder = msgspec.json.Encoder(order="deterministic")
+    return b"".join(encoder.encode(one) + b"\n" for one in sorted(invariants, key=sort_key))
+
+
+def sort_key(invariant: Invariant) -> tuple[str, str, str]:
+    """The order of a file: by relation, subject and id, so that files can be compared by lines."""
+    return invariant.relation, msgspec.json.encode(invariant.subject, order="deterministic").decode(), invariant.id

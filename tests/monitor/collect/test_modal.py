@@ -91,8 +91,8 @@ def test_saving_and_loading_tell_what_went_where(tmp_path: Path) -> None:
     assert states["saved", "parameter"]["bits"] == states["loaded", "parameter"]["bits"]
 
 
-def stepped(times: int = 6) -> Any:
-    model = built()
+def stepped(model: Any = None, times: int = 6) -> Any:
+    model = built() if model is None else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(times):
         optimizer.zero_grad()
@@ -114,6 +114,19 @@ def test_statistics_that_were_never_followed_are_told_a_few_times() -> None:
             model(torch.randn(3, 4))
     assert untouched(kept) == [0, 1, 1, 1, 1, 1, None]
     assert not kept.table("trouble")
+
+
+def test_statistics_of_a_layer_that_no_pass_comes_through_are_not_told() -> None:
+    class Holding(torch.nn.Sequential):
+        def forward(self, value: Any) -> Any:
+            return self[0](value)
+
+    with recorded() as kept:
+        model = stepped(Holding(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)))
+        model(torch.randn(3, 4))
+        model[1].requires_grad_(False)
+        model(torch.randn(3, 4))
+    assert untouched(kept) == [0, 1], "one that is frozen is not trained either, and may well be called"
 
 
 def test_statistics_are_not_read_while_nothing_may_be_computed(monkeypatch: Any) -> None:

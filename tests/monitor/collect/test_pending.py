@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from preflight.monitor.collect import pending
+from preflight.monitor.collect import pending, recorder
 from preflight.monitor.collect.pending import Pending
+from preflight.monitor.collect.settings import Settings
 
 
 class Host:
@@ -94,3 +95,52 @@ def test_what_is_made_of_values_comes_with_them(monkeypatch: Any) -> None:
     events[0].done = events[1].done = True
     assert made.values() == [10]
     assert host.read == 1
+
+
+class Rows:
+    """A sink that keeps the kinds of rows, and what was told of troubles."""
+
+    dropped = 0
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+        self.troubles: list[str] = []
+
+    def put(self, kind: str, row: tuple[Any, ...]) -> None:
+        self.kinds.append(kind)
+        if kind == "trouble":
+            self.troubles.append(row[3])
+
+    def close(self, end: tuple[Any, ...] | None = None) -> bool:
+        self.kinds.append("end")
+        return True
+
+
+def test_a_device_that_hangs_does_not_keep_the_program_from_ending(monkeypatch: Any) -> None:
+    hanging, _, events = _pending(monkeypatch)
+    coming, _, others = _pending(monkeypatch)
+    for event in others:
+        event.done = True
+    monkeypatch.setattr(recorder, "PATIENCE", 0.02)
+    for pendings, meant in (
+        ([coming, hanging], ["state", "trouble", "end"]),
+        ([coming], ["state", "iteration", "end"]),
+    ):
+        rows = Rows()
+        known = recorder.Recorder(Settings(""), lambda _, rows=rows: rows)
+        for one in pendings:
+            known._later.append((one, lambda values: [("state", tuple(values))]))
+        known._finished.append((3, 3))
+        known.close("exit", 0, None)
+        assert rows.kinds == meant
+    assert [event.waited for event in events] == [0, 0]
+
+
+def test_what_is_given_up_at_the_end_is_named(monkeypatch: Any) -> None:
+    hanging, _, _ = _pending(monkeypatch)
+    monkeypatch.setattr(recorder, "PATIENCE", 0.01)
+    rows = Rows()
+    known = recorder.Recorder(Settings(""), lambda _: rows)
+    known.later(hanging, lambda values: [("state", tuple(values))])
+    known.close("exit", 0, None)
+    assert "1 rows lack numbers that a device did not give" in rows.troubles[0]

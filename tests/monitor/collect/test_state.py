@@ -75,16 +75,17 @@ def test_what_another_hand_changed_between_steps_has_its_own_norm() -> None:
 
 def test_norms_that_are_still_under_way_are_waited_for(monkeypatch: Any) -> None:
     class Late:
-        """An event of an imagined device that has not happened when the step begins."""
+        """An event of an imagined device that has not happened when the step begins, nor when it is asked again."""
 
         def __init__(self) -> None:
-            self.done = False
+            self.asked = 0
 
         def query(self) -> bool:
-            return self.done
+            self.asked += 1
+            return self.asked > 9
 
         def synchronize(self) -> None:
-            self.done = True
+            raise AssertionError("nobody waits for a device without an end")
 
     def late(tensors: list[Any]) -> Any:
         return pending.Pending(

@@ -100,6 +100,15 @@ def test_closing_twice_and_putting_afterwards_do_nothing(tmp_path: Path) -> None
     assert len(trace._rows) <= MANY
 
 
+def test_no_thread_is_left_when_it_is_closed(tmp_path: Path) -> None:
+    made = Writer(tmp_path / "a.trace", interval=NEVER)
+    made.put("call", call(1))
+    assert made.close()
+    # The thread gives this back as the last thing it does: at the end of the interpreter it would be cut off anywhere.
+    assert made._gone.acquire(blocking=False)
+    assert not made._running
+
+
 def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     first = Writer(tmp_path / "rank-00000.7.trace")
     first.close(end(1))

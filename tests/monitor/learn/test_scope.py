@@ -52,6 +52,12 @@ def test_the_scope_is_the_models_that_are_trained_whatever_their_size() -> None:
     assert scope_of(next(training("Sequential", layers=2))) == "Sequential of 2 Linear"
 
 
+def test_a_program_that_makes_its_steps_by_hand_has_the_scope_of_the_models_that_it_calls() -> None:
+    mini = Mini()
+    assert scope_of(mini.window("backward")) == "nothing"
+    assert scope_of(mini.window(("forward model", {"args": {"type": "Net"}}), "backward")) == "Net"
+
+
 def test_a_habit_of_one_program_is_not_asked_of_another() -> None:
     learnt = learn(observed(training("Net")), KINDS).invariants
     assert alarms(learnt, training("Net", "clip_grad_norm", times=3)) == {"calls-per-step"}

@@ -55,3 +55,55 @@ def counted(steps: list[tuple[int, float]]) -> list[Window]:
 def test_missing_rows_make_no_count_grow_too_fast() -> None:
     assert alarms("state-continues", counted([(0, 1.0), (2, 3.0), (4, 5.0), (6, 7.0)])) == 0
     assert alarms("state-continues", counted([(0, 1.0), (1, 3.0), (2, 5.0)])) == 1
+
+
+def two_losses(*rows: Any, rounds: int = 3) -> list[Window]:
+    """Rounds of two networks of which the second one's gradients were 0.4 at its last step."""
+    mini = Mini({"coder.a": {}, "coder.b": {}, "judge.weight": {"optimizer": 1}})
+    last = (("gradients", {"judge.weight": 0.4}, {"optimizer": 1}), "step optimizer1:Adam")
+    return [mini.window(*rows, *last) for _ in range(rounds)]
+
+
+def passes_of_two(own: tuple[float, float], thrown: float, *more: Any) -> tuple[Any, ...]:
+    return (
+        "zero_grad optimizer0:Adam",
+        ("backward", {"place": "vae.py:5"}),
+        ("thrown", {"judge.weight": thrown}, {"optimizer": 1}),
+        "zero_grad optimizer1:Adam",
+        ("added", {"coder.a": 0.5, "coder.b": 0.3}),
+        ("backward", {"place": "vae.py:9"}),
+        *more,
+        ("gradients", {"coder.a": own[0], "coder.b": own[1]}, {"optimizer": 0}),
+        "step optimizer0:Adam",
+    )
+
+
+def test_gradients_that_were_changed_by_other_hands_follow_no_other_loss() -> None:
+    name = "losses-kept-apart"
+    assert alarms(name, two_losses(*passes_of_two((0.7, 0.3), 0.9))) == 1
+    for call in ("clip_grad_norm", "clip_grad_value", "scaler.unscale", "scaler.step", "collective.all_reduce"):
+        assert alarms(name, two_losses(*passes_of_two((0.7, 0.3), 0.9, call))) == 0
+    assert alarms(name, two_losses(*passes_of_two((0.25, 0.15), 0.9))) == 0  # halved by hand
+    assert alarms(name, two_losses(*passes_of_two((0.7, 0.3), 0.4))) == 0  # what is cleared was there at the last step
+
+
+def test_the_last_loss_before_a_step_is_its_own() -> None:
+    rows = (*passes_of_two((0.5, 0.3), 0.9)[:6], "step optimizer1:Adam", ("backward", {"place": "vae.py:14"}))
+    step = (("gradients", {"coder.a": 0.7, "coder.b": 0.4}, {"optimizer": 0}), "step optimizer0:Adam")
+    mini = Mini({"coder.a": {}, "coder.b": {}, "judge.weight": {"optimizer": 1}})
+    told = ("gradients", {"judge.weight": 0.4}, {"optimizer": 1})
+    assert alarms("losses-kept-apart", [mini.window(*rows[:6], told, *rows[6:], *step) for _ in range(3)]) == 0
+
+
+def test_an_average_that_moved_while_nobody_looked_moved_at_the_steps() -> None:
+    mini = Mini({"model.weight": {}, "teacher.weight": {"optimizer": -1, "trainable": False}})
+    held = iter([(50, 50), None, None, (53, 54), (54, 54)])
+    windows = []
+    for step, pair in enumerate(held):
+        rows: list[Any] = ["backward"]
+        if pair is not None:
+            amidst, before = ({"teacher.weight": (1.0, bits)} for bits in pair)
+            trained = ("before", {"model.weight": (1.0 + step, 7 + step)}, {"optimizer": 0})
+            rows += [("amidst", amidst, {"optimizer": -1}), "backward", trained, ("before", before, {"optimizer": -1})]
+        windows.append(mini.window(*rows, "step optimizer0:SGD"))
+    assert alarms("averages-wait-for-steps", windows) == 0

@@ -11,6 +11,7 @@ from .entry import Entry
 from .patching import Patches
 from .places import from_program
 from .recorder import Recorder
+from .sequences import NAMES, Sequences
 from .state import States
 from .tail import Tails
 from .variables import Variables
@@ -19,12 +20,20 @@ from .variables import Variables
 class Backwards:
     """Watches ``loss.backward()`` and ``torch.autograd.grad``."""
 
-    def __init__(self, recorder: Recorder, variables: Variables, states: States, uncleared: set[int]) -> None:
+    def __init__(
+        self,
+        recorder: Recorder,
+        variables: Variables,
+        states: States,
+        uncleared: set[int],
+        sequences: Sequences,
+    ) -> None:
         self.recorder = recorder
         self.variables = variables
         self.states = states
         self.uncleared = uncleared
         self.tails = Tails()
+        self.sequences = sequences
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -50,6 +59,8 @@ class Backwards:
                 # Nothing was heard of a clearing since a step: the gradients tell whether there was one all the same.
                 self.states.gradients("before_backward", None, False)
                 self.uncleared.clear()
+        if left and recorder.detail and recorder.waiting == 1:
+            self._accumulating()
         seen["gradients"] = sum(left.values())
         if left:
             seen["of"] = {str(index): count for index, count in left.items()}
@@ -57,6 +68,8 @@ class Backwards:
         tail = self.tails.of(entry.place or "", first) if recorder.detail else None
         if tail:
             seen["tail"] = tail
+        if recorder.detail and recorder.wants("scalar"):
+            self._tokens(entry, first)
         if first.numel() == 1 and first.is_floating_point():
             number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
             place = from_program(entry.place)
@@ -66,6 +79,33 @@ class Backwards:
             )
         return entry
 
+    def _tokens(self, entry: Entry, loss: Any) -> None:
+        """Tell how the targets of a loss over tokens lie to its inputs."""
+        recorder = self.recorder
+        found = None
+        with recorder.work("tokens"):
+            found = self.sequences.of(entry.place or "", loss)
+        head = (recorder.number(), entry.began, recorder.iteration, recorder.step)
+        place = from_program(entry.place)
+
+        def rows(read: list[list[float]]) -> list[tuple[str, tuple[Any, ...]]]:
+            return [
+                ("scalar", (*head, f"tokens.{name}", f"{place}#{number}", value))
+                for number, told in enumerate(read)
+                for name, value in zip(NAMES, told, strict=True)
+                if value >= 0
+            ]
+
+        recorder.later(found, rows)
+
+    def _accumulating(self) -> None:
+        """A second pass since the last step: what other optimizers' gradients are, and weights that none holds."""
+        if not self.recorder.wants("accumulating"):
+            return
+        self.states.parameters("accumulating", -1, True)
+        if len(self.variables.optimizers()) > 1:
+            self.states.gradients("accumulating", None, False)
+
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         recorder = self.recorder
         recorder.backward_depth = max(0, recorder.backward_depth - 1)
@@ -74,6 +114,7 @@ class Backwards:
         recorder.trained = True
         recorder.backwards += 1
         recorder.passes += 1
+        recorder.waiting += 1
         recorder.leave(entry, None, error)
         if recorder.scaled and recorder.detail and not self.variables.stale:
             self.states.gradients("after_backward", None, False)

@@ -52,7 +52,6 @@ COPY = 1 << 20
 
 _MASK = (1 << 64) - 1
 _HALF = 1 << 63
-_LOW = (1 << 32) - 1
 _SIZES = 4096
 """Sizes whose grids are remembered."""
 
@@ -63,7 +62,7 @@ _PLANS = 16
 class _Plan:
     """What depends on the sizes of the tensors alone: where each one's numbers stand, and their positions' keys."""
 
-    __slots__ = ("counted", "ends", "keys", "sizes")
+    __slots__ = ("counted", "ends", "keys", "lengths")
 
     keys: Any
     """An odd random-looking number for each number that counts."""
@@ -75,8 +74,8 @@ class _Plan:
     """
     counted: int
     """How many numbers are words or rows: the columns' come after."""
-    sizes: list[int]
-    """Bytes."""
+    lengths: Any
+    """What the length of each tensor in bytes adds to its number."""
 
 
 _plans: dict[Any, _Plan] = {}
@@ -127,7 +126,7 @@ def checksums(
     words = [_words(torch, flat) for flat in flats.values()]
     numbers = torch.cat([_filling(torch, plan.keys, 1), *words, *rows, *columns])
     sums = torch.cat([numbers[: plan.counted].cumsum(0), _mix(torch, numbers, plan.keys).cumsum(0)])
-    return sums.index_select(0, plan.ends), lambda read: _numbers(plan, read)
+    return _numbers(torch, sums.index_select(0, plan.ends), plan.lengths), list
 
 
 def _sums(torch: Any, tensor: Any, size: int, each: int, rows: list[Any], columns: list[Any]) -> Any:
@@ -135,11 +134,11 @@ def _sums(torch: Any, tensor: Any, size: int, each: int, rows: list[Any], column
     count, width, _ = _grid(size)
     across = width * 8 // each
     start = tensor.storage_offset()
-    device = tensor.device.type
-    if tensor.is_contiguous() and not (start * each & 7) and (device == "cpu" or not tensor.data_ptr() & 7):
+    cpu = tensor.is_cpu
+    if tensor.is_contiguous() and not (start * each & 7) and (cpu or not tensor.data_ptr() & 7):
         grid = tensor.as_strided((count, across), (across, 1)).view(torch.int64)
         rest = tensor.as_strided((size // each - count * across,), (1,), start + count * across)
-        step = _step(torch, count * width) if device == "cpu" else size
+        step = _step(torch, count * width) if cpu else size
         if count * width <= step:
             rows.append(grid.sum(1))
             columns.append(grid.sum(0))
@@ -256,17 +255,19 @@ def _mix(torch: Any, numbers: Any, keys: Any) -> Any:
     return numbers
 
 
-def _numbers(plan: _Plan, read: list[int]) -> list[int]:
+def _numbers(torch: Any, picked: Any, lengths: Any) -> Any:
     """Make the number of each tensor from the running sums where its segments end and where they begin."""
-    count = len(plan.sizes)
-    columns = (read[start : start + count] for start in range(0, len(read), count or 1))
-    made = []
-    for size, words, rows, a, b, c, no_words, no_rows, d, e, f in zip(plan.sizes, *columns, strict=True):
-        strong = a + b + c - d - e - f + size * 0x9E3779B97F4A7C15 & _MASK
-        strong = (strong ^ strong >> 31) * 0xBF58476D1CE4E5B9 & _MASK
-        total = (words + rows - no_words - no_rows + _HALF & _MASK) - _HALF
-        made.append((strong >> 14) << 13 | total % 8191)
-    return made
+    ends, begins = picked.view(2, 5, -1)
+    sums = ends - begins
+    strong = sums[2:].sum(0).add_(lengths)
+    strong = strong.bitwise_xor_((strong >> 31).bitwise_and_((1 << 33) - 1)).mul_(_signed(0xBF58476D1CE4E5B9))
+    strong = (strong >> 14).bitwise_and_((1 << 50) - 1) << 13
+    return strong.bitwise_or_((sums[0] + sums[1]).remainder_(8191))
+
+
+def _signed(number: int) -> int:
+    """Return the integer with a sign that has the same 64 bits."""
+    return (number + _HALF & _MASK) - _HALF
 
 
 def _plan(torch: Any, device: Any, sizes: list[int], kinds: list[Any]) -> _Plan:
@@ -304,5 +305,5 @@ def _planned(torch: Any, device: Any, sizes: list[int], kinds: list[Any]) -> _Pl
     keys = torch.cat(positions).mul_(-0x61C8864680B583EB)
     plan.keys = _mix(torch, keys, 0x3243F6A8885A308D).bitwise_or_(1)
     plan.ends = torch.tensor(ends + begins, dtype=torch.int64, device=device)
-    plan.sizes = sizes
+    plan.lengths = torch.tensor([_signed(size * 0x9E3779B97F4A7C15) for size in sizes], device=device)
     return plan

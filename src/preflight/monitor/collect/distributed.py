@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .digest import norms
 from .digests import dtype_of
 from .entry import Entry
 from .importing import Imports
@@ -18,6 +19,7 @@ COLLECTIVES = (
     *("all_to_all", "all_to_all_single", "reduce", "gather", "scatter", "barrier", "send", "recv", "isend", "irecv"),
     *("batch_isend_irecv", "all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"),
 )
+_LEAST_SUMMAND = 16
 
 
 class Distributed:
@@ -48,6 +50,8 @@ class Distributed:
         patches.around(parallel.DistributedDataParallel, "no_sync", self._no_sync)
         patches.around(parallel.DistributedDataParallel, "register_comm_hook", self._hooking)
         imports.when("torch.distributed.fsdp", lambda module: self._fsdp(patches, module))
+        # Where it stands in PyTorch 2.4 and 2.5.
+        imports.when("torch.distributed._composable.fsdp", lambda module: self._fsdp(patches, module))
         imports.when("torch.distributed.tensor.parallel", lambda module: self._tensor_parallel(patches, module))
 
     def _both(self, patches: Patches, low: Any, high: Any, word: str, before: Any, after: Any) -> None:
@@ -130,9 +134,24 @@ class Distributed:
             if word == "all_to_all_single" and (len(args) > 2 or kwargs.get("input_split_sizes") is not None):
                 seen["splits"] = True
             seen["group"] = self.group(group)
-            return recorder.enter(f"collective.{word}", "", seen)
+            entry = recorder.enter(f"collective.{word}", "", seen)
+            if word == "all_reduce" and entry.parent >= 0 and recorder.detail and recorder.wants("summands"):
+                self._summand(entry, args[0] if args else kwargs.get("tensor"))
+            return entry
 
         return before
+
+    def _summand(self, entry: Entry, tensor: Any) -> None:
+        """Tell the norm of what this rank gives to a sum within a forward pass."""
+        recorder = self.recorder
+        if recorder.backward_depth or not isinstance(tensor, recorder.torch.Tensor) or not tensor.is_floating_point():
+            return
+        if tensor.dim() < 2 or tensor.numel() < _LEAST_SUMMAND:
+            return
+        head = (recorder.number(), recorder.iteration, recorder.step, entry.number, entry.name, "given")
+        about = (dtype_of(tensor), list(tensor.shape), str(tensor.device))
+        grad = tensor.requires_grad
+        recorder.later(norms([tensor]), lambda found: [("tensor", (*head, *about, found[0], grad))])
 
     # -- wrappers
 

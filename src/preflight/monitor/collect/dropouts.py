@@ -20,6 +20,7 @@ from .modules import Forwards
 from .patching import Patches
 from .places import here
 from .recorder import Recorder
+from .scope import owner_of
 
 _FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _MOST_PLACES = 32
@@ -72,7 +73,7 @@ class Dropouts:
         for _ in range(_FRAMES):
             if frame is None:
                 break
-            held = frame.f_locals.get("self")
+            held = owner_of(frame)
             if isinstance(held, module):
                 owner = held
                 break

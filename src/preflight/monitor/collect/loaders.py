@@ -9,6 +9,7 @@ from typing import Any
 
 from .digests import Digests, few
 from .entry import Entry
+from .looks import alike
 from .orders import Numbers, facts
 from .patching import Patches
 from .recorder import Recorder
@@ -133,17 +134,19 @@ class Loaders:
         self.digests.batch(entry.object, found, where)
 
     def _single(self, found: list[Any]) -> dict[str, Any] | None:
-        """Which tensors of a batch are lists of labels, or other whole numbers, that are all the same."""
+        """Which tensors of a batch are lists of labels that are all the same, and which hold one sample over and over."""
         kinds = (self.recorder.torch.int64, self.recorder.torch.int32)
-        alike = {}
+        single = {}
         for position, tensor in enumerate(found):
             if tensor.dtype not in kinds or tensor.dim() != 1 or not 1 < tensor.numel() <= _MOST_LABELS:
                 continue
             if tensor.device.type == "cpu":
                 values = tensor.tolist()
                 if values.count(values[0]) == len(values):
-                    alike[str(position)] = values[0]
-        return {"single": alike} if alike else None
+                    single[str(position)] = values[0]
+        same = alike(self.recorder.torch, found) if self.recorder.wants("alike") else None
+        told: dict[str, Any] = {"alike": same} if same is not None else {}
+        return {**told, "single": single} if single else told or None
 
     # -- workers: what they draw from is told to this process through a page of memory that a fork shares
 

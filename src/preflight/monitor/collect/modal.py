@@ -75,6 +75,10 @@ class Modal:
             told["norm"] = sum(
                 1 for one in known.norms if (part := one()) is not None and part.training and part.momentum != 0
             )
+            # With a momentum of 1 the statistics are those of the last batch: somebody estimates them anew.
+            estimating = sum(1 for one in known.norms if (part := one()) is not None and part.momentum == 1)
+            if estimating and module.training:
+                told["estimating"] = estimating
             settled = not module.training and known.looks < _LOOKS and self.recorder.step >= _SETTLED
             if settled and not impossible(self.recorder.torch):
                 known.looks += 1
@@ -123,13 +127,19 @@ def _untouched(torch: Any, norms: list[weakref.ref[Any]]) -> int:
     with Outside(torch):
         for one in norms:
             part = one()
-            if part is None or part.training or not _young(part.running_mean):
+            if part is None or part.training or not _young(part.running_mean) or _unused(part):
                 continue
             mean, variance = plain_parts(torch, part.running_mean), plain_parts(torch, part.running_var)
             if mean is not None and variance is not None and len(mean) == len(variance) == 1:
                 alike = (mean[0] == 0).all() & (variance[0] == 1).all()
                 fresh.setdefault(alike.device, []).append(alike)
         return sum(int(torch.stack(found).sum()) for found in fresh.values())
+
+
+def _unused(part: Any) -> bool:
+    """Whether nothing trains a layer that could be trained: it is held, and no forward pass comes through it."""
+    weight = part.weight
+    return weight is not None and weight.requires_grad and not weight.is_inference() and weight._version <= _WRITTEN
 
 
 def _young(mean: Any) -> bool:

@@ -7,14 +7,17 @@ import threading
 import weakref
 from typing import Any
 
-from .digests import Digests
+from .digests import Digests, few
 from .entry import Entry
+from .looks import Marks, Untouched, alike, all_given
 from .modal import Modal
 from .naming import Names, inner
 from .patching import Patches
 from .recorder import Recorder
+from .sequences import Sequences
 
 _MOST_PARTS = 100_000
+WRITTEN = "written"
 _Pass = tuple[weakref.ref[Any], Entry | None, int]
 
 
@@ -46,11 +49,13 @@ class _Part:
 class Forwards:
     """Hooks on every module of the process."""
 
-    def __init__(self, recorder: Recorder, names: Names, digests: Digests) -> None:
+    def __init__(self, recorder: Recorder, names: Names, digests: Digests, sequences: Sequences) -> None:
         self.recorder = recorder
         self.names = names
         self.digests = digests
+        self.sequences = sequences
         self.modal = Modal(recorder, names)
+        self.untouched = Untouched(recorder.torch)
         self.thread = _Thread()
         self.compiling = recorder.torch.compiler.is_compiling
         self.parts_wanted = recorder.wants("module", "tensor")
@@ -61,6 +66,7 @@ class Forwards:
         hooks = self.recorder.torch.nn.modules.module
         patches.keep(hooks.register_module_forward_pre_hook(self.before))
         patches.keep(hooks.register_module_forward_hook(self.after))
+        self.sequences.install(patches)
         if hasattr(hooks, "_has_any_global_hook"):
             # A compiled module warns of hooks on all modules, which the program did not ask for; of its own it still hears.
             patches.replace(hooks, "_has_any_global_hook", lambda: _any_other(hooks, self))
@@ -75,6 +81,8 @@ class Forwards:
         if self.compiling():
             return
         recorder = self.recorder
+        if recorder.detail:
+            self.sequences.hooked()  # first of all: also where nothing is told of this pass
         opened = self.thread.open
         outermost = opened[0][0]() if opened else None
         if opened and outermost is None:
@@ -98,11 +106,23 @@ class Forwards:
         recorder = self.recorder
         if next(module.parameters(), None) is None:
             return  # a loss or an activation
-        if module.training and recorder.torch.is_grad_enabled():
-            recorder.begins("forward")
+        if recorder.torch.is_grad_enabled():
+            if module.training:
+                recorder.begins("forward")
+        elif not module.training:
+            recorder.evaluated = True
         name = self.names.root(module, sys._getframe(2))
         part = self._part(module, name)
-        entry = recorder.enter("forward", name, {**part.told[bool(module.training)], **self.modal.of(name, module)})
+        seen = {**part.told[bool(module.training)], **self.modal.of(name, module)}
+        training, grad = module.training, recorder.torch.is_grad_enabled()
+        if recorder.detail and training and grad and recorder.wants("alike"):
+            same = alike(recorder.torch, few(args, recorder.torch.Tensor))
+            if same is not None:
+                seen["alike"] = same
+        if not all_given(module, len(args)):
+            seen["by_name"] = True
+        entry = recorder.enter("forward", name, seen)
+        entry.about = self.untouched.marks(module, not training and not grad and recorder.wants("evaluation"))
         opened.append((part.module, entry, part.inside))
         self.digests.entering(entry, args, root=True)
 
@@ -155,9 +175,27 @@ class Forwards:
             return
         with recorder.work("forward"):
             self.digests.leaving(entry, output)
+            marks, entry.about = entry.about, None
+            if marks is not None:
+                self._written(entry, module, marks)
             recorder.leave(entry)
             if not opened:
                 self.digests.hand_over()
+
+    def _written(self, entry: Entry, module: Any, marks: Marks) -> None:
+        """Tell of parameters that an evaluation may have changed which share of their numbers it did change."""
+        found = self.untouched.written(module, marks)
+        if found is None:
+            return
+        names, shares = found
+        recorder = self.recorder
+        head = (recorder.number(), entry.began, recorder.iteration, recorder.step, WRITTEN)
+
+        def rows(values: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
+            told = zip(names, values, strict=True)
+            return [("scalar", (*head, f"{entry.object}.{name}", value)) for name, value in told]
+
+        recorder.later(shares, rows)
 
 
 def _any_other(hooks: Any, own: Forwards) -> bool:

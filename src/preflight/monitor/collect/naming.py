@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from .places import is_users
+from .scope import owner_of, variables
 
 _WRAPPED = ("_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 _WRAPPERS_WITH_MODULE = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "DeepSpeedEngine")
@@ -128,13 +129,13 @@ def user_frames(start: FrameType | None) -> Iterator[FrameType]:
 def variable_of(module: Any, frame: FrameType | None = None) -> str | None:
     """The name of the variable or attribute in the person's code that holds a module, or None."""
     for here in user_frames(frame or sys._getframe(1)):
-        for scope in (here.f_locals, here.f_globals):
+        for scope in (variables(here), here.f_globals):
             for name, value in list(scope.items()):
                 if name == "self" or name.startswith("__"):
                     continue
                 if _holds(value, module):
                     return str(name)
-        owner = here.f_locals.get("self")
+        owner = owner_of(here)
         attributes = getattr(owner, "__dict__", None)
         if isinstance(attributes, dict):
             for holder in (attributes, attributes.get("_modules") or {}):
@@ -159,13 +160,14 @@ def modules_in_sight(frame: FrameType | None = None) -> Iterator[tuple[str, Any]
     kind = torch.nn.Module
     seen: set[int] = set()
     for here in user_frames(frame or sys._getframe(1)):
-        holders = [here.f_locals]
-        owner = here.f_locals.get("self")
+        local = variables(here)
+        holders = [local]
+        owner = local.get("self")
         if isinstance(getattr(owner, "__dict__", None), dict):
             holders.append(owner.__dict__)
             if isinstance(owner.__dict__.get("_modules"), dict):
                 holders.append(owner.__dict__["_modules"])
-        if here.f_locals is not here.f_globals:
+        if local is not here.f_globals:
             holders.append(here.f_globals)
         for holder in holders:
             for name, value in list(holder.items()):

@@ -17,6 +17,8 @@ _NAMED = ("lr", "momentum", "weight_decay")
 _MOST_GROUPS = 64
 _MOST_WRITTEN = 100
 _BEFORE_EVERY = 4  # iterations in which norms of parameters before a step are taken, beside the detailed ones
+_CLOSER = 3  # iterations after parameters were frozen or freed in which what no optimizer holds is looked at
+_MOST_CLOSER = 4  # how often that is done; some programs do so in every step
 _FIRST = 2  # steps of an optimizer after which it is known whether it began with a state
 _STATES_EVERY = 10  # detailed iterations in which an optimizer's own state is looked at
 
@@ -31,6 +33,8 @@ class Optimizers:
         self.states = states
         self._open: dict[int, Entry] = {}
         self._opened_in = 0
+        self._closer = _MOST_CLOSER
+        self._closer_until = 0  # the iteration from which on nothing is looked at closer because of a thaw
         self._settings: dict[int, list[tuple[Any, ...]]] = {}
         self._steps: dict[int, int] = {}
         self._used: dict[int, int] = {}  # how many backward passes there were when gradients were last used or cleared
@@ -168,7 +172,11 @@ class Optimizers:
         if self._made:
             self._take_in()
         known = self.variables
-        if known.changed() if recorder.detail else known.stale or self.names.changed or known.flags_changed():
+        flags = not recorder.detail and known.flags_changed()
+        if flags and self._closer > 0:
+            self._closer -= 1
+            self._closer_until = recorder.iteration + _CLOSER
+        if known.changed() if recorder.detail else known.stale or self.names.changed or flags:
             self.variables.refresh()
         closure = bool(kwargs.get("closure") or (len(args) > 1 and args[1] is not None))
         name = f"optimizer{index}:{type(optimizer).__name__}"
@@ -177,9 +185,9 @@ class Optimizers:
         written = self._written(held)
         if recorder.norms:
             self.states.gradients("before_step", index, False, held)
-            if exact or written or recorder.iteration % _BEFORE_EVERY == 0:
+            if exact or written or recorder.evaluated or recorder.iteration % _BEFORE_EVERY == 0:
                 self.states.parameters("before_step", index, exact, held)
-            if exact and index == recorder.primary:
+            if (exact or recorder.iteration < self._closer_until) and index == recorder.primary:
                 self.states.parameters("before_step", -1, True)
                 self.states.gradients("before_step", -1, False)
         self._rates(optimizer, name, index)
@@ -240,10 +248,12 @@ class Optimizers:
                     if index == recorder.primary:
                         self.states.buffers("after_step", True)
             recorder.trained = True
+            recorder.waiting = 0
             self.uncleared.add(index)
             self._used[index] = recorder.passes
             if index == recorder.primary:
                 recorder.stepped = True
+                recorder.evaluated = False
                 recorder.step += 1
 
 

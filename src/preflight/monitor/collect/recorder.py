@@ -21,6 +21,9 @@ from .settings import Settings
 _TROUBLES_KEPT = 50
 _QUIET_AFTER = 20
 _NEVER_STEPPED = 4
+_LOOK_AGAIN = 1e-3  # seconds
+PATIENCE = 5.0
+"""Seconds that the end of the program waits for numbers of a device."""
 
 
 Rows = Callable[[Any], Iterable[tuple[str, tuple[Any, ...]]]]
@@ -76,11 +79,13 @@ class Recorder:
         self.primary: int | None = None
         self.trained = False  # a backward pass or a step has happened in this iteration
         self.stepped = False  # the first optimizer has stepped in this iteration
+        self.evaluated = False  # a model was evaluated since the last step of the first optimizer
         self.fetched = False  # a loader gave a batch in this iteration
         self.casts_cleared = 0  # how often an outermost autocast context has ended
         self.backwards = 0
         self.most_backwards = 0
         self.passes = 0  # backward passes of the whole run
+        self.waiting = 0  # backward passes since the last step of any optimizer
         self.scaled = False  # a loss was scaled and its gradients not yet unscaled
         self.ended = False
         # One question to the dispatcher before one for each device; where it cannot be asked, each device is asked.
@@ -157,11 +162,27 @@ class Recorder:
         for kind, row in rows(values) if values is not None else ():
             self.put(kind, row)
 
-    def settle(self, wait: bool = False) -> None:
-        """Hand over the rows whose numbers have come, in the order in which they were asked for."""
-        while self._later and (wait or self._later[0][0].ready()):
-            pending, rows = self._later.pop(0)
-            self._give(rows, pending.values(wait))
+    def settle(self, patience: float = 0.0) -> None:
+        """Hand over the rows whose numbers have come, in the order in which they were asked for.
+
+        Args:
+            patience: Seconds to wait for those that have not; what has not come then is named and given up.
+        """
+        until = time.monotonic() + patience
+        while self._later:
+            pending, rows = self._later[0]
+            while not pending.ready() and time.monotonic() < until:
+                time.sleep(_LOOK_AGAIN)
+            if not pending.ready():
+                break
+            self._later.pop(0)
+            self._give(rows, pending.values())
+        if self._later and patience:
+            # A device that hangs, behind a collective operation that nobody joins, must not keep the program from ending.
+            late = TimeoutError(f"{len(self._later)} rows lack numbers that a device did not give in {patience:g} s")
+            self._later.clear()
+            self._finished.clear()
+            self.trouble("end", late)
         if not self._later:
             for iteration, step in self._finished:
                 self.put("iteration", (self.number(), time.monotonic_ns(), iteration, step))
@@ -299,7 +320,7 @@ class Recorder:
         with self.work("end"):
             for act in self.at_end:
                 act()
-            self.settle(wait=True)
+            self.settle(PATIENCE)
         self.ended = True
         if self._sink is None:
             return

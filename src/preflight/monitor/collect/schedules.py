@@ -11,6 +11,7 @@ from .entry import Entry
 from .optimizers import Optimizers
 from .patching import Patches
 from .recorder import Recorder
+from .scope import owner_of
 
 
 class Schedules:
@@ -109,7 +110,7 @@ def _in_making(scheduler: Any) -> bool:
     for _ in range(8):
         if frame is None:
             return False
-        if frame.f_code.co_name in ("__init__", "_initial_step") and frame.f_locals.get("self") is scheduler:
+        if frame.f_code.co_name in ("__init__", "_initial_step") and owner_of(frame) is scheduler:
             return True
         frame = frame.f_back
     return False

@@ -31,6 +31,7 @@ from .patching import Patches
 from .recorder import Recorder, Sink
 from .scaling import Scaling
 from .schedules import Schedules
+from .sequences import Sequences
 from .settings import Settings
 from .snapshot import Sight
 from .state import States
@@ -54,11 +55,12 @@ class Session:
         states = States(recorder, self.variables)
         optimizers = Optimizers(recorder, self.names, self.variables, states)
         sight = Sight(self.names, self.variables)
-        self.forwards = Forwards(recorder, self.names, digests)
+        sequences = Sequences(recorder.torch)
+        self.forwards = Forwards(recorder, self.names, digests, sequences)
         self.parts: list[Any] = [
             self.forwards,
             optimizers,
-            Backwards(recorder, self.variables, states, optimizers.uncleared),
+            Backwards(recorder, self.variables, states, optimizers.uncleared, sequences),
             Clipping(recorder, self.variables),
             Scaling(recorder, optimizers),
             Schedules(recorder, optimizers),
@@ -92,9 +94,11 @@ class Session:
 
     def stop(self, how: str = "exit", code: int | None = 0, error: str | None = None) -> None:
         """Write what waits, close the file, and take the hooks away."""
-        self.recorder.close(how, code, error)
-        self.imports.forget()
-        self.patches.undo()
+        try:
+            self.recorder.close(how, code, error)
+        finally:
+            self.imports.forget()
+            self.patches.undo()
 
     def _open(self, recorder: Recorder) -> Sink:
         word = "rank" if recorder.role == "trainer" else "worker"

@@ -15,6 +15,7 @@ from typing import Any
 
 from .naming import Names, user_frames
 from .recorder import Recorder
+from .scope import variables
 
 SCHEMA = "preflight.checkpoint/1"
 FOLDER = "checkpoints"
@@ -62,9 +63,10 @@ class Sight:
         found: dict[str, Any] = {}
         held: set[int] = set()
         for frame in user_frames(sys._getframe(1)):
-            owner = getattr(frame.f_locals.get("self"), "__dict__", None)
+            local = variables(frame)
+            owner = getattr(local.get("self"), "__dict__", None)
             parts = owner.get("_modules") if isinstance(owner, dict) else None
-            for scope in (frame.f_locals, owner, parts, frame.f_globals):
+            for scope in (local, owner, parts, frame.f_globals):
                 for name, value in list(scope.items()) if isinstance(scope, dict) else ():
                     if name == "self" or name.startswith("__") or id(value) in held or len(found) >= _MOST:
                         continue

@@ -80,6 +80,8 @@ def _shape(node: Any) -> list[int] | None:
 
 def _dimension(node: Any) -> int | None:
     dim = getattr(node, "_saved_dim", None)
+    if isinstance(dim, tuple) and len(dim) == 1:
+        dim = dim[0]
     if not isinstance(dim, int):
         return None
     return dim - 2 * _END if dim >= _END else dim

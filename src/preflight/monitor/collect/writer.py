@@ -125,7 +125,7 @@ class Writer:
             finally:
                 self._writing.release()
         self._closed = True
-        self._wake_up()
+        self._await_thread()
         _OPEN.discard(self)
         with contextlib.suppress(Exception):
             atexit.unregister(self._leave)
@@ -248,9 +248,13 @@ class Writer:
         """End the thread for as long as the process forks: Python warns of forks beside threads."""
         if self._running and not self._closed:
             self._stop = True
-            self._wake_up()
-            if self._gone.acquire(timeout=1.0):
-                self._gone.release()
+            self._await_thread()
+
+    def _await_thread(self) -> None:
+        """Wait a moment until the thread has ended: at the end of the interpreter it would be cut off anywhere."""
+        self._wake_up()
+        if self._running and self._gone.acquire(timeout=1.0):
+            self._gone.release()
 
     def _drain(self) -> bool:
         """Write what waits; say whether nothing waits any more."""

@@ -176,7 +176,7 @@ def _unjudged(runs: Sequence[Observed]) -> list[Invariant]:
 
 def _kinds(names: Sequence[str] | None) -> list[type[Relation]]:
     if names is None:
-        return list(relations().values())
+        return [kind for kind in relations().values() if not kind.predicted]
     return [relation(name) for name in sorted(set(names))]
 
 

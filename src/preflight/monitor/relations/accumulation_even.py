@@ -26,6 +26,7 @@ class AccumulationEven(Relation):
     name = "accumulation-even"
     needs = frozenset({"step", "backward", "zero_grad", "loop"})
     wakes = frozenset({"step"})
+    repeats = 4
     severity = "warning"
     priority = 21
     cause = "the condition for a step counts within the epoch, and nothing takes care of the batches that are left over"

@@ -22,6 +22,7 @@ class CastsEndBeforeStep(Relation):
     name = "casts-end-before-step"
     needs = frozenset({"step"})
     wakes = frozenset({"step"})
+    repeats = 1
     whole = False
     priority = 11
     cause = "one autocast context is open around the whole training loop"

@@ -20,6 +20,7 @@ class ClippingCovers(Relation):
     name = "clipping-covers"
     needs = frozenset({"clip_grad_norm", "clip_grad_value"})
     wakes = frozenset({"clip_grad_norm", "clip_grad_value"})
+    repeats = 1
     priority = 18
     cause = "an iterator that was already used up, or a call at a moment when there are no gradients"
     advice = "hand a list (list(model.parameters())) to clipping, between the last backward pass and the step"

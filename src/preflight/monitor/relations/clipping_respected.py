@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from operator import mul
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -37,17 +38,22 @@ class ClippingRespected(Relation):
             if step.gradients is None or step.closure:
                 continue
             clips = [call for call in step.named("clip_grad_norm") if _covers(call, step, step.gradients)]
-            used = math.sqrt(sum(norm * norm for norm in step.gradients.norm if norm is not None))
             known = self._known.get(step.optimizer)
             if clips:
                 limit = clips[-1].args["max_norm"]  # type: ignore[index]
                 count = known[0] + 1 if known is not None else 1
                 self._known[step.optimizer] = (count, limit, step.call.place)
+                used = _norm(step.gradients)
                 if math.isfinite(used):
                     yield _example(step, used, limit, "was clipped to")
             elif step.named("clip_grad_norm"):
                 continue
-            elif known is not None and known[0] >= _LEARNT and known[2] == step.call.place and math.isfinite(used):
+            elif (
+                known is not None
+                and known[0] >= _LEARNT
+                and known[2] == step.call.place
+                and math.isfinite(used := _norm(step.gradients))
+            ):
                 yield _example(step, used, known[1], "was not clipped, as each step before was, to")
             else:
                 self._known.pop(step.optimizer, None)
@@ -68,6 +74,12 @@ def _rows(norm: float, clipped: bool) -> tuple[object, ...]:
     given = {"max_norm": 1.0, "norm_type": 2.0, "parameters": 1, "gradients": 1, "optimizers": [0], "of": [1]}
     clip = (("clip_grad_norm", {"args": given}),) if clipped else ()
     return ("backward", *clip, ("gradients", {"model.weight": norm}), "step optimizer0:SGD")
+
+
+def _norm(gradients: State) -> float:
+    """The norm over all gradients."""
+    norms = [norm for norm in gradients.norm if norm is not None]
+    return math.sqrt(sum(map(mul, norms, norms)))
 
 
 def _covers(call: Call, step: Step, gradients: State) -> bool:

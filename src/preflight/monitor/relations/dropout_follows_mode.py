@@ -20,6 +20,7 @@ class DropoutFollowsMode(Relation):
     name = "dropout-follows-mode"
     needs = frozenset({"forward", "dropout"})
     wakes = frozenset({"dropout", "forward"})
+    repeats = 1
     whole = False
     severity = "warning"
     priority = 14

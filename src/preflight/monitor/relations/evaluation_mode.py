@@ -15,7 +15,7 @@ class EvaluationMode(Relation):
     An evaluation is a row of forward passes without gradients of a model whose parameters an optimizer owns, in an
     iteration that the training itself does not have as a rule: passes without gradients that belong to every step
     (targets, teachers, rollouts of each step) are not judged, nor are passes over the batches of the loader that
-    feeds the training (statistics that are estimated anew).
+    feeds the training (statistics that are estimated anew), nor statistics whose momentum is one for these passes.
     It is broken where dropout is active in these passes, or running statistics follow what is evaluated on.
     """
 
@@ -85,15 +85,17 @@ class EvaluationMode(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run({"training": False, "dropouts": 1, "dropout": 0})
+        yield _run({"training": True, "norms": 2, "norm": 2, "estimating": 2})
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run({"training": True, "dropouts": 1, "dropout": 1})
+        yield _run({"training": True, "norms": 2, "norm": 2, "estimating": 1})
 
 
 def _active(call: Call) -> bool:
     told = call.args or {}
-    return bool(told.get("dropout", 0) + told.get("norm", 0))
+    return bool(told.get("dropout", 0)) or told.get("norm", 0) > told.get("estimating", 0)
 
 
 def _run(evaluated: dict[str, object]) -> list[Window]:

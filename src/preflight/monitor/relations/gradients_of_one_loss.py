@@ -21,6 +21,7 @@ class GradientsOfOneLoss(Relation):
     name = "gradients-of-one-loss"
     needs = frozenset({"step", "backward", "zero_grad"})
     wakes = frozenset({"step"})
+    repeats = 2
     priority = 12
     cause = "each optimizer's gradients are cleared after its own step only, so that the other loss's backward pass fills them again"
     advice = "call zero_grad() of an optimizer right before the backward pass of its own loss"

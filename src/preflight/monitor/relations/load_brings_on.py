@@ -40,6 +40,7 @@ class LoadBringsOn(Relation):
         self._start: dict[str, int] = {}
         self._now: dict[str, int] = {}
         self._changed: set[str] = set()
+        self._all_changed: tuple[int, list[int]] = -1, []  # variables of which that is known, as long as none changes
         self._back: dict[int, tuple[Call | None, tuple[str, ...]]] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -60,6 +61,9 @@ class LoadBringsOn(Relation):
                 self._back.clear()
 
     def _state(self, state: State, window: Window) -> None:
+        changes = window.run.variables.changes
+        if state.moment != "loaded" and self._all_changed == (changes, state.ids):
+            return
         held = {
             window.run.name(ident): bits
             for ident, bits in zip(state.ids, state.bits or (), strict=False)
@@ -85,6 +89,10 @@ class LoadBringsOn(Relation):
                     self._changed.add(name)
                 elif state.moment == "loaded":
                     self._changed.discard(name)
+            if state.moment == "loaded":
+                self._all_changed = -1, []
+            elif len(held) == len(state.ids) and self._changed.issuperset(held):
+                self._all_changed = changes, state.ids
 
     @staticmethod
     def _example(step: Call, call: Call | None, names: tuple[str, ...]) -> Example:

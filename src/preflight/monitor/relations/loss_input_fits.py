@@ -39,6 +39,8 @@ class LossInputFits(Relation):
     A cross entropy applies the softmax itself, ``binary_cross_entropy_with_logits`` the sigmoid; ``nll_loss`` and
     ``ctc_loss`` take logarithms of probabilities, over the classes. Given anything else they compute a number without
     a complaint: gradients vanish, the loss cannot fall below a floor, or it falls without limit.
+    Logarithms of probabilities that are weighted with targets and added up over the last dimension are to be normalised
+    over this one.
     A softmax over a dimension of size one gives 1 whatever comes in; of a single number it is not told, because scores
     between the samples of a batch are one where the last batch of an epoch has one sample.
     Judged by the end of the graph that leads to the loss, between it and the last operation with weights; through
@@ -48,6 +50,7 @@ class LossInputFits(Relation):
     name = "loss-input-fits"
     needs = frozenset({"backward"})
     wakes = frozenset({"backward"})
+    repeats = 1
     whole = False
     priority = 3
     cause = "the model ends in an activation that the loss applies itself, or lacks the one that the loss expects"
@@ -85,6 +88,7 @@ class LossInputFits(Relation):
             yield _backward(names)
         yield _backward(("Mean", "MseLoss", "Softmax", "Addmm"))
         yield _backward(("NllLoss", "LogSoftmax", "Mm"), classes=1, samples=1)
+        yield _weighted(-1, 1)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -94,13 +98,14 @@ class LossInputFits(Relation):
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), dim=0)
         yield _backward(("NllLoss", "Log", "Softmax", "Addmm"), dim=0)
         yield _backward(("MseLoss", "Softmax", "Addmm"), classes=1)
+        yield _weighted(-1, 0)
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), classes=1)
 
 
 def misfit(tail: Tail, node: Node) -> Misfit | None:
     """What is wrong with one operation of the end of a graph, or None."""
     if node.name in ("LogSoftmax", "BinaryCrossEntropyWithLogits") or _is_log_softmax(tail, node):
-        return _twice(tail, node)
+        return _twice(tail, node) or _summed(tail, node)
     if node.name in _LOG_LOSSES:
         return _no_logarithm(tail, node)
     return None if node.name != "Softmax" else _constant(tail, node)
@@ -117,6 +122,21 @@ def _twice(tail: Tail, node: Node) -> Misfit | None:
         own = "sigmoid" if binary else "log_softmax"
         return Misfit("twice", names, "scores", f"the result of {word}, to which {own} is applied again")
     return _constant(tail, node) if node.name == "LogSoftmax" else None
+
+
+def _summed(tail: Tail, node: Node) -> Misfit | None:
+    """Logarithms of probabilities, normalised over one dimension, weighted and added up over the last one."""
+    if node.name != "LogSoftmax" or not node.shape or node.dim is None:
+        return None
+    rank = len(node.shape)
+    for weighted in (one for one in tail.users(node) if one.name == "Mul" and -1 in one.below):
+        for total in tail.users(weighted):
+            if total.name != "Sum" or total.dim is None or weighted.shape != node.shape:
+                continue
+            if total.dim % rank == rank - 1 != node.dim % rank:
+                seen = f"a log_softmax over dimension {node.dim % rank} of {node.shape}, added up over the last one"
+                return Misfit("dimension", ("log_softmax", "sum"), "a log_softmax over what is added up", seen)
+    return None
 
 
 def _is_log_softmax(tail: Tail, node: Node) -> bool:
@@ -189,4 +209,11 @@ _WORDS = {
 def _backward(names: tuple[str, ...], dim: int = 1, classes: int = 6, samples: int = 8) -> list[Window]:
     told: list[Any] = [[name, [samples, classes], dim, [at + 1]] for at, name in enumerate(names)]
     told[-1][3] = []
+    return [Mini({"model.weight": {}}).window(("backward", {"args": {"tail": told}}))]
+
+
+def _weighted(total: int, dim: int) -> list[Window]:
+    shape = [8, 6]
+    told: list[Any] = [["Mean", [], None, [1]], ["Sum", [8], total, [2]], ["Mul", shape, None, [-1, 3]]]
+    told += [["LogSoftmax", shape, dim, [4]], ["Addmm", shape, None, []]]
     return [Mini({"model.weight": {}}).window(("backward", {"args": {"tail": told}}))]

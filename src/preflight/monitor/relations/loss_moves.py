@@ -9,6 +9,8 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
 
 _STEPS = 20
+_AT_FIRST = 3
+_EXACT = ("float32", "float64")
 
 
 class LossMoves(Relation):
@@ -16,11 +18,14 @@ class LossMoves(Relation):
 
     A loss that does not change in its last bit, while an optimizer steps at a rate above zero, does not depend on the
     weights that are trained: they are not the ones that the model uses, or something in between is saturated.
+    A loss that was this number from its first step on is reported after three, where it is no number of low precision
+    and the inputs were others each time: such a loss compares something with itself. While the rate of an optimizer
+    still rises from step to step it is not: small first steps may be lost in the rounding.
     A loss of exactly zero is not judged: losses with a margin rest there.
     """
 
     name = "loss-moves"
-    needs = frozenset({"backward", "step", "scalar"})
+    needs = frozenset({"backward", "step", "scalar", "batch"})
     wakes = frozenset({"step", "scalar lr", "scalar loss"})
     severity = "warning"
     priority = 40
@@ -34,21 +39,43 @@ class LossMoves(Relation):
         self._steps = 0
         self._stepped_at: dict[str, int] = {}
         self._rate = 1.0
+        self._rates: dict[str, float] = {}
+        self._rose_at = -_AT_FIRST  # the steps that had been done when a rate last rose
+        self._moved: set[str] = set()  # places whose loss was another number at some time, or might seem to rest
+        self._inputs: tuple[object, ...] = ()
+
+    def _rests(self, place: str, count: int, stepped: int) -> bool:
+        """Whether a loss has not moved, from its first step on, for longer than chance allows."""
+        return count >= _AT_FIRST and place not in self._moved and stepped - self._rose_at >= _AT_FIRST
+
+    def _same_inputs(self, window: Window) -> bool:
+        """Whether the inputs of a window may be those of the one before."""
+        now = tuple(tuple(batch.bits) for batch in window.batches if None not in batch.bits and batch.bits)
+        same = not now or now == self._inputs
+        self._inputs = now
+        return same
 
     def see(self, window: Window) -> Iterator[Example]:
         steps = window.named("step")
+        rough = any((call.args or {}).get("dtype") not in _EXACT for call in window.named("backward"))
+        doubtful = self._same_inputs(window) or rough or not window.complete
         for number in window.numbers:
+            stepped = self._steps + sum(call.q < number.q for call in steps)
             if number.name == "lr" and number.value is not None:
                 self._rate = number.value
+                if number.value > self._rates.get(number.object, number.value):
+                    self._rose_at = stepped
+                self._rates[number.object] = number.value
             if number.name != "loss" or not number.value:
                 continue
             before, count = self._last.get(number.object, (None, 0))
-            stepped = self._steps + sum(call.q < number.q for call in steps)
             moved = self._stepped_at.get(number.object) != stepped and self._rate > 0
             count = count + moved if number.value == before else 0
+            if doubtful or (before is not None and number.value != before):
+                self._moved.add(number.object)
             self._last[number.object] = number.value, count
             self._stepped_at[number.object] = stepped
-            wrong = count >= _STEPS
+            wrong = count >= _STEPS or self._rests(number.object, count, stepped)
             if not wrong:
                 yield Example((), True, {})
                 continue
@@ -69,7 +96,25 @@ class LossMoves(Relation):
         mini = Mini({"model.weight": {}})
         yield [mini.window("backward", ("loss", 1.0 / (n + 1)), "step optimizer0:SGD") for n in range(30)]
 
+        for bits, kind in ((0, "float32"), (1, "bfloat16")):  # the same inputs each time, and few digits
+            mini = Mini({"model.weight": {}})
+            single = ("backward", {"args": {"dtype": kind}})
+            rows = (single, ("loss", 0.7), "step optimizer0:SGD")
+            yield [mini.window(("batch", {"bits": (bits * n,)}), *rows) for n in range(5)]
+
+        mini = Mini({"model.weight": {}})  # a rate that still rises
+        single = ("backward", {"args": {"dtype": "float32"}})
+        rates = [("scalar", "lr", "optimizer0:AdamW.0", 1e-7 * (n + 1)) for n in range(8)]
+        windows = []
+        for n, rate in enumerate(rates):
+            batch = ("batch", {"bits": (n,)})
+            windows.append(mini.window(batch, single, ("loss", 0.7), rate, "step optimizer0:AdamW"))
+        yield windows
+
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}})
         yield [mini.window("backward", ("loss", 2.3), "step optimizer0:SGD") for _ in range(30)]
+        mini = Mini({"model.weight": {}})
+        single = ("backward", {"args": {"dtype": "float32"}})
+        yield [mini.window(("batch", {"bits": (n,)}), single, ("loss", 0.7), "step optimizer0:SGD") for n in range(5)]

@@ -22,6 +22,7 @@ class OptimizerResumes(Relation):
     name = "optimizer-resumes"
     needs = frozenset({"load_state_dict", "step"})
     wakes = frozenset({"load_state_dict", "step"})
+    repeats = 3
     whole = False
     severity = "warning"
     priority = 19

@@ -24,6 +24,7 @@ class ScheduleFollowsStep(Relation):
     needs = frozenset({"scheduler.step", "step", "backward"})
     follows = (advances_of,)
     wakes = frozenset({"backward", "scheduler.step", "step", "scaler.step"})
+    repeats = 3
     whole = False
     severity = "warning"
     priority = 22

@@ -21,6 +21,7 @@ class SeedMovesOn(Relation):
     name = "seed-moves-on"
     needs = frozenset({"seed", "forward", "step"})
     wakes = frozenset({"seed", "forward", "step"})
+    repeats = 3
     whole = False
     severity = "warning"
     priority = 20

@@ -22,6 +22,7 @@ class StatisticsEstimated(Relation):
     name = "statistics-estimated"
     needs = frozenset({"forward"})
     wakes = frozenset({"forward"})
+    repeats = 1
     whole = False
     severity = "warning"
     priority = 29

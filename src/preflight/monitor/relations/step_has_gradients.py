@@ -42,6 +42,8 @@ class StepHasGradients(Relation):
             if step.closure or not step.named("backward") or step.after is None or not step.after.ids:
                 continue
             held = step.gradients
+            if held is None and step.before is None:
+                continue  # gradients were not looked at: parameters after a step are told for the next one, too
             some = held is not None and any(norm is not None and norm != 0 for norm in held.norm)
             count = self._empty[step.optimizer] = 0 if some else self._empty.get(step.optimizer, 0) + 1
             yield self._example(step, count, window)
@@ -92,6 +94,9 @@ class StepHasGradients(Relation):
             ("after", {"model.weight": 1.0}),
         )
         yield [mini.window(*rows), mini.window(*skipped), mini.window(*rows)]
+        mini = Mini({"model.weight": {}})
+        unseen = [row for row in rows if row[0] != "gradients"]
+        yield [mini.window(*rows), *(mini.window(*unseen) for _ in range(8))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

@@ -31,6 +31,7 @@ class StepsCome(Relation):
 
     name = "steps-come"
     needs = frozenset({"step", "backward", "zero_grad", "scaler.step", "forward", "state"})
+    repeats = 6
     priority = 7
     cause = "the condition around optimizer.step() is no longer true, the call is missing, or another object is stepped in its place"
     advice = "call optimizer.step() after the backward pass (or the last of those that are accumulated)"
@@ -45,6 +46,10 @@ class StepsCome(Relation):
         self._finite = True
         self._first: dict[int, int] = {}  # by optimizer that never stepped: cleared passes; -1 once it did
         self._with: set[int] = set()  # optimizers whose parameters had gradients as a backward pass began
+
+    def quiet(self, window: Window) -> bool:
+        """Whether all numbers are finite."""
+        return next(_not_finite(window), None) is None
 
     def see(self, window: Window) -> Iterator[Example]:
         training = True

@@ -22,6 +22,7 @@ class TrainedAreHeld(Relation):
     the optimizer holds a tensor without gradients in their place.
     A parameter that gets gradients step after step, belongs to no optimizer and never changes was forgotten: it came
     after the optimizer was made, sits in a plain list, belongs to a second network, or was meant to be frozen.
+    What was frozen and no longer is, is meant to be trained wherever it lies.
     Parameters that the program updates by hand do change, and are left alone; so is a model of which the optimizer holds
     but a small share, such as adapters or prompts beside weights that nobody froze.
     """
@@ -29,7 +30,7 @@ class TrainedAreHeld(Relation):
     name = "trained-are-held"
     needs = frozenset({"step", "state"})
     follows = (flow_of,)
-    wakes = frozenset({"exact parameter at before_step"})
+    wakes = frozenset({"exact parameter at before_step", "variable"})
     priority = 8
     cause = (
         "the optimizer was made from a part of the parameters, or before they were added, replaced or registered; "
@@ -41,9 +42,12 @@ class TrainedAreHeld(Relation):
         self._bits: dict[int, int | None] = {}
         self._rounds: dict[int, int] = {}
         self._flow = Flow()
+        self._frozen: set[int] = set()
+        self._thawed: set[int] = set()  # parameters that were frozen and no longer are: these are meant to be trained
 
     def see(self, window: Window) -> Iterator[Example]:
         variables = window.run.variables
+        self._follow(window)
         self._flow = flow_of(window)
         states = [
             one for one in window.states if one.moment == "before_step" and (one.extra or {}).get("optimizer") == -1
@@ -74,7 +78,8 @@ class TrainedAreHeld(Relation):
                     self._rounds.pop(ident, None)
                     continue
                 rounds = self._rounds[ident] = 1 + (self._rounds.get(ident, 0) if still else 0)
-                if rounds >= _ROUNDS and (orphans or self._forgotten(variables[ident], variables)):
+                meant = orphans or ident in self._thawed
+                if rounds >= _ROUNDS and (meant or self._forgotten(variables[ident], variables)):
                     wrong.append(window.run.name(ident))
             steps = window.named("step")
             yield Example(
@@ -87,6 +92,13 @@ class TrainedAreHeld(Relation):
                 call=steps[-1] if steps else None,
                 detail="Parameters get gradients, but no optimizer holds them and they never change" if wrong else "",
             )
+
+    def _follow(self, window: Window) -> None:
+        for one in window.changed:
+            if one.kind == "parameter" and not one.trainable:
+                self._frozen.add(one.id)
+            elif one.id in self._frozen:
+                self._thawed.add(one.id)
 
     def _forgotten(self, variable: Variable, variables: dict[int, Variable]) -> bool:
         """Whether it is hidden, or something that an optimizer holds took part beside or below it in a forward pass."""
@@ -127,6 +139,12 @@ class TrainedAreHeld(Relation):
         yield [small.window(whole, *_rows("model.head.weight", 0.5, 7, ())) for _ in range(3)]
         stale = ("gradients", {"optimizer0.group0.0": None}, {"optimizer": 0})
         yield [mini.window(stale, *_rows("model.weight", 0.5, 7)) for _ in range(3)]
+        frozen = {"optimizer": -1, "trainable": False}
+        mini = Mini({"head.weight": {}, "body.weight": frozen})
+        told: tuple[str, str, dict[str, object]] = ("variable", "body.weight", {})
+        thawed = ("variable", "body.weight", {"trainable": True})
+        rows = _rows("body.weight", 0.5, 7, ("body", "head"))
+        yield [mini.window(told), mini.window(thawed, *rows), *(mini.window(*rows) for _ in range(2))]
 
 
 def _unheld(variable: Variable) -> bool:

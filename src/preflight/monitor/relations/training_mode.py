@@ -19,6 +19,8 @@ class TrainingMode(Relation):
     came before: ``model.eval()`` with nobody to say ``model.train()`` again.
     Without an evaluation it is broken where dropout was active in the steps before and has been switched off with the
     mode of the whole model.
+    A program that put a model with dropout into training mode itself means it: then it does not count that evaluation
+    mode is set once more before the passes that train.
     A model that is trained in evaluation mode from its beginning is left alone, and so is one without dropout whose
     running statistics are frozen later on.
     """
@@ -26,6 +28,7 @@ class TrainingMode(Relation):
     name = "training-mode"
     needs = frozenset({"mode", "forward", "step"})
     wakes = frozenset({"step", "mode", "forward"})
+    repeats = 3
     whole = False
     priority = 12
     cause = "model.eval() was called for an evaluation and nothing called model.train() afterwards"
@@ -34,6 +37,8 @@ class TrainingMode(Relation):
     def __init__(self) -> None:
         self._evaluating: dict[str, Call] = {}
         self._evaluated: set[str] = set()
+        self._meant: set[str] = set()  # models that the program put into training mode
+        self._read: set[str] = set()  # of these, models that ran without gradients in evaluation mode
         self._dropped_out: set[str] = set()  # models whose dropout was active in a step before
         self._seen = -1
         self._parts: dict[str, tuple[str, ...]] = {}  # by model: its parts that have a mode
@@ -56,6 +61,8 @@ class TrainingMode(Relation):
             self._seen = call.q
             if call.name == "mode" and call.object:
                 if (call.args or {}).get("training"):
+                    self._meant.add(call.object)
+                    self._read.discard(call.object)
                     self._evaluating = {
                         name: one for name, one in self._evaluating.items() if not _within(name, call.object)
                     }
@@ -64,6 +71,8 @@ class TrainingMode(Relation):
                 self._evaluated = {name for name in self._evaluated if not _within(name, call.object)}
             elif call.name == "forward" and not (call.context or "").startswith("grad"):
                 self._evaluated.add(call.object)
+                if call.object in self._meant and call.object in self._evaluating:
+                    self._read.add(call.object)
 
     def _judge(self, step: Step, window: Window) -> Iterator[Example]:
         roots = window.run.trainable(step.optimizer)
@@ -78,7 +87,9 @@ class TrainingMode(Relation):
                 continue
             active = max(one.get("dropout", 0) + one.get("norm", 0) for one in told)
             switched = next((one for root, one in self._evaluating.items() if _within(name, root)), None)
-            left = not active and switched is not None and (name in self._evaluated or name in self._dropped_out)
+            read = name in self._read and max(one.get("dropouts", 0) for one in told) > 0
+            before = name in self._evaluated or name in self._dropped_out or read
+            left = not active and switched is not None and before
             if any(one.get("dropout", 0) for one in told):
                 self._dropped_out.add(name)
             yield Example(
@@ -118,6 +129,11 @@ class TrainingMode(Relation):
             ("forward model", {"args": off, "context": "nograd"}),
         )
         yield [first, mini.window(("forward model", {"args": off}), "backward", "step optimizer0:SGD")]
+        again = ("mode model", {"args": {"training": False}, "place": "train.py:3"})
+        read = (again, ("forward model", {"args": off, "context": "nograd"}))
+        mini = Mini({"model.weight": {}})
+        meant = ("mode model", {"args": {"training": True}})
+        yield [mini.window(meant, *read, again, ("forward model", {"args": off}), "backward", "step optimizer0:SGD")]
 
 
 def _within(name: str, outer: str) -> bool:

@@ -23,6 +23,7 @@ class TyingKept(Relation):
     name = "tying-kept"
     needs = frozenset({"untied", "step", "variable"})
     wakes = frozenset({"untied", "step"})
+    repeats = 1
     whole = False
     priority = 12
     cause = "a call that replaces parameters (to_empty, load_state_dict with assign=True) replaces each place by itself"

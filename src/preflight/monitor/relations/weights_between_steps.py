@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.values import Value, differ, values_of
 from preflight.monitor.window import State, Window
 
 _QUIET = 5
 """Gaps between steps without a change by another hand, after which one is a surprise."""
 _FEW = 0.25
 """Share of the parameters: averaging, swapping and restoring concern more."""
-_CLOSE = 1e-6
 
 
 class WeightsBetweenSteps(Relation):
@@ -50,11 +50,11 @@ class WeightsBetweenSteps(Relation):
 
     def _judge(self, step: Step, after: State, window: Window) -> Iterator[Example]:
         assert step.before is not None
-        known: dict[int, tuple[float | None, int | None]] = {}
-        now: dict[int, tuple[float | None, int | None]] = {}
+        known: dict[int, Value] = {}
+        now: dict[int, Value] = {}
         if (after.ids, after.norm, after.bits) != (step.before.ids, step.before.norm, step.before.bits):
-            known, now = _values(after), _values(step.before)
-        changed = [ident for ident, value in now.items() if ident in known and _differ(known[ident], value)]
+            known, now = values_of(after), values_of(step.before)
+        changed = [ident for ident, value in now.items() if ident in known and differ(known[ident], value)]
         index = step.optimizer
         if not changed:
             self._quiet[index] = self._quiet.get(index, 0) + 1
@@ -115,16 +115,3 @@ def _written(changes: list[float]) -> list[Window]:
         value += 0.01
         found.append(mini.window(("before", before), "step optimizer0:SGD", ("after", dict.fromkeys(names, value))))
     return found
-
-
-def _values(state: State) -> dict[int, tuple[float | None, int | None]]:
-    bits = state.bits or [None] * len(state.ids)
-    return dict(zip(state.ids, zip(state.norm, bits, strict=True), strict=True))
-
-
-def _differ(one: tuple[float | None, int | None], other: tuple[float | None, int | None]) -> bool:
-    if one[1] is not None and other[1] is not None:
-        return one[1] != other[1]
-    if one[0] is None or other[0] is None or one[0] != one[0] or other[0] != other[0]:
-        return False
-    return abs(one[0] - other[0]) > _CLOSE * max(abs(one[0]), abs(other[0]))

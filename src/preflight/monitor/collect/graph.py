@@ -1,0 +1,203 @@
+"""The graph that leads to a loss: its operations by name, what they hold, and what their inputs come from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+_MOST_NODES = 8000
+_END = 1 << 64
+_MASKED = -1e4
+"""What is added to scores of attention that are not to count is below this."""
+_TO_SCORES = (
+    *("Add", "Sub", "Mul", "Div", "MaskedFill", "Where", "ToCopy", "View", "UnsafeView", "Expand", "Clone"),
+    *("ReshapeAlias", "Unsqueeze", "Squeeze", "NativeDropout", "Tanh"),
+)
+"""Operations between the products of queries and keys and the softmax over them."""
+_PRODUCTS = ("Bmm", "Baddbmm", "Mm")
+
+
+class Graph:
+    """The operations of a graph, each after all that it is computed from."""
+
+    def __init__(self, root: Any) -> None:
+        self.nodes: list[Any] = []
+        self.names: list[str] = []
+        self.below: list[list[int]] = []
+        self._walk(root)
+
+    def _walk(self, root: Any) -> None:
+        at: dict[int, int] = {}
+        held = [root]  # so that what stands for an operation stays the same while it is looked at
+        open_: list[tuple[Any, Iterator[Any], list[Any]]] = [(root, _children(root), [])]
+        waiting = {id(root)}
+        while open_:
+            node, children, found = open_[-1]
+            child = next(children, None)
+            if child is None:
+                open_.pop()
+                at[id(node)] = len(self.nodes)
+                self.nodes.append(node)
+                self.names.append(name_of(node))
+                self.below.append([at[id(one)] for one in found if id(one) in at])
+                continue
+            found.append(child)
+            if id(child) not in waiting and len(held) < _MOST_NODES:
+                waiting.add(id(child))
+                held.append(child)
+                open_.append((child, _children(child), []))
+
+    def named(self, *names: str) -> Iterator[tuple[int, str]]:
+        """The places of operations of these names."""
+        return ((place, name) for place, name in enumerate(self.names) if name in names)
+
+    def held(self, place: int, word: str) -> Any:
+        """A tensor that an operation holds, where it is a plain one whose numbers can be compared."""
+        return self.look(place, word)[0]
+
+    def look(self, place: int, word: str) -> tuple[Any, bool]:
+        """A tensor that an operation holds, as ``held`` gives it, and whether it holds one that cannot be read."""
+        node = self.nodes[place]
+        if getattr(getattr(node, f"_raw{word}", None), "unpack_hook", None) is not None:
+            return None, True  # to read it is to run what the program hooked there: a whole forward pass, perhaps
+        try:
+            value = getattr(node, word, None)
+        except RuntimeError:
+            return None, True  # let go of already
+        if value is None:
+            return None, False
+        if type(value).__name__ not in ("Tensor", "Parameter") or not value.numel():
+            return None, True
+        plain = value.device.type in ("cpu", "cuda") and value.layout is _strided(value)
+        return (value, False) if plain else (None, True)
+
+    def number(self, place: int, word: str, otherwise: int) -> int:
+        """A whole number that an operation holds; one below zero is kept as a number without a sign."""
+        value = getattr(self.nodes[place], word, None)
+        if not isinstance(value, int):
+            return otherwise
+        return value - _END if value >= _END >> 1 else value
+
+    def attention(self, table: int) -> Attention | None:
+        """The first attention whose keys come from a table and whose queries do."""
+        reach = [False] * len(self.nodes)
+        reach[table] = True
+        for place in range(len(self.nodes)):
+            reach[place] = reach[place] or any(reach[one] for one in self.below[place])
+            if not reach[place]:
+                continue
+            name = self.names[place]
+            if name.startswith("ScaledDotProduct"):
+                inputs = _children_of(self.nodes[place], 2)
+                product = place
+            elif name == "Softmax":
+                product = self._product(place)
+                inputs = _children_of(self.nodes[product], None)[-2:] if product >= 0 else []
+            else:
+                continue
+            if len(inputs) == 2 and all(self._reached(one, product, reach) for one in inputs):
+                return Attention(self, place)
+        return None
+
+    def _reached(self, child: Any, product: int, reach: list[bool]) -> bool:
+        return any(reach[one] and self.nodes[one] is child for one in self.below[product])
+
+    def _product(self, place: int) -> int:
+        """The product of queries and keys that a softmax goes over, -1 where there is none."""
+        for _ in range(12):
+            below = [one for one in self.below[place] if self.names[one] in (*_TO_SCORES, *_PRODUCTS)]
+            if not below:
+                return -1
+            place = below[0]
+            if self.names[place] in _PRODUCTS:
+                return place
+        return -1
+
+
+class Attention:
+    """What one attention lets through; of several heads the first is looked at."""
+
+    def __init__(self, graph: Graph, place: int) -> None:
+        self._causal = False
+        self._mask: Any = None
+        self._bare = False  # whether it is known to have no mask
+        self._sizes: list[tuple[int, int]] = []  # of queries and of keys: the first dimension, and the length
+        self._scores = graph.names[place] == "Softmax"
+        if self._scores:
+            self._mask = graph.held(place, "_saved_result")
+            return
+        self._causal = bool(getattr(graph.nodes[place], "_saved_is_causal", False))
+        looks = [graph.look(place, word) for word in ("_saved_attn_mask", "_saved_attn_bias", "_saved_bias")]
+        self._mask = next((held for held, _ in looks if held is not None), None)
+        self._bare = self._mask is None and not any(unreadable for _, unreadable in looks)
+        held = [graph.held(place, word) for word in ("_saved_query", "_saved_key")]
+        self._sizes = [(one.shape[0], one.shape[-2]) for one in held if one is not None and one.dim() > 2]
+
+    def _goes_over(self, batch: int, length: int) -> bool:
+        """Whether queries and keys are known to be the positions of these sequences."""
+        return len(self._sizes) == 2 and all(one % batch == 0 and size == length for one, size in self._sizes)
+
+    def _laid(self, batch: int, length: int) -> Any:
+        """The mask, or the weights, as one matrix for each sequence; None where they do not fit."""
+        mask = self._mask
+        if mask is None or mask.shape[-1] != length or mask.dim() < 2 or mask.dim() > 4:
+            return None
+        if mask.dim() == 3:
+            if mask.shape[0] % batch:
+                return None
+            mask = mask.unflatten(0, (batch, -1))
+        if mask.dim() == 4:
+            mask = mask[:, 0]
+        if mask.dim() == 2:
+            mask = mask[None]
+        if mask.shape[0] not in (1, batch) or mask.shape[1] not in (1, length):
+            return None
+        return mask.expand(batch, length, length)
+
+    def _through(self, torch: Any, found: Any) -> Any:
+        if self._scores:
+            return found > 0
+        return found if found.dtype is torch.bool else found > _MASKED
+
+    def ahead(self, torch: Any, ids: Any) -> Any:
+        """For each position of each sequence whether it sees the next one; None where that is not known."""
+        batch, length = ids.shape
+        if self._causal or self._bare:
+            if not self._goes_over(batch, length):
+                return None
+            return torch.full((batch, length - 1), not self._causal, dtype=torch.bool, device=ids.device)
+        laid = self._laid(batch, length)
+        return None if laid is None else self._through(torch, laid.diagonal(1, 1, 2))
+
+    def row(self, torch: Any, positions: Any, length: int) -> Any:
+        """For one position of each sequence which ones it sees; None where that is not known."""
+        batch = len(positions)
+        if self._causal or self._bare:
+            if not self._goes_over(batch, length):
+                return None
+            if self._bare and not self._causal:
+                return torch.ones((batch, length), dtype=torch.bool, device=positions.device)
+            return torch.arange(length, device=positions.device)[None] <= positions[:, None]
+        laid = self._laid(batch, length)
+        if laid is None:
+            return None
+        return self._through(torch, laid[torch.arange(batch, device=positions.device), positions])
+
+
+def name_of(node: Any) -> str:
+    """``Softmax`` of ``SoftmaxBackward0``."""
+    word = str(node.name()).rpartition("::")[2]
+    return word.rstrip("0123456789").removesuffix("Backward")
+
+
+def _children(node: Any) -> Iterator[Any]:
+    return (child for child, _ in node.next_functions if child is not None)
+
+
+def _children_of(node: Any, count: int | None) -> list[Any]:
+    return [child for child, _ in node.next_functions[:count] if child is not None]
+
+
+def _strided(value: Any) -> Any:
+    return sys.modules["torch"].strided

@@ -1,0 +1,226 @@
+"""What a loss over tokens is learnt from: how its targets lie to the inputs, and what attention lets through.
+
+The graph that leads to the loss still holds the targets, the rows that were looked up in tables, and the masks of
+attention. They are compared where they lie, in the first few backward passes of each place; a handful of numbers is
+read when they have come. Nothing is kept, and nothing is read once the program had hooks on what a graph saves: reading
+would run them, and behind them may stand a whole forward pass.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from .graph import Graph
+from .patching import Patches
+from .pending import Pending, to_host
+from .plain import Outside, impossible
+
+_MOST_LOOKS = 4
+_MOST_PLACES = 32
+_MOST = 4  # tables, and losses, that are looked at
+_MOST_READ = 64  # operations that may be of these
+_LEAST_LENGTH = 8
+_LEAST_POSITIONS = 16
+_LEAST_PADS = 8
+_ALMOST = 0.99
+NAMES = ("same", "next", "second", "future", "attended", "learnt", "row")
+
+
+class _Table(NamedTuple):
+    """A look-up of rows of a table for each position of each sequence."""
+
+    place: int
+    ids: Any
+    rows: int
+    padding: int
+
+
+class _Targets(NamedTuple):
+    """What a loss is to find at each position, and the number that says that nothing is to be found."""
+
+    values: Any
+    ignored: int
+
+
+class Sequences:
+    """Looks at graphs, a few times for each place."""
+
+    def __init__(self, torch: Any) -> None:
+        self.torch = torch
+        self._looks: dict[str, int] = {}
+        self._hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+        self.packed = False  # whether hooks on what graphs save were ever in force
+
+    def install(self, patches: Patches) -> None:
+        """Notice from now on when the program sets hooks on what graphs save, also where it calls no module."""
+        owner = getattr(self.torch._C, "_autograd", None)
+        push = getattr(owner, "_push_saved_tensors_default_hooks", None)
+        if push is None:
+            self.packed = True  # a torch that does it in another way: then it is not known
+            return
+
+        @functools.wraps(push)
+        def noticed(*args: Any) -> Any:
+            self.packed = True
+            return push(*args)
+
+        self.hooked()
+        patches.replace(owner, "_push_saved_tensors_default_hooks", noticed)
+        patches.alias(owner, "_push_saved_tensors_default_hooks", self.torch.autograd)
+
+    def hooked(self) -> None:
+        """Notice that the program has hooks on what graphs save: then nothing may be read of one."""
+        if self.packed or self._hooks is None:
+            return
+        try:
+            self.packed = self._hooks(True) is not None
+        except (RuntimeError, TypeError):
+            self.packed = True  # a torch that is asked in another way
+
+    def of(self, place: str, loss: Any) -> Pending | None:
+        """Numbers of each table of tokens, in the order of ``NAMES``; None where there is nothing to tell."""
+        looks = self._looks.get(place, 0)
+        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES):
+            return None
+        self._looks[place] = looks + 1
+        self.hooked()
+        if self.packed or self._hooks is None or getattr(loss, "grad_fn", None) is None or impossible(self.torch):
+            return None
+        graph = Graph(loss.grad_fn)
+        targets = list(islice(_targets(graph), _MOST))
+        tables = list(islice(_tables(graph), _MOST)) if targets else []
+        if not tables or len({one.values.device for one in targets} | {one.ids.device for one in tables}) != 1:
+            return None
+        with Outside(self.torch):
+            told = self.torch.stack([self._numbers(graph, table, targets) for table in tables])
+            return Pending([to_host(self.torch, told)], lambda read: read[0])
+
+    def _numbers(self, graph: Graph, table: _Table, targets: list[_Targets]) -> Any:
+        torch = self.torch
+        found = [one for one in (self._against(graph, table, target) for target in targets) if one is not None]
+        if not found:
+            return torch.full((len(NAMES),), -1.0, device=table.ids.device)
+        return torch.stack(found).amax(0)  # of several losses one belongs to the table: what holds for it stands out
+
+    def _against(self, graph: Graph, table: _Table, targets: _Targets) -> Any:
+        torch, ids = self.torch, table.ids
+        batch, length = ids.shape
+        missing = torch.full((), -1.0, device=ids.device)
+        straight = _aligned(targets.values, batch, length)
+        across = _aligned_across(targets.values, batch, length)
+        if straight is None and across is None:
+            return None
+        shifts = [missing] * 3
+        for rows, goal in ((ids, straight), (ids.T, across)):
+            if goal is not None:
+                shifts = [
+                    torch.maximum(old, _moved(torch, rows, goal, targets.ignored, by)) for by, old in enumerate(shifts)
+                ]
+        more = [missing] * 4
+        if straight is not None:
+            more = self._seen(graph, table, straight, targets.ignored)
+        return torch.stack([*shifts, *more])
+
+    def _seen(self, graph: Graph, table: _Table, goal: Any, ignored: int) -> list[Any]:
+        torch, ids = self.torch, table.ids
+        length = ids.shape[1]
+        missing = torch.full((), -1.0, device=ids.device)
+        counted = goal != ignored
+        future = attended = missing
+        attention = graph.attention(table.place)
+        width = min(goal.shape[1], length - 1)
+        if attention is not None:
+            ahead = attention.ahead(torch, ids)
+            if ahead is not None:
+                future = (ahead[:, :width] & counted[:, :width]).sum() / counted[:, :width].sum().clamp(min=1)
+        # The labels that lie at the places of the inputs, whether they are moved before the loss or in the data.
+        lies = goal if goal.shape[1] == length else torch.nn.functional.pad(goal, (length - goal.shape[1], 0))
+        learnt = missing
+        for side in (1, -1):
+            pads, certain, strict = _padding(torch, ids, lies, ignored, table.padding, side)
+            if attention is not None:
+                last = (length - 1 - pads.sum(1)).clamp(min=0) if side == 1 else torch.full_like(ids[:, 0], length - 1)
+                row = attention.row(torch, last, length)
+                if row is not None:
+                    share = (row & pads).sum() / pads.sum().clamp(min=1)
+                    attended = torch.maximum(attended, torch.where(certain, share, missing))
+            inner = pads & pads.roll(side, 1) if side == 1 else pads & pads.roll(-1, 1)
+            share = ((lies != ignored) & (lies == ids) & inner).sum() / inner.sum().clamp(min=1)
+            learnt = torch.maximum(learnt, torch.where(strict, share, missing))
+        one = missing
+        if table.rows >= length:
+            width = goal.shape[1]
+            rows, big = ids[:, :width], table.rows + 1
+            low = torch.where(counted, rows, big).amin()
+            high = torch.where(counted, rows, -1).amax()
+            enough = counted.sum() >= _LEAST_POSITIONS
+            # Numbers of masked tokens are one row, too. Positions that a mask has cut are zero there, and rise elsewhere.
+            cut = (low == 0) & ((ids == 0) | (ids == ids.cummax(1).values)).all()
+            one = torch.where(enough, ((low == high) & (cut | (ids == low).all())).float(), missing)
+        return [future, attended, learnt, one]
+
+
+def _targets(graph: Graph) -> Iterator[_Targets]:
+    for node, name in islice(graph.named("NllLoss", "NllLoss2D", "Gather"), _MOST_READ):
+        values = graph.held(node, "_saved_index" if name == "Gather" else "_saved_target")
+        if (
+            values is None
+            or values.is_floating_point()
+            or (name == "Gather" and (values.dim() != 3 or values.shape[2] != 1))
+        ):
+            continue
+        ignored = graph.number(node, "_saved_ignore_index", -100) if name != "Gather" else -100
+        yield _Targets(values, ignored)
+
+
+def _tables(graph: Graph) -> Iterator[_Table]:
+    for node, _ in islice(graph.named("Embedding"), _MOST_READ):
+        ids = graph.held(node, "_saved_indices")
+        if ids is None or ids.dim() != 2 or min(ids.shape) < 1 or ids.shape[1] < _LEAST_LENGTH:
+            continue
+        rows = graph.number(node, "_saved_weight_sym_argsize_0", 0)
+        yield _Table(node, ids, rows, graph.number(node, "_saved_padding_idx", -1))
+
+
+def _aligned(values: Any, batch: int, length: int) -> Any:
+    """Targets as a row for each sequence, or None where they are not one for each position."""
+    count, left = divmod(values.numel(), batch)
+    return values.reshape(batch, count) if not left and length - 2 <= count <= length else None
+
+
+def _aligned_across(values: Any, batch: int, length: int) -> Any:
+    """The same where the first dimension goes along the sequences."""
+    count, left = divmod(values.numel(), length)
+    if left or batch < _LEAST_LENGTH or not batch - 2 <= count <= batch:
+        return None
+    return values.reshape(count, length).T
+
+
+def _moved(torch: Any, ids: Any, goal: Any, ignored: int, by: int) -> Any:
+    """Of the targets that count, the share that is the input so many places on."""
+    width = min(goal.shape[1], ids.shape[1] - by)
+    goal = goal[:, :width]
+    counted = goal != ignored
+    total = counted.sum()
+    share = ((goal == ids[:, by : by + width]) & counted).sum() / total.clamp(min=1)
+    return torch.where(total >= _LEAST_POSITIONS, share, -1.0)
+
+
+def _padding(torch: Any, ids: Any, lies: Any, ignored: int, padding: int, side: int) -> tuple[Any, Any, Any]:
+    """Cells that are padding at one end of the sequences; whether they certainly are; whether it shows without labels."""
+    turned = ids.flip(1) if side == 1 else ids
+    filler = turned[:, 0].mode().values
+    run = (turned == filler).cumprod(1).bool()
+    pads = run.flip(1) if side == 1 else run
+    long = pads.sum(1)
+    total = long.sum()
+    varied = (long.amax() >= 3) & (long.amin() < long.amax()) & (total >= _LEAST_PADS)
+    meant = filler == padding
+    masked = ((lies == ignored) & pads).sum() >= _ALMOST * total
+    some = (lies != ignored).any()
+    # A number that fills long ends and is found nowhere else is no token of a text.
+    filling = (long.amax() >= 4) & (4 * total >= ids.numel()) & ((ids == filler).sum() == total)
+    return pads, varied & (meant | (masked & some)), varied & (meant | filling)

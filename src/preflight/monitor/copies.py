@@ -1,0 +1,50 @@
+"""Which weights that no optimizer holds are copies of weights that one does: targets, teachers, averages."""
+
+from __future__ import annotations
+
+from preflight.monitor.window import State, Variable, Window
+
+_CLOSE = 2e-6
+
+
+class Copies:
+    """Remembers how parameters were when they were first seen, and pairs copies with what they were made from."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, tuple[float | None, int | None]] = {}
+
+    def see(self, state: State) -> None:
+        """Take in a state of parameters with fingerprints."""
+        for ident, norm, bits in zip(state.ids, state.norm, state.bits or (), strict=False):
+            self._first.setdefault(ident, (norm, bits))
+
+    def originals(self, ident: int, window: Window, exact: bool) -> list[Variable]:
+        """Trained matrices that a weight equalled at first: in every bit, or in norm where it may have moved since."""
+        copy = window.run.variables.get(ident)
+        if copy is None or copy.optimizer >= 0 or len(copy.shape) < 2 or ident not in self._first:
+            return []
+        norm, bits = self._first[ident]
+        if not norm or norm != norm:
+            return []
+        word = copy.name.rpartition(".")[2]
+        found = []
+        for one in window.run.variables.values():
+            if one.optimizer < 0 or not one.trainable or one.shape != copy.shape or one.name.rpartition(".")[2] != word:
+                continue
+            size, number = self._first.get(one.id, (None, None))
+            alike = size is not None and abs(size - norm) <= _CLOSE * norm
+            if (number is not None and number == bits) if exact else alike:
+                found.append(one)
+        return found
+
+
+def untrained(window: Window, moment: str) -> list[State]:
+    """States with fingerprints of the parameters that no optimizer holds."""
+    return [
+        state
+        for state in window.states
+        if state.moment == moment
+        and state.what == "parameter"
+        and state.bits
+        and (state.extra or {}).get("optimizer") == -1
+    ]

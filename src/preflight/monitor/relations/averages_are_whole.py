@@ -1,0 +1,117 @@
+"""A network that follows another does so in all its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.copies import Copies, untrained
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import State, Window
+
+_INTERVALS = 2
+
+
+class AveragesAreWhole(Relation):
+    """Of a copy that the program moves after the weights it was made from, no part stays behind.
+
+    Momentum encoders, target networks and averages of weights begin as copies of trained weights and are moved by the
+    program itself. Where it leaves a part out (a projection head that was added later), that part keeps its first values,
+    and what comes out of the copy no longer belongs together.
+    Judged are matrices that no optimizer holds and that had every bit of a trained one before the first step: where the
+    trained one moves, none of its copies does, and other copies of the same model move each time.
+    A frozen teacher and a reference model rest as a whole and are not meant.
+    """
+
+    name = "averages-are-whole"
+    needs = frozenset({"step", "state"})
+    wakes = frozenset({"exact parameter at before_step"})
+    priority = 14
+    cause = "the update of the average goes over a list of modules or parameters in which a part is missing"
+    advice = "update the average over all parameters of the model that it copies, the heads included"
+
+    def __init__(self) -> None:
+        self._copies = Copies()
+        self._last: dict[int, int | None] = {}
+        self._seen: dict[int, int] = {}
+        self._moved: dict[int, int] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        states = [one for one in window.states if one.moment == "before_step" and one.what == "parameter" and one.bits]
+        for state in states:
+            self._copies.see(state)
+            for ident, bits in zip(state.ids, state.bits or (), strict=False):
+                if ident in self._last:
+                    self._seen[ident] = self._seen.get(ident, 0) + 1
+                    self._moved[ident] = self._moved.get(ident, 0) + (bits != self._last[ident])
+                self._last[ident] = bits
+        for state in untrained(window, "before_step"):
+            yield from self._judge(state, window)
+
+    def _judge(self, state: State, window: Window) -> Iterator[Example]:
+        known = [ident for ident in state.ids if self._seen.get(ident, 0) >= _INTERVALS]
+        moving = [ident for ident in known if self._moves(ident) and self._copies.originals(ident, window, exact=False)]
+        if not moving:
+            return
+        roots: dict[str, set[int]] = {}
+        followed: set[int] = set()
+        for ident in moving:
+            root = window.run.variables[ident].root
+            for original in self._copies.originals(ident, window, exact=False):
+                followed.add(original.id)
+                roots.setdefault(root, set()).add(original.optimizer)
+        behind = []
+        for ident in known:
+            one = window.run.variables.get(ident)
+            if one is None or self._moved.get(ident, 0) or one.root not in roots:
+                continue
+            originals = self._copies.originals(ident, window, exact=True)
+            meant = [two for two in originals if two.optimizer in roots[one.root] and self._moves(two.id)]
+            if meant and not any(two.id in followed for two in originals):
+                behind.append(one.name)
+        steps = window.named("step")
+        yield Example(
+            (),
+            not behind,
+            {},
+            variables=tuple(behind),
+            expected="all weights of the copy move when those they were copied from do",
+            seen=f"{len(behind)} weights of the copy keep their first values, {len(moving)} others move"
+            if behind
+            else None,
+            call=steps[-1] if steps else None,
+            detail="A part of a network that follows another is left behind" if behind else "",
+        )
+
+    def _moves(self, ident: int) -> bool:
+        return self._seen.get(ident, 0) >= _INTERVALS and self._moved.get(ident, 0) == self._seen[ident]
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run(body=True, head=True)
+        yield _run(body=True, head=True)[:4]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run(body=True, head=False)
+
+
+def _run(body: bool, head: bool) -> list[Window]:
+    mini = Mini(
+        {
+            "model.body.weight": {},
+            "model.head.weight": {},
+            "model.slow_body.weight": {"optimizer": -1, "trainable": False},
+            "model.slow_head.weight": {"optimizer": -1, "trainable": False},
+        }
+    )
+    windows = []
+    for step in range(5):
+        own = {"model.body.weight": (1.0 + step, 10 + step), "model.head.weight": (2.0 + step, 20 + step)}
+        slow = {
+            "model.slow_body.weight": (1.0 + body * step / 9, 10 + 100 * body * step),
+            "model.slow_head.weight": (2.0 + head * step / 9, 20 + 100 * head * step),
+        }
+        rows = (("before", own, {"optimizer": 0}), ("before", slow, {"optimizer": -1}))
+        windows.append(mini.window("backward", *rows, "step optimizer0:SGD"))
+    return windows

@@ -1,0 +1,84 @@
+"""What is zero is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.flow import flow_of
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.window import Window
+
+_STEPS = 2
+
+
+class FrozenNotZero(Relation):
+    """A weight of a module that takes part in the training is not frozen while all of it is zero.
+
+    Weights begin at zero so that training can move them: the second matrix of an adapter, the last layer of a new branch.
+    Frozen at zero they give nothing, for good. It happens where everything is frozen and the part that is to be trained
+    is not thawed afterwards. Judged are matrices that an optimizer holds, in modules that were called in a pass that
+    trains, at two steps. A rank's part of a divided matrix may be empty, and is not judged.
+    """
+
+    name = "frozen-not-zero"
+    needs = frozenset({"step", "state", "module", "forward"})
+    wakes = frozenset({"parameters before a step", "parameters after a step"})
+    follows = (flow_of,)
+    severity = "warning"
+    priority = 11
+    cause = "the whole model was frozen, and the new part of it was not thawed, or was thawed before"
+    advice = "look at requires_grad of these parameters right before the first step"
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        flow = flow_of(window)
+        for step in steps_of(window):
+            state = step.after or step.before
+            if state is None:
+                continue
+            zero = []
+            for ident, norm in zip(state.ids, state.norm, strict=True):
+                known = window.run.variables.get(ident)
+                if known is None or known.trainable or len(known.shape) < 2 or min(known.shape) < 2:
+                    continue
+                if (known.spread or {}).get("kind") == "sharded":
+                    continue
+                called = known.name.rpartition(".")[0] in flow.called
+                self._counts[ident] = self._counts.get(ident, 0) + 1 if norm == 0.0 and called else 0
+                if self._counts[ident] >= _STEPS:
+                    zero.append(known.name)
+            yield _example(step, tuple(zero))
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _stepped(trainable=True, norm=0.0)
+        yield _stepped(trainable=False, norm=1.0)
+        yield _stepped(trainable=False, norm=0.0, spread={"kind": "sharded", "ranks": [0], "placements": "S(0)"})
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _stepped(trainable=False, norm=0.0)
+
+
+def _example(step: Step, names: tuple[str, ...]) -> Example:
+    return Example(
+        (),
+        not names,
+        {"optimizer": step.kind},
+        variables=names,
+        expected="weights of zero that are trained",
+        seen=f"{len(names)} frozen weights that are zero" if names else None,
+        call=step.call,
+        detail="Weights that are zero are frozen: their modules give nothing, and never will" if names else "",
+    )
+
+
+def _stepped(trainable: bool, norm: float, spread: dict[str, object] | None = None) -> list[Window]:
+    mini = Mini({"net.up.weight": {"trainable": trainable, "spread": spread}})
+    forward = ("forward net", {"args": {"training": True}, "inside": ("module net.up",)})
+    after = ("after", {"net.up.weight": norm})
+    return [mini.window(forward, "backward", "step optimizer0:SGD", after) for _ in range(3)]

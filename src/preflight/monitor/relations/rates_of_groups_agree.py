@@ -1,0 +1,98 @@
+"""The rates of an optimizer's groups begin as they go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import ORDER, Call, Number, Window
+
+_FALL = 0.5
+_CLOSE = 1e-6
+
+
+class RatesOfGroupsAgree(Relation):
+    """Groups that one schedule moves together are not apart at the first step.
+
+    A schedule that sets the first rate of one group only leaves the others at the rate they were made with: where a warm-up
+    begins near zero, they take their first step at the full rate and fall to the others at the second.
+    Judged at the third step: where the rates of two groups change by the same factor from the second to the third, but
+    one of them rose and the other fell to less than half from the first to the second.
+    """
+
+    name = "rates-of-groups-agree"
+    needs = frozenset({"step", "scalar"})
+    wakes = frozenset({"step", "scalar lr"})
+    whole = False
+    priority = 24
+    cause = (
+        "the schedule writes its first rate into the first group only, or into groups that were there when it was made"
+    )
+    advice = "set the first rate of every group, and print the rates of all groups before the first step"
+
+    def __init__(self) -> None:
+        self._now: dict[str, dict[str, float]] = {}
+        self._steps: dict[str, list[dict[str, float]]] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        events: list[Call | Number] = [*(one for one in window.numbers if one.name == "lr"), *window.named("step")]
+        for event in sorted(events, key=ORDER):
+            if not isinstance(event, Call):
+                name, _, group = event.object.rpartition(".")
+                if event.value is not None:
+                    self._now.setdefault(name, {})[group] = event.value
+                continue
+            known = self._steps.setdefault(event.object, [])
+            if len(known) < 3:
+                known.append(dict(self._now.get(event.object, {})))
+                if len(known) == 3:
+                    yield from self._judge(event, known)
+
+    @staticmethod
+    def _judge(step: Call, known: list[dict[str, float]]) -> Iterator[Example]:
+        first, second, third = known
+        groups = [group for group in first if second.get(group, 0.0) > 0 and group in third]
+        rose = [group for group in groups if first[group] < second[group]]
+        fell = [group for group in groups if second[group] < _FALL * first[group]]
+        factor = {group: third[group] / second[group] for group in groups}
+        apart = [
+            group
+            for group in fell
+            if any(abs(factor[group] - factor[other]) <= _CLOSE * factor[other] != 0.0 for other in rose)
+        ]
+        if len(groups) < 2:
+            return
+        names = tuple(f"{step.object} group {group}" for group in apart)
+        yield Example(
+            (),
+            not apart,
+            {"optimizer": step.object.split(":")[-1]},
+            variables=("lr", *names) if names else (),
+            expected="rates that begin together, as they go on together",
+            seen=", ".join(f"group {group}: {first[group]:g}, then {second[group]:g}" for group in apart) or None,
+            call=step,
+            detail="A group took its first step at a rate that the schedule had not set" if apart else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run([(0.0, 0.0), (0.1, 0.1), (0.2, 0.2)])
+        yield _run([(0.0, 1.0), (0.1, 0.99), (0.2, 0.98)])
+        yield _run([(1.0, 0.0), (0.9, 0.1), (0.8, 0.1)])
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run([(0.0, 1.0), (0.1, 0.1), (0.2, 0.2)])
+
+
+def _run(rates: list[tuple[float, float]]) -> list[Window]:
+    mini = Mini({"model.weight": {}, "model.bias": {"group": 1}})
+    return [
+        mini.window(
+            "backward",
+            *(("scalar", "lr", f"optimizer0:SGD.{group}", rate) for group, rate in enumerate(pair)),
+            "step optimizer0:SGD",
+        )
+        for pair in rates
+    ]

@@ -1,0 +1,101 @@
+"""A selection of weights that is saved holds all that are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import State, Window
+
+_PLACES = 2
+
+
+class SavedHoldsTrained(Relation):
+    """Where only the trained parameters of a model are saved, all of them are.
+
+    Adapters are saved without the weights that they lie beside, because these are frozen and known. A parameter that is
+    trained besides (an embedding for new tokens, a head, a base that somebody forgot to freeze) is lost with them.
+    A selection is taken for one of adapters where nothing of it is frozen and it takes a part of the parameters of
+    modules in at least two places; a file without the head, or with the encoder alone, holds whole modules and is fine.
+    What is saved in several parts, or files, one after the other is taken together.
+    """
+
+    name = "saved-holds-trained"
+    needs = frozenset({"save", "state", "step"})
+    wakes = frozenset({"exact file at saved", "file at saved"})
+    severity = "warning"
+    priority = 17
+    cause = "what is saved is chosen by its name, and what is trained is not chosen in the same way"
+    advice = "save what has requires_grad, or freeze what is not saved"
+
+    def see(self, window: Window) -> Iterator[Example]:
+        variables = window.run.variables
+        files = [one for one in window.states if one.moment == "saved" and one.what == "file" and one.extra]
+        elsewhere = {variables[ident].name for state in files for ident in state.ids if ident in variables}
+        for state in files:
+            saved = [variables[ident] for ident in state.ids if ident in variables]
+            if not saved or any(not one.trainable or one.optimizer < 0 for one in saved):
+                continue
+            missing = set((state.extra or {}).get("missing") or ())
+            if len(_partly({one.name for one in saved}, missing)) < _PLACES:
+                continue
+            lost = tuple(
+                one.name
+                for one in variables.values()
+                if one.name in missing - elsewhere and one.kind == "parameter" and one.trainable and one.optimizer >= 0
+            )
+            yield _example(state, lost, window)
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _saved(frozen=True)
+        yield _saved(frozen=False, parts=("low", "base"))
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _saved(frozen=False)
+
+
+def _partly(saved: set[str], missing: set[str]) -> set[str]:
+    """The innermost modules of which parameters, or whole parts with parameters, are saved and others are not."""
+    above = [_modules(name) for name in missing]
+    lost = {module for modules in above for module in modules}
+    found = {next((module for module in _modules(name) if module in lost), "") for name in saved}
+    return {module for module in found if "." in module}
+
+
+def _modules(name: str) -> list[str]:
+    """The modules that a parameter lies in, the innermost first."""
+    words = name.split(".")[:-1]
+    return [".".join(words[:count]) for count in range(len(words), 0, -1)]
+
+
+def _example(state: State, lost: tuple[str, ...], window: Window) -> Example:
+    call = next((one for one in window.named("save") if one.q == (state.extra or {}).get("call")), None)
+    return Example(
+        (),
+        not lost,
+        {},
+        variables=lost,
+        expected="all parameters that are trained",
+        seen=f"{len(lost)} parameters that are trained are not saved" if lost else None,
+        call=call,
+        detail="Parameters that are trained are not in what is saved" if lost else "",
+    )
+
+
+def _saved(frozen: bool, parts: tuple[str, ...] = ("low",)) -> list[Window]:
+    base = {"trainable": not frozen, "optimizer": -1 if frozen else 0}
+    names = [f"net.{number}" for number in range(2)]
+    mini = Mini({f"{name}.{part}.weight": base if part == "base" else {} for name in names for part in ("base", "low")})
+    window = mini.window("backward", "step optimizer0:SGD", "save")
+    variables = mini.run.variables.values()
+    for part in parts:
+        ids = [one.id for one in variables if f".{part}." in one.name]
+        missing = [one.name for one in variables if f".{part}." not in one.name]
+        extra: dict[str, object] = {"call": window.named("save")[0].q, "under": "net", "missing": missing}
+        norm: list[float | None] = [1.0 for _ in ids]
+        bits: list[int | None] = [1 for _ in ids]
+        window.states.append(State(99, 0, 0, 1, "saved", "file", "exact", ids, norm, bits, extra))
+    return [window]

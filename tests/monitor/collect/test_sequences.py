@@ -1,0 +1,178 @@
+"""How targets lie to inputs and what attention lets through is read off the graph of a loss, and changes nothing in it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from torch import nn  # noqa: E402
+from torch.nn import functional  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+sys.path.insert(0, str(Path(__file__).parent))
+from recording import recorded  # noqa: E402
+
+from preflight.monitor.collect.graph import Attention, Graph  # noqa: E402
+from preflight.monitor.collect.sequences import NAMES, Sequences  # noqa: E402
+
+VOCAB, LENGTH, DIM = 64, 12, 16
+
+
+def numbers(loss: Any) -> dict[str, float]:
+    """What is told of the first table of the loss."""
+    found = Sequences(torch).of("here", loss)
+    assert found is not None
+    values = found.values()
+    assert values is not None
+    return dict(zip(NAMES, values[0], strict=True))
+
+
+class Model(nn.Module):
+    """One attention, of the kind that is asked for, over tokens."""
+
+    def __init__(self, kind: str, padding: int | None = None) -> None:
+        super().__init__()
+        self.kind = kind
+        self.embed = nn.Embedding(VOCAB, DIM, padding_idx=padding)
+        self.qkv = nn.Linear(DIM, 3 * DIM)
+        self.head = nn.Linear(DIM, VOCAB)
+
+    def forward(self, ids: Any, mask: Any = None) -> Any:
+        hidden = self.embed(ids)
+        parts = self.qkv(hidden).view(*ids.shape, 3, 2, -1).permute(2, 0, 3, 1, 4)
+        query, key, value = parts
+        if self.kind == "by hand":
+            scores = query @ key.transpose(-1, -2) / 4
+            scores = scores.masked_fill(mask, float("-inf")) if mask is not None else scores
+            mixed = scores.softmax(-1) @ value
+        else:
+            causal = self.kind == "causal"
+            mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, is_causal=causal)
+        return self.head(mixed.transpose(1, 2).reshape(*ids.shape, DIM) + hidden)
+
+
+def longer(model: Model, ids: Any) -> Any:
+    """The scores where the table's rows have others before them."""
+    rows = functional.embedding(ids, model.embed.weight)
+    hidden = torch.cat([torch.zeros(len(ids), 3, DIM), rows], 1)
+    query, key, value = model.qkv(hidden).view(len(ids), -1, 3, 2, DIM // 2).permute(2, 0, 3, 1, 4)
+    mixed = functional.scaled_dot_product_attention(query, key, value)
+    return model.head(mixed.transpose(1, 2).reshape(hidden.shape) + hidden)
+
+
+def next_token(model: Model, ids: Any, moved: int = 1, mask: Any = None) -> Any:
+    scores = model(ids, mask)
+    return functional.cross_entropy(scores[:, : LENGTH - moved].flatten(0, 1), ids[:, moved:].flatten())
+
+
+IDS = torch.randint(0, VOCAB, (6, LENGTH), generator=torch.Generator().manual_seed(1))
+AHEAD = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+
+
+def test_a_mask_is_seen_however_it_is_made() -> None:
+    assert numbers(next_token(Model("causal"), IDS))["future"] == 0
+    assert numbers(next_token(Model("none"), IDS))["future"] == 1
+    assert numbers(next_token(Model("given"), IDS, mask=~AHEAD))["future"] == 0
+    assert numbers(next_token(Model("given"), IDS, mask=AHEAD.float() * -1e9))["future"] == 0
+    assert numbers(next_token(Model("given"), IDS, mask=torch.zeros(LENGTH, LENGTH)))["future"] == 1
+    assert numbers(next_token(Model("by hand"), IDS, mask=AHEAD))["future"] == 0
+    assert numbers(next_token(Model("by hand"), IDS))["future"] == 1
+
+
+def test_targets_are_found_at_their_distance() -> None:
+    model = Model("causal")
+    for moved, name in enumerate(("same", "next", "second")):
+        told = numbers(next_token(model, IDS, moved))
+        assert told[name] == 1
+        assert all(told[other] < 0.5 for other in ("same", "next", "second") if other != name)
+    labels = functional.pad(IDS, (0, 1), value=-100)[:, 1:]  # moved, and filled up again
+    assert numbers(functional.cross_entropy(model(IDS).transpose(1, 2), labels))["next"] == 1
+    across = functional.cross_entropy(model(IDS)[:, :-1].transpose(0, 1).flatten(0, 1), IDS.T[1:].flatten())
+    assert numbers(across)["next"] < 0.5  # the table is read along the sequences, the loss across them
+
+
+def test_padding_that_is_seen_or_learnt_is_told() -> None:
+    lengths = torch.tensor([12, 9, 7, 4, 5, 6])[:, None]
+    real = torch.arange(LENGTH) < lengths
+    ids = (IDS % (VOCAB - 1) + 1) * real
+    masked = ids.masked_fill(~real, -100)
+    model = Model("given", padding=0)
+    hidden = real[:, None, None].expand(6, 1, LENGTH, LENGTH)
+    for mask, share in ((hidden, 0), (torch.ones_like(hidden), 1)):
+        told = numbers(functional.cross_entropy(model(ids, mask).transpose(1, 2), masked))
+        assert told["attended"] == share
+        assert told["learnt"] == 0
+    assert numbers(next_token(Model("causal", padding=0), ids))["learnt"] == 1
+    assert numbers(next_token(Model("causal"), ids))["learnt"] == 1  # no other number fills the ends
+    assert numbers(next_token(Model("causal"), IDS))["learnt"] == -1
+
+
+def test_nothing_of_the_graph_is_used_up_and_hooks_on_it_are_left_alone() -> None:
+    model = Model("causal")
+    loss = next_token(model, IDS)
+    numbers(loss)
+    loss.backward()
+    assert model.embed.weight.grad is not None
+    watching = Sequences(torch)
+
+    def inside(ids: Any) -> Any:
+        watching.hooked()
+        return model(ids)
+
+    scores = checkpoint(inside, IDS, use_reentrant=False)
+    assert watching.of("here", functional.cross_entropy(scores[:, :-1].flatten(0, 1), IDS[:, 1:].flatten())) is None
+
+
+def test_a_loss_that_is_computed_anew_in_the_backward_pass_is_not_computed_for_a_look() -> None:
+    model, passes = Model("causal"), []
+
+    def part(hidden: Any, goal: Any) -> Any:
+        passes.append(torch._C._current_graph_task_id() < 0)
+        return functional.cross_entropy(hidden, goal)
+
+    with recorded() as kept:
+        scores = model(IDS)  # nothing is hooked here; nor is a module called in what follows
+        chunks = zip(scores[:, :-1].chunk(3), IDS[:, 1:].chunk(3), strict=True)
+        losses = [checkpoint(part, one.flatten(0, 1), goal.flatten(), use_reentrant=False) for one, goal in chunks]
+        torch.stack(losses).mean().backward()
+    assert passes == [True] * 3 + [False] * 3  # each once, and once more by the backward pass itself
+    assert not kept.table("trouble")
+    assert not [row for row in kept.table("scalar") if row["name"].startswith("tokens.")]
+
+    passes.clear()
+    loss = checkpoint(part, model(IDS)[:, :-1].flatten(0, 1), IDS[:, 1:].flatten(), use_reentrant=False)
+    Sequences(torch).of("here", loss)  # it was not there when the hooks were set
+    assert passes == [True]
+
+
+def test_attention_over_other_positions_or_with_a_mask_that_cannot_be_read_is_not_judged() -> None:
+    model = Model("none")
+    scores = longer(model, IDS)
+    loss = functional.cross_entropy(scores[:, 3:-1].flatten(0, 1), IDS[:, 1:].flatten())
+    told = numbers(loss)
+    assert told["next"] == 1
+    assert told["future"] == -1
+    graph = Graph(next_token(Model("given"), IDS, mask=~AHEAD).grad_fn)
+    place = next(place for place, name in enumerate(graph.names) if name.startswith("ScaledDotProduct"))
+    graph.look = lambda place, word: (None, True)  # type: ignore[method-assign]
+    assert Attention(graph, place).ahead(torch, IDS) is None
+
+
+def test_one_row_is_told_of_positions_that_are_lost_and_not_of_masked_tokens() -> None:
+    model = Model("none")
+    masked = torch.rand(IDS.shape, generator=torch.Generator().manual_seed(2)) < 0.4
+    for mask in (0, 5):
+        labels = IDS.masked_fill(~masked, -100)
+        scores = model(IDS.masked_fill(masked, mask))
+        assert numbers(functional.cross_entropy(scores.transpose(1, 2), labels))["row"] == 0
+    first = torch.arange(LENGTH) < 4  # what is given; the rest is to be told
+    labels = IDS.masked_fill(first, -100)
+    for positions, row in ((torch.arange(LENGTH) * first, 1), (torch.arange(LENGTH) * ~first, 0)):
+        loss = functional.cross_entropy(model(positions.expand(6, -1)).transpose(1, 2), labels)
+        assert numbers(loss)["row"] == row
