@@ -1,6 +1,6 @@
 """Builds the shipped invariants from the healthy reference programs, and validates them on those that are held out.
 
-    python benchmarks/monitor/build_library.py TRACES [--also OTHER ...] [--dry]
+    python benchmarks/monitor/build_library.py TRACES [--also OTHER ...] [--dry] [--only RELATION ...]
 
 TRACES holds a recording of each program under its name; missing ones are recorded (see `warm.py`).
 What is learnt comes from the programs that `healthy/HELDOUT` does not name. It is held against the others and, with
@@ -186,6 +186,9 @@ def main() -> int:
     parser.add_argument("--dry", action="store_true", help="write nothing")
     parser.add_argument("--no-record", action="store_true", help="leave out programs that are not recorded")
     parser.add_argument("--habits", action="store_true", help="also what programs agree in without having to")
+    parser.add_argument(
+        "--only", nargs="+", metavar="RELATION", help="leave the files of all other relations as they are"
+    )
     given = parser.parse_args()
     jobs = jobs_of("healthy", given.traces.resolve())
     if not given.no_record:
@@ -194,6 +197,8 @@ def main() -> int:
     missing = [job.folder.name for job in jobs if job.folder not in ready]
     out = set(heldout())
     kinds = {name: kind for name, kind in relations().items() if given.habits or not kind.learns}
+    if given.only:
+        kinds = {name: kinds[name] for name in given.only}
     programs = [Program(trace, list(kinds.values())) for trace in ready if trace.name not in out]
     others = [trace for trace in ready if trace.name in out]
     others += [trace for room in given.also for trace in sorted(room.iterdir()) if any(trace.glob("rank-*.trace"))]
@@ -207,15 +212,15 @@ def main() -> int:
         f"{len(invariants)} invariants of {len(by_relation)} relations; never judged or not shipped: {unseen or 'none'}"
     )
     if not given.dry:
-        write(by_relation)
+        write(by_relation, whole=not given.only)
     return int(any(one.suppressed for one in invariants))
 
 
-def write(by_relation: Mapping[str, list[Invariant]]) -> None:
-    """Write one file for each relation, and remove those of relations that are gone."""
+def write(by_relation: Mapping[str, list[Invariant]], whole: bool) -> None:
+    """Write one file for each relation; where all were built, remove those of relations that are gone."""
     FOLDER.mkdir(exist_ok=True)
     for file in FOLDER.glob("*.jsonl"):
-        if file.stem not in by_relation:
+        if whole and file.stem not in by_relation:
             file.unlink()
     for name, found in by_relation.items():
         write_invariants(FOLDER / f"{name}.jsonl", found)

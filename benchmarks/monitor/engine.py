@@ -1,8 +1,9 @@
 """Measure learning and checking: inference, the live check of a step, the engine fed in batches, and how they grow.
 
-    python benchmarks/monitor/engine.py TRACE [--rows 1000000] [--profile NAME] [--only PART ...]
+    python benchmarks/monitor/engine.py [TRACE] [--rows 1000000] [--profile NAME] [--only PART ...]
 
-TRACE is a recording of `gpt.py --steps 100` (`preflight monitor collect -o TRACE -- python gpt.py --steps 100`).
+TRACE is a recording of `gpt.py --steps 100` (`preflight monitor collect -o TRACE -- python gpt.py --steps 100`); without
+one it is recorded first. On a busy machine that recording is thinned out, and its iterations have fewer events.
 Longer traces are made of it: its windows again and again, with iterations, steps and events numbered on.
 An event is a row of the trace: a call, a tensor that went in or out, a number, a batch, the end of an iteration, or the
 state of all parameters, gradients or buffers at a moment, which is one row however many there are of them.
@@ -20,13 +21,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from long_traces import Tables, as_tables, lengthened, read, recorded, refused, rows_in, written
+
 from preflight.monitor.assemble import Assembler
-from preflight.monitor.collect.columns import ITERATION, TABLES
-from preflight.monitor.collect.encode import block, payload
 from preflight.monitor.engine import Engine
 from preflight.monitor.follow import Follower
 from preflight.monitor.learn.infer import infer
@@ -34,91 +35,13 @@ from preflight.monitor.library_of import shipped
 from preflight.monitor.trace.folder import TraceFolder
 from preflight.monitor.window import Window
 
-Tables = dict[str, dict[str, list[Any]]]
-FIRST, LAST = 20, 90
-"""The iterations that are repeated: after the first ones, which are all recorded in detail."""
-
-
-def read(trace: Path) -> list[Tables]:
-    """The tables of the trainer's blocks."""
-    return [batch.tables for batch in TraceFolder(trace).batches() if batch.process.role == "trainer"]
-
-
-def rows_in(tables: list[Tables]) -> int:
-    """How many rows there are."""
-    return sum(len(next(iter(columns.values()), ())) for one in tables for columns in one.values())
-
-
-def by_iteration(trace: Path) -> tuple[list[tuple[str, tuple[Any, ...]]], dict[int, list[tuple[str, tuple[Any, ...]]]]]:
-    """The rows before the first iteration, and those of each iteration in their order."""
-    before: list[tuple[str, tuple[Any, ...]]] = []
-    found: dict[int, list[tuple[str, tuple[Any, ...]]]] = {}
-    for tables in read(trace):
-        for kind, columns in tables.items():
-            for row in zip(*columns.values(), strict=True):
-                if kind in ("begin", "variable", "group"):
-                    before.append((kind, row))
-                elif kind in ITERATION and kind not in ("end", "thinned"):
-                    found.setdefault(row[ITERATION[kind]], []).append((kind, row))
-    return before, found
-
-
-def lengthened(trace: Path, rows: int, rank: int = 0, world: int = 1) -> Iterator[list[tuple[str, tuple[Any, ...]]]]:
-    """The rows of a longer trace of one rank: what comes before the first iteration, then iteration by iteration."""
-    before, found = by_iteration(trace)
-    place = {name: list(TABLES["begin"]).index(name) for name in ("rank", "world")}
-    spread = list(TABLES["variable"]).index("spread")
-    start = []
-    for kind, row in before:
-        values = list(row)
-        if kind == "begin":
-            values[place["rank"]], values[place["world"]] = rank, world
-        elif kind == "variable" and world > 1:
-            values[spread] = {"kind": "replicated", "ranks": list(range(world))}
-        start.append((kind, tuple(values)))
-    yield start
-    made, number = len(start), 0
-    first_q = min(row[0] for _, row in found[FIRST])
-    stride = max(row[0] for _, row in found[LAST]) - first_q + 2
-    lap = 0
-    while made < rows:
-        for i in range(FIRST, LAST):
-            moved = [(kind, _moved(kind, row, lap * stride - first_q + 1000, number - i)) for kind, row in found[i]]
-            made += len(moved)
-            number += 1
-            yield moved
-        lap += 1
-
-
-def _moved(kind: str, row: tuple[Any, ...], q: int, i: int) -> tuple[Any, ...]:
-    values = list(row)
-    for place, name in enumerate(TABLES[kind]):
-        if name in ("q", "e", "call") or (name == "parent" and values[place] >= 0):
-            values[place] += q
-        elif name in ("i", "s"):
-            values[place] += i
-    return tuple(values)
-
-
-def written(trace: Path, out: Path, rows: int, world: int = 1) -> Path:
-    """Write a longer trace, in blocks of ten iterations."""
-    out.mkdir(parents=True)
-    for rank in range(world):
-        with (out / f"rank-{rank:05d}.{rank + 1}.trace").open("wb") as file:
-            held: list[tuple[str, tuple[Any, ...]]] = []
-            for number, part in enumerate(lengthened(trace, rows, rank, world)):
-                held += part
-                if number % 10 == 0:
-                    file.write(block(payload(held)))
-                    held = []
-            file.write(block(payload(held)))
-    return out
-
 
 def in_own_process(what: str, *arguments: str) -> dict[str, Any]:
     """Run a measurement in a process of its own: CPU seconds, largest memory and what it says."""
     command = [sys.executable, __file__, "--inner", what, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{what} of {' '.join(arguments) or 'nothing'} failed:\n{done.stderr}")
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return told
 
@@ -191,16 +114,6 @@ def batch(tables: list[Tables]) -> Engine:
     return engine
 
 
-def as_tables(rows: list[tuple[str, tuple[Any, ...]]]) -> Tables:
-    """Rows as the columns that a reader gives."""
-    tables: Tables = {}
-    for kind, row in rows:
-        columns = tables.setdefault(kind, {name: [] for name in TABLES[kind]})
-        for column, value in zip(columns.values(), row, strict=True):
-            column.append(value)
-    return tables
-
-
 def alone(trace: Path) -> None:
     """What each relation of the library costs by itself, in microseconds for each iteration."""
     assembler = Assembler()
@@ -223,14 +136,23 @@ def main() -> None:
     if given.inner:
         told_inner(given.inner[0], given.inner[1:])
         return
-    if given.profile:
-        tables = read(given.trace)
-        with cProfile.Profile() as profile:
-            batch(tables) if given.profile == "batch" else infer([given.trace])
-        pstats.Stats(profile).sort_stats("tottime").print_stats(35)
-        return
-    for name in given.only or PARTS:
-        PARTS[name](given.trace, given.rows)
+    with tempfile.TemporaryDirectory() as folder:
+        trace = given.trace or recorded(Path(folder) / "trace")
+        if why := refused(trace):
+            parser.error(why)
+        if given.profile:
+            profiled(trace, given.profile)
+            return
+        for name in given.only or PARTS:
+            PARTS[name](trace, given.rows)
+
+
+def profiled(trace: Path, what: str) -> None:
+    """Where the time of a part goes."""
+    tables = read(trace)
+    with cProfile.Profile() as profile:
+        batch(tables) if what == "batch" else infer([trace])
+    pstats.Stats(profile).sort_stats("tottime").print_stats(35)
 
 
 def told_of_inference(trace: Path, rows: int) -> None:
