@@ -31,5 +31,5 @@ def test_between_points() -> None:
 
 def test_pools_that_fall_become_one() -> None:
     told = [(0.2, True), (0.4, False), (0.9, True), (0.9, True)]
-    # 0.2 and 0.4 make one pool of which half were right; with caution (1 + 10.4) / 18 and (2 + 10.4) / 18.
-    assert fit_calibration.pooled(told) == [(0.3, 0.633), (0.9, 0.689)]
+    # 0.2 and 0.4 make one pool of which half were right; with caution (1 + 3.2) / 6 and (2 + 3.2) / 6.
+    assert fit_calibration.pooled(told) == [(0.3, 0.7), (0.9, 0.867)]

@@ -36,3 +36,36 @@ def test_a_cut_off_traceback_names_nothing() -> None:
 def test_what_its_class_and_its_message_say(exception: str, message: str, category: str) -> None:
     raised = Raised(exception=exception, message=message, frames=(), hit=hit("x"))
     assert meaning_of(raised).category == category
+
+
+@pytest.mark.parametrize(
+    ("exception", "path", "function", "expected"),
+    [
+        ("ValueError", "/env/accelerate/commands/launch.py", "_validate_launch_command", ("environment", "root")),
+        ("ValueError", "/env/deepspeed/launcher/runner.py", "fetch_hostfile", ("environment", "root")),
+        ("NameError", "/env/deepspeed/launcher/runner.py", "sigkill_handler", ("other", "teardown")),
+        ("ValueError", "/env/deepspeed/launcher/launch.py", "sigkill_handler", ("other", "teardown")),
+        ("CalledProcessError", "/env/accelerate/commands/launch.py", "simple_launcher", ("other", "teardown")),
+    ],
+)
+def test_a_launcher_is_at_fault_only_where_it_speaks_of_its_arguments(
+    exception: str, path: str, function: str, expected: tuple[str, str]
+) -> None:
+    raised = Raised(exception=exception, message="wrong", frames=(Frame(path, 3, function),), hit=hit("x"))
+    assert (meaning_of(raised).category, meaning_of(raised).role) == expected
+
+
+@pytest.mark.parametrize(
+    ("message", "category"),
+    [
+        ("the new group's rank should be within the world_size set by init_process_group", "usercode"),
+        ("Connection reset by peer", "network"),
+        ("Timed out waiting for clients", "network"),
+        ("", "network"),
+    ],
+)
+def test_what_checks_arguments_where_processes_talk_is_not_about_the_network(message: str, category: str) -> None:
+    frames = (Frame("train.py", 3, "main"), Frame("/env/torch/distributed/distributed_c10d.py", 4, "new_group"))
+    assert (
+        meaning_of(Raised(exception="RuntimeError", message=message, frames=frames, hit=hit("x"))).category == category
+    )

@@ -116,7 +116,8 @@ def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
         mark = what.signature.marks if isinstance(what, Event) and what.signature is not None else None
         again = False
         if isinstance(what, int):
-            again = failed and bool(last) and what <= last.get(rank, max(last.values()))
+            # The same step again is a bar that was drawn anew.
+            again = failed and bool(last) and what < last.get(rank, max(last.values()))
         elif mark == "restart":
             again = failed or bool(last)
         elif mark == "start":

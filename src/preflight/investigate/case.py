@@ -10,14 +10,20 @@ import msgspec
 from preflight.investigate.exceptions import meaning_of, meaning_of_line
 from preflight.investigate.flight.votes import FlightEvidence
 from preflight.investigate.node_events import category_of, place_of, role_of
+from preflight.investigate.numbering import CAUTIONS, given_twice
 from preflight.investigate.people import People
 from preflight.investigate.stacks.grouping import StackEvidence
+from preflight.source.logs.predicates import not_told_by_the_compiler
 from preflight.vocabulary.incident import Clock, Quote
 from preflight.vocabulary.log import DATED, Ending, Hit, LogFile, NodeEvent, Raised, Reading, StepLine, Unknown
 from preflight.vocabulary.signature import Category, Role, Signature
 
 # How far clocks of nodes are taken to be apart that no marker joins, in seconds.
 UNKNOWN_SKEW = 2.0
+# So many lines behind the one that says that a checkpoint is written, what breaks off breaks it off.
+NEAR = 3
+# So many lines below a harmless one are explained by it.
+_RIGHT_BELOW = 3
 Place = tuple[int, int]
 """A file and a line of it."""
 
@@ -154,12 +160,18 @@ def events_of(case: Case) -> tuple[Event, ...]:
                 continue
             hit = _of_entry(entries, hit)
         if signature is not None:
-            found.append(_of_hit(case, hit, signature))
+            told = _of_hit(case, hit, signature)
+            if hit.signature in CAUTIONS and given_twice(case.reading.hits):
+                told = msgspec.structs.replace(told, role="root")
+            found.append(told)
             taken.add((hit.file, hit.line))
+    saving = [event for event in found if event.signature is not None and event.signature.marks == "checkpoint"]
+    # A launcher raises what it has seen: how a process of it ended.
+    taken.update((ending.file or 0, ending.line or 0) for ending in case.reading.endings if ending.teller == "spawn")
     found += [
-        _of_raised(case, raised)
+        _while_saving(_of_raised(case, raised), saving)
         for raised in _uncaught(case.reading.raised)
-        if (raised.hit.file, raised.hit.line) not in taken
+        if (raised.hit.file, raised.hit.line) not in taken and not_told_by_the_compiler({}, raised.hit.text)
     ]
     taken.update(event.place for event in found)
     found += [
@@ -168,7 +180,19 @@ def events_of(case: Case) -> tuple[Event, ...]:
         if (unknown.first.file, unknown.first.line) not in taken and (event := _of_unknown(case, unknown)) is not None
     ]
     found += [_of_node(case, event) for event in case.reading.events if (event.hit.file, event.hit.line) not in taken]
-    return tuple(sorted(found, key=_order))
+    return tuple(_left(sorted(found, key=_order)))
+
+
+def _left(events: Sequence[Event]) -> Iterator[Event]:
+    """Return the events without those that a harmless line right above them explains."""
+    explained = {
+        (event.hit.file, event.hit.line + below, name)
+        for event in events
+        if event.signature is not None and event.role == "benign"
+        for name in event.signature.supersedes
+        for below in range(1, _RIGHT_BELOW + 1)
+    }
+    return (event for event in events if (*event.place, event.id) not in explained)
 
 
 def _order(event: Event) -> tuple[float, int, int]:
@@ -246,7 +270,8 @@ def _uncaught(raised: Sequence[Raised]) -> Iterator[Raised]:
 
 def _of_unknown(case: Case, unknown: Unknown) -> Event | None:
     """Return a line that nothing took as an event, where it tells by itself what it is."""
-    meaning = None if unknown.warning else meaning_of_line(unknown.first.text)
+    text = unknown.first.text
+    meaning = meaning_of_line(text) if not unknown.warning and not_told_by_the_compiler({}, text) else None
     if meaning is None:
         return None
     hit = unknown.first
@@ -256,6 +281,14 @@ def _of_unknown(case: Case, unknown: Unknown) -> Event | None:
         time=case.corrected(hit.time, node), error=hit.time_error + case.clock_error(node), specific=False,
         step=case.step_before(hit.file, hit.line, rank), guessed=True,
     )  # fmt: skip
+
+
+def _while_saving(event: Event, saving: Sequence[Event]) -> Event:
+    """Return an exception of which nothing tells what it is as one of the checkpoint that was written just before it."""
+    if event.raised is None or event.raised.exception or event.category != "other" or event.role != "cascade":
+        return event
+    near = any(one.hit.file == event.hit.file and 0 < event.hit.line - one.hit.line <= NEAR for one in saving)
+    return msgspec.structs.replace(event, category="checkpoint") if near else event
 
 
 def _of_raised(case: Case, raised: Raised) -> Event:

@@ -36,6 +36,21 @@ _LAUNCHERS = re.compile(
     r"torch/distributed/(run|launch|launcher/api|elastic/.+)\.py$|accelerate/commands/|deepspeed/launcher/|(^|/)runpy\.py$"
     r"|/bin/(torchrun|accelerate|deepspeed)$|^<frozen runpy>$"
 )
+# Where processes talk to each other: what is raised there, and is no mistake in an argument, is about them.
+_TALKING = re.compile(
+    r"distributed/(distributed_c10d|c10d_logger|rendezvous|device_communicators/\w+)\.py$|pynccl|/nccl\w*\.py$|horovod/\w+/mpi_ops"
+)
+_OF_A_CONNECTION = re.compile(
+    r"(?i)timed? ?out|timeout|reset|closed|nccl|gloo|socket|peer|connect|store|network|host|address|rendezvous|abort|unreachable"
+    r"|broken pipe|heartbeat|watchdog"
+)
+_OF_ARGUMENTS = ("TypeError", "ValueError", "AttributeError", "KeyError", "IndexError", "NameError", "AssertionError")
+# What a launcher raises while it stops its processes says nothing of why they stop; of its own arguments it says what is wrong.
+_OF_LAUNCHER = re.compile(
+    r"deepspeed/launcher/|torch/distributed/(?:run|launch|launcher/api)\.py$|accelerate/commands/launch"
+)
+_STOPPING = re.compile(r"handler|kill|terminat|stop|close|shutdown")
+_SAID_OF_ARGUMENTS = ("ValueError", "TypeError", "AssertionError", "FileNotFoundError", "ArgumentError")
 _FUNCTIONS: tuple[tuple[str, Category], ...] = (
     (r"(load|save)_(checkpoint|state_dict|pretrained_state)|load_state_dict|torch_save|torch_load", "checkpoint"),
     (r"__getitem__|collate|_fetch|default_collate|_try_get_data|decode_image|worker_loop", "data"),
@@ -46,6 +61,7 @@ _FUNCTIONS: tuple[tuple[str, Category], ...] = (
 )
 _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"(CUDA)?OutOfMemoryError|MemoryError", "oom", "root"),
+    (r"\w*(?:Dynamo|Inductor|Triton|Compil)\w*(?:Error|Failed|Exception)", "compile", "root"),
     (r"HTTPError|URLError|SSLError|MaxRetryError|NewConnectionError|ProxyError|ReadTimeout(Error)?|ConnectTimeout|HfHubHTTPError"
      r"|RepositoryNotFoundError|GatedRepoError|LocalEntryNotFoundError|HFValidationError|\w*CommError|UsageError"
      r"|ValidationError|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|\w*CompositionException", "environment", "root"),
@@ -77,11 +93,13 @@ _OF_FILES = (
 )
 _WEB = re.compile(r"huggingface|wandb|https?://|urllib3|HTTPS?Connection|Max retries|proxy|SSL|certificate|hub\b", re.I)
 _WORDS: tuple[tuple[str, Category], ...] = (
-    (r"out of memory|cannot allocate memory|can't allocate memory|\bOOM\b", "oom"),
+    (r"[Oo]ut of memory|[Cc]annot allocate memory|[Cc]an't allocate memory|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
+     "oom"),
     (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
     (r"no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
      r"|driver version|incompatible (?:version|with)|unsupported toolchain|invalid device ordinal|No CUDA GPUs"
-     r"|is not recognized|command not found|requires? \w+ ?[<>=]=|not installed|address already in use", "environment"),
+     r"|is not recognized|command not found|requires? \w+ ?[<>=]=|not installed|address already in use|host not found|Name or service not known"
+     r"|name resolution", "environment"),
     (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS", "usercode"),
     (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStreamReader"
      r"|checkpoint|safetensors", "checkpoint"),
@@ -93,7 +111,7 @@ _WORDS: tuple[tuple[str, Category], ...] = (
     (r"torch\._dynamo|inductor|[Tt]riton", "compile"),
 )  # fmt: skip
 _LINE = re.compile(r"(?:^|[\s:\]])((?:[A-Za-z_][\w]*\.)*[A-Z][\w]*(?:Error|Exception|Interrupt|Warning)): ?(.*)$")
-_BAD = re.compile(r"\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED)\b")
+_BAD = re.compile(r"\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED|NCCL WARN)\b")
 
 
 _LOADER = re.compile(r"torch/utils/data/|data_?loader|data_?set|collat")
@@ -128,7 +146,9 @@ def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     name = raised.exception.rpartition(".")[2]
     if not name:
-        launched = any(_LAUNCHERS.search(frame.path) for frame in (*raised.frames[:1], *raised.frames[-1:]))
+        launched = any(
+            _LAUNCHERS.search(frame.path.replace("\\", "/")) for frame in (*raised.frames[:1], *raised.frames[-1:])
+        )
         title = (
             "a traceback that is cut off before its exception"
             if not launched
@@ -138,6 +158,10 @@ def meaning_of(raised: Raised) -> Meaning:
         return Meaning(title, category, "teardown" if launched else "cascade")
     title = f"{name}: {raised.message}" if raised.message else name
     title = title.split("\n", 1)[0][:200]
+    if raised.frames and _OF_LAUNCHER.search(raised.frames[-1].path.replace("\\", "/")):
+        if name in _SAID_OF_ARGUMENTS and not _STOPPING.search(raised.frames[-1].function):
+            return Meaning(title, "environment", "root")
+        return Meaning(title, "other", "teardown")
     for pattern, category, role in _CLASSES:
         if re.fullmatch(pattern, name):
             if category == "network" and _WEB.search(raised.message):
@@ -174,11 +198,18 @@ def _of_file(message: str) -> Category | None:
 
 
 def _of_frames(raised: Raised) -> Category | None:
+    name = raised.exception.rpartition(".")[2]
+    # Arguments are checked there as well, and what finds them wrong is a RuntimeError as often.
+    checked = name == "RuntimeError" and raised.message and not _OF_A_CONNECTION.search(raised.message)
+    told = name not in _OF_ARGUMENTS and not checked
     for frame in reversed(raised.frames):
+        path = frame.path.replace("\\", "/")
+        if told and _TALKING.search(path):
+            return "network"
         for pattern, category in _FUNCTIONS:
             if re.search(pattern, frame.function):
                 return category
         for pattern, category in _PLACES:
-            if re.search(pattern, frame.path):
+            if re.search(pattern, path):
                 return category
     return None

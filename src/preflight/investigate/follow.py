@@ -64,8 +64,8 @@ def follow(
                 alarm(report)
             if _done(report) and now() - grown >= quiet and (told or failed is None):
                 return report
-            # A judgement that takes long is made less often: half of a core at most.
-            sleep(max(EVERY, cost if new else 0.0))
+            # A judgement that takes long is made less often, half of a core at most; but a failure does not wait to be told.
+            sleep(max(EVERY, cost if new and (failed is None or told) else 0.0))
     except KeyboardInterrupt:
         return report
 

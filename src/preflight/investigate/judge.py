@@ -175,7 +175,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         confidence=calibrated(*_ground(decided, failed=failed, healthy=healthy or (lagging is not None and category != "cannot-tell"))),
         headline=lagging.text if lagging is not None else headline_of(scene, culprit, decided, state),
         culprit=culprit if failed else _slow_ones(lagging, known),
-        first_failure=_first(scene, decided) if failed else None,
+        first_failure=_first(scene, decided, culprit) if failed else None,
         timeline=timeline_of(whole, [one.scene for one in judged]),
         hypotheses=in_words(decided.hypotheses) if failed else (),
         consequences=consequences_of(scene, culprit, decided),
@@ -254,9 +254,17 @@ def _slow_ones(lagging: SeriesFinding | None, people: People) -> Culprit:
     return Culprit(ranks=lagging.ranks, nodes=nodes, confidence=sure, reasons=reasons, suspects=suspects)
 
 
-def _first(scene: Scene, decided: Decided) -> FirstFailure | None:
+def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | None:
     event = decided.leading
     if event is None:
         return None
-    return FirstFailure(rank=event.rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),
+    rank = event.rank
+    if rank is None:
+        beside = (one.rank for one in scene.failing if one.place == event.place and one.rank is not None)
+        rank = next(beside, None)
+    if rank is None:  # a scheduler's line of the whole job: another one tells of whom it holds
+        alike = (one.rank for one in scene.failing if one.category == event.category and one.rank in culprit.ranks)
+        told = {one.rank for one in scene.failing if one.rank is not None}
+        rank = next(alike, None if len(told) != 1 else next(iter(told)))
+    return FirstFailure(rank=rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),
                         line=event.hit.line, text=event.hit.text, step=event.step)  # fmt: skip

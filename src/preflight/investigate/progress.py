@@ -10,6 +10,11 @@ from preflight.investigate.case import Case, Event
 # A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
 STEPS_BEHIND = 3
 STEPS_OF_ITS_OWN = 2
+# What a scheduler ends goes on until it is killed; a notice comes up to two minutes before.
+STEPS_BEHIND_AN_END = 20
+_GRACE = 60.0
+_NOTICE = 150.0
+_NOTICES = ("preemption.spot", "preemption.cloud-maintenance", "preemption.ray-node-preempted")
 
 
 class Progress:
@@ -74,10 +79,18 @@ class Progress:
             return True
         if self._ended_behind(event) or self._finite_again(event):
             return True
+        if event.category == "preemption" and event.role == "root":
+            return self.behind(event) >= STEPS_BEHIND_AN_END and self._outlived(event)
         if not self._in_file(event):
             return self.behind(event) >= STEPS_BEHIND
         # A value that is no number stands in the line of a step itself: the next step shows whether it was mended.
         return self.behind(event) >= (1 if event.category == "numerical" else STEPS_OF_ITS_OWN)
+
+    def _outlived(self, event: Event) -> bool:
+        """Return whether steps were told longer after a scheduler's word than it leaves to what it ends; True without times."""
+        if event.time is None or not self._times:
+            return True
+        return self._times[-1] > event.time + (_NOTICE if event.id in _NOTICES else _GRACE)
 
     def _finite_again(self, event: Event) -> bool:
         """Return whether what was no number is one in the last step that the same file tells behind it."""

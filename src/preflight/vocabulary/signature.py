@@ -68,7 +68,7 @@ class Signature(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, f
         next: What to do or look at next, the cheapest first; a sentence each.
         remedies: Names of remedies.
         caught_by: Rules of check, relations of monitor or checklist items that would have told it before.
-        supersedes: Signatures that say no more when this one is seen on the same rank.
+        supersedes: Signatures that say no more when this one is seen on the same rank; of a ``benign`` one, those right below it.
         sources: Where the text stands: a program and version with its file, or an issue thread.
         match: Examples that it takes, as printed; several lines where ``after`` is used.
         no_match: Lines close to it that it must not take.

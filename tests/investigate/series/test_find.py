@@ -105,6 +105,14 @@ def test_a_jump_of_the_loss_is_a_spike(memory: float) -> None:
     assert share(make, "spike", 30, 6) >= 0.9
 
 
+@pytest.mark.parametrize(("level", "spread"), [(1e-6, 1e-7), (0.0, 0.01)])
+def test_a_jump_from_about_nought_is_told_without_a_ratio(level: float, spread: float) -> None:
+    loss = level + spread * noise(400, 0.0, numpy.random.default_rng(3))
+    loss[200] = 3.0
+    (found,) = [one for one in find_in_series(lines(loss=loss)) if one.kind == "spike"]
+    assert found.text.endswith(" to 3")
+
+
 @pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
 def test_a_loss_that_stops_to_fall_is_a_plateau(memory: float) -> None:
     def make(random: Random) -> list[StepLine]:

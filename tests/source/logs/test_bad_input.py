@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 from preflight.source.logs import read_logs
 from preflight.source.logs.blocks import Opened
+from preflight.source.logs.endings import ends
+from preflight.source.logs.predicates import not_of_an_average, not_told_by_the_compiler
 from preflight.source.logs.prefixes import head_of, plain
 from preflight.source.logs.steps import step_of
-from preflight.source.logs.tracebacks import parse
+from preflight.source.logs.tracebacks import named_in, parse
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 LOG = "2024-01-01 12:00:00,000 INFO step: 1 loss: 2.5\n" * 200 + OOM
@@ -301,3 +303,27 @@ def test_blocks_give_every_byte_once(lines: list[bytes], size: int) -> None:
         own += block.data[: block.own]
         number += block.data.count(b"\n", 0, block.own)
     assert own == b"#" * 64 + data
+
+
+MANY = 20_000
+HOSTILE = {
+    "a notebook's header": ("x" * MANY + "-Traceback (most recent call last):", lambda text: named_in(text) == ""),
+    "a name before a header": (
+        "KeyError  Traceback (most recent call last)",
+        lambda text: named_in(text) == "KeyError",
+    ),
+    "norms": ("loss: nan loss: 1 " + "gradnorm" * MANY, lambda text: not_of_an_average({}, text)),
+    "the compiler": ("torch._dynamo." * MANY, lambda text: not_told_by_the_compiler({}, text)),
+    "events of an agent": ('"source": "WORKER" "global_rank": 1 ' * 2000, lambda text: ends(text) is None),
+    "commands": ("'--local_rank=1' " * MANY + "exits with return code", lambda text: ends(text) is None),
+    "blanks": (":" + " " * MANY + "Killed", lambda text: ends(text) is None),
+    "an engine": ("(a" + "_DP1" * MANY, lambda text: head_of(text).who.rank is None),
+    "a node": ("[a" + "1" * MANY, lambda text: head_of(text).who.node is None),
+}
+"""Lines at which an expression that tries every way to cut them would take minutes or hours."""
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_no_line_is_tried_in_every_way(name: str) -> None:
+    text, holds = HOSTILE[name]
+    assert holds(text)

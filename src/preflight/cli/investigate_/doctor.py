@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from preflight.cli.parts.options import output
 
-SHOWN = ("host.name", "host.system", "python.version", "torch.version", "torch.cuda", "torch.nccl", "torch.devices",
-         "driver.version", "gpu.count", "gpu.0.name", "memory.available_bytes", "shm.free_bytes", "checkpoints.folder",
-         "checkpoints.file_system", "checkpoints.free_bytes", "clock.synchronised")  # fmt: skip
+SHOWN = ("host.name", "host.system", "host.processors_allowed", "python.version", "python.path", "torch.version", "torch.cuda",
+         "torch.nccl", "torch.devices", "torch.backends", "driver.version", "driver.problem", "gpu.count", "gpu.0.name",
+         "memory.total_bytes", "memory.available_bytes", "limit.nofile", "limit.memlock", "shm.free_bytes", "tmp.free_bytes",
+         "checkpoints.folder", "checkpoints.file_system", "checkpoints.free_bytes", "clock.synchronised",
+         "clock.problem")  # fmt: skip
+# The variables that decide how ranks find each other, what they run on and how they allocate.
+VARIABLES = ("NCCL", "TORCH", "PYTORCH", "CUDA", "GLOO", "UCX", "FI_", "MASTER_", "OMP_", "HSA", "ROCM", "RCCL", "SLURM_JOB_ID",
+             "RANK", "WORLD_SIZE", "LOCAL_RANK")  # fmt: skip
 
 
 @click.command("doctor")
@@ -66,10 +72,23 @@ def _taken(given: dict[str, Any], *, verbose: bool) -> Any:
         notes.append(f"kept in {_save(snapshot, given['save'])}")
     facts = {
         name: value for name, value in snapshot.values.items()
-        if verbose or given["format_"] == "json" or name in SHOWN or name.startswith("environment.NCCL")
+        if verbose or given["format_"] == "json" or _told(name, snapshot.values)
     }  # fmt: skip
+    if len(facts) < len(snapshot.values):
+        notes.append(f"{len(snapshot.values) - len(facts)} more facts: -v")
     where = f"rank {snapshot.rank} on {snapshot.node}" if snapshot.rank is not None else str(snapshot.node)
     return outcome("doctor", where, of_snapshot(snapshot), facts=facts, notes=notes)
+
+
+def _told(name: str, values: Mapping[str, Any]) -> bool:
+    """Whether a fact is one that a person looks for first."""
+    kind, _, rest = name.partition(".")
+    if kind == "environment":
+        return rest.startswith(VARIABLES)
+    if kind == "interface":  # an interface that carries something
+        one = rest.rpartition(".")[0]
+        return one != "lo" and values.get(f"interface.{one}.state") == "up"
+    return name in SHOWN
 
 
 def _save(snapshot: Any, folder: str) -> str:

@@ -12,7 +12,11 @@ def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for nobody where all ranks that speak name the same cause at the same time, else for the nodes they fill."""
     people = scene.case.people
     told = [event for event in scene.roots() if event.rank is None and event.category == "preemption"]
-    if told and not any(event.rank is not None for event in scene.roots()):
+    if (
+        told
+        and not any(event.rank is not None for event in scene.roots())
+        and not any(event.accused for event in scene.failing)
+    ):
         text = f"the launcher was told from outside: {told[0].title}"
         yield Vote(kind="common-cause", strength=0.7, text=text, quotes=(scene.case.quote(told[0].hit),))
     for group in groups_of(scene):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.investigate.endings import signal_of
@@ -11,6 +11,10 @@ from preflight.vocabulary.log import Ending
 
 _FATAL = {9: "killed", 11: "segmentation fault", 7: "bus error", 4: "illegal instruction", 8: "arithmetic fault"}
 _ASKED = (15, 2, 1)
+FEWEST = 3
+FEW = 2
+# These say of the first process that they see end with an error that it did, and then stop the others.
+_TELL_THE_FIRST = ("torchrun", "composer", "spawn")
 # Where ranks waited until a limit, the one that they waited for is alive and is stopped with the rest.
 _OF_WAITING = 0.25
 
@@ -41,6 +45,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
             yield Vote(kind="exit-error", rank=rank, text=f"ended with exit code {code}", quotes=quotes)
     for rank, quotes in closed.items():
         asked.setdefault(rank, ("was still alive when its launcher stopped it", quotes))
+    yield from _left_over(scene, asked)
     for rank, (text, quotes) in asked.items():
         if rank not in innocent:
             yield Vote(kind="exit-asked", rank=rank, strength=waited, text=text, quotes=quotes)
@@ -52,6 +57,20 @@ def votes(scene: Scene) -> Iterator[Vote]:
             less = len(innocent) > 1 or rank in victims
             strength = (0.25 if less else 1.0) / len(firsts)
             yield Vote(kind="agent-first", rank=rank, strength=strength, text=text, quotes=_quote(scene, ending))
+
+
+def _left_over(scene: Scene, asked: Mapping[int, tuple[str, tuple[Quote, ...]]]) -> Iterator[Vote]:
+    """Vote for the one or two of a step that its scheduler did not have to stop, where it says so of all the others."""
+    failed = any(event.id == "elastic.slurm-task-failure" for event in scene.case.events)
+    if not failed and any(event.category == "preemption" and event.role != "cascade" for event in scene.failing):
+        return  # the time was up for all of them, and who is not named had stopped by itself
+    told = {ending.about.rank for ending in scene.case.endings if ending.teller == "slurm" and ending.code is not None}
+    left = [rank for rank in scene.case.people.ranks() if rank not in told]
+    if len(asked) < FEWEST or not set(asked) <= told or not 0 < len(left) <= FEW:
+        return
+    for rank in left:
+        yield Vote(kind="accused", rank=rank, strength=1.0 / len(left), quotes=next(iter(asked.values()))[1],
+                   text=f"is not among the {len(asked)} that its scheduler had to stop")  # fmt: skip
 
 
 def _codes(scene: Scene) -> dict[int, Ending]:
@@ -68,7 +87,7 @@ def first_seen(scene: Scene) -> dict[int, Ending]:
     """Return the rank that each agent says it saw fail first, with what it says."""
     firsts: dict[int | None, Ending] = {}
     for ending in scene.case.endings:
-        if ending.teller != "torchrun" or not ending.code:
+        if ending.teller not in _TELL_THE_FIRST or not ending.code:
             continue
         known = firsts.get(ending.file)
         if known is None or _sooner(ending, known):

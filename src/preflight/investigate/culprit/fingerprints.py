@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Quote
+
+MOST = 4096
+"""So many ranks are counted as of one mind at most."""
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -13,12 +16,15 @@ def votes(scene: Scene) -> Iterator[Vote]:
     said: dict[int, str] = {}
     quotes: dict[int, Quote] = {}
     for event in scene.failing:
-        fields = event.hit.fields
+        fields, quote = event.hit.fields, scene.case.quote(event.hit)
+        for rank, call in _agreeing(fields):
+            said.setdefault(rank, call)
+            quotes.setdefault(rank, quote)
         for writer, call in (("printer", "mine"), ("other", "theirs")):
             who, what = fields.get(writer), fields.get(call)
             if isinstance(who, int) and isinstance(what, str):
                 said.setdefault(who, what)
-                quotes.setdefault(who, scene.case.quote(event.hit))
+                quotes.setdefault(who, quote)
     if len(set(said.values())) < 2:
         return
     counts: dict[str, int] = {}
@@ -32,3 +38,16 @@ def votes(scene: Scene) -> Iterator[Vote]:
             continue
         yield Vote(kind="call-of-its-own", rank=rank, strength=1.0 / counts[what] ** 0.5,
                    text=f"made another call than {most} ranks: {what}", quotes=(quotes[rank],))  # fmt: skip
+
+
+def _agreeing(fields: Mapping[str, object]) -> Iterator[tuple[int, str]]:
+    """Yield what those called who stand before the one that is named: a rank compares its call with theirs in their order.
+
+    It names the first that differs, so that all before that one made the call of the rank that complains.
+    """
+    printer, other, mine = fields.get("printer"), fields.get("other"), fields.get("mine")
+    if not (isinstance(printer, int) and isinstance(other, int) and isinstance(mine, str)):
+        return
+    for rank in range(min(other, MOST)):
+        if rank != printer:
+            yield rank, mine

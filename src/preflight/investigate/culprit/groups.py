@@ -47,7 +47,9 @@ def groups_of(scene: Scene) -> tuple[Group, ...]:
         events = sorted(by.values(), key=lambda event: event.time if event.time is not None else float("inf"))
         if len(by) < 2 or not together(events):
             continue
-        share = len(by) / max(len(people.seen), 1)
+        ended = all(event.id.startswith("exit.") for event in events)
+        # Of those who are told of only because they ended, nobody speaks: the others are those that must be there.
+        share = len(by) / max(len(people.ranks()) if ended else len(people.seen), 1)
         nodes = {people.node_of.get(rank) for rank in by}
         whole = [node for node in nodes if node is not None and set(people.of_node(node)) <= set(by)]
         everybody = share >= NEARLY_ALL

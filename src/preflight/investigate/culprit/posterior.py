@@ -140,8 +140,13 @@ def _leads(chances: Mapping[int | str | None, float], ordered: Sequence[tuple[fl
 
 
 def _at_once(scene: Scene, named: Sequence[int | str]) -> bool:
-    """Return whether one line names all of these as missing, and it is not one of them that printed it."""
-    return any(
+    """Return whether one line names all of these, as missing or as ended, and it is not one of them that printed it."""
+    ended: dict[tuple[int | None, int | None], set[int | str]] = {}
+    for ending in scene.case.endings:
+        rank = scene.case.people.rank_of(ending.about, ending.file) if ending.code else None
+        if rank is not None:
+            ended.setdefault((ending.file, ending.line), set()).add(rank)
+    return any(len(ranks) > 1 and ranks == set(named) for ranks in ended.values()) or any(
         len(event.accused) > 1 and set(event.accused) == set(named) and event.rank not in event.accused
         for event in scene.failing
     )

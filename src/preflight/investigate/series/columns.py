@@ -38,6 +38,8 @@ class Track:
         self.lines: list[StepLine] = []
         self.rounds = False
         self._steps: Any = None
+        self._printed: Any = None
+        self._seconds: tuple[Series | None] | None = None
         self._times: Any = None
         self._points: dict[str, Points] = {}
 
@@ -47,9 +49,7 @@ class Track:
         if self._steps is None:
             import numpy
 
-            printed: Any = numpy.fromiter(
-                (-1 if line.step is None else line.step for line in self.lines), numpy.int64, len(self.lines)
-            )
+            printed = self.counter
             epochs: Any = numpy.fromiter(
                 (line.values.get("epoch", numpy.nan) for line in self.lines), numpy.float64, len(self.lines)
             )
@@ -57,6 +57,24 @@ class Track:
             self.rounds = whole is not None
             self._steps = printed if whole is None else whole
         return self._steps
+
+    @property
+    def counter(self) -> Any:
+        """The step of each line as it is printed; -1 where it has none."""
+        if self._printed is None:
+            import numpy
+
+            self._printed = numpy.fromiter(
+                (-1 if line.step is None else line.step for line in self.lines), numpy.int64, len(self.lines)
+            )
+        return self._printed
+
+    @property
+    def seconds(self) -> Series | None:
+        """The time of each step, found once: see ``step_seconds``."""
+        if self._seconds is None:
+            self._seconds = (_step_seconds(self),)
+        return self._seconds[0]
 
     def printed(self, step: int) -> int | None:
         """The step as its line says it."""
@@ -146,6 +164,10 @@ def by_step(track: Track, name: str) -> Series:
 
 def step_seconds(track: Track) -> Series | None:
     """The time of each step: as it was printed, else from a rate, else from the clock between two lines."""
+    return track.seconds
+
+
+def _step_seconds(track: Track) -> Series | None:
     import numpy
 
     known = track.steps[track.steps >= 0]
@@ -170,7 +192,7 @@ def _beginnings(track: Track, at: Any) -> Any:
     """Where the printed counter of steps, or the file, begins again."""
     import numpy
 
-    printed: Any = numpy.array([-1 if (step := track.lines[i].step) is None else step for i in at], dtype=numpy.int64)
+    printed = track.counter[at]
     return numpy.concatenate([[0], numpy.flatnonzero(numpy.diff(printed) < 0) + 1]) if len(at) else numpy.zeros(1, int)
 
 

@@ -15,6 +15,8 @@ FALSE_ALARMS = 0.005
 """Of each of the three tests, on noise with autocorrelation 0 to 0.9 about a level or about a falling curve."""
 EXPLODED = 10.0
 """So many times as high as ever before is no noise."""
+_BEYOND_RATIO = 1000
+"""So many times as high is said of values that were about nought, and of those a ratio tells nothing."""
 MOST_PLACES = 50
 RISE = 0.02
 """Least rise that is told, as a share of the level."""
@@ -262,7 +264,7 @@ def _spiked(series: Series, tops: list[int], worst: int, around: float) -> str:
     highest = float(series.numbers[worst])
     rise = (
         ""
-        if around <= 0
+        if around <= 0 or highest >= _BEYOND_RATIO * around or float(series.numbers.min()) < 0
         else f" ({times(highest / around)} as high)"
         if highest >= TIMES * around
         else f" ({percent(highest / around - 1)})"

@@ -1,4 +1,4 @@
-"""A file that begins in the middle of a traceback: cut off at its head, or turned over while one was printed."""
+"""A file that begins in the middle of a traceback or of a launcher's table: cut off at its head, or turned over meanwhile."""
 
 from __future__ import annotations
 
@@ -24,3 +24,15 @@ def beheaded(page: Page) -> tuple[Line, int] | None:
         return None
     line = page.line(*page.bounds(found.start()))
     return line, max(line.text.find(_FRAME_BEGINS) - 2, 0)
+
+
+_ENTRY = re.compile(rb"^\s*rank\s+: \d+ \(local_rank: \d+\)\s*$", re.MULTILINE)
+_TITLES = (b"Failures:", b"(first observed failure)")
+
+
+def beheaded_table(page: Page) -> Line | None:
+    """Return the line of the first entry of a table of failures that has lost its title; None where the file begins otherwise."""
+    found = _ENTRY.search(page.data, 0, _HEAD)
+    if found is None or any(title in page.data[: found.start()] for title in _TITLES):
+        return None
+    return page.line(*page.bounds(found.end() - 1))

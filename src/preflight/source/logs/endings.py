@@ -34,6 +34,7 @@ LITERALS = (
     b"EXIT CODE:",
     b"noticed that process rank",
     b"APPLICATION TERMINATED WITH",
+    b"torchelastic.worker.status.FAILED",
 )
 """A line that tells of an end holds one of these."""
 
@@ -82,10 +83,12 @@ def _deepspeed(match: re.Match[str]) -> End:
     return End((Who(pid=int(match["pid"])),), as_code(int(match["code"])), "deepspeed")
 
 
-def _deepspeed_command(match: re.Match[str]) -> End:
+def _deepspeed_command(match: re.Match[str]) -> End | None:
     # Its launcher prints the command of the last process that it started, whichever ended; 0 is the only one of its node.
-    local = int(match["local"])
-    return End((Who(local_rank=0) if local == 0 else Who(),), as_code(int(match["code"])), "deepspeed")
+    found = _LOCAL.search(match.string, 0, match.start())
+    if found is None:
+        return None
+    return End((Who(local_rank=0) if int(found[1]) == 0 else Who(),), as_code(int(match["code"])), "deepspeed")
 
 
 def _composer(match: re.Match[str]) -> End:
@@ -99,7 +102,8 @@ def _srun(match: re.Match[str]) -> End:
     if match["code"]:
         code: int | None = as_code(int(match["code"]))
     else:
-        number = signal_number(match["word"]) if match["word"] else None
+        # What Slurm tells as out of memory was killed by the kernel.
+        number = signal_number(match["word"]) if match["word"] else 9
         code = -number if number else None
     nodes = node if node and not re.search(r"[\[,]", node) else None
     return End(tuple(Who(task, nodes) for task in tasks), code, "slurm")
@@ -134,26 +138,37 @@ def _spawned(match: re.Match[str]) -> End:
     return End((Who(local_rank=int(match["local"])),), code, "spawn")
 
 
+def _elastic_event(match: re.Match[str]) -> End | None:
+    rank = _GLOBAL_RANK.search(match.string, match.end())
+    if rank is None or '"state": "FAILED"' not in match.string[rank.end() :]:
+        return None
+    return End((Who(int(rank[1])),), 1, "elastic")
+
+
 def _container(match: re.Match[str]) -> End:
     return End((Who(),), as_code(int(match["code"])), "kubernetes")
 
 
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End]], ...] = (
-    (
-        re.compile(r"\(exitcode: (?P<code>-?\d+)\)(?: local_rank: (?P<local>\d+))? \(pid: (?P<pid>\d+)\)"),
-        _agent,
-    ),
-    (re.compile(r"Process (?P<pid>\d+) exits with return code = (?P<code>-?\d+)"), _deepspeed),
-    (re.compile(r"'--local_rank=(?P<local>\d+)'.*\] exits with return code = (?P<code>-?\d+)"), _deepspeed_command),
+_LOCAL = re.compile(r"'--local_rank=(\d{1,7})'")
+_GLOBAL_RANK = re.compile(r'"global_rank": (\d{1,7})\b')
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...] = (
     (
         re.compile(
-            r"\b[Rr]ank (?P<rank>\d+)(?: \(PID (?P<pid>\d+)\))? (?:crashed with exit code|exited with(?: exit)? code) (?P<code>-?\d+)"
+            r"\(exitcode: (?P<code>-?\d+)\)(?:(?: .{1,200}?)? local_rank: (?P<local>\d{1,10}))? \((?:pid|process ID): (?P<pid>\d{1,10})\)"
+        ),
+        _agent,
+    ),
+    (re.compile(r"Process (?P<pid>\d{1,10}) exits with return code = (?P<code>-?\d+)"), _deepspeed),
+    (re.compile(r"\] exits with return code = (?P<code>-?\d+)"), _deepspeed_command),
+    (
+        re.compile(
+            r"\b[Rr]ank (?P<rank>\d{1,10})(?: \(PID (?P<pid>\d{1,10})\))? (?:crashed with exit code|exited with(?: exit)? code) (?P<code>-?\d+)"
         ),
         _composer,
     ),
     (
         re.compile(
-            r"srun: error: (?P<node>[\w.,\[\]-]+): tasks? (?P<tasks>[\d,\s-]+): (?:Exited with exit code (?P<code>\d+)"
+            r"srun: error: (?P<node>[\w.,\[\]-]+): tasks? (?P<tasks>[\d,\s-]+): (?:Exited with exit code (?P<code>\d{1,10})"
             r"|(?P<word>Killed|Segmentation fault|Aborted|Bus error|Terminated|Illegal instruction|Floating point exception)"
             r"|Out Of Memory)"
         ),
@@ -161,40 +176,45 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End]], ...] = (
     ),
     (
         re.compile(
-            r"(?::|^)\s*(?:line \d+:)?\s*(?P<pid>\d+)?\s*(?P<word>Killed|Segmentation fault|Aborted|Bus error|Illegal instruction|"
+            r"(?::|^)\s{0,20}(?:line \d+:)?\s{0,20}(?P<pid>\d{1,10})?\s{0,20}(?P<word>Killed|Segmentation fault|Aborted|Bus error|Illegal instruction|"
             r"Floating point exception|Terminated)\s*(?:\(core dumped\)|(?= {2,}\S))"
         ),
         _shell,
     ),
     (re.compile(r"died with <Signals\.(?P<signal>SIG\w+): \d+>"), _python),
-    (re.compile(r"returned non-zero exit status (?P<code>\d+)"), _status),
+    (re.compile(r"returned non-zero exit status (?P<code>\d{1,10})"), _status),
     (
         re.compile(
-            r"process rank (?P<rank>\d+) with PID (?P<pid>\d+) on node (?P<node>[\w.-]+) exited on signal (?P<signal>\d+)"
+            r"process rank (?P<rank>\d{1,10}) with PID (?P<pid>\d{1,10}) on node (?P<node>[\w.-]+) exited on signal (?P<signal>\d{1,10})"
         ),
         _mpi,
     ),
     (
         re.compile(
-            r"[Pp]rocess (?P<local>\d+) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d+)|the following error)"
+            r"[Pp]rocess (?P<local>\d{1,10}) terminated with (?:signal (?P<signal>SIG\w+)|exit code (?P<code>\d{1,10})|the following error)"
         ),
         _spawned,
     ),
-    (re.compile(r"(?:Exit Code:\s+|\"?exitCode\"?:\s*)(?P<code>\d+)"), _container),
+    (re.compile(r'"source": "WORKER"'), _elastic_event),
+    (re.compile(r"(?:Exit Code:\s+|\"?exitCode\"?:\s*)(?P<code>\d{1,10})"), _container),
 )
+
+
+_MOST_TASKS = 65_536
 
 
 def ends(text: str) -> End | None:
     """Return what a line tells of an end, or None."""
     for pattern, read in _FORMS:
         match = pattern.search(text)
-        if match:
-            return read(match)
+        end = read(match) if match else None
+        if end is not None:
+            return end
     return None
 
 
-_NAME_OF_PROCESS = re.compile(r"Process name: (?:\[\[\d+,\d+\],)?(?P<rank>\d+)\]?\s*$")
-_CODE_OF_PROCESS = re.compile(r"Exit code:\s+(?P<code>-?\d+)\s*$")
+_NAME_OF_PROCESS = re.compile(r"Process name: (?:\[\[\d+,\d+\],)?(?P<rank>\d{1,10})\]?\s*$")
+_CODE_OF_PROCESS = re.compile(r"Exit code:\s+(?P<code>-?\d{1,10})\s*$")
 
 
 def of_two_lines(text: str, below: Iterable[str]) -> End | None:
@@ -209,15 +229,18 @@ def _numbers(text: str) -> list[int]:
     found: list[int] = []
     for part in text.replace(" ", "").split(","):
         first, _, last = part.partition("-")
-        if first.isdigit():
-            found.extend(range(int(first), int(last if last.isdigit() else first) + 1))
-    return found[:65536]
+        if first.isdecimal() and max(len(first), len(last)) < 10:
+            end = int(last if last.isdecimal() else first) + 1
+            found.extend(range(int(first), min(end, int(first) + _MOST_TASKS)))
+        if len(found) >= _MOST_TASKS:
+            break
+    return found[:_MOST_TASKS]
 
 
 _KEY = re.compile(r"^\s*(time|host|rank|exitcode|error_file|traceback|msg)\s*: ?(.*)$")
 _ENTRY = re.compile(r"^\s*(?:\[(\d+)\]:|<NO_OTHER_FAILURES>)\s*$")
-_RANK = re.compile(r"(\d+) \(local_rank: (\d+)\)")
-_CODE = re.compile(r"(-?\d+) \(pid: (\d+)\)")
+_RANK = re.compile(r"(\d{1,10}) \(local_rank: (\d{1,10})\)")
+_CODE = re.compile(r"(-?\d{1,10}) \(pid: (\d{1,10})\)")
 
 
 def before_root(lines: Iterable[str]) -> Iterator[str]:

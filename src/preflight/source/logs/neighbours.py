@@ -12,5 +12,8 @@ _NEAR = 400
 
 def bar_before(data: bytes, start: int) -> int | None:
     """The step that a progress bar right before a line shows, for programs that print metrics without one."""
-    found = _BAR_BEFORE.findall(data, max(start - _NEAR, 0), start)
+    low = max(start - _NEAR, 0)
+    if data.rfind(b"|", low, start) < 0:
+        return None
+    found = _BAR_BEFORE.findall(data, low, start)
     return int(found[-1]) if found else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from preflight.errors import CatalogError
@@ -38,3 +39,37 @@ def killed(fields: Mapping[str, object], text: str) -> bool:
 def failed(fields: Mapping[str, object], text: str) -> bool:
     """The exit code is neither nought nor that of a process that was asked to stop."""
     return fields.get("code") not in (None, 0, -15, 143)
+
+
+_LOSS = re.compile(r"[Ll]oss['\"]?\s*[:=]\s*(?:tensor\()?[-+]?\d")
+_NORM = re.compile(r"[Gg]rad\w{0,20}?[ _-]?norm\w{0,20}['\"]?\s{0,20}[:=]\s{0,20}[-+]?\d")
+
+
+def not_of_an_average(fields: Mapping[str, object], text: str) -> bool:
+    """A loss that is no number counts unless the same line holds one that is, and a gradient norm that is: then it is an average."""
+    return not (_LOSS.search(text) and _NORM.search(text))
+
+
+_TOLD = re.compile(
+    r"torch\._(?:dynamo|inductor)\.[\w.]{1,100}: \[(?:ERROR|WARNING|INFO|DEBUG)\]"
+    r"|(?:^|[\s:\]])[WIEV]\d{4} .{0,40}torch/_(?:dynamo|inductor)/[\w/]{1,100}\.py:\d{1,7}\]"
+)
+"""What stands before each of their lines: until torch 2.2, and as its own logger writes it since."""
+
+
+def not_told_by_the_compiler(fields: Mapping[str, object], text: str) -> bool:
+    """What the compiler's own loggers tell, it has caught, and goes on without."""
+    return _TOLD.search(text) is None
+
+
+def not_for_a_task(fields: Mapping[str, object], text: str) -> bool:
+    """A step that is ended because a task of it failed was ended by that task, and not from outside."""
+    return fields.get("why") != "TASK FAILURE"
+
+
+_WARNS = re.compile(r"\.py:\d{1,7}: \w{0,60}Warning: ")
+
+
+def not_a_warning(fields: Mapping[str, object], text: str) -> bool:
+    """What a library warns of, it has caught, and does without."""
+    return _WARNS.search(text) is None

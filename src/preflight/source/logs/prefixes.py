@@ -13,8 +13,11 @@ import msgspec
 from preflight.source.logs.times import Stamp, iso_at, stamp_at
 from preflight.vocabulary.log import Who
 
-LineStyle = Literal["", "srun", "hosts"]
-"""What ``3: `` or ``name: `` at the beginning of a line is in this file: nothing in particular, srun's label, a host."""
+LineStyle = Literal["", "srun", "hosts", "workers"]
+"""What ``3: `` or ``name: `` at the beginning of a line is in this file: nothing in particular, srun's label, a host.
+
+``workers``: ``[worker 3]`` is a rank, as all of them are there and none is named otherwise.
+"""
 
 FARTHEST = 400
 """A prefix that ends later than this is no prefix."""
@@ -32,6 +35,11 @@ _TOKENS = re.compile(
             r"(?i:rank)[ _#]?(?P<rank_bare>\d{1,7})(?:/\d+)?\s?(?:[:|\]>](?!\d)|\s-\s)",
             r"\[\d+,(?P<rank_mpi>\d{1,7})\]<std(?:out|err|diag)>:?",
             r"\[(?P<rank_horovod>\d{1,7})\]<std(?:out|err)>:?",
+            # who: a worker of an engine that counts its ranks of tensor parallelism, or that numbers its workers
+            r"\((?:[A-Za-z_]\w{0,40}?[ _])?(?:[DP]P\d{1,7}[ _]){0,4}(?:TP|rank=)(?P<rank_engine>\d{1,7})(?:[ _][A-Z]{2}\d{1,7}){0,4}"
+            r" pid=(?P<pid_engine>\d+)\)",
+            r"(?:[DP]P\d{1,7} ){0,4}TP(?P<rank_tensor>\d{1,7})(?: [A-Z]{2}\d{1,7}){0,4}\]",
+            r"\[(?i:worker|trainer)[ :_=#-](?P<worker>\d{1,4})\]",
             # who: a rank of its node
             r"\[(?i:local[ _]?rank)[ :_=]{0,2}(?P<local>\d{1,4})\]:?",
             r"\[(?P<role>[A-Za-z_][A-Za-z_.-]*)(?P<local_role>\d{1,4})(?:\|(?P<rank_role>\d{1,7}))?\]:",
@@ -44,7 +52,7 @@ _TOKENS = re.compile(
             r"\[pod/(?P<pod>[\w.-]+)/[\w.-]+\]",
             r"(?P<node_nccl>[A-Za-z0-9][\w.-]*):(?P<pid_nccl>\d+):\d+ \[(?P<device>\d+)\](?= )",
             r"(?P<node_docker>[A-Za-z][\w.-]*[-_]\d+) +\| ",
-            r"\[(?P<node_pair>[A-Za-z][\w.-]*\d[\w.-]*):(?P<pid_pair>\d{2,8})\]",
+            r"\[(?P<node_pair>[A-Za-z][\w.-]{0,60}\d[\w.-]{0,60}):(?P<pid_pair>\d{2,8})\]",
             # how loud, from where
             r"[\[(]?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE)\b[\])]?(?:\|[\w./-]+:\d+[\])])?",
             r"[\[(]?[\w./<>-]+\.(?:py|cpp|cc|cu|cuh|c|h|hpp|go|rs):\d+(?::\w+)?[\])]?(?::<?\w+>?)?",
@@ -63,7 +71,17 @@ _SYSLOG_HOST = re.compile(r" ([\w.-]+) ([\w./() -]{1,40}?)(?:\[(\d+)\])?: ")
 _GLOG_PID = re.compile(r"\s+(\d{1,18})\s+(?=[\w./<>-]+:\d+\])")
 _TIME_BEGINS = frozenset("0123456789[IWEFDVCJMASONT")
 _LEVELS = {"W": "WARNING", "E": "ERROR", "F": "FATAL", "C": "CRITICAL", "I": "INFO", "V": "DEBUG", "D": "DEBUG"}
-_GLOBAL = ("rank", "rank_round", "rank_bare", "rank_mpi", "rank_horovod", "rank_role")
+_GLOBAL = (
+    "rank",
+    "rank_round",
+    "rank_bare",
+    "rank_mpi",
+    "rank_horovod",
+    "rank_role",
+    "rank_tensor",
+)
+_LATER_STAGE = re.compile(r"PP0*[1-9]")
+"""In a later stage of a pipeline the ranks of tensor parallelism begin at nought again, and are not those of the job."""
 
 
 class Head(NamedTuple):
@@ -121,7 +139,7 @@ def head_of(text: str, style: LineStyle = "") -> Head:
         start = between.end() if between else place
         if start >= stop:
             break
-        end = _time(text, start, taken) or _token(text, start, taken)
+        end = _time(text, start, taken) or _token(text, start, taken, style)
         if not end:
             break
         place = end
@@ -173,16 +191,19 @@ def _time(text: str, start: int, taken: _Taken) -> int:
     return end
 
 
-def _token(text: str, start: int, taken: _Taken) -> int:
-    match = _TOKENS.match(text, start)
+def _token(text: str, start: int, taken: _Taken, style: LineStyle) -> int:
+    match = _TOKENS.match(text, start, start + FARTHEST)
     if match is None:
         return 0
     kind = match.lastgroup
     if kind is None:
         return match.end()
     value = match[kind]
-    if kind in _GLOBAL:
-        if taken.rank is None:
+    if kind == "worker":
+        if style == "workers" and taken.rank is None:
+            taken.rank = int(value)
+    elif kind in _GLOBAL:
+        if taken.rank is None and not (kind == "rank_tensor" and _LATER_STAGE.search(match[0])):
             taken.rank = int(value)
         if kind == "rank_role" and taken.local is None:
             taken.local = int(match["local_role"])
@@ -199,6 +220,8 @@ def _token(text: str, start: int, taken: _Taken) -> int:
     elif kind in ("local", "local_role", "local_bare"):
         _local(match, kind, taken)
     else:
+        if match["rank_engine"] is not None and taken.rank is None and not _LATER_STAGE.search(match[0]):
+            taken.rank = int(match["rank_engine"])
         _process(match, taken)
     return match.end()
 
@@ -249,7 +272,7 @@ class KnownHeads:
         bare = self._bare.get(text[:12])
         if bare is not None:
             return bare
-        if "%|" in text[:6] and not self._style and _BAR.match(text):
+        if "%|" in text[:_FARTHEST_BAR] and not self._style and _BAR.match(text):
             return _NOTHING
         known = self._known.get(text[:9])
         if known is not None:
@@ -281,7 +304,9 @@ class KnownHeads:
 _NOBODY = Who()
 _WORD = re.compile(r"\s*(?!(?i:rank|std|root))(?:[a-z]{3,}|[A-Z][a-z]{3,}) ")
 """A line that begins with a word and a blank has nothing before its text, whatever follows."""
-_BAR = re.compile(r"\s*\d{1,3}%\|")
+_BAR = re.compile(r"\s*(?:(?!(?i:rank|std|root))[A-Z][a-z]{2,}(?: [a-z]+){0,4}:? *)?\d{1,3}%\|")
+"""A progress bar, with or without a word of what it is of."""
+_FARTHEST_BAR = 40
 _NOTHING = Head(_NOBODY, None, None, "", 0)
 _MOST_ALIKE = 6
 _MOST_KNOWN = 4096

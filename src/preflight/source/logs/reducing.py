@@ -9,12 +9,14 @@ from itertools import chain
 import msgspec
 
 from preflight.source.logs import endings as ends_of
-from preflight.source.logs.beheaded import beheaded
+from preflight.source.logs.beheaded import beheaded, beheaded_table
 from preflight.source.logs.blocks import Block
+from preflight.source.logs.cut_off import cut_off
 from preflight.source.logs.neighbours import METRICS_BELOW, bar_before
 from preflight.source.logs.pages import Line, Page
 from preflight.source.logs.prefixes import KnownHeads, LineStyle
 from preflight.source.logs.reduced import Reduced
+from preflight.source.logs.repeats import Repeats
 from preflight.source.logs.residue import Residue
 from preflight.source.logs.rules import ENDING, STEP, TRACEBACK, TROUBLE, WORLD, Rules
 from preflight.source.logs.sampling import Sample
@@ -23,7 +25,7 @@ from preflight.source.logs.signing import TRUSTED, Signing
 from preflight.source.logs.speakers import Speakers
 from preflight.source.logs.steps import step_of
 from preflight.source.logs.times import Stamp
-from preflight.source.logs.tracebacks import MOST_LINES, parse
+from preflight.source.logs.tracebacks import MOST_LINES, named_in, parse
 from preflight.source.logs.witness import Witness
 from preflight.vocabulary.log import Ending, LogFile, Raised, StepLine, Who
 
@@ -35,7 +37,7 @@ _TABLE_LINES = 400
 _WORLD = re.compile(
     r"(?:world[_ -]?size|\bWORLD_SIZE|num_processes|[Tt]otal GPUs|n_gpus)['\"]?(?:\s+is)?\s*[:=]?\s*['\"]?(\d{1,7})\b"
 )
-_NCCL = re.compile(r"\brank (\d+) n[rR]anks (\d+)")
+_NCCL = re.compile(r"\brank (\d{1,7}) n[rR]anks (\d{1,7})\b")
 
 
 class Reducer:
@@ -63,6 +65,7 @@ class Reducer:
         self.result = Reduced(file=file)
         self._signing = Signing(rules.matcher, self._witness)
         self._shapes = Shapes(rules.words, style, self._witness)
+        self._repeats = Repeats()
         self._walked = self._untold = 0
         self._steps = Sample(most_steps)
         self._residue = Residue()
@@ -76,6 +79,8 @@ class Reducer:
         self._steps.next_page()
         if not page.offset and (cut := beheaded(page)) is not None:
             self._take_raised(page, *cut, first=True)
+        if not page.offset and (entry := beheaded_table(page)) is not None:
+            self._ended(page, entry, ends_of.table([entry.text, *ends_of.before_root(page.below(entry, _TABLE_LINES))]))
         kinds, asked, known = self._rules.kinds, self._rules.asked, self._shapes.known
         header = self._rules.header if self._tries() else -1
         start = end = -1
@@ -112,6 +117,11 @@ class Reducer:
         self._stamp = page.stamp_before(block.own) or self._stamp
         if block.last:
             self._steps_at_the_end(page)
+            if self._residue.passed and self._stamp is not None:
+                self.clock.at(self._stamp)
+            if (line := cut_off(page)) is not None:
+                hit = self._witness.hit(page, line)
+                self.result.raised.append(Raised(exception="", message="", frames=(), hit=hit))
         return page.number(block.own)
 
     def _again(self, page: Page, start: int, end: int, shape: Shape) -> bool:
@@ -119,7 +129,7 @@ class Reducer:
         if shape.taken:
             who = self._shapes.who(page, start, shape)
             if not self._signing.count(page, shape.taken, who, start, end):
-                return False
+                self._signing.take(page, page.line(start, end), list(shape.taken), None)
         if shape.trouble is not None:
             shape.trouble.add(self._shapes.who(page, start, shape).rank)
         if shape.kind & STEP and self._steps.wants(start, end) and shape.step is not None:
@@ -137,8 +147,14 @@ class Reducer:
                 self._step(page, line)
                 self._shapes.learn(page, key, line, kind)
             return
-        if kind == TRACEBACK and not numbers and self._tries() and page.repeated(start, end):
-            return  # another one begins at once, and nothing of this one is told
+        if kind == TRACEBACK and not numbers:
+            if not self._tries():
+                self._untold += 1
+                return
+            if page.repeated(start, end):
+                return  # another one begins at once, and nothing of this one is told
+            if self._repeats.often(page, start, end, self._file.who):
+                return
         if kind == TROUBLE and not numbers and self._residue.counted(page, start, end, self._file.who):
             return
         asked = [number for number in numbers if not self._signing.counted_only(page, number, start, end)]
@@ -190,6 +206,8 @@ class Reducer:
         parsed = parse(seen.append(where) or text for where, text in lines)  # type: ignore[func-returns-value]
         self._walked += page.walked
         page.walked = 0
+        if not parsed.exception and (name := named_in(line.text)):  # a notebook's, cut off before it says it again
+            parsed = parsed._replace(exception=name)
         if not parsed.exception and not parsed.frames:  # another one begins at once, of another process
             return
         start, end = seen[parsed.last] if 0 <= parsed.last < len(seen) else (line.start, line.end)
@@ -222,11 +240,14 @@ class Reducer:
             if one is None and ("Process name:" in text or "Exit code:" in text):
                 one = ends_of.of_two_lines(text, page.below(line, 1))
             found = [one] if one else []
+        self._ended(page, line, found)
+        return bool(found)
+
+    def _ended(self, page: Page, line: Line, found: Iterable[ends_of.End]) -> None:
         for end in found:
             time, error = (end.time, 1.0) if end.time is not None else self._witness.time(page, line)
             for about in end.about:
                 self._end(line, end, about, time, error)
-        return bool(found)
 
     def _end(self, line: Line, end: ends_of.End, about: Who, time: float | None, error: float) -> None:
         teller = self._witness.who(line)
@@ -307,6 +328,8 @@ class Reducer:
         result.unknown = self._residue.templates()
         result.spoke = self._speakers.done(self.clock)
         result.undated = self.clock.undated
+        if self._repeats.count:
+            result.notes.append(f"{self._file.path}: {self._repeats.count} tracebacks more that repeat others of it")
         if self._untold:
             result.notes.append(f"{self._file.path}: {self._untold} tracebacks more than are read of one file")
         result.year_guessed = self.clock.year_guessed

@@ -17,16 +17,22 @@ _TOLD = re.compile(r"\bNCCL (?:INFO|TRACE|VERSION)\b")
 _TROUBLE = re.compile(
     r"^(?:[\w.]+(?:Error|Exception)\b|(?i:error|fatal(?: error)?|failed|panic|exception)\b[ :])|"
     r"\b(?:ERROR|FATAL|CRITICAL|Fatal error|FAILED)\b[: \]]|: error: |\bError:|\b[Ff]ailed to \w+"
+    r"|\bNCCL WARN\b.*?(?i:error|fail|timed? ?out|closed|refused|reset|abort|unreachable|no route|lost\b|broken|disconnect|corrupt|mismatch)"
 )
+_WARNED = re.compile(r"\bNCCL WARN\b")
+"""It warns of settings in the same way as of failures: what it says decides."""
 _OPEN = re.compile(
-    r"0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|(?:/[\w.@+=-]+){2,}/?|\b\d+(?:[.:,]\d+)*(?:e[-+]?\d+)?[a-zA-Z]{0,3}\b|(?<=')[^']{1,200}(?=')"
+    r"0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\b|\b(?=[A-F]*[0-9])(?=[0-9]*[A-F])[0-9A-F]{8,}\b|(?:/[\w.@+=-]+){2,}/?|\b\d+(?:[.:,]\d+)*(?:e[-+]?\d+)?[a-zA-Z]{0,3}\b|(?<=')[^']{1,200}(?=')"
 )
 _BLANK = re.compile(r"\s+")
 _LONGEST = 300
 
 
 _DIGITS = b"0123456789"
+_HEXADECIMAL = b"0123456789abcdefABCDEFx"
 _MOST_FORMS = 20_000
+_ENOUGH = 100
+"""So many lines in a row that differ in hexadecimal digits alone were of one template: those that follow are, too."""
 
 
 class Found:
@@ -49,19 +55,30 @@ class Found:
 
 
 class Residue:
-    """The lines of one file that look like trouble."""
+    """The lines of one file that look like trouble.
+
+    Attributes:
+        passed: Lines that were counted by their form alone.
+    """
 
     def __init__(self) -> None:
         """Begin with none."""
+        self.passed = 0
         self._found: dict[str, Found] = {}
         self._forms: dict[bytes, Found | None] = {}
+        self._rough: dict[bytes, tuple[Found | None, int]] = {}
 
     def counted(self, page: Page, start: int, end: int, file: Who) -> bool:
         """Count a line that differs in its numbers alone from one that was seen before; False where it is a new one."""
-        form = page.data[start : min(end, start + _LONGEST)].translate(None, _DIGITS)
-        if form not in self._forms:
-            return False
-        found = self._forms[form]
+        raw = page.data[start : min(end, start + _LONGEST)]
+        form = raw.translate(None, _DIGITS)
+        if form in self._forms:
+            found = self._forms[form]
+        else:
+            found, seen = self._rough.get(raw.translate(None, _HEXADECIMAL), (None, 0))
+            if seen < _ENOUGH:
+                return False
+        self.passed += 1
         if found is not None:
             found.add(page.quick_who(start, end, file).rank)
         return True
@@ -69,9 +86,13 @@ class Residue:
     def take(self, page: Page, line: Line, hit: Callable[[], Hit]) -> Found | None:
         """Count a line where it looks like trouble, and return what it is counted with; ``hit`` makes it one where that is new."""
         found = self._of(line, hit)
+        raw = page.data[line.start : min(line.end, line.start + _LONGEST)]
         if len(self._forms) < _MOST_FORMS:
-            form = page.data[line.start : min(line.end, line.start + _LONGEST)].translate(None, _DIGITS)
-            self._forms[form] = found
+            self._forms[raw.translate(None, _DIGITS)] = found
+        rough = raw.translate(None, _HEXADECIMAL)
+        before, seen = self._rough.get(rough, (found, 0))
+        if seen or len(self._rough) < _MOST_FORMS:
+            self._rough[rough] = (found, seen + 1 if before is found else 1)
         if found is not None:
             found.add(line.head.who.rank)
         return found
@@ -79,7 +100,7 @@ class Residue:
     def _of(self, line: Line, hit: Callable[[], Hit]) -> Found | None:
         text = line.text[line.head.end :]
         trouble = line.head.level in _LEVELS or _TROUBLE.search(text[:_LONGEST]) is not None
-        warned = not trouble and line.head.level in _WARNING
+        warned = not trouble and (line.head.level in _WARNING or _WARNED.search(text[:_LONGEST]) is not None)
         if not (trouble or warned) or _TOLD.search(text[:_LONGEST]):
             return None
         template = template_of(text)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
 LITERALS = (
-    b"loss", b"Loss", b"LOSS", b"it/s", b"s/it", b"iteration ", b"step:", b"step=", b"Step ", b"step ", b"Step:", b"Iter ", b"iter ",
+    b"loss", b"Loss", b"LOSS", b"it/s", b"s/it", b"iteration ", b"Iteration: ", b"iters/sec", b"step:", b"step=", b"Step ", b"step ", b"Step:", b"Iter ", b"iter ",
     b"Iter:", b"global_step", b"grad_norm", b"grad norm", b"tokens/s", b"tok/s", b"samples/s", b"tflops", b"TFLOP", b"throughput",
     b"SamplesPerSec", b"num_updates", b"forward-compute", b"fwd_microstep", b"perplexity", b"Perplexity", b"[batch=", b"[step=",
     b"time across ranks (ms)", b"learning rate", b"learning_rate", b"loss_scale",
@@ -71,7 +72,7 @@ _NAMES = {
     " throughput/device/tokens-per-sec throughput/total-tokens-per-sec tgs train-tokens-per-second",
     "samples_per_second": "samples-per-second samples/s samples/sec train-samples-per-second currsamplespersec samplespersec images/sec img/s"
     " throughput/samples-per-sec samples-per-sec runningavgsamplespersec",
-    "steps_per_second": "it/s steps-per-second iter/s ups train-steps-per-second steps/s steps/sec",
+    "steps_per_second": "it/s iters/sec iters-per-sec steps-per-second iter/s ups train-steps-per-second steps/s steps/sec",
     "memory_bytes": "memory mem max-mem max-memory gpu-mem mem-allocated memallocated max-memory-allocated peak-memory memory-allocated cuda-mem",
     "memory_reserved_bytes": "memory-reserved max-memory-reserved mem-reserved maxmemallocated reserved",
     "data_seconds": "data-time data dataload-time data-loading-time time/data-loading data-wait batch-generator dataloader-time fetch-time"
@@ -149,11 +150,11 @@ def _step_of(text: str) -> Step | None:
     if "%|" in text:
         bar = _BAR.search(text)
         if bar:
-            return None if _NOT_TRAINING.search(text, 0, bar.start()) else _of_bar(bar, text)
+            return None if _of_other_work(text[: bar.start()]) else _of_bar(bar, text)
     elif "it [" in text:
         bars = [*_COUNT.finditer(text)]
         if bars:
-            return None if _NOT_TRAINING.search(text, 0, bars[0].start()) else _of_bar(bars[-1], text)
+            return None if _of_other_work(text[: bars[0].start()]) else _of_bar(bars[-1], text)
     parts = _SPLIT.split(text)
     form = _form_of(text, tuple(parts[::2]))
     if form is _NO_STEP:
@@ -163,6 +164,12 @@ def _step_of(text: str) -> Step | None:
     values.update(form.fixed)
     step = int(_float(numbers[form.step])) if form.step is not None else None
     return Step(step, values, False, int(_float(numbers[form.total])) if form.total is not None else None)
+
+
+@lru_cache(maxsize=1024)
+def _of_other_work(before: str) -> bool:
+    """Whether what a bar says before it tells that it is none of training."""
+    return _NOT_TRAINING.search(before) is not None
 
 
 def form_of(text: str) -> Form | None:
@@ -276,6 +283,8 @@ def _behind(rest: str) -> tuple[tuple[str, int, int, float], ...]:
 
 
 def _counted(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
     factor = {"k": 1000, "M": 1000000}.get(text[-1], 1)
     return int(float(text.rstrip("kM")) * factor)
 

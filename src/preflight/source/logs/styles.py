@@ -13,8 +13,13 @@ _HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?")
 _OWN = re.compile(
     rb"[\[(](?:[A-Za-z_]{1,20}[ :_]{0,2}\d{1,7}(?:[/|]\d+)?[\])]|\d+,\d+\]<std|\d+\](?:<std|:)|[Rr]ank|[A-Za-z_]{1,20}\d{1,7}\])"
 )
+_RANKED = re.compile(rb"(?i:[\[(]|^|\n)(?i:local[ _]?)?(?i:rank)[ :_=-]{0,2}\d|\[default\d+\]:|\[\d+,\d+\]<std")
+_OWN_HOLD = (b"0]", b"0)", b"[rank", b"[Rank", b"(rank", b"(Rank", b"\nrank", b"\nRank")
+"""One of these is in what these expressions find, when every digit is made a nought."""
+_NOUGHTS = bytes.maketrans(b"123456789", b"000000000")
 _BARE = re.compile(rb"\n[Rr]ank")
 """What a line that says who wrote it holds near its beginning."""
+_WORKER = re.compile(rb"\[(?:[Ww]orker|WORKER|[Tt]rainer|TRAINER)[ :_=#-](\d{1,4})\]")
 _LOOKED_AT = 3 << 12
 _MOST_TRIES = 50
 _MOST_LINES = 160
@@ -42,7 +47,17 @@ def style_of(sample: bytes) -> LineStyle:
     hosts = [match[1] for line in lines if (match := _HOST.match(line))]
     if len(hosts) >= _SHARE * len(lines) and len(set(hosts)) <= max(len(hosts) // 3, 1):
         return "hosts"
-    return ""
+    return "workers" if _workers_are_ranks(sample) else ""
+
+
+def _workers_are_ranks(sample: bytes) -> bool:
+    """Whether numbered workers are the ranks: all from nought are there, and no line names a rank by another word."""
+    if b"rker" not in sample and b"rainer" not in sample and b"RKER" not in sample and b"RAINER" not in sample:
+        return False
+    numbers = {int(match[1]) for match in _WORKER.finditer(sample)}
+    if len(numbers) < 2 or max(numbers) != len(numbers) - 1:
+        return False
+    return _RANKED.search(sample) is None
 
 
 def speaks_of_itself(sample: bytes, style: LineStyle) -> bool:
@@ -50,6 +65,9 @@ def speaks_of_itself(sample: bytes, style: LineStyle) -> bool:
     if style:
         return True
     sample = b"\n" + sample[:_LOOKED_AT]
+    noughts = sample.translate(_NOUGHTS)
+    if not any(word in noughts for word in _OWN_HOLD):
+        return False
     found = itertools.chain(
         _OWN.finditer(sample), _BARE.finditer(sample) if b"\nRank" in sample or b"\nrank" in sample else ()
     )

@@ -95,35 +95,35 @@ def may_be_time(text: str, place: int) -> bool:
     return _MAY_BE.match(text, place) is not None
 
 
-_dates: dict[str, float] = {}
+_minutes: dict[str, float] = {}
+"""When each minute began, by the sixteen characters that tell it."""
+_MOST_MINUTES = 5000
 
 
 def iso_at(text: str, start: int, end: int) -> Stamp | None:
     """Return the time that stands at a known place, as ``2024-01-31 12:00:00,123``; None where it is another form."""
-    date = text[start : start + 10]
-    midnight = _dates.get(date)
-    if midnight is None:
+    minute = text[start : start + 16]
+    began = _minutes.get(minute)
+    if began is None:
         stamp = stamp_at(text, start)
         if stamp is None or stamp.form != "iso" or stamp.end != end or stamp.zoned:
             return None
-        if len(_dates) > 1000:
-            _dates.clear()
-        _dates[date] = stamp.seconds // 86400.0 * 86400.0
+        second = text[start + 17 : start + 19]
+        if minute[13:14] == ":" and second.isdecimal():
+            if len(_minutes) > _MOST_MINUTES:
+                _minutes.clear()
+            _minutes[minute] = (stamp.seconds - int(second)) // 60.0 * 60.0
         return stamp
-    if text[start + 13] != ":" or text[start + 16] != ":":
+    if text[start + 16 : start + 17] != ":":
         return None
     part = text[start + 20 : end]
     try:
-        seconds = (
-            int(text[start + 11 : start + 13]) * 3600
-            + int(text[start + 14 : start + 16]) * 60
-            + int(text[start + 17 : start + 19])
-        )
+        seconds = int(text[start + 17 : start + 19])
         scale = 10 ** len(part)
-        if seconds > 86400 or (part and not part.isdecimal()):
+        if seconds > 60 or (part and not part.isdecimal()):
             return None
-        return Stamp(midnight + seconds + (int(part) / scale if part else 0), "iso", "", False, end, 0.5 / scale, start)
-    except (ValueError, IndexError):
+        return Stamp(began + seconds + (int(part) / scale if part else 0), "iso", "", False, end, 0.5 / scale, start)
+    except ValueError:
         return None
 
 

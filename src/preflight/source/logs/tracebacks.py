@@ -15,6 +15,10 @@ _LONGEST = 2000
 _MESSAGE_LINES = 12
 
 _FRAME = re.compile(r'^[\s|+]*File "([^"]+)", line (\d+)(?:, in (.+))?')
+_NOTEBOOK = re.compile(
+    r"^(?:File )?\[?(?P<path>[~/.\w][^\s\]]*?\.py)(?:\]\S*)?(?::(?P<line>\d+),?)? in (?P<name>[\w.<>]+)\("
+)
+_NAMED = re.compile(r"(?<![\w.])([A-Za-z_][\w.]{0,200})\s{1,200}$")
 _BOXED = re.compile(r"^\s*[│|]\s+(\S.*?):(\d+)\s+in\s+(\S+)")
 _BOX = re.compile(r"^\s*[│|╭╰┌└❱]")
 _RAISED = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\([\w.]+\))?(?::\s?(.*))?$")
@@ -77,6 +81,10 @@ def parse(lines: Iterable[str]) -> Parsed:
             frames.append(Frame(found[1], int(found[2]), (found[3] or "").strip()))
             boxed = boxed or found.re is _BOXED
             continue
+        cell = _NOTEBOOK.match(line)
+        if cell:
+            frames.append(Frame(cell["path"], int(cell["line"] or 0), cell["name"]))
+            continue
         if line.startswith(_CHAINED) or HEADER in line:
             break
         text = line if not boxed else line.strip()
@@ -86,6 +94,18 @@ def parse(lines: Iterable[str]) -> Parsed:
             message = [first]
             last = number
     return _parsed(exception, message, frames, False, last if last >= 0 else number)
+
+
+def named_in(header: str) -> str:
+    """Return the exception that a notebook names in the header of its traceback, far to the left; empty where there is none."""
+    place = header.find(HEADER)
+    found = _NAMED.search(header[max(place - 400, 0) : place]) if place > 0 else None
+    return found[1] if found and _LOOKS_RAISED.search(found[1]) else ""
+
+
+def raised_in(line: str) -> bool:
+    """Return whether a line is the last one of a traceback, which names the exception."""
+    return _exception(line, True) is not None
 
 
 def _parsed(exception: str, message: list[str], frames: list[Frame], chained: bool, last: int) -> Parsed:
