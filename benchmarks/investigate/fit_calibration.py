@@ -1,29 +1,36 @@
-"""Fits how sure an answer is to labelled logs: for each ground of an answer, pooled adjacent violators, drawn to its middle.
+"""Fits how sure an answer is to answers at first sight: for each ground, pooled adjacent violators, drawn to the middle.
 
-    python benchmarks/investigate/fit_calibration.py FOLDER...
+    python benchmarks/investigate/fit_calibration.py
+    python benchmarks/investigate/fit_calibration.py --record FOLDER [--answers FILE]
 
-The signatures were widened on the same logs, so that their share of right answers is too good: each pool counts as if it
-held ``CAUTION`` further answers, of which ``PLAIN`` were right.
+Logs that were mended for say little of how sure an answer is on one that nobody has seen: only what was said of a log before
+anything was mended for it counts. Those answers stand in ``first_sight.json``; ``--record`` adds those of a folder of labelled
+logs to it, as the program answers now, or as ``judge_logs.py --json`` wrote them at first sight. A pool of few answers counts
+as if it held ``CAUTION`` further ones, of which ``PLAIN`` were right: the share of all.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import judge_logs
 
 import preflight.investigate.judge as judging
 
-CAUTION = 16.0
-PLAIN = 0.65
+CAUTION = 4.0
+PLAIN = 0.8
 # What a signal that nobody explains is labelled is a convention, and does not tell how often it holds: the priors stand.
 UNFITTED = ("nothing", "signal")
+SEEN = Path(__file__).resolve().parent / "first_sight.json"
 WRITTEN = Path(judging.__file__).parent / "calibration.toml"
 HEAD = (
     "# benchmarks/investigate/fit_calibration.py wrote these points: probability of the judgement, and the share that was right.\n"
-    'sources = ["benchmarks/investigate/corpus.json, split development"]\n\n'
+    'sources = ["benchmarks/investigate/first_sight.json"]\n\n'
     "[points]\n"
 )
 
@@ -47,11 +54,8 @@ def pooled(told: Sequence[tuple[float, bool]]) -> list[tuple[float, float]]:
     return rising
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Fit to a folder of labelled logs, and write the points."""
-    if not arguments:
-        print("give folders of labelled logs", file=sys.stderr)
-        return 2
+def grounds_of(folder: Path, known: dict[str, str]) -> list[dict[str, Any]]:
+    """Return for each log of a folder what its answer rests on, how probable it was before calibration, and whether it was right."""
     found: list[tuple[str, float]] = []
 
     def kept(ground: str, probability: float) -> float:
@@ -59,13 +63,46 @@ def main(arguments: Sequence[str]) -> int:
         return probability
 
     judging.calibrated = kept  # type: ignore[assignment]
-    told: dict[str, list[tuple[float, bool]]] = {}
-    for case in [case for folder in arguments for case in judge_logs.cases_of(Path(folder))]:
+    rows = []
+    for case in judge_logs.cases_of(folder):
         found.clear()
         answer = judge_logs.answer_of(case)
-        if found and found[-1][0] not in UNFITTED:
+        said = known.get(case.name, answer.category)
+        if found:
             ground, probability = found[-1]
-            told.setdefault(ground, []).append((probability, answer.category == case.category))
+            rows.append(
+                {
+                    "name": case.name,
+                    "ground": ground,
+                    "probability": round(probability, 4),
+                    "right": said == case.category,
+                }
+            )
+    return rows
+
+
+def record(folder: Path, answers: Path | None) -> None:
+    """Add the answers for a folder to those at first sight, in place of older ones for the same logs."""
+    known = {row["name"]: row["answer"] for row in json.loads(answers.read_text(encoding="utf-8"))} if answers else {}
+    rows = {row["name"]: row for row in (json.loads(SEEN.read_text(encoding="utf-8")) if SEEN.exists() else [])}
+    rows.update((row["name"], row) for row in grounds_of(folder, known))
+    lines = ",\n ".join(json.dumps(row) for _, row in sorted(rows.items()))
+    SEEN.write_text(f"[\n {lines}\n]\n", encoding="utf-8")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Record answers, or fit to those recorded and write the points."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", type=Path, metavar="FOLDER")
+    parser.add_argument("--answers", type=Path, metavar="FILE")
+    given = parser.parse_args(arguments)
+    if given.record is not None:
+        record(given.record, given.answers)
+        return 0
+    told: dict[str, list[tuple[float, bool]]] = {}
+    for row in json.loads(SEEN.read_text(encoding="utf-8")):
+        if row["ground"] not in UNFITTED:
+            told.setdefault(row["ground"], []).append((row["probability"], row["right"]))
     lines = []
     for ground, answers in sorted(told.items()):
         points = ", ".join(f"[{before}, {after}]" for before, after in pooled(answers))
