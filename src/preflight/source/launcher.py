@@ -115,7 +115,7 @@ def parse_launch(line: str) -> Launch:
         )
     framework, rest = _command(words)
     options, script, arguments, module = _split(rest)
-    if script is not None and framework in ("slurm", "mpi") and _base(script) in _PROGRAMS:
+    if script is not None and framework in ("slurm", "mpi") and _base(script) in PROGRAMS:
         inner = parse_launch(shlex.join([script, *(arguments or ())]))
         nodes, per_node = _counts(options, framework)
         return msgspec.structs.replace(
@@ -162,7 +162,7 @@ def _visible(environment: dict[str, str]) -> int | None:
     return len([name for name in names.split(",") if name.strip()]) or None if names else None
 
 
-_PROGRAMS = {
+PROGRAMS = {
     "torchrun": "torchrun",
     "accelerate": "accelerate",
     "deepspeed": "deepspeed",
@@ -192,15 +192,15 @@ def _base(word: str) -> str:
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
     program = _base(words[0])
-    kind = _PROGRAMS.get(program) or ("python" if program.startswith("python") else None)
+    kind = PROGRAMS.get(program) or ("python" if program.startswith("python") else None)
     rest = words[1:]
     if kind == "python":
         if program == "uv" and rest[:1] == ["run"]:
             rest = rest[1:]
-            if rest and _base(rest[0]) in _PROGRAMS:
+            if rest and _base(rest[0]) in PROGRAMS:
                 return _command(rest)
         for i, word in enumerate(rest):
-            if word == "-m" and i + 1 < len(rest) and rest[i + 1] in _PROGRAMS:
+            if word == "-m" and i + 1 < len(rest) and rest[i + 1] in PROGRAMS:
                 return _command([rest[i + 1], *rest[i + 2 :]])
             if not word.startswith("-"):
                 break
@@ -210,7 +210,7 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
             return "python", words
         from preflight.errors import nearest
 
-        near = nearest(program, _PROGRAMS)
+        near = nearest(program, PROGRAMS)
         raise UsageError(
             f"the launch line starts with {program!r}, which is not a launcher that is known",
             f"did you mean {near}?" if near else "torchrun, accelerate launch, deepspeed, srun, mpirun or python",
@@ -237,7 +237,7 @@ def _split(words: list[str]) -> tuple[dict[str, str], str | None, tuple[str, ...
             continue
         if equals:
             options[key] = value
-        elif word in _FLAGS or i + 1 >= len(words) or words[i + 1].startswith("-"):
+        elif word in _FLAGS or i + 1 >= len(words) or words[i + 1].startswith("-") or _base(words[i + 1]) in PROGRAMS:
             options[key] = "true"
         else:
             options[{"n": "ntasks", "N": "nodes", "g": "gpus"}.get(key, key)] = words[i + 1]

@@ -1,4 +1,4 @@
-"""What the checker says of its own work: a file that does not parse, a suppression that does nothing.
+"""What is told beside the rules: of a file that does not parse, of suppressions, of a plan, of a job script.
 
 Each notice is one file with the same parts as a rule (page, declaration, examples); what it finds is not found in a
 reading, so instead of a check it has a function of its own that makes the finding.

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os.path import isdir
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from preflight.check.discover import ENDINGS
 from preflight.check.project_config import Project, load_project
 from preflight.check.selection import Selection, codes_of
 from preflight.check.session import Options
 from preflight.cli.parts.options import SCRIPT_ARGUMENTS
 from preflight.errors import UsageError
+
+if TYPE_CHECKING:
+    from preflight.check.against_job import JobGiven
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,16 +46,28 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int | None = None
 
 
-def request(context: click.Context, given: dict[str, Any]) -> Request:
+def request(context: click.Context, given: dict[str, Any], job: JobGiven | None = None) -> Request:
     """Put together what was asked for.
+
+    Args:
+        context: Of the command line.
+        given: What is said there.
+        job: The job script in place of a script, where it has been read.
 
     Raises:
         UsageError: Something does not fit, here or in ``pyproject.toml``.
     """
+    job = job or _job(context, given)
+    if job is not None:
+        given = given | {"paths": (job.script,), "launch": job.start.launch}
     paths, arguments = _subject(context, given)
     project = load_project(paths[0])
+    if job is not None:
+        arguments = job.start.arguments
+        given["gpu"] = given.get("gpu") or _gpu_of(job, project, given)
     options = options_of(given, project, arguments)
-    for name in ("memory_snapshot", "chrome_trace"):
+    options = msgspec.structs.replace(options, job=job) if job is not None else options
+    for name in ("memory_snapshot", "chrome_trace", "expectations"):
         if given.get(name) and (len(paths) > 1 or isdir(paths[0])):
             raise UsageError(f"--{name.replace('_', '-')} is for one script", "name a single file")
     baseline = given.get("baseline") or (project.resolve(project.config.baseline) if project.config.baseline else None)
@@ -63,6 +79,47 @@ def request(context: click.Context, given: dict[str, Any]) -> Request:
         exclude=(*project.config.exclude, *given.get("exclude", ())), base=project.folder,
         baseline=baseline, baseline_named=bool(given.get("baseline")), update_baseline=update, jobs=given.get("jobs"),
     )  # fmt: skip
+
+
+def _job(context: click.Context, given: dict[str, Any]) -> JobGiven | None:
+    """The job script that is named in place of a training script."""
+    paths: tuple[str, ...] = given["paths"]
+    others = [path for path in paths if path != "-" and not path.endswith(ENDINGS) and not isdir(path)]
+    if not others:
+        return None
+    from preflight.source.jobs.script import is_job_script, read_job
+
+    jobs = [path for path in others if is_job_script(path)]
+    if not jobs:
+        return None
+    if len(paths) > 1:
+        raise UsageError(f"{jobs[0]} is a job script, and other files are named", "check a job script alone")
+    if given.get("launch"):
+        raise UsageError(f"{jobs[0]} says how the training is started, and so does --launch", "leave one of them out")
+    from os.path import exists
+
+    from preflight.check.against_job import job_given
+    from preflight.errors import InputError
+
+    if not exists(jobs[0]):
+        raise InputError(f"{jobs[0]}: no such file", "name a job script or a training script")
+    return job_given(read_job(jobs[0], context.meta.get(SCRIPT_ARGUMENTS) or ()))
+
+
+def _gpu_of(job: JobGiven, project: Project, given: dict[str, Any]) -> str | None:
+    """The GPU that the job asks for, where its name is one that is known; a constraint may name other things."""
+    import re
+
+    from preflight.catalog.hardware import resolve_gpu
+
+    if given.get("gpu_memory") is not None or given.get("plan"):
+        return None
+    for word in re.split(r"[&|,*\[\]()]+", job.job.resources.gpu or ""):
+        try:
+            return resolve_gpu(word, project.catalog()).name if word else None
+        except UsageError:
+            continue
+    return None
 
 
 def _subject(context: click.Context, given: dict[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
@@ -118,6 +175,7 @@ def options_of(given: dict[str, Any], project: Project, arguments: tuple[str, ..
         "time_limit",
         "memory_snapshot",
         "chrome_trace",
+        "expectations",
         "what_fits",
     )
     _readable(given)
