@@ -29,6 +29,16 @@ def test_trees_are_listed_and_drawn(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("flowchart TD\n")
     assert tree("performance", "--format", "markdown") == 0
     assert "```mermaid\nflowchart TD\n" in capsys.readouterr().out
+    assert tree("--format", "markdown") == 0
+    assert "- `performance`: Why it is slow\n" in capsys.readouterr().out
+    assert tree("performance", "--format", "html") == 0
+    page = capsys.readouterr().out
+    assert "<h1>Why it is slow</h1>" in page
+    assert "├─ yes: " in page
+    assert tree("--format", "html") == 0
+    assert '<th scope="row">performance</th><td data-title="title">Why it is slow</td>' in capsys.readouterr().out
+    with pytest.raises(UsageError, match="a tree cannot be shown as csv"):
+        tree("crash", "--format", "csv")
     assert tree("crash", "--format", "json") == 0
     assert json.loads(capsys.readouterr().out)["id"] == "crash"
 

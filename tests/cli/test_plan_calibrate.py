@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from preflight.cli.main import main
+from preflight.monitor.collect.columns import TABLES
+from preflight.monitor.collect.encode import block, payload
 
 RUN = ["--model", "llama-3-8b", "--gpus", "8", "--gpu", "h100", "--batch", "256", "--sequence-length", "4096",
        "--strategy", "fsdp", "--precision", "bf16", "--recompute", "full", "--micro-batch", "1"]  # fmt: skip
@@ -81,3 +83,44 @@ def test_validation_without_fits_is_a_table(call: Callable[..., Call]) -> None:
     assert status == 0
     assert "| catalog alone | llm-foundry |" in out + err
     assert "## Memory" in out + err
+
+
+def _trace(folder: Path, batches: int, seconds: float) -> Path:
+    """A recorded run of eight steps, each of so many batches that take so long."""
+    folder.mkdir()
+    columns = {kind: list(names) for kind, names in TABLES.items()}
+    begin = dict.fromkeys(columns["begin"]) | {"q": 0, "t": 0, "role": "trainer", "rank": 0, "world": 1, "pid": 7}
+    rows: list[tuple[str, tuple[object, ...]]] = [("begin", tuple(begin.values()))]
+    for i in range(8 * batches):
+        step, t = i // batches, int(i * seconds * 1e9)
+        names = ["forward", "backward", *(["step"] if i % batches == batches - 1 else [])]
+        for at, name in enumerate(names):
+            call = {"q": 10 * i + at + 1, "e": 10 * i + at + 1, "t": t + at, "d": 1, "i": i, "s": step, "name": name}
+            call |= {"object": "optimizer0:SGD" if name == "step" else "model", "parent": -1, "thread": 1}
+            rows.append(("call", tuple((dict.fromkeys(columns["call"]) | call).values())))
+        rows.append(("iteration", (10 * i + 9, t + 9, i, step)))
+    end = {"q": 10**6, "t": int(8 * batches * seconds * 1e9), "i": 8 * batches, "s": 8, "how": "exit", "code": 0}
+    rows.append(("end", tuple((dict.fromkeys(columns["end"]) | end).values())))
+    (folder / "rank-00000.7.trace").write_bytes(block(payload(rows)))
+    return folder
+
+
+@pytest.mark.parametrize(("batches", "seconds"), [(1, 20.0), (4, 5.0)])
+def test_a_recorded_run_moves_the_plan_towards_what_it_took(
+    call: Callable[..., Call], tmp_path: Path, batches: int, seconds: float
+) -> None:
+    trace, target = _trace(tmp_path / "trace", batches, seconds), tmp_path / "calibration.json"
+    status, _, err = call("calibrate", str(trace), *RUN, "-o", str(target))
+    assert status == 0, err
+    assert _seconds(call, "--calibration", str(target)) == pytest.approx(20.0, rel=0.1)
+
+
+def test_a_folder_that_is_no_trace_or_too_short_is_refused(call: Callable[..., Call], tmp_path: Path) -> None:
+    assert "holds no trace" in call("calibrate", str(tmp_path), *RUN)[2]
+    (tmp_path / "short").mkdir()
+    begin = dict.fromkeys(TABLES["begin"]) | {"q": 0, "t": 0, "role": "trainer", "rank": 0, "world": 1, "pid": 7}
+    content = block(payload([("begin", tuple(begin.values()))]))
+    (tmp_path / "short" / "rank-00000.7.trace").write_bytes(content)
+    status, _, err = call("calibrate", str(tmp_path / "short"), *RUN)
+    assert status == 2
+    assert "too few steps" in err

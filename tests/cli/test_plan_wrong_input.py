@@ -155,7 +155,7 @@ LINES = [
         ('compare h100', 'a comparison needs at least two clusters', 'preflight plan compare h100 b200'),
         ('compare h100 h1000 7 32', "CLUSTER: unknown GPU 'h1000'", "did you mean 'h100' (h100_sxm)?"),
         ('compare h100 nowhere.yaml 7 32', 'nowhere.yaml is not there', 'did you mean broken.yaml?'),
-        ('calibrate nowhere.log 7 32', 'no file nowhere.log', 'a log, rows in a .json file, or'),
+        ('calibrate nowhere.log 7 32', 'no file nowhere.log', 'a log, a trace folder, rows in a .json file, or'),
         ('calibrate binary.json 7 32', 'binary.json is not JSON: JSON is malformed: invalid character (byte 0)', ''),
         ('calibrate empty.yaml 7 32', 'no model: a plan needs a size in billions, a name, a config.json or an architecture', 'preflight plan transformer 7.0 32, or'),
         ('7 32 --search --gpus 8 --tp 3', 'tensor 3 x pipeline 1 x context 1 x data 2 = 6, but there are 8 GPUs', '3 does not divide 8; 2 does'),

@@ -15,6 +15,7 @@ _OPTIONS = {
     "strategy": "distribution__strategy",
     "sequence_length": "model__sequence_length",
     "attention": "run__attention",
+    "micro_batch": "run__micro_batch",
 }
 
 

@@ -18,7 +18,7 @@ from preflight.source.script import Script
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location, sort_key
 from preflight.vocabulary.hardware import Gpu
-from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate, Oom, Phase, TimelinePoint
+from preflight.vocabulary.memory import PART_OF, MemoryBreakdown, MemoryEstimate, Oom, Phase, TimelinePoint
 from preflight.vocabulary.profile import Profile, Work
 from preflight.vocabulary.quantity import Interval, format_bytes
 from preflight.vocabulary.run import ParallelDims
@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from preflight.check.session import Device, Options
     from preflight.dryrun.launch import Job
 
-_PARTS = {
-    "parameter": "model_parameters",
-    "buffer": "model_parameters",
-    "gradient": "gradients",
-    "optimizer state": "optimizer_states",
-    "activation": "activations",
-    "temporary": "activations",
-    "input": "activations",
-    "communication": "communication_buffers",
-}
 _PHASES: dict[str, Phase] = {
     "init": "init", "forward": "forward", "backward": "backward", "optimizer": "optimizer", "eval": "eval",
 }  # fmt: skip
@@ -154,15 +144,15 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
     more = 0 if told is not None else workspace
     driver = context_of(device.gpu)
     context = driver.mid
-    parts: dict[str, float] = dict.fromkeys(_PARTS.values(), 0.0)
+    parts: dict[str, float] = dict.fromkeys(PART_OF.values(), 0.0)
     for category, size in profile.categories.items():
-        if category != "workspace":
-            parts[_PARTS[category]] += size
+        parts[PART_OF[category]] += size
+    parts["workspace"] = workspace
     peak, reserved = profile.peak_bytes + more, max(profile.reserved_bytes, profile.peak_bytes) + more
     # What NCCL takes is the least certain part: of the interval, the verdict needs the high end to fit.
     groups = profile.communicators
     context += groups * COMMUNICATOR.mid
-    breakdown = MemoryBreakdown(**parts, workspace=workspace, fragmentation=max(0.0, reserved - peak), context=context)
+    breakdown = MemoryBreakdown(**parts, fragmentation=max(0.0, reserved - peak), context=context)
     total = Interval(
         reserved + driver.low + groups * COMMUNICATOR.low,
         reserved + context,

@@ -29,6 +29,7 @@ from preflight.vocabulary.run import ParallelDims, RunSpec
 from preflight.vocabulary.version import VERSION
 
 if TYPE_CHECKING:
+    from preflight.check.against_job import JobGiven
     from preflight.check.against_plan import PlanGiven
 
 
@@ -53,8 +54,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         time_limit: Seconds after which a dry run is ended.
         memory_snapshot: File for a snapshot that PyTorch's memory visualiser opens.
         chrome_trace: File for the estimated timeline of a step, in Chrome's format.
+        expectations: File for what the dry run saw, as invariants of a real run.
         what_fits: Whether to run again with changes; None does it where the GPU is full.
         plan: The plan that the script is held against. What is not said of GPUs is taken from it.
+        job: The job script that starts it.
     """
 
     gpu: str | None = None
@@ -74,8 +77,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     time_limit: float = 300.0
     memory_snapshot: str | None = None
     chrome_trace: str | None = None
+    expectations: str | None = None
     what_fits: bool | None = None
     plan: PlanGiven | None = None
+    job: JobGiven | None = None
 
 
 Keep = Callable[[list[Finding], list[NotEvaluated]], list[Finding]]
@@ -204,9 +209,16 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
     if options.plan is not None and trains(facts):
         differing, untold = _beside_plan(options.plan, device, context, script)
         findings, missing = sorted([*findings, *differing], key=sort_key), [*missing, *untold]
+    if options.job is not None:
+        from preflight.check import against_job
+
+        of_job = against_job.findings_of(options.job, launch, facts["distributed.strategy"].value)
+        findings = sorted([*findings, *of_job], key=sort_key)
     shown = tuple(findings if keep is None else keep(findings, missing))
     verdict, notes = verdict_of(context, shown, options)
-    step = measured = None
+    if options.job is not None:
+        notes = against_job.notes_of(options.job, launch) + notes
+    step = measured = roofline = None
     if profile is not None:
         from preflight.check import fit, step_time
 
@@ -214,6 +226,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
             job = dry_run.job_of(script, reading, options, device, launch)
             measured = fit.measure(job, profile, facts, max(0.0, until - time.monotonic()))
         step = step_time.step_of(profile, device.gpu, launch, facts)
+        roofline = step_time.roofline_of(profile, device.gpu) if step is not None else None
         notes += (
             dry_run.notes_of(profile, facts, device)
             + dropped
@@ -222,6 +235,12 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         notes += fit.notes_of(measured) if measured is not None else []
         if options.chrome_trace and step is not None:
             step_time.write_trace(options.chrome_trace, profile, device.gpu, launch)
+        if options.expectations:
+            from preflight.check.expected import expectations
+            from preflight.check.text_file import write_whole
+            from preflight.vocabulary.invariant import encoded
+
+            write_whole(options.expectations, encoded(expectations(profile, script.path)))
         profile = dry_run.reported(profile)
     return Report(
         schema=SCHEMA,
@@ -233,6 +252,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None) -> 
         facts=facts,
         memory=memory,
         step=step,
+        roofline=roofline,
         efficiency=score(context, findings, shown),
         recommendations=tuple(recommendations(context, list(shown), measured)),
         measured=measured,
@@ -367,4 +387,6 @@ def _inputs(script: Script, options: Options, device: Device, launch: Launch) ->
         found["arguments"] = list(options.arguments)
     if options.plan is not None:
         found["plan"] = options.plan.path
+    if options.job is not None:
+        found["job"] = options.job.job.path
     return found

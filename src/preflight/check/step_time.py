@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from preflight.dryrun.time import StepTime, peak, step_time
+from preflight.dryrun.time import MID, StepTime, peak, seconds_of, step_time
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.hardware import Gpu, Link
 from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import Interval
+from preflight.vocabulary.roofline import Roofline, RoofPoint
 
 if TYPE_CHECKING:
     from preflight.source.launcher import Launch
 
 _TOP = 8
+_POINTS = 40
 
 
 def step_of(profile: Profile, gpu: Gpu | None, launch: Launch, facts: dict[str, Fact]) -> dict[str, Any] | None:
@@ -51,6 +53,46 @@ def step_of(profile: Profile, gpu: Gpu | None, launch: Launch, facts: dict[str, 
     step["bottleneck"] = _bottleneck(busy, found.mid.communication, idle)
     step["top_operators"] = _top(profile, found)
     return step
+
+
+def roofline_of(profile: Profile, gpu: Gpu | None) -> Roofline | None:
+    """Return the operators of the step beneath the roofs of the GPU; None where none of them has counted operations."""
+    if gpu is None:
+        return None
+    counts = Counter(profile.work.order)
+    points: dict[tuple[Any, ...], RoofPoint] = {}
+    moving = 0.0
+    for at, calls in counts.items():
+        kind = profile.work.kinds[at]
+        if kind.phase == "eval" or not kind.kernels or kind.ranks is not None:
+            continue
+        seconds = calls * seconds_of(kind, gpu, MID)
+        if not kind.flop or not kind.bytes:
+            moving += seconds
+            continue
+        key = (kind.operator, kind.phase, kind.dtype, kind.product or kind.shape)
+        before = points.get(key)
+        points[key] = RoofPoint(
+            operator=kind.operator, phase=kind.phase, dtype=kind.dtype,
+            size=" x ".join(map(str, kind.product[1:] if kind.product else kind.shape)),
+            calls=calls + (before.calls if before else 0.0),
+            flop=calls * kind.flop + (before.flop if before else 0.0),
+            bytes=calls * kind.bytes + (before.bytes if before else 0.0),
+            seconds=seconds + (before.seconds if before else 0.0),
+        )  # fmt: skip
+    ranked = sorted(points.values(), key=lambda one: (-one.seconds, one.operator, one.phase, one.dtype))
+    if not ranked:
+        return None
+    shown = ranked[:_POINTS]
+    return Roofline(
+        gpu=gpu.title,
+        peaks={dtype: peak(gpu, dtype) for dtype in sorted({one.dtype for one in shown})},
+        bandwidth=gpu.bandwidth,
+        points=tuple(shown),
+        left_out_seconds=sum(one.seconds for one in ranked[_POINTS:]),
+        moving_seconds=moving,
+        basis="operators of one step of the dry run, each timed by formula",
+    )
 
 
 def write_trace(path: str, profile: Profile, gpu: Gpu | None, launch: Launch) -> None:

@@ -31,6 +31,7 @@ from preflight.errors import UsageError
     help="Run again with changes: what each saves, and the largest batch. Without either, where the GPU is full.",
 )
 @click.option("--memory-snapshot", metavar="FILE", help="Write a dry run's memory for PyTorch's visualiser.")
+@click.option("--expectations", metavar="FILE", help="Write what a dry run saw, for preflight monitor --invariants.")
 @click.option("--chrome-trace", metavar="FILE", help="Write a dry run's estimated step for chrome://tracing.")
 @output
 @click.option("-v", "--verbose", is_flag=True, help="List what the text otherwise only counts.")
@@ -46,7 +47,7 @@ def command(context: click.Context, /, diff: bool, fix: bool, unsafe_fixes: bool
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing
 
     if not given["dry_run"]:
-        options = "steps batch assume python no_probe time_limit memory_snapshot chrome_trace what_fits"
+        options = "steps batch assume python no_probe time_limit memory_snapshot chrome_trace expectations what_fits"
         for name in options.split():
             if given[name] not in (None, (), False):
                 raise UsageError(f"--{name.replace('_', '-')} belongs to --dry-run", "add --dry-run")

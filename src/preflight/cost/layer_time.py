@@ -119,38 +119,23 @@ def layer_time(
     hidden, width = float(model.hidden or 0), feed_forward(model)
     queries, kv = attention_width(model)
     gate = 2.0 if model.gated else 1.0
-    products = [
-        (tokens, (queries + 2 * kv) / tensor, hidden),
-        (tokens, hidden, queries / tensor),
-    ]
-    if model.experts:
-        inner, chosen = float(model.expert_ffn or width), float(model.experts_per_token or 1)
-        local = larger(model.experts / experts_over, 1.0)
-        # Every rank sends its tokens away and gets as many from the others: the experts on it share those.
-        rows = tokens * chosen / local
-        grouped = [(rows, gate * inner / tensor, hidden), (rows, hidden, inner / tensor)]
-        shared = inner * model.shared_experts
-    else:
-        grouped, local, shared = [], 0.0, width
-    if shared:
-        products += [(tokens, gate * shared / tensor, hidden), (tokens, hidden, shared / tensor)]
+    local = larger(model.experts / experts_over, 1.0) if model.experts else 0.0
     forward = backward = 0.0
     w = recipe.matmul
     trained = run.finetune == "full"
-    for count, group in ((1.0, products), (local, grouped)):
-        for rows, columns, inner_size in group:
-            unpacked = _unpacking(run, machine, columns * inner_size)
-            forward = forward + count * (matmul_seconds(machine, rows, columns, inner_size, w) + unpacked)
-            backward = backward + count * (matmul_seconds(machine, rows, inner_size, columns, w) + unpacked)
-            if trained:
-                backward = backward + count * matmul_seconds(machine, inner_size, columns, rows, w)
-            if run.precision == "fp8":
-                ahead, behind = _eight_bits(run, machine, rows, columns, inner_size)
-                forward, backward = forward + count * ahead, backward + count * behind
-            if recipe.cast:
-                # Autocast turns every matrix into the low type once a micro-batch, and its gradient back.
-                turned = count * traffic_seconds(machine, (4.0 + 2.0) * columns * inner_size, 1.0)
-                forward, backward = forward + turned, backward + (turned if trained else 0.0)
+    for _, count, rows, columns, inner_size in products_of(model, tokens, tensor, experts_over):
+        unpacked = _unpacking(run, machine, columns * inner_size)
+        forward = forward + count * (matmul_seconds(machine, rows, columns, inner_size, w) + unpacked)
+        backward = backward + count * (matmul_seconds(machine, rows, inner_size, columns, w) + unpacked)
+        if trained:
+            backward = backward + count * matmul_seconds(machine, inner_size, columns, rows, w)
+        if run.precision == "fp8":
+            ahead, behind = _eight_bits(run, machine, rows, columns, inner_size)
+            forward, backward = forward + count * ahead, backward + count * behind
+        if recipe.cast:
+            # Autocast turns every matrix into the low type once a micro-batch, and its gradient back.
+            turned = count * traffic_seconds(machine, (4.0 + 2.0) * columns * inner_size, 1.0)
+            forward, backward = forward + turned, backward + (turned if trained else 0.0)
     attention = attention_time(model, run, recipe, machine, tokens, keys, tensor, around)
     moved = traffic_of(model, run, recipe)
     wide = float(model.experts_per_token or 1) * float(model.expert_ffn or 0) if model.experts else width
@@ -176,6 +161,43 @@ def layer_time(
         operators=operators,
         operators_behind=_BEHIND * operators,
     )
+
+
+def products_of(
+    model: ModelSpec, tokens: float, tensor: float, experts_over: float = 1.0
+) -> list[tuple[str, float, float, float, float]]:
+    """Return the matrix products of a block's forward pass: name, how often, rows, columns, and the length of the sums.
+
+    Args:
+        model: The architecture.
+        tokens: Tokens of a micro-batch on this rank (before tensor parallelism).
+        tensor: Tensor-parallel degree.
+        experts_over: Ranks over which experts lie.
+    """
+    hidden, width = float(model.hidden or 0), feed_forward(model)
+    queries, kv = attention_width(model)
+    gate = 2.0 if model.gated else 1.0
+    products = [
+        ("queries, keys and values", 1.0, tokens, (queries + 2 * kv) / tensor, hidden),
+        ("output of attention", 1.0, tokens, hidden, queries / tensor),
+    ]
+    shared, grouped = width, []
+    if model.experts:
+        inner, chosen = float(model.expert_ffn or width), float(model.experts_per_token or 1)
+        local = larger(model.experts / experts_over, 1.0)
+        # Every rank sends its tokens away and gets as many from the others: the experts on it share those.
+        rows = tokens * chosen / local
+        grouped = [
+            ("experts, up", local, rows, gate * inner / tensor, hidden),
+            ("experts, down", local, rows, hidden, inner / tensor),
+        ]
+        shared = inner * model.shared_experts
+    if shared:
+        products += [
+            ("feed-forward, up", 1.0, tokens, gate * shared / tensor, hidden),
+            ("feed-forward, down", 1.0, tokens, hidden, shared / tensor),
+        ]
+    return products + grouped
 
 
 def _eight_bits(run: RunSpec, machine: Machine, rows: float, columns: float, inner: float) -> tuple[float, float]:

@@ -174,8 +174,11 @@ def _timeline(run: RunSpec, moments: list[Moment], experts: int) -> tuple[Timeli
     for moment in moments:
         allocated = moment.parts.total
         held = max(held, allocated + reserved_extra(run, allocated, experts).mid)
+        owners = {name: size for name in moment.parts.__struct_fields__ if (size := getattr(moment.parts, name)) > 0}
         points.append(
-            TimelinePoint(step=moment.step, phase=moment.phase, allocated_bytes=allocated, reserved_bytes=held)
+            TimelinePoint(
+                step=moment.step, phase=moment.phase, allocated_bytes=allocated, reserved_bytes=held, owners=owners
+            )
         )
     return tuple(points)
 

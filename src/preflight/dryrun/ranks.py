@@ -24,7 +24,7 @@ _PAIRWISE = frozenset("send recv_ recv_any_source_ isend irecv".split())
 _WHOLE = ("ended", "exited")
 # The memory of a profile: of the most loaded rank it takes the place of the first one's.
 _MEMORY = (
-    "peak_bytes", "peak_phase", "peak_step", "reserved_bytes", "categories", "holders", "timeline", "full", "growth",
+    "peak_bytes", "peak_phase", "peak_step", "reserved_bytes", "categories", "holders", "timeline", "course", "full", "growth",
     "communicators",
 )  # fmt: skip
 

@@ -17,6 +17,7 @@ from preflight.plan.largest_batch import largest_batch
 from preflight.plan.on_host import offloaded
 from preflight.plan.pipeline.picture import pipeline_of
 from preflight.plan.request import Request
+from preflight.plan.roofline import roofline_of
 from preflight.plan.scaling import scaling_of
 from preflight.plan.settings import settings_of
 from preflight.plan.spending import cost_of
@@ -82,7 +83,7 @@ def report_of(ready: Request, chosen: Candidate, plan: Plan) -> Report:
     step: dict[str, Any] | None = msgspec.to_builtins(chosen.step) if chosen.step else None
     return Report(
         schema=SCHEMA, command="plan", tool=Tool("preflight", VERSION), verdict="NO-GO" if host.too_much else _VERDICTS[chosen.memory.fits],
-        inputs=dict(ready.inputs), memory=chosen.memory, step=step, plan=plan,
+        inputs=dict(ready.inputs), memory=chosen.memory, step=step, plan=plan, roofline=roofline_of(ready) if chosen.step else None,
         recommendations=advice.recommendations, notes=(*host.notes, *ready.notes, *_not_known(ready, chosen)),
     )  # fmt: skip
 

@@ -18,6 +18,19 @@ TOTALS = {
 }
 """The three totals of an estimate, each with its name for a person."""
 
+PART_OF = {
+    "parameter": "model_parameters",
+    "buffer": "model_parameters",
+    "gradient": "gradients",
+    "optimizer state": "optimizer_states",
+    "activation": "activations",
+    "temporary": "activations",
+    "input": "activations",
+    "communication": "communication_buffers",
+    "workspace": "workspace",
+}
+"""The part of a breakdown to which what a dry run calls bytes belongs."""
+
 
 class MemoryBreakdown(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes on one GPU at the moment of the peak; the parts add up to the total."""
@@ -44,13 +57,18 @@ class MemoryBreakdown(msgspec.Struct, frozen=True, kw_only=True):
         return self.total - self.context - self.fragmentation
 
 
-class TimelinePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Allocated and reserved bytes at the peak of one phase of one step."""
+class TimelinePoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Allocated and reserved bytes at the peak of one phase of one step.
+
+    Attributes:
+        owners: The allocated bytes by part of the breakdown, where that is known; parts of no bytes are left out.
+    """
 
     step: int
     phase: Phase
     allocated_bytes: float
     reserved_bytes: float
+    owners: dict[str, float] = {}
 
 
 class Oom(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,6 +38,15 @@ class Moment(msgspec.Struct, frozen=True):
     reserved: int
 
 
+class Instant(msgspec.Struct, frozen=True):
+    """The highest point of a short piece of the run: what the bytes handed out are for, and how many the allocator holds."""
+
+    step: int
+    phase: str
+    reserved: int
+    owners: dict[str, int]
+
+
 class Full(msgspec.Struct, frozen=True):
     """The first request for which the GPU had no room, bytes."""
 
@@ -360,6 +369,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         operators: Operators on the GPU.
         peak_bytes: The highest number of bytes in blocks. reserved_bytes: The same of segments.
         categories: Bytes at the peak by what they are for.
+        course: How full the GPU was over the run, in pieces of about as many allocations each.
         rank: Which process was run. world: How many there are. others: Ranks that differ by what the script says.
         communicators: Groups for which the communication library holds memory on this GPU.
         groups: The ranks of each group. calls: The collectives, in order.
@@ -398,6 +408,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     categories: dict[str, int] = {}
     holders: tuple[Holder, ...] = ()
     timeline: tuple[Moment, ...] = ()
+    course: tuple[Instant, ...] = ()
     full: Full | None = None
     growth: tuple[Growth, ...] = ()
     rank: int = 0

@@ -19,6 +19,7 @@ from preflight.vocabulary.opinion import Opinion
 from preflight.vocabulary.plan import Plan
 from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import format_bytes
+from preflight.vocabulary.roofline import Roofline
 from preflight.vocabulary.tree import Walk
 from preflight.vocabulary.verification import Verification
 from preflight.vocabulary.watched import Watched
@@ -133,6 +134,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     profile: Profile | None = None
     measured: Measured | None = None
     step: dict[str, Any] | None = None
+    roofline: Roofline | None = None
     efficiency: Efficiency | None = None
     recommendations: tuple[Recommendation, ...] = ()
     plan: Plan | None = None

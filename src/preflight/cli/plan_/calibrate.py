@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def command(files: tuple[str, ...], output: str, **given: Any) -> int:
     """Fit the coefficients of the time of a step to what was measured, and write them for --calibration.
 
-    A FILE is a log of a run that the options describe (its step times or tokens per second are read), a list of rows in
+    A FILE is a log of a run that the options describe (its step times or tokens per second are read), the trace folder
+    of such a run (preflight monitor collect), a list of rows in
     JSON ([{"run.micro_batch": 2, "cluster.num_gpus": 16, "seconds": 1.31}, ...]: what an option would say, and the
     seconds of a step), or the readings that plan/calibration/microbenchmark.py took on a GPU.
     """
@@ -29,7 +30,7 @@ def command(files: tuple[str, ...], output: str, **given: Any) -> int:
     from preflight.plan.calibration.record import save
 
     path = given.pop("calibration", None)
-    samples, start = gathered(files, _asked(given), _known(path))
+    samples, start = gathered(files, _asked(given), _known(path), _of_trace)
     found = calibrate(samples, files, start) if samples else _of_readings(files, start)
     save(found, output)
     rows = f"{found.rows} measured steps" if found.rows else "readings of the micro-benchmark"
@@ -57,6 +58,33 @@ def _asked(given: dict[str, Any]) -> Any:
         return settled(asked((), given, None, above))
 
     return request
+
+
+def _of_trace(path: str) -> Any:
+    """Return how long a step of the optimizer took in a recorded run: the slowest rank's median, which all wait for."""
+    import statistics
+
+    from preflight.errors import UsageError
+    from preflight.monitor.follow import Follower
+    from preflight.monitor.outcome import watched_of
+    from preflight.monitor.trace.folder import TraceFolder
+    from preflight.plan.calibration.logs import Reading
+
+    follower = Follower(TraceFolder(path), ())
+    follower.check()
+    watched = watched_of(follower, ())
+    ranks = [
+        [one for one in series.values if one is not None] for series in watched.series if series.name == "step time"
+    ]
+    if not any(ranks) or not watched.steps:
+        raise UsageError(f"{path}: too few steps to say how long one takes", "record more of the run")
+    # What is timed is an iteration; where gradients are accumulated, several of them make a step.
+    of_a_step = max(watched.iterations / watched.steps, 1.0)
+    slowest = max(
+        (values for values in ranks if values), key=lambda values: statistics.median(values[len(values) // 2 :])
+    )
+    middle = statistics.median(slowest[len(slowest) // 2 :])
+    return Reading("seconds", middle * of_a_step, len(slowest))
 
 
 def _known(path: str | None) -> Coefficients | None:

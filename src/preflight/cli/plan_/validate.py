@@ -25,8 +25,8 @@ def command(catalog_alone: bool, **given: Any) -> int:
     from preflight.plan.validation.time import validate_time
 
     look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
-    if look.format not in ("text", "markdown", "json"):
-        raise UsageError(f"a validation cannot be shown as {look.format}", "one of text, markdown, json")
+    if look.format not in ("text", "markdown", "json", "html"):
+        raise UsageError(f"a validation cannot be shown as {look.format}", "one of text, markdown, json, html")
     time, memory = validate_time(calibrated=not catalog_alone), validate_memory()
     if look.format == "json":
         import msgspec
@@ -35,5 +35,9 @@ def command(catalog_alone: bool, **given: Any) -> int:
         put(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n", look)
         return 0
     text = f"## Time of a step\n\n{time_tables(time)}\n\n## Memory\n\n{memory_table(memory)}\n"
+    if look.format == "html":
+        from preflight.report.parts.sheet import sheet
+
+        text = sheet(f"# Predictions beside published measurements\n\n{text}")
     put(text, look)
     return 0

@@ -23,7 +23,7 @@ def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds) -> dict[str, Any]
     holders: Counter[tuple[str, str, str]] = Counter()
     categories: Counter[str] = Counter()
     for holding in ledger.at_peak:
-        category = _category(holding)
+        category = words.purpose(holding)
         categories[category] += holding.held
         holders[(category, _REPEATED.sub(r"\1*", holding.module), holding.line)] += holding.held
     full = ledger.full
@@ -44,6 +44,7 @@ def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds) -> dict[str, Any]
             {"step": step, "phase": phase, "allocated": peak.allocated, "reserved": peak.reserved}
             for (step, phase), peak in ledger.peaks.items()
         ],
+        "course": ledger.course.points({holding.number: words.purpose(holding) for holding in ledger.live.values()}),
         "full": None
         if full is None
         else {
@@ -69,12 +70,3 @@ def of(gpu: VirtualGpu, optimizers: list[Any], rounds: Rounds) -> dict[str, Any]
         "work": gpu.work.summary(),
         "optimizers": [type(optimizer).__name__ for optimizer in optimizers],
     }
-
-
-def _category(holding: words.Holding) -> str:
-    """Return what a storage is for, by when it was made where nothing else tells."""
-    if holding.category:
-        return holding.category
-    if holding.phase in ("forward", "eval"):
-        return words.ACTIVATION
-    return words.BATCH if holding.phase == "init" else words.TEMPORARY

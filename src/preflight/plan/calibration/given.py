@@ -1,4 +1,4 @@
-"""Files that a person calibrates on: logs, rows in JSON, readings of the micro-benchmark."""
+"""Files that a person calibrates on: logs, traces, rows in JSON, readings of the micro-benchmark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from preflight.cost.machine import Coefficients
 from preflight.errors import UsageError
-from preflight.plan.calibration.logs import read_log
+from preflight.plan.calibration.logs import Reading, read_log
 from preflight.plan.calibration.readings import SCHEMA, Readings, coefficients_from, read_readings
 from preflight.plan.calibration.record import Calibration
 from preflight.plan.calibration.sample import Sample
@@ -22,7 +22,7 @@ _SPEEDS = ("seconds", "steps", "samples", "tokens", "tokens_per_gpu")
 
 
 def gathered(
-    files: tuple[str, ...], asked: Asked, start: Coefficients | None
+    files: tuple[str, ...], asked: Asked, start: Coefficients | None, of_trace: Callable[[str], Reading]
 ) -> tuple[tuple[Sample, ...], Coefficients | None]:
     """Return the measured steps of all files, and what a micro-benchmark among them says beforehand.
 
@@ -30,12 +30,16 @@ def gathered(
         files: Their paths.
         asked: Makes a settled request of what a row says, above the options.
         start: Coefficients that are known before, of an earlier calibration.
+        of_trace: Says how long steps took in a trace folder.
 
     Raises:
         UsageError: A file is not there, says nothing of speed, or a row is wrong.
     """
     samples: list[Sample] = []
     for path in files:
+        if os.path.isdir(path):
+            samples.append(_sample(asked({}, path), of_trace(path), path))
+            continue
         data = _read(path)
         readings = _readings(data, path)
         if readings is not None:
@@ -61,7 +65,9 @@ def of_readings(files: tuple[str, ...], start: Coefficients | None) -> Calibrati
 
 def _read(path: str) -> bytes:
     if not os.path.isfile(path):
-        raise UsageError(f"no file {path}", "a log, rows in a .json file, or readings of the micro-benchmark")
+        raise UsageError(
+            f"no file {path}", "a log, a trace folder, rows in a .json file, or readings of the micro-benchmark"
+        )
     with open(path, "rb") as stream:
         return stream.read()
 
@@ -71,8 +77,6 @@ def _readings(data: bytes, path: str) -> Readings | None:
 
 
 def _rows(data: bytes, path: str, asked: Asked) -> list[Sample]:
-    from preflight.plan.calibration.logs import Reading
-
     try:
         rows = msgspec.json.decode(data)
     except msgspec.DecodeError as error:
@@ -89,7 +93,7 @@ def _rows(data: bytes, path: str, asked: Asked) -> list[Sample]:
     return samples
 
 
-def _sample(request: Request, reading: Any, name: str) -> Sample:
+def _sample(request: Request, reading: Reading, name: str) -> Sample:
     assert request.parallel is not None
     run = request.run
     seconds = reading.seconds(

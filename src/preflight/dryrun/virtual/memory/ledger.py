@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from preflight.dryrun.virtual.memory.allocator import Block, CachingAllocator, OutOfMemory
+from preflight.dryrun.virtual.memory.course import Course
 from preflight.dryrun.virtual.memory.history import History
 
 PARAMETER, GRADIENT, STATE, BUFFER = "parameter", "gradient", "optimizer state", "buffer"
@@ -87,6 +88,7 @@ class Ledger:
     asked: int = 0
     unplaced: int = 0
     history: History | None = None
+    course: Course = field(default_factory=Course)
     _references: dict[int, Any] = field(default_factory=dict)
     _stale: bool = False
 
@@ -115,6 +117,7 @@ class Ledger:
         self.live[key] = holding
         self._references[key] = weakref.ref(storage, lambda _: self._drop(key))
         self.events.append(("alloc", holding.number, size))
+        self.course.taken(holding.held, self.allocator.reserved + self.unplaced, phase, step)
         self._mark(phase, step)
         return holding
 
@@ -156,6 +159,7 @@ class Ledger:
         else:
             self.unplaced -= holding.size
         self.events.append(("free", holding.number, holding.size))
+        self.course.gone(holding.number, purpose(holding))
 
     def _mark(self, phase: str, step: int) -> None:
         now = self.allocated
@@ -181,3 +185,12 @@ class Ledger:
             holding.category = category
             if name:
                 holding.module = name
+
+
+def purpose(holding: Holding) -> str:
+    """Return what a storage is for, by when it was made where nothing else tells."""
+    if holding.category:
+        return holding.category
+    if holding.phase in ("forward", "eval"):
+        return ACTIVATION
+    return BATCH if holding.phase == "init" else TEMPORARY
