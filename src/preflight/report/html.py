@@ -25,7 +25,7 @@ def render(report: Report, options: Options) -> str:
 
     from markupsafe import Markup
 
-    script, style = _read("report.js"), _read("report.css")
+    script = _read("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     several = len(report.scripts) > 1
     context: dict[str, Any] = {
@@ -36,7 +36,7 @@ def render(report: Report, options: Options) -> str:
         "filters": filters(report),
         "tool": clean(f"{report.tool.name} {report.tool.version}, {report.command}, {report.schema}"),
         "script": Markup(script),
-        "style": Markup(style),
+        "style": Markup(style()),
         "script_hash": f"sha256-{digest}",
     }
     return _template().render(context).strip() + "\n"
@@ -51,6 +51,11 @@ def _stages(report: Report, options: Options) -> list[dict[str, Any]]:
         for stage in report.life.stages
         if stage.latest
     ]
+
+
+def style() -> str:
+    """Return the style of all pages."""
+    return _read("report.css")
 
 
 def _template() -> Template:

@@ -16,7 +16,7 @@ def rows(catalog: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     return [
         {
             "name": name, "severity": kind.severity, "compares": "ranks" if kind.across else "steps",
-            "learns": "from runs" if kind.learns else "holds in general", "needs": ", ".join(sorted(kind.needs)),
+            "learns": "from runs" if kind.learns else "from a dry run" if kind.predicted else "holds in general", "needs": ", ".join(sorted(kind.needs)),
             "title": kind.title(),
         }
         for name, kind in sorted(relations().items())

@@ -63,7 +63,9 @@ def render(document: Document, values: dict[str, Any], look: Writing) -> str:
     if look.format == "markdown":
         return markdown(document)
     if look.format == "html":
-        return _html(document)
+        from preflight.report.parts.sheet import sheet
+
+        return sheet(markdown(document))
     return _text(document, look.width)
 
 
@@ -127,49 +129,3 @@ def _entry_text(entry: Entry, kind: Kind, number: int, width: int) -> list[str]:
     if entry.command:
         found.append(f"{then}$ {entry.command}")
     return found
-
-
-def _html(document: Document) -> str:
-    from html import escape
-
-    first, *rest = document.lines
-    body = [f"<p><strong>{escape(first)}</strong></p>", *(f"<p>{escape(line)}</p>" for line in rest)]
-    body += [f"<p>{_inline(line)}</p>" for line in document.paragraphs]
-    for section in document.sections:
-        if not section.entries:
-            continue
-        body.append(f"<h2>{escape(section.title)}</h2>")
-        body += [f"<p><small>{escape(_ended(section.note))}</small></p>"] if section.note else []
-        if section.kind == "quoted":
-            body.append(f"<pre>{escape(chr(10).join(entry.text for entry in section.entries))}</pre>")
-            continue
-        kind = "ol" if section.kind == "steps" else "ul"
-        body += [f"<{kind}>", *(f"<li>{_entry_html(entry)}</li>" for entry in section.entries), f"</{kind}>"]
-    name = escape(document.name)
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        '<meta name="viewport" content="width=device-width"><style>:root{color-scheme:light dark}'
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem;overflow-wrap:anywhere}"
-        "pre{white-space:pre-wrap;padding:.75rem;border:1px solid #8886;border-radius:4px}li{margin:.4rem 0}"
-        "small{opacity:.75}h1,h2{line-height:1.25}</style></head><body>\n"
-        f"<h1>{name}</h1>\n" + "\n".join(body) + "\n</body></html>\n"
-    )
-
-
-def _entry_html(entry: Entry) -> str:
-    from html import escape
-
-    lead = f"<strong>{escape(entry.lead)}</strong> " if entry.lead else ""
-    name = f" <small>{escape(entry.name.replace('; ', ', '))}</small>" if entry.name else ""
-    command = f"<br><code>{escape(entry.command)}</code>" if entry.command else ""
-    return f"{lead}{_inline(entry.text)}{name}{command}"
-
-
-def _inline(text: str) -> str:
-    """Text with ``code`` in backticks; nothing else of Markdown is used within a sentence."""
-    from html import escape
-
-    parts = escape(text).split("`")
-    if len(parts) % 2 == 0:
-        return escape(text)
-    return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))

@@ -13,8 +13,9 @@ from preflight.cli.parts.writing import Writing
 from preflight.errors import UsageError, nearest
 from preflight.vocabulary.invariant import Invariant
 
-FORMATS = ("text", "json", "csv", "markdown")
+FORMATS = ("text", "json", "csv", "markdown", "html")
 COLUMNS = ("id", "relation", "severity", "support", "confidence", "state", "text")
+_SHOWN = ("text", "id", "severity", "support", "confidence", "state")
 SORTS = ("relation", "id", "support", "confidence")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,7 +41,7 @@ def chosen(
     Raises:
         UsageError: No relation is called so.
     """
-    from preflight.monitor.invariants_file import sort_key
+    from preflight.vocabulary.invariant import sort_key
 
     found = list(invariants)
     if relation is not None:
@@ -112,6 +113,15 @@ def render_invariants(invariants: Sequence[Invariant], look: Writing, whole: boo
 
         head = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
         return "\n".join(head + [f"| {' | '.join(escape(str(c[k])) for k in COLUMNS)} |" for c in rows]) + "\n"
+    if look.format == "html":
+        from preflight.report.parts.clean import one_line
+        from preflight.report.parts.sheet import sheet
+
+        table = [
+            f"| {' | '.join(one_line(str(cells[k])).replace('|', chr(92) + '|') for k in _SHOWN)} |" for cells in rows
+        ]
+        titles = f"# Invariants\n\n{len(rows)} in all\n\n| {' | '.join(_SHOWN)} |\n|{'---|' * len(_SHOWN)}\n"
+        return sheet(titles + "\n".join(table) + "\n")
     return _text(invariants, look, whole)
 
 

@@ -107,7 +107,9 @@ def render_page(rule: dict[str, Any], look: Writing) -> str:
     if look.format == "markdown":
         return _markdown(rule)
     if look.format == "html":
-        return _html(rule)
+        from preflight.report.parts.sheet import sheet
+
+        return sheet(_markdown(rule))
     return _text(rule, look.width)
 
 
@@ -152,41 +154,10 @@ def _text(rule: dict[str, Any], width: int) -> str:
 def _markdown(rule: dict[str, Any]) -> str:
     parts = [f"# {rule['code']} `{rule['name']}`\n\n{rule['title']}\n\n{_declared(rule)}\n", rule["page"] + "\n"]
     for kind, title in (("bad", "Found in"), ("good", "Not found in")):
-        parts += [f"## {title}\n\n```python\n{example['code']}```\n" for example in rule[kind]]
+        parts += [f"## {title}\n\n```{_language(example['code'])}\n{example['code']}```\n" for example in rule[kind]]
     return "\n".join(parts)
 
 
-def _html(rule: dict[str, Any]) -> str:
-    from html import escape
-
-    body: list[str] = []
-    for block in rule["page"].split("\n"):
-        if block.startswith("#"):
-            body.append(f"<h2>{escape(block.lstrip('# '))}</h2>")
-        elif block.startswith("- "):
-            body.append(f"<p>• {_inline(block[2:])}</p>")
-        elif block.strip():
-            body.append(f"<p>{_inline(block)}</p>")
-    for kind, title in (("bad", "Found in"), ("good", "Not found in")):
-        body += [f"<h2>{title}</h2><pre>{escape(example['code'])}</pre>" for example in rule[kind]]
-    head = f"{escape(rule['code'])} {escape(rule['name'])}"
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{head}</title>'
-        '<meta name="viewport" content="width=device-width"><style>:root{color-scheme:light dark}'
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}"
-        "pre{overflow-x:auto;padding:.75rem;border:1px solid #8886;border-radius:4px}"
-        "p{margin:.3rem 0}</style></head><body>\n"
-        f"<h1>{head}</h1>\n<p><strong>{escape(rule['title'])}</strong></p>\n<p>{escape(_declared(rule))}</p>\n"
-        + "\n".join(body)
-        + "\n</body></html>\n"
-    )
-
-
-def _inline(text: str) -> str:
-    """Text with ``code`` in backticks; nothing else of Markdown is used within a sentence."""
-    from html import escape
-
-    parts = escape(text).split("`")
-    if len(parts) % 2 == 0:
-        return escape(text)
-    return "".join(f"<code>{part}</code>" if index % 2 else part for index, part in enumerate(parts))
+def _language(code: str) -> str:
+    """The language of an example: notices on job scripts show those."""
+    return "sh" if code.startswith("#!") and "sh" in code.partition("\n")[0] else "python"

@@ -64,7 +64,7 @@ def _says(kind: type[Relation]) -> list[str]:
     from preflight.monitor.library_of import general
 
     said: list[str] = []
-    for windows in kind.broken() if not kind.learns else ():
+    for windows in kind.broken() if not kind.learns and not kind.predicted else ():
         engine = Engine([general(kind.name)])
         for window in windows:
             engine.see(window)
@@ -82,7 +82,9 @@ def render_relation(page: dict[str, Any], look: Writing) -> str:
     if look.format == "markdown":
         return relation_markdown(page)
     if look.format == "html":
-        return _html(page)
+        from preflight.report.parts.sheet import sheet
+
+        return sheet(relation_markdown(page))
     return _text(page, look.width)
 
 
@@ -120,22 +122,3 @@ def _text(page: dict[str, Any], width: int) -> str:
             for line in page[key][0]:
                 lines += textwrap.wrap(line, width, initial_indent="  ", subsequent_indent="      ")
     return "\n".join(lines) + "\n"
-
-
-def _html(page: dict[str, Any]) -> str:
-    from html import escape
-
-    name = escape(page["name"])
-    body = [f"<p>{escape(' '.join(part.split()))}</p>" for part in page["page"].split("\n\n")]
-    body += [f"<p>Usually {escape(page['cause'])}</p>", f"<p>Next: {escape(page['advice'])}</p>"]
-    for key, title in (("broken", "Does not hold in"), ("holding", "Holds in")):
-        body += [f"<h2>{title}</h2><pre>{escape(chr(10).join(page[key][0]))}</pre>" for _ in page[key][:1]]
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        '<meta name="viewport" content="width=device-width"><style>:root{color-scheme:light dark}'
-        "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}"
-        "pre{overflow-x:auto;padding:.75rem;border:1px solid #8886;border-radius:4px}</style></head><body>\n"
-        f"<h1>{name}</h1>\n<p><strong>{escape(page['title'])}</strong></p>\n<p>{escape(about(page))}</p>\n"
-        + "\n".join(body)
-        + "\n</body></html>\n"
-    )

@@ -1,4 +1,4 @@
-"""Listings as tables: found by their files, narrowed by words, shown as text, JSON, CSV or Markdown."""
+"""Listings as tables: found by their files, narrowed by words, shown as text, JSON, CSV, Markdown or a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from preflight.cli.parts.writing import Writing
 from preflight.errors import UsageError, nearest
 from preflight.listing import modules_beside
 
-FORMATS = ("text", "json", "csv", "markdown")
+FORMATS = ("text", "json", "csv", "markdown", "html")
 Row = dict[str, Any]
 
 
@@ -72,11 +72,17 @@ def render_table(kind: str, found: list[Row], look: Writing) -> str:
         return encode({"schema": "preflight.list/1", "kind": kind, kind: found})
     if look.format == "csv":
         return _csv(found, module.COLUMNS)
-    if look.format == "markdown":
+    if look.format in ("markdown", "html"):
         head = [f"| {' | '.join(_title(c) for c in module.COLUMNS)} |", f"|{'---|' * len(module.COLUMNS)}"]
-        return (
-            "\n".join(head + [f"| {' | '.join(_cell(row.get(c)) for c in module.COLUMNS)} |" for row in found]) + "\n"
-        )
+        body = [
+            f"| {' | '.join(_cell(row.get(c)).replace('|', chr(92) + '|') for c in module.COLUMNS)} |" for row in found
+        ]
+        table = "\n".join([*head, *body]) + "\n"
+        if look.format == "markdown":
+            return table
+        from preflight.report.parts.sheet import sheet
+
+        return sheet(f"# {kind}\n\n{len(found)} in all\n\n{table}")
     return _text(found, module.IN_TEXT)
 
 

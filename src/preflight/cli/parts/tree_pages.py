@@ -12,6 +12,7 @@ from preflight.investigate.answers import Facts
 from preflight.investigate.trees import FIRST, tree_markdown, tree_mermaid, tree_text, walk, walk_text
 
 UNDECIDABLE = 3
+FORMATS = ("text", "markdown", "json", "html")
 
 
 def listed(look: Writing) -> int:
@@ -27,6 +28,15 @@ def listed(look: Writing) -> int:
             ),
             look,
         )
+        return 0
+    if look.format == "markdown":
+        put("".join(f"- `{one.id}`: {one.title}\n" for one in trees), look)
+        return 0
+    if look.format == "html":
+        from preflight.report.parts.sheet import sheet
+
+        rows = "".join(f"| {one.id} | {one.title} |\n" for one in trees)
+        put(sheet(f"# Decision trees\n\n| name | title |\n|---|---|\n{rows}"), look)
         return 0
     width = max(len(one.id) for one in trees)
     put("".join(f"{one.id:<{width}}  {one.title}\n" for one in trees), look)
@@ -48,9 +58,18 @@ def shown(name: str, mermaid: bool, look: Writing) -> int:
         put(encode({"schema": "preflight.tree/1", **msgspec.to_builtins(tree)}), look)
     elif mermaid:
         put(tree_mermaid(tree), look)
+    elif look.format == "html":
+        put(_drawn(tree.title, tree_text(tree)), look)
     else:
         put(tree_markdown(tree) if look.format == "markdown" else tree_text(tree), look)
     return 0
+
+
+def _drawn(title: str, text: str) -> str:
+    """A tree of lines as a page."""
+    from preflight.report.parts.sheet import sheet
+
+    return sheet(f"# {title}\n\n```text\n{text.rstrip()}\n```\n")
 
 
 def walked(name: str | None, report: str | None, told: tuple[str, ...], mermaid: bool, look: Writing) -> int:
@@ -73,6 +92,8 @@ def walked(name: str | None, report: str | None, told: tuple[str, ...], mermaid:
         names = dict.fromkeys([name or FIRST, *(step.tree for step in way.steps)])
         draw = tree_mermaid if mermaid else tree_markdown
         put("\n".join(draw(load_tree(one, folders), way) for one in names), look)
+    elif look.format == "html":
+        put(_drawn("The way through the decision trees", walk_text(way, look.width)), look)
     else:
         put(walk_text(way, look.width), look)
     return 0 if way.leaf is not None else UNDECIDABLE

@@ -101,6 +101,19 @@ def remark(text: str, writing: Writing) -> None:
 def answer(report: Report, writing: Writing, sources: SourceLines) -> None:
     """Write a report, and say in one line on stderr how it ended where the report went to a file."""
     from preflight.cli.parts.run_folder import leave
+
+    put(rendered(report, writing, sources), writing)
+    problem = leave(report)
+    if problem is not None:
+        remark(problem, writing)
+    if writing.output is not None:
+        from preflight.report.parts.sentences import quick_line
+
+        remark(f"{quick_line(report)}; written to {writing.output}", writing)
+
+
+def rendered(report: Report, writing: Writing, sources: SourceLines) -> str:
+    """Return a report as text in the format that was asked for."""
     from preflight.report.render import render
 
     paths = dict.fromkeys(finding.location.path for finding in report.told if finding.location.path is not None)
@@ -112,18 +125,10 @@ def answer(report: Report, writing: Writing, sources: SourceLines) -> None:
         from preflight.check.notices import rule_infos
 
         infos = rule_infos()
-    text = render(
+    return render(
         report, writing.format, width=writing.width, color=writing.color, symbols=_symbols(writing),
         verbose=writing.verbose, sources=texts, rules=infos,
     )  # fmt: skip
-    put(text, writing)
-    problem = leave(report)
-    if problem is not None:
-        remark(problem, writing)
-    if writing.output is not None:
-        from preflight.report.parts.sentences import quick_line
-
-        remark(f"{quick_line(report)}; written to {writing.output}", writing)
 
 
 def _of_relations(report: Report) -> tuple[RuleInfo, ...]:

@@ -19,12 +19,12 @@ from preflight.report.parts.incident_words import (
     quote_place,
     suspect_name,
 )
+from preflight.report.pictures.heatmap import heatmap
+from preflight.report.pictures.incident import MOST_MOMENTS, incident_picture, since
 from preflight.vocabulary.incident import Activity, Attempt, Incident, Moment, Reason
 from preflight.vocabulary.tree import Walk
 
 MOST_SUSPECTS = 10
-MOST_MOMENTS = 400
-MOST_ROWS = 64
 _KNOWN = {"observed": "good", "inferred": "", "unknown": "bad"}
 
 
@@ -85,7 +85,7 @@ def incident_view(incident: Incident, walk: Walk | None = None) -> dict[str, Any
             }
             for one in incident.hypotheses
         ],
-        "lanes": _lanes(incident.timeline),
+        "lanes": incident_picture(incident.timeline),
         "timeline": [_moment(moment) for moment in incident.timeline[:MOST_MOMENTS]],
         "timeline_left": max(len(incident.timeline) - MOST_MOMENTS, 0),
         "consequences": [_moment(moment) for moment in incident.consequences],
@@ -171,98 +171,26 @@ def _attempt(attempt: Attempt) -> tuple[str, ...]:
     return (str(attempt.number), clock_time(attempt.began), attempt.state, steps, attempt.category or "", told)
 
 
-def _lanes(moments: tuple[Moment, ...]) -> dict[str, Any] | None:
-    """Return the moments that have a time as marks in a lane for each rank; None where fewer than two have one."""
-    timed = [moment for moment in moments[:MOST_MOMENTS] if moment.time is not None]
-    times = sorted(moment.time for moment in timed if moment.time is not None)
-    if len(times) < 2 or times[0] == times[-1]:
-        return None
-    told = [(lane, moment) for moment in timed for lane in _lanes_of(moment)]
-    telling = {lane for lane, moment in told if moment.role in ("root", "confirmation")}
-    chosen = sorted({lane for lane, _ in told}, key=lambda lane: (lane not in telling, lane))[:MOST_ROWS]
-    names = {name: at for at, (_, name) in enumerate(sorted(chosen))}
-    first, span = times[0], times[-1] - times[0]
-    row = 22
-    marks = []
-    for (_, name), moment in told:
-        if name not in names:
-            continue
-        at = 100 * ((moment.time or first) - first) / span
-        error = 100 * moment.time_error / span
-        marks.append(
-            {
-                "x": round(at, 3),
-                "from": round(max(at - error, 0), 3),
-                "width": round(min(at + error, 100) - max(at - error, 0), 3),
-                "y": names[name] * row,
-                "role": moment.role,
-                "title": f"{moment_time(moment)}: {one_line(moment.text)}",
-            }
-        )
-    return {
-        "rows": [{"name": lane, "y": at * row} for lane, at in names.items()],
-        "row": row,
-        "height": row * len(names),
-        "marks": marks,
-        "ticks": [{"at": share, "name": _since(span * share / 100)} for share in (0, 50, 100)],
-        "began": clock_time(first),
-        "roles": [(role, word) for role, word in ROLE_WORDS.items() if any(one.role == role for one in timed)],
-    }
-
-
-def _lanes_of(moment: Moment) -> list[tuple[tuple[int, int, str], str]]:
-    """Return the lanes of a moment, each with what it is sorted by: ranks first, then nodes, then the job."""
-    ranks_ = moment.ranks or ((moment.rank,) if moment.rank is not None else ())
-    if ranks_:
-        return [((0, rank, ""), f"rank {rank}") for rank in ranks_]
-    node = clean(moment.node or "")
-    return [((1, 0, node), node)] if node else [((2, 0, ""), "the job")]
-
-
-def _since(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
-
-
 def _map(activity: Activity, culprits: tuple[int, ...]) -> dict[str, Any] | None:
     """Return who spoke when: a row for each rank; the culprits first where not all fit."""
-    speaking = sorted(activity.rows)
-    if not speaking:
+    if not activity.rows:
         return None
-    shown = sorted(sorted(speaking, key=lambda rank: (rank not in culprits, rank))[:MOST_ROWS])
-    spans = max(len(row) for row in activity.rows.values())
-    most = max(max(row, default=0) for row in activity.rows.values()) or 1
-    height = 16 if len(shown) > 8 else 24
-    cells = [
-        {
-            "x": round(100 * at / spans, 3),
-            "width": round(100 / spans, 3),
-            "y": place * height,
-            "strength": round(0.25 + 0.75 * count / most, 3),
-            "title": f"rank {rank}, {_span(activity, at)}: {count}",
-        }
-        for place, rank in enumerate(shown)
-        for at, count in enumerate(activity.rows[rank])
-        if count
-    ]
-    whole = spans * activity.width
-    return {
-        "cells": cells,
-        "rows": [
-            {"name": f"rank {rank}", "y": place * height, "culprit": rank in culprits}
-            for place, rank in enumerate(shown)
-        ],
-        "row": height - 2,
-        "height": height * len(shown),
-        "left_out": len(speaking) - len(shown),
-        "ticks": [{"at": share, "name": _tick(activity, whole * share / 100)} for share in (0, 25, 50)],
-        "unit": "time" if activity.unit == "seconds" else "step",
-    }
+    whole = max(len(row) for row in activity.rows.values()) * activity.width
+    found = heatmap(
+        ((rank, float(at), count) for rank, row in activity.rows.items() for at, count in enumerate(row)),
+        ranks=activity.rows,
+        first=0.0,
+        last=whole / activity.width,
+        width=1.0,
+        ticks=[{"at": share, "name": _tick(activity, whole * share / 100)} for share in (0, 25, 50, 75)],
+        title=lambda rank, at, count: f"rank {rank}, {_span(activity, int(at))}: {count}",
+        accused=culprits,
+    )
+    return found and {**found, "unit": "time" if activity.unit == "seconds" else "step"}
 
 
-def _tick(activity: Activity, since: float) -> str:
-    return _since(since) if activity.unit == "seconds" else f"step {int(activity.first + since):,}"
+def _tick(activity: Activity, after: float) -> str:
+    return since(after) if activity.unit == "seconds" else f"step {int(activity.first + after):,}"
 
 
 def _span(activity: Activity, at: int) -> str:

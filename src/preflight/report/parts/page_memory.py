@@ -7,7 +7,10 @@ from typing import Any
 from preflight.report.parts.clean import one_line
 from preflight.report.parts.memory_text import METHODS, shortened
 from preflight.report.parts.sentences import capacity, interval, oom_line, part_name
+from preflight.report.pictures.timeline import timeline
+from preflight.report.pictures.treemap import treemap
 from preflight.vocabulary.memory import TOTALS, MemoryBreakdown, MemoryEstimate
+from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import format_bytes
 
 _TONES = {"yes": "good", "no": "bad", "unknown": ""}
@@ -31,7 +34,7 @@ def _percent(value: float, full: float) -> float:
     return round(min(max(value / full * 100.0, 0.0), 100.0), 2) if full > 0 else 0.0
 
 
-def memory_view(memory: MemoryEstimate) -> dict[str, Any]:
+def memory_view(memory: MemoryEstimate, profile: Profile | None = None) -> dict[str, Any]:
     """Return everything that the page shows of the memory of one GPU."""
     rows = [(name, getattr(memory, field)) for field, name in TOTALS.items()]
     limit = memory.capacity_bytes
@@ -50,6 +53,8 @@ def memory_view(memory: MemoryEstimate) -> dict[str, Any]:
         "tone": _TONES[memory.fits],
         "parts": [],
         "limit": None,
+        "line": timeline(memory, profile),
+        "treemap": treemap(memory, profile),
         "how": [one_line(line) for line in memory.how],
     }
     if memory.breakdown is not None and memory.breakdown.total > 0:
@@ -89,14 +94,11 @@ def _breakdown(parts: MemoryBreakdown, limit: int | None) -> dict[str, Any]:
 def _timeline(memory: MemoryEstimate) -> dict[str, Any]:
     points = shortened(memory.timeline, _TIMELINE_ROWS)
     limit = memory.capacity_bytes
-    largest = max((max(point.allocated_bytes, point.reserved_bytes) for point in points), default=0.0)
-    full = max(largest, limit or 0) * _HEADROOM
     rows = [
         {
             "name": f"step {point.step}, {point.phase}",
             "allocated": format_bytes(point.allocated_bytes),
             "reserved": format_bytes(point.reserved_bytes),
-            "bar": bar(point.allocated_bytes, full, reserved=point.reserved_bytes, limit=limit),
             "above": limit is not None and point.allocated_bytes > limit,
         }
         for point in points

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import Any
 
@@ -26,21 +25,15 @@ from preflight.report.parts.plan_rows import (
     run_rows,
     run_words,
     scaling_rows,
-    short_layout,
     stage_rows,
 )
-from preflight.vocabulary.plan import Candidate, Plan, same_layout
-from preflight.vocabulary.quantity import format_bytes, format_seconds
+from preflight.report.pictures.axis import Logarithmic
+from preflight.report.pictures.pipeline import pipeline_picture
+from preflight.report.pictures.scatter import scatter
+from preflight.vocabulary.plan import Candidate, Plan
+from preflight.vocabulary.quantity import format_seconds
 
-_POINTS = 400
 _SHOWN = 30
-_KINDS = {"F": "forward", "B": "backward", "W": "gradients of weights"}
-_SCHEDULES = {
-    "1f1b": "one forward, one backward",
-    "interleaved": "interleaved",
-    "gpipe": "GPipe",
-    "zb-h1": "zero bubble",
-}
 _SPENT = {
     "compute": "compute", "exposed_communication": "exposed communication", "bubble": "bubble", "optimizer": "optimizer",
     "data": "data", "host": "host",
@@ -57,7 +50,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "compared": compared_rows(plan),
         "compared_reasons": compared_reasons(plan),
         "rows": run_rows(plan),
-        "pipeline": _pipeline(plan),
+        "pipeline": pipeline_picture(plan.pipeline),
         "rates": rate_rows(plan),
         "goodput": one_line(plan.goodput.basis) if plan.goodput else "",
         "spent": _spent(chosen) if chosen else None,
@@ -68,7 +61,7 @@ def plan_view(plan: Plan) -> dict[str, Any]:
         "candidate_titles": CANDIDATE_TITLES,
         "candidates": candidate_rows(plan.candidates[:_SHOWN]) if plan.searched > 1 else [],
         "searched": f"{plan.searched:,}",
-        "scatter": _scatter(plan),
+        "scatter": scatter(plan),
         "scaling": _scaling(plan),
         "experiment": one_line(plan.experiment or ""),
         "rejected": [(f"{item.count:,}", one_line(item.reason)) for item in plan.rejected],
@@ -141,78 +134,6 @@ def _stages(chosen: Candidate) -> list[dict[str, Any]]:
     ]
 
 
-def _pipeline(plan: Plan) -> dict[str, Any] | None:
-    """Return a row of pieces of work for every stage, in percent of the time that is shown."""
-    line = plan.pipeline
-    if line is None or not line.spans:
-        return None
-    full = max(span.end for span in line.spans)
-    rows: dict[int, list[dict[str, Any]]] = {}
-    for span in line.spans:
-        chunk = f", chunk {span.chunk}" if span.chunk else ""
-        rows.setdefault(span.stage, []).append(
-            {
-                "kind": span.kind + ("-odd" if span.micro % 2 else ""),
-                "x": round(100 * span.start / full, 3),
-                "width": round(100 * (span.end - span.start) / full, 3),
-                "title": f"{_KINDS[span.kind]} of micro-batch {span.micro}{chunk}: {format_seconds(span.end - span.start)}",
-            }
-        )
-    return {
-        "schedule": _SCHEDULES.get(line.schedule, line.schedule),
-        "seconds": format_seconds(line.seconds),
-        "bubble": f"{line.bubble * 100:.1f} %",
-        "micro": line.micro_batches,
-        "shown": line.shown_micro_batches,
-        "rows": [{"stage": stage, "pieces": pieces} for stage, pieces in sorted(rows.items())],
-    }
-
-
-def _scatter(plan: Plan) -> dict[str, Any] | None:
-    """Return points of memory against the time of a step, both logarithmic, in percent of the drawing."""
-    known = [one for one in (*plan.candidates, *plan.pareto) if one.step is not None and one.memory.device_bytes]
-    if plan.searched <= 1 or len(known) < 2:
-        return None
-    front = {same_layout(one) for one in plan.pareto}
-    best = same_layout(plan.chosen) if plan.chosen else None
-    times = [one.step.seconds.mid for one in known if one.step] + [point.step_seconds for point in plan.cloud]
-    sizes = [one.memory.device_bytes.mid for one in known if one.memory.device_bytes]
-    sizes += [point.device_bytes for point in plan.cloud]
-    across, up = _Axis(times), _Axis(sizes)
-    points = [
-        {
-            "x": across.at(point.step_seconds),
-            "y": 100 - up.at(point.device_bytes),
-            "kind": "other",
-            "title": f"{format_seconds(point.step_seconds)}, {format_bytes(point.device_bytes)}",
-        }
-        for point in plan.cloud
-    ]
-    for one in known[:_POINTS]:
-        if one.step is None or one.memory.device_bytes is None:
-            continue
-        key = same_layout(one)
-        points.append(
-            {
-                "x": across.at(one.step.seconds.mid),
-                "y": 100 - up.at(one.memory.device_bytes.mid),
-                "kind": "best" if key == best else "front" if key in front else "other",
-                "title": f"{short_layout(one.parallel)}, micro-batch {one.run.micro_batch}: "
-                f"{format_seconds(one.step.seconds.mid)}, {format_bytes(one.memory.device_bytes.mid)}",
-            }
-        )
-    order = {"other": 0, "front": 1, "best": 2}
-    capacity = known[0].memory.capacity_bytes
-    limit = None if capacity is None or not up.low < capacity < up.high else 100 - up.at(capacity)
-    return {
-        "points": sorted(points, key=lambda point: order[str(point["kind"])]),
-        "across": [{"at": across.at(value), "name": format_seconds(value)} for value in across.ticks()],
-        "up": [{"at": 100 - up.at(value), "name": format_bytes(value)} for value in up.ticks()],
-        "limit": limit,
-        "capacity": format_bytes(capacity) if capacity else "",
-    }
-
-
 _CURVES = (("strong", "the same batch"), ("weak", "a batch that grows with the GPUs"))
 
 
@@ -225,7 +146,7 @@ def _scaling(plan: Plan) -> dict[str, Any] | None:
     if not curves:
         return None
     gpus = sorted({point.gpus for _, _, points in curves for point in points})
-    across = _Axis([float(count) for count in gpus])
+    across = Logarithmic([float(count) for count in gpus])
     top = max(1.0, max(point.efficiency for _, _, points in curves for point in points)) * 1.05
     drawn = []
     for name, words, points in curves:
@@ -245,18 +166,3 @@ def _scaling(plan: Plan) -> dict[str, Any] | None:
         "across": [{"at": across.at(count), "name": f"{count:,}"} for count in gpus],
         "up": [{"at": round(100 - share / top, 2), "name": f"{share} %"} for share in (25, 50, 75, 100)],
     }
-
-
-class _Axis:
-    """A logarithmic axis over some values, with a little room at both ends."""
-
-    def __init__(self, values: list[float]) -> None:
-        self.low, self.high = min(values) * 0.94, max(values) * 1.06
-
-    def at(self, value: float) -> float:
-        """Return the place of a value in percent."""
-        return round(100 * math.log(value / self.low) / math.log(self.high / self.low), 2)
-
-    def ticks(self) -> list[float]:
-        """Return four values, evenly apart on the axis."""
-        return [self.low * (self.high / self.low) ** (part / 4) for part in (0.5, 1.5, 2.5, 3.5)]

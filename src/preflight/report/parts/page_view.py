@@ -27,6 +27,7 @@ from preflight.report.parts.sentences import (
     verdict_line,
 )
 from preflight.report.parts.snippet import SnippetLine, snippet
+from preflight.report.pictures.roofline import roofline_picture
 from preflight.vocabulary.finding import Finding, Fix
 from preflight.vocabulary.quantity import format_bytes, format_seconds
 from preflight.vocabulary.report import Report
@@ -48,7 +49,8 @@ def view(report: Report, options: Options) -> dict[str, Any]:
         "live": [*live_parts(report), *opinion_parts(report.opinion)],
         "inputs": input_line(report),
         "tiles": _tiles(report),
-        "memory": memory_view(report.memory) if report.memory is not None else None,
+        "memory": memory_view(report.memory, report.profile) if report.memory is not None else None,
+        "roofline": roofline_picture(report.roofline) if report.roofline is not None else None,
         "holders": holder_rows(report),
         "step": step_rows(report),
         "remark": if_it_fitted(report),

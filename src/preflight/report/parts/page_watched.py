@@ -8,6 +8,8 @@ from preflight.report.parts.alarm_text import details, groups, often, where
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.options import Options
 from preflight.report.parts.snippet import snippet
+from preflight.report.pictures.axis import step_ticks
+from preflight.report.pictures.heatmap import heatmap
 from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import Report
 from preflight.vocabulary.watched import Series, Watched
@@ -15,7 +17,6 @@ from preflight.vocabulary.watched import Series, Watched
 WIDTH, HEIGHT = 1000.0, 100.0
 """The box in which curves are drawn; it is stretched to the room there is."""
 MOST_CURVES = 24
-MOST_ROWS = 64
 _KINDS = {"error": "Error", "warning": "Warning", "info": "Note"}
 
 
@@ -27,7 +28,7 @@ def watched_view(report: Report, options: Options) -> dict[str, Any] | None:
     starts = sorted({root.first_step for root in report.alarms})
     return {
         "alarms": [_alarm(number, group, report, options) for number, group in enumerate(groups(report.violations), 1)],
-        "map": _map(watched, starts),
+        "map": _map(watched),
         "curves": [_curve(series, starts, watched.steps) for series in _chosen(watched.series)],
         "curves_left": max(len(watched.series) - MOST_CURVES, 0),
     }
@@ -51,52 +52,29 @@ def _alarm(number: int, group: list[Violation], report: Report, options: Options
     }
 
 
-def _map(watched: Watched, starts: list[int]) -> dict[str, Any] | None:
+def _map(watched: Watched) -> dict[str, Any] | None:
     """Return the map: a row for each rank, a column for each step or span of steps."""
     if not watched.marks:
         return None
-    ranks = sorted({*watched.ranks, *(mark.rank for mark in watched.marks)})
-    shown = ranks if len(ranks) <= MOST_ROWS else sorted({mark.rank for mark in watched.marks})[:MOST_ROWS]
-    place = {rank: at for at, rank in enumerate(shown)}
     total = max(watched.steps, max(mark.step for mark in watched.marks) + watched.mark_width)
-    most = max(mark.count for mark in watched.marks)
-    height = 16 if len(shown) > 8 else 24
-    cells = [
-        {
-            "x": round(100 * mark.step / total, 3),
-            "width": round(max(100 * watched.mark_width / total, 0.3), 3),
-            "y": place[mark.rank] * height,
-            "strength": round(0.35 + 0.65 * mark.count / most, 3),
-            "title": f"rank {mark.rank}, {_span(mark.step, watched.mark_width)}: {mark.count} broken",
-        }
-        for mark in watched.marks
-        if mark.rank in place
-    ]
-    return {
-        "cells": cells,
-        "rows": [{"name": f"rank {rank}", "y": at * height} for rank, at in place.items()],
-        "row": height - 2,
-        "height": height * len(shown),
-        "left_out": len(ranks) - len(shown),
-        "ticks": _ticks(total),
-        "table": [
-            (f"rank {mark.rank}", _span(mark.step, watched.mark_width), str(mark.count)) for mark in watched.marks
+    found = heatmap(
+        ((mark.rank, float(mark.step), mark.count) for mark in watched.marks),
+        ranks=watched.ranks,
+        first=0.0,
+        last=float(total),
+        width=float(watched.mark_width),
+        ticks=[
+            {**tick, "name": f"step {tick['name']}" if not tick["at"] else tick["name"]}
+            for tick in step_ticks(total, 6)
         ],
-    }
+        title=lambda rank, step, count: f"rank {rank}, {_span(int(step), watched.mark_width)}: {count} broken",
+    )
+    rows = [(f"rank {mark.rank}", _span(mark.step, watched.mark_width), str(mark.count)) for mark in watched.marks]
+    return found and {**found, "unit": "steps", "table": rows}
 
 
 def _span(step: int, width: int) -> str:
     return f"step {step}" if width == 1 else f"steps {step} to {step + width - 1}"
-
-
-def _ticks(total: int) -> list[dict[str, Any]]:
-    """Return some round steps with their places in percent."""
-    every, factors = 1, (2, 2.5, 2)
-    for turn in range(64):
-        if total / every <= 8:
-            break
-        every = round(every * factors[turn % 3])
-    return [{"name": f"{step:,}", "at": round(100 * step / total, 2)} for step in range(0, total, every)]
 
 
 def _chosen(series: tuple[Series, ...]) -> list[Series]:
