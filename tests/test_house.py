@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import importlib
 import importlib.util
 import re
@@ -56,6 +57,11 @@ def _tracked() -> list[Path]:
     return [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
 
 
+@functools.cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def test_imports_go_down_only() -> None:
     pytest.importorskip("importlinter", reason="import-linter is one of the linters, not of the torch-free tests")
     command = Path(sys.executable).with_name("lint-imports")
@@ -84,30 +90,37 @@ VIRTUAL = PACKAGE / "dryrun" / "virtual"
 PLAN = PACKAGE / "plan"
 STANDINS = VIRTUAL / "absent" / "standins"
 """Modules that take the place of a library's, and therefore bear its names."""
-COLUMNS = PACKAGE / "plan" / "columns"
-"""What works on columns of a million layouts; a plan of one layout does not come here."""
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_a_module_imports_nothing_heavy(path: Path) -> None:
-    heavy = set(HEAVY) - ({"torch"} if VIRTUAL in path.parents else set())
-    if PLAN in path.parents:
-        heavy -= {
-            "numpy"
-        }  # columns of layouts are its substance; the command line imports these modules where it runs them
-    if STANDINS in path.parents:
-        heavy -= {"numpy"}  # a stand-in is imported only where the script imports what it stands for, with its arrays
-    if COLUMNS in path.parents:
-        heavy -= {"numpy"}
-    found = set(_imported_at_once(ast.parse(path.read_text(encoding="utf-8")))) & heavy
-    assert not found, f"{_name(path)} imports {sorted(found)} when it is imported; import it where it is used"
+def _heavy_for(path: Path) -> set[str]:
+    """What a module may not import when it is imported."""
+    allowed: set[str] = set()
+    if VIRTUAL in path.parents:
+        allowed.add("torch")
+    if {PLAN, STANDINS} & set(path.parents):
+        # A plan works on columns of layouts, and the command line imports it where it runs it; a stand-in is imported
+        # only where the script imports what it stands for, with its arrays.
+        allowed.add("numpy")
+    return set(HEAVY) - allowed
 
 
-@pytest.mark.parametrize("path", sorted(VIRTUAL.rglob("*.py")), ids=_name)
-def test_what_runs_beside_the_script_needs_nothing_of_ours(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("preflight"):
-            assert (node.module or "").startswith("preflight.dryrun.virtual"), ast.unparse(node)
+# One test for all modules: one for each of them costs more than what it looks at.
+def test_modules_import_nothing_heavy() -> None:
+    found = {_name(path): set(_imported_at_once(_parsed(path))) & _heavy_for(path) for path in MODULES}
+    assert not (heavy := {name: names for name, names in found.items() if names}), (
+        f"import it where it is used: {heavy}"
+    )
+
+
+def test_what_runs_beside_the_script_needs_nothing_of_ours() -> None:
+    ours = [
+        f"{_name(path)}: {ast.unparse(node)}"
+        for path in VIRTUAL.rglob("*.py")
+        for node in ast.walk(_parsed(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("preflight")
+        if not (node.module or "").startswith("preflight.dryrun.virtual")
+    ]
+    assert not ours
 
 
 def test_the_search_for_imports_sees_what_is_run_and_only_that() -> None:
@@ -138,17 +151,15 @@ def test_checking_a_script_for_a_pipe_stays_light(tmp_path: Path) -> None:
     assert not set(LIGHT_PATH) & set(said["LOADED"].split())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_a_module_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), f"{_name(path)} has no docstring"
+def test_modules_say_what_they_are() -> None:
+    assert not [_name(path) for path in MODULES if not ast.get_docstring(_parsed(path))], "no docstring"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=_name)
-def test_a_module_is_named_by_what_is_in_it_and_can_be_read_at_once(path: Path) -> None:
-    if STANDINS not in path.parents:
-        assert not re.fullmatch(r"(utils?|helpers?|misc|common|base_.*|.*_(utils?|helpers?))\.py", path.name)
-    lines = path.read_text(encoding="utf-8").count("\n")
-    assert lines <= LARGEST_FILE, f"{_name(path)} has {lines} lines; split it by meaning"
+def test_modules_are_named_by_what_is_in_them_and_can_be_read_at_once() -> None:
+    nameless = re.compile(r"(utils?|helpers?|misc|common|base_.*|.*_(utils?|helpers?))\.py")
+    assert not [_name(path) for path in MODULES if STANDINS not in path.parents and nameless.fullmatch(path.name)]
+    lines = {_name(path): path.read_text(encoding="utf-8").count("\n") for path in MODULES}
+    assert not {name: count for name, count in lines.items() if count > LARGEST_FILE}, "split it by meaning"
 
 
 def test_every_word_that_is_exported_exists() -> None:
