@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CONFTEST = Path(__file__).with_name("conftest.py")
 SETTINGS = "[pytest]\nmarkers =\n  torch: needs torch\n  cuda: needs a device\n"
 

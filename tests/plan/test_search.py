@@ -27,6 +27,8 @@ from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import RunSpec
 
+pytestmark = pytest.mark.slow
+
 _MODEL = ModelSpec(
     family="transformer_decoder", layers=12, hidden=1536, heads=12, ffn=4096, gated=True, activation="silu",
     norm="rmsnorm", bias=False, vocab=32000, tied_embeddings=False,

@@ -19,6 +19,8 @@ from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.plan import Candidate
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
+pytestmark = pytest.mark.slow
+
 POWERS = st.sampled_from([1, 2, 4])
 
 

@@ -20,6 +20,8 @@ from preflight.errors import InputError, PreflightError
 from preflight.source.reading import Reading, read
 from preflight.source.script import parse, read_script
 
+pytestmark = pytest.mark.slow
+
 FEW_STEPS = 60_000
 LITTLE_MEMORY = 200_000_000
 

@@ -13,6 +13,8 @@ from preflight.source.reading import read
 from preflight.source.script import parse
 from preflight.source.values import plain
 
+pytestmark = pytest.mark.slow
+
 QUICK = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

@@ -12,6 +12,8 @@ from preflight.investigate.bisect.outcome import Budget, Outcome
 from preflight.investigate.bisect.posterior import Posterior
 from preflight.investigate.bisect.search import find_breaking_point, most_tests, passes_needed
 
+pytestmark = pytest.mark.slow
+
 
 def breaks_at(point: int) -> Callable[[int], Outcome]:
     return lambda value: Outcome(kind="fail" if value >= point else "pass")

@@ -14,6 +14,8 @@ from preflight.investigate.events.precursors import needed
 from preflight.investigate.events.timing import periods, since_start
 from preflight.vocabulary.association import Associations
 
+pytestmark = pytest.mark.slow
+
 WEEK = 7 * 86400.0
 
 

@@ -12,6 +12,8 @@ import pytest
 from preflight.investigate.series import Mark, find_in_series
 from preflight.vocabulary.log import LogFile, StepLine, Who
 
+pytestmark = pytest.mark.slow
+
 Random = numpy.random.Generator
 
 

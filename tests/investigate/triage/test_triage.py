@@ -29,8 +29,13 @@ SLEEP = "import time; time.sleep(600)"
 @linux
 def test_ranks_are_found_by_their_variables_and_a_stopped_one_is_told() -> None:
     given = {**os.environ, "WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "mine"}
-    ranks = [subprocess.Popen([sys.executable, "-c", SLEEP], env={**given, "RANK": str(rank)}) for rank in (0, 1)]
+    program = [sys.executable, "-c", "print('up', flush=True); " + SLEEP]
+    ranks = [
+        subprocess.Popen(program, env={**given, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
+        for rank in (0, 1)
+    ]
     try:
+        assert [rank.stdout.readline() for rank in ranks if rank.stdout] == ["up\n", "up\n"]
         os.kill(ranks[1].pid, signal.SIGSTOP)
         os.waitpid(ranks[1].pid, os.WUNTRACED)
         found = [one for one in job_processes() or () if one.pid in {rank.pid for rank in ranks}]
@@ -48,7 +53,7 @@ def test_ranks_are_found_by_their_variables_and_a_stopped_one_is_told() -> None:
     finally:
         for rank in ranks:
             rank.kill()
-            rank.wait()
+            rank.communicate()
 
 
 @linux

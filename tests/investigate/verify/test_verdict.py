@@ -17,6 +17,8 @@ from preflight.investigate.verify.trials import Trial
 from preflight.investigate.verify.verdict import verify
 from preflight.vocabulary.verification import Verification
 
+pytestmark = pytest.mark.slow
+
 
 def runs(fails: list[bool], **more: Any) -> list[Trial]:
     return [Trial(name=str(i), outcome="fail" if bad else "pass", **more) for i, bad in enumerate(fails)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,8 @@ from preflight.monitor.learn.evidence import (
     together,
 )
 from preflight.monitor.relation import UNSEEN, Example
+
+pytestmark = pytest.mark.slow
 
 CONTEXTS = st.dictionaries(
     st.sampled_from(["mode", "optimizer", "size"]),

@@ -19,6 +19,8 @@ from preflight.monitor.learn.preconditions import (
 )
 from preflight.vocabulary.invariant import Clause, Invariant
 
+pytestmark = pytest.mark.slow
+
 FIELDS = {
     "mode": st.sampled_from(["train", "eval"]),
     "autocast": st.sampled_from([None, "bfloat16", "float16"]),

@@ -15,6 +15,8 @@ from preflight.plan.request import Request
 from preflight.plan.spread import settled
 from preflight.vocabulary.run import ParallelDims
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "plan"
 
 
