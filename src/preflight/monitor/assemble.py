@@ -16,6 +16,7 @@ _LISTS = {
     "tensor": "tensors",
     "scalar": "numbers",
     "batch": "batches",
+    "memory": "memory",
     "variable": "changed",
 }
 _MAKE: dict[str, Callable[[Any], Any]] = {kind: partial(tuple.__new__, made) for kind, made in ROWS.items()}

@@ -26,6 +26,8 @@ DEAD_AFTER = 1.0
 """Seconds without a lock and without rows after which a process is taken to be gone."""
 MOST_BEHIND = 256
 """Iterations by which a rank may be behind before the others go on without it."""
+_TELL_EVERY = 64
+"""Iterations of all ranks after which a long look says how far it is."""
 
 Tables = dict[str, dict[str, list[Any]]]
 
@@ -79,21 +81,36 @@ class Team:
     A program that is started again in the same folder, or that starts several trainings, has several teams.
     """
 
-    def __init__(self, world: int, invariants: Sequence[Invariant], silenced: Sequence[Invariant]) -> None:
+    def __init__(
+        self,
+        world: int,
+        invariants: Sequence[Invariant],
+        silenced: Sequence[Invariant],
+        watching: Callable[[], Watching] = Watching,
+    ) -> None:
         self.world = world
         self.lanes: dict[int, Lane] = {}
         self.engine = Engine(invariants)
         self.silenced = Engine(silenced) if silenced else None
-        self.watching = Watching()
+        self.watching = watching()
         self.began = time.monotonic()
         self.windows = 0
         self.finished = False
         self._gone: set[int] = set()
 
-    def rounds(self, growing: bool) -> list[Violation]:
-        """Judge all iterations that every rank has told; return the violations that are new."""
+    def rounds(self, growing: bool, tell: Callable[[], None] | None = None) -> list[Violation]:
+        """Judge all iterations that every rank has told; return the violations that are new.
+
+        Args:
+            growing: Whether more may come.
+            tell: Called now and then.
+        """
         found: list[Violation] = []
+        rounds = 0
         while not self.finished:
+            rounds += 1
+            if tell is not None and rounds % _TELL_EVERY == 0:
+                tell()
             windows = [lane.window for lane in self.lanes.values() if lane.look() is not None]
             ready = [window for window in windows if window is not None]
             if not ready or (growing and self._waits(min(window.iteration for window in ready))):
@@ -152,12 +169,18 @@ class Follower:
         teams: The teams in the order in which they began to train.
     """
 
-    def __init__(self, folder: TraceFolder, invariants: Sequence[Invariant]) -> None:
-        """Take the folder and the invariants in force; suppressed ones are judged apart, to be counted."""
+    def __init__(
+        self, folder: TraceFolder, invariants: Sequence[Invariant], watching: Callable[[], Watching] = Watching
+    ) -> None:
+        """Take the folder and the invariants in force; suppressed ones are judged apart, to be counted.
+
+        What ``watching`` makes keeps the numbers of a team.
+        """
         self.folder = folder
         self.teams: list[Team] = []
         self._invariants = [one for one in invariants if one.suppressed is None]
         self._silenced = [_freed(one) for one in invariants if one.suppressed is not None]
+        self._watching = watching
         self._lanes: dict[str, Lane] = {}
         self._teamless: list[Lane] = []
         self._places: dict[tuple[int, int], int] = {}
@@ -169,25 +192,30 @@ class Follower:
         Args:
             tell: Called now and then with the number of windows that were judged.
         """
+
+        def said() -> None:
+            if tell is not None:
+                tell(self.windows)
+
         for process in self.folder.identified():
             if process.role == "trainer":
                 self._add(Lane(process, self.folder.pull(process)))
         self._assign(growing=False)
         for team in self.teams:
-            team.rounds(growing=False)
-            if tell is not None:
-                tell(self.windows)
+            team.rounds(growing=False, tell=said)
+            said()
         for process in self.folder.identified():
             if process.role != "trainer":
                 for _ in self.folder.pull(process):
                     pass
         self.folder.finish()
 
-    def take(self, ended: bool = False) -> list[Violation]:
+    def take(self, ended: bool = False, tell: Callable[[], None] | None = None) -> list[Violation]:
         """Judge what has come since the last time; return the violations that are new.
 
         Args:
             ended: Whether all processes are known to have ended.
+            tell: Called now and then where much has come.
         """
         for batch in self.folder.poll():
             lane = self._lanes.get(batch.process.file)
@@ -203,7 +231,7 @@ class Follower:
         self._assign(growing=not ended)
         found: list[Violation] = []
         for team in self.teams:
-            found += team.rounds(growing=not ended)
+            found += team.rounds(growing=not ended, tell=tell)
         return found
 
     @property
@@ -265,7 +293,9 @@ class Follower:
             nth = self._places[place] = self._places.get(place, -1) + 1
             team = self._by_place.get((run.world, nth))
             if team is None:
-                team = self._by_place[run.world, nth] = Team(run.world, self._invariants, self._silenced)
+                team = self._by_place[run.world, nth] = Team(
+                    run.world, self._invariants, self._silenced, self._watching
+                )
                 self.teams.append(team)
             team.lanes[run.rank] = lane
 

@@ -8,14 +8,20 @@ from preflight.monitor.window import Window
 from preflight.vocabulary.watched import Mark, Series
 
 MOST_POINTS = 400
-MOST_SERIES = 64
+MOST_SERIES = 128
 MOST_RANKS = 8
 """Ranks whose own curves are kept."""
 MOST_COLUMNS = 200
 """Steps, or spans of steps, in which broken examples are counted."""
 
 _NAMES = {"loss": "loss", "lr": "learning rate", "grad_norm": "gradient norm", "scale": "loss scale"}
-_UNITS = {"step time": "s"}
+_MEMORY = {
+    "memory allocated": "allocated",
+    "memory reserved": "reserved",
+    "memory peak": "peak",
+    "memory resident": "resident",
+}
+_UNITS = {"step time": "s", **dict.fromkeys(_MEMORY, "B")}
 
 
 class Curve:
@@ -63,6 +69,11 @@ class Watching:
             if name is not None:
                 self._add(name, number.object, rank, number.s, number.value)
         self._gradients(window)
+        for held in window.memory:
+            for told, field in _MEMORY.items():
+                value = getattr(held, field)
+                if value is not None:
+                    self._add(told, held.device, rank, held.s, value)
         if window.calls and window.complete:
             began = window.calls[0].t
             last = self._last.get(rank)

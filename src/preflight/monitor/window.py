@@ -91,6 +91,25 @@ class Batch(NamedTuple):
     dtypes: list[str]
 
 
+class Memory(NamedTuple):
+    """What a process held at the end of an iteration, in bytes: of a device, or of the ``host``.
+
+    Peaks are those of the program so far, as its allocator counts them; ``resident`` is known of the host alone.
+    """
+
+    q: int
+    t: int
+    i: int
+    s: int
+    device: str
+    allocated: int | None
+    reserved: int | None
+    peak: int | None
+    peak_reserved: int | None
+    capacity: int | None
+    resident: int | None
+
+
 class Variable(NamedTuple):
     """A parameter or buffer, as it is known from a moment on."""
 
@@ -118,6 +137,7 @@ ROWS: dict[str, type[Any]] = {
     "tensor": Seen,
     "scalar": Number,
     "batch": Batch,
+    "memory": Memory,
     "variable": Variable,
 }
 """The kinds of rows that belong to an iteration and are looked at one by one."""
@@ -213,13 +233,13 @@ class Window:
         complete: False for the last one of a run, which may have been cut short.
         run: What is known of the run.
         calls: The recorded calls in the order in which they began.
-        states, tensors, numbers, batches: The other rows.
+        states, tensors, numbers, batches, memory: The other rows.
         changed: Variables that became known or changed in this iteration.
         notes: Rows of kinds without a class of their own (``seed``, ``warning``, ``thinned`` ...) as dictionaries.
     """
 
     __slots__ = (
-        *("batches", "calls", "changed", "complete", "iteration", "notes", "numbers", "states", "tensors"),
+        *("batches", "calls", "changed", "complete", "iteration", "memory", "notes", "numbers", "states", "tensors"),
         *("_by_name", "_plain", "advances", "fetches", "flow", "rank", "run", "signs", "step", "steps"),
     )
 
@@ -234,6 +254,7 @@ class Window:
         self.tensors: list[Seen] = []
         self.numbers: list[Number] = []
         self.batches: list[Batch] = []
+        self.memory: list[Memory] = []
         self.changed: list[Variable] = []
         self.notes: dict[str, list[dict[str, Any]]] = {}
         self.steps: list[Any] | None = None  # the steps of optimizers, once steps.py has found them
@@ -246,7 +267,7 @@ class Window:
 
     @property
     def rows(self) -> int:
-        """How many rows it was made of."""
+        """How many rows it was made of, those apart that come by the clock."""
         own = len(self.calls) + len(self.states) + len(self.tensors) + len(self.numbers) + len(self.batches)
         return own + len(self.changed) + sum(map(len, self.notes.values()))
 

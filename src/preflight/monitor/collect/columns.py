@@ -33,6 +33,8 @@ _DECLARED = {
     "tensor": "q:count i:int s:int call:count object:word position:word dtype:word shape:shape device:word norm:float"
     " requires_grad:bool",
     "scalar": "q:count t:count i:int s:int name:word object:word value:float",
+    "memory": "q:count t:count i:int s:int device:word allocated:int reserved:int peak:int peak_reserved:int capacity:int"
+    " resident:int",
     "batch": "q:count i:int s:int loader:word fetch:int epoch:int size:int indices:ints bits:ints shapes:json"
     " dtypes:json",
     "seed": "q:count t:count worker:int loader:word torch:int numpy:int python:int epoch:int",

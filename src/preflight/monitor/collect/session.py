@@ -23,6 +23,7 @@ from .distributed import Distributed
 from .dropouts import Dropouts
 from .importing import Imports
 from .loaders import Loaders
+from .memory import Memory
 from .modes import Modes
 from .modules import Forwards
 from .naming import Names
@@ -75,8 +76,9 @@ class Session:
             self.parts.append(Control(recorder, sight, self._rank))
         self.distributed = Distributed(recorder, self.names, self.variables, self._begin)
         self.opened: Callable[[], None] = lambda: None
-        recorder.at_boundary += [self.forwards.clear, Budget(recorder).boundary]
-        recorder.at_end.append(self.forwards.clear)
+        memory = Memory(recorder)
+        recorder.at_boundary += [self.forwards.clear, memory.boundary, Budget(recorder).boundary]
+        recorder.at_end += [self.forwards.clear, memory.end]
 
     def start(self) -> None:
         """Put the hooks in place; a part that cannot be is left out and named in the trace."""

@@ -11,6 +11,7 @@ from preflight.report.parts.snippet import snippet
 from preflight.report.pictures.axis import step_ticks
 from preflight.report.pictures.heatmap import heatmap
 from preflight.vocabulary.invariant import Violation
+from preflight.vocabulary.quantity import format_bytes
 from preflight.vocabulary.report import Report
 from preflight.vocabulary.watched import Series, Watched
 
@@ -99,12 +100,17 @@ def _curve(series: Series, starts: list[int], steps: int) -> dict[str, Any]:
     lines += [" ".join(points)] if points else []
     missing = len(series.values) - len(finite)
     subject = f" of {clean(series.subject)}" if series.subject else ""
-    unit = f" {series.unit}" if series.unit else ""
     return {
         "name": f"{clean(series.name)}{subject}, rank {series.rank}",
         "lines": lines,
-        "low": f"{low:.4g}{unit}",
-        "high": f"{high:.4g}{unit}",
+        "low": _value(low, series.unit),
+        "high": _value(high, series.unit),
         "missing": missing,
         "marks": [{"x": round(start / last * WIDTH, 1), "name": f"alarm at step {start}"} for start in starts],
     }
+
+
+def _value(value: float, unit: str | None) -> str:
+    if unit == "B":
+        return format_bytes(value)
+    return f"{value:.4g} {unit}" if unit else f"{value:.4g}"
