@@ -36,7 +36,7 @@ _MODEL = ModelSpec(
 
 
 def _request(
-    gpus: int = 8, batch: int = 24, model: ModelSpec = _MODEL, gpu: str = "a100-40gb", **wish: object
+    gpus: int = 8, batch: int | None = 24, model: ModelSpec = _MODEL, gpu: str = "a100-40gb", **wish: object
 ) -> Request:
     run = RunSpec(global_batch=batch, sequence_length=2048, precision="bf16", optimizer="adamw", foreach=False)
     cluster = Cluster(
@@ -173,6 +173,13 @@ def test_nothing_fits_says_what_comes_closest() -> None:
     assert report.plan.chosen is not None
     assert report.plan.chosen.memory.fits == "no"
     assert any("memory" in one.reason for one in report.plan.rejected)
+
+
+def test_a_search_needs_no_batch() -> None:
+    """The batch is then that of each layout, a column like its degrees."""
+    found = search(_request(batch=None))
+    assert found.fitting > 0
+    assert len({layout.run.global_batch for _, _, layout in _rows(_request(batch=None), found)}) > 1
 
 
 def test_a_wish_that_cannot_be_is_an_error() -> None:

@@ -240,6 +240,12 @@ def find_model(text: str, class_name: str | None = None, extra: Folders = ()) ->
     return load_model(name, class_name, extra) if name else None
 
 
+def near_name(text: str, extra: Folders = (), alike: float = 0.5) -> str | None:
+    """Return the spelling of a model that is nearest to a text, or None where none is as near as ``alike`` (0 to 1)."""
+    spellings = sorted({part.rpartition("/")[2] for part in _index(extra).loose.split('"')[1::2]})
+    return nearest(normal(text).rpartition("/")[2], spellings, alike)
+
+
 def resolve_model(text: str, class_name: str | None = None, extra: Folders = ()) -> ModelSpec:
     """Return the model that a spelling means.
 
@@ -249,8 +255,6 @@ def resolve_model(text: str, class_name: str | None = None, extra: Folders = ())
     spec = find_model(text, class_name, extra)
     if spec is not None:
         return spec
-    word = normal(text).rpartition("/")[2]
-    spellings = sorted({part.rpartition("/")[2] for part in _index(extra).loose.split('"')[1::2]})
-    close = nearest(word, spellings)
+    close = near_name(text, extra)
     hint = f"did you mean '{close}'?" if close else "`preflight list models` shows the names; a config.json works too"
     raise UsageError(f"unknown model '{text}'", hint=hint)

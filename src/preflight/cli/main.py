@@ -124,10 +124,29 @@ def _in_our_words(error: click.ClickException) -> tuple[str, str | None]:
     context = getattr(error, "ctx", None)
     usage = f"{context.command_path} --help shows what there is" if context is not None else None
     if isinstance(error, click.NoSuchOption):
-        near = next(iter(error.possibilities or ()), None)
+        near = _near(error)
         return f"no such option: {error.option_name}", f"did you mean {near}?" if near else usage
     message = error.format_message().strip().rstrip(".")
     return message[:1].lower() + message[1:], usage
+
+
+def _near(error: click.NoSuchOption) -> str | None:
+    """The option that was meant: one that is a slip away, or one made of the same words, shortened or left out."""
+    there = [name for one in error.ctx.command.params for name in one.opts] if error.ctx is not None else []
+    there = [name for name in there if name.startswith("--")]
+    word = error.option_name.partition("=")[0]
+    parts = word.strip("-").split("-")
+
+    def alike(name: str) -> tuple[int, int]:
+        # Each word of the option stands for one that was written, whole or shortened: seq for sequence. Else nothing does.
+        own = name[2:].split("-")
+        same = sum(one in parts for one in own)
+        short = sum(any(one.startswith(part) or part.startswith(one) for part in parts) for one in own) - same
+        return (same, short) if same + short == len(own) else (0, 0)
+
+    named = [name for name in there if any(alike(name))] or [name for name in there if name.startswith(word)]
+    best = max(named, key=lambda name: (sum(alike(name)), alike(name), -len(name)), default=None)
+    return nearest(word, there, 0.9) or best or next(iter(error.possibilities or ()), None)
 
 
 def _flush() -> None:

@@ -27,7 +27,7 @@ class _Planned(ScriptCommand, GroupedCommand):
 
 
 @click.command("plan", cls=_Planned)
-@click.argument("words", nargs=-1, metavar="[[MODEL_TYPE] SIZE_BILLIONS BATCH]")
+@click.argument("words", nargs=-1, metavar="[[MODEL_TYPE] SIZE_BILLIONS | MODEL] [BATCH]")
 @settings_options
 @output
 @click.option("-v", "--verbose", is_flag=True, help="Also how every number came about.")
@@ -36,7 +36,8 @@ def plan(context: click.Context, /, words: tuple[str, ...], **given: Any) -> int
     """Say whether a model fits on a cluster, how long a step takes, what it costs, and what holds it back.
 
     MODEL_TYPE is transformer (a decoder; the default), transformer_encoder, encoder_decoder, moe, vision_transformer,
-    cnn or diffusion_model; SIZE_BILLIONS its parameters; BATCH the samples of an optimizer step over all GPUs.
+    cnn or diffusion_model; SIZE_BILLIONS its parameters; BATCH the samples of an optimizer step over all GPUs. In place
+    of both stands a MODEL: a name of the catalog, a config.json, a training script, or settings in YAML.
     """
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.planning import asked

@@ -43,7 +43,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     def micro_batches(self) -> Any:
         """Micro-batches of a step on one rank, a fraction where the batch cannot be divided."""
         run = self.run
-        return (run.global_batch or 1) / (self.data * (run.micro_batch if run.micro_batch is not None else 1))
+        batch = 1 if run.global_batch is None else run.global_batch
+        return batch / (self.data * (1 if run.micro_batch is None else run.micro_batch))
 
 
 class Constraint(msgspec.Struct, frozen=True, kw_only=True):

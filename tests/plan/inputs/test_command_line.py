@@ -112,10 +112,26 @@ def test_a_user_catalog_is_looked_up_first(
 def test_help_shows_its_groups_at_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "--help")
     assert status == 0
-    assert out.startswith("Usage: preflight plan [OPTIONS] [[MODEL_TYPE] SIZE_BILLIONS BATCH]")
+    assert out.startswith("Usage: preflight plan [OPTIONS] [[MODEL_TYPE] SIZE_BILLIONS | MODEL] [BATCH]")
     for group in ("Model:", "Run:", "Cluster:", "Spreading:", "Analysis:", "Output:"):
         assert f"\n{group}\n" in out
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_model_a_script_or_a_file_stands_in_place_of_a_size(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def model(*line: str) -> Any:
+        chosen = report(capsys, *line)["plan"]["chosen"]
+        return chosen["run"]["global_batch"], chosen["memory"]
+
+    assert model("gpt2", "8") == model("--model", "gpt2", "8")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2}))
+    assert model(str(tmp_path), "8") == model("--model", str(tmp_path / "config.json"), "8")
+    (tmp_path / "plan.yaml").write_text("model: {name: gpt2, batch_size: 8}\n")
+    assert model(str(tmp_path / "plan.yaml")) == model("--model", "gpt2", "8")
+    script = str(Path(__file__).parents[3] / "examples" / "good_model.py")
+    assert model(script) == model("--script", script)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +160,11 @@ def test_memory_alone_says_nothing_of_time(capsys: pytest.CaptureFixture[str]) -
     ("line", "message", "hint"),
     [
         ("", "no model: a plan needs a size in billions, a name, a config.json or an architecture", "--model llama-3-8b"),
-        ("transfomer 7 32", "no model type is called 'transfomer'", "did you mean transformer?"),
+        ("transfomer 7 32", "no model and no type of models is called 'transfomer'", "did you mean transformer?"),
+        ("lama-3-8b 32", "no model and no type of models is called 'lama-3-8b'", "did you mean llama-3-8b?"),
+        ("gpt2 --model llama-3-8b", "gpt2 and --model llama-3-8b: two subjects", "leave one of them out"),
+        ("nothere.py", "nothere.py", None),
+        ("gpt2 7 8", "a size and --model: two models", "leave one of them out"),
         ("transformer", "transformer of which size?", "preflight plan transformer 7.0 32"),
         ("7 32 5", "3 numbers", "preflight plan transformer 7.0 32"),
         ("7 eight", "'eight' is not a number", "a size in billions"),

@@ -56,7 +56,7 @@ def asked(
     """Return the request of a command line, with what ``[tool.preflight]`` says below it.
 
     Args:
-        words: ``[[MODEL_TYPE] SIZE_BILLIONS BATCH]``.
+        words: ``[[MODEL_TYPE] SIZE_BILLIONS BATCH]``, or a model, a script or a file of settings before the batch.
         given: The options.
         arguments: The command line of the script that ``--script`` names.
         above: Settings that win over all others.
@@ -68,6 +68,7 @@ def asked(
     from preflight.plan.inputs.command_line import settings_of
     from preflight.plan.inputs.requests import request_from
 
+    words, given = _named_first(words, given)
     if given.get("dry_run") and not given.get("script"):
         raise UsageError("--dry-run belongs to --script", "name the script: --script train.py --dry-run")
     if arguments is not None and not given.get("script"):
@@ -80,6 +81,23 @@ def asked(
     else:
         request = request_from(settings, catalog, {name: given[name] for name in ("config",) if given.get(name)})
     return _calibrated(request, given.get("calibration"))
+
+
+def _named_first(words: tuple[str, ...], given: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Take the first word for the option that it stands for: a model, a script or a file of settings."""
+    from preflight.plan.inputs.words import subject_of
+
+    subject = subject_of(words, project_settings(".")[1]) if words else None
+    if subject is None:
+        return words, given
+    option, word = subject
+    others = [name for name in ("model_named", "script", "config") if given.get(name)]
+    if option == "config" and others != ["config"]:
+        others = []  # settings of a file stand beside a model
+    if others:
+        raise UsageError(f"{word} and --{others[0].removesuffix('_named')} {given[others[0]]}: two subjects of a plan",
+                         "leave one of them out")  # fmt: skip
+    return words[1:], {**given, option: word}
 
 
 def _calibrated(request: Request, path: str | None) -> Request:

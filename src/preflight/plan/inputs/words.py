@@ -1,12 +1,35 @@
-"""The words of the command line before its options: ``[[MODEL_TYPE] SIZE_BILLIONS BATCH]``."""
+"""The words of the command line before its options: ``[[MODEL_TYPE] SIZE_BILLIONS BATCH]``, or ``MODEL [BATCH]``."""
 
 from __future__ import annotations
 
+import os
+
+from preflight.catalog.files import Folders
 from preflight.errors import UsageError, nearest
 from preflight.plan.inputs.form import TYPES
 from preflight.plan.inputs.settings import Said, Settings, as_number, said
 
 _EXAMPLE = "preflight plan transformer 7.0 32"
+
+
+def subject_of(words: tuple[str, ...], catalog: Folders = ()) -> tuple[str, str] | None:
+    """Return the option that the first word stands for, where it names a model, and the word.
+
+    ``script`` where it is a training script, ``config`` where it holds settings, ``model_named`` where it is a model of
+    the catalog or a configuration of one; None where it is a type of models or a number, or names nothing.
+    """
+    word = words[0] if words else ""
+    if not word or as_number(word) is not None or _key(word) in TYPES:
+        return None
+    if word.endswith((".py", ".ipynb", ".pyw")):
+        return "script", word
+    if word.endswith((".yaml", ".yml")):
+        return "config", word
+    if word.endswith(".json") or os.path.isfile(os.path.join(word, "config.json")):
+        return "model_named", word
+    from preflight.catalog.architectures import find_name
+
+    return ("model_named", word) if find_name(word, tuple(catalog)) else None
 
 
 def positional(words: tuple[str, ...], named: bool) -> Settings:
@@ -34,11 +57,20 @@ def positional(words: tuple[str, ...], named: bool) -> Settings:
 
 
 def _type(word: str) -> str:
-    key = word.lower().replace("-", "_")
+    key = _key(word)
     if key in TYPES:
         return key
-    near = nearest(key, TYPES)
+    from preflight.catalog.architectures import near_name
+
+    near = nearest(key, TYPES) or near_name(word, alike=0.7)
     raise UsageError(
-        f"no model type is called {word!r}",
-        f"did you mean {near}?" if near else f"one of {', '.join(TYPES)}; or a size in billions: {_EXAMPLE}",
+        f"no model and no type of models is called {word!r}",
+        f"did you mean {near}?"
+        if near
+        else f"a type ({', '.join(TYPES)}) and a size in billions ({_EXAMPLE}), "
+        "or a model: 'preflight list models' shows the names",
     )
+
+
+def _key(word: str) -> str:
+    return word.lower().replace("-", "_")
