@@ -187,12 +187,18 @@ def generate() -> Any:
     return module
 
 
+@pytest.fixture(scope="module")
+def commands(generate: Any) -> list[str]:
+    """Every command as it is typed."""
+    written = importlib.import_module("written.commands")
+    return [name for name, _ in written.commands(written.root(), "preflight")]
+
+
 @needs_cli
-def test_every_command_is_documented(generate: Any) -> None:
+def test_every_command_is_documented(commands: list[str]) -> None:
     pages = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "reference").rglob("*.md"))
-    names = [name for name, _ in generate.commands(generate.root(), "preflight")]
-    assert len(names) > 1
-    assert not [name for name in names if f"`{name}`" not in pages], "run `make docs`"
+    assert len(commands) > 1
+    assert not [name for name in commands if f"`{name}`" not in pages], "run `make docs`"
 
 
 @needs_cli
@@ -246,10 +252,10 @@ def test_no_workflow_pastes_a_value_into_a_shell(path: Path) -> None:
 
 
 @needs_cli
-def test_the_hook_runs_a_command_that_exists(generate: Any) -> None:
+def test_the_hook_runs_a_command_that_exists(commands: list[str]) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert hook["id"] == "preflight"
-    assert hook["entry"] in {name for name, _ in generate.commands(generate.root(), "preflight")}
+    assert hook["entry"] in commands
 
 
 def test_the_installed_version_is_the_one_in_the_source() -> None:

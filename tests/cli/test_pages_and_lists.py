@@ -73,3 +73,22 @@ def test_words_narrow_a_list(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_a_gpu_lacks_is_not_zero(capsys: pytest.CaptureFixture[str]) -> None:
     gpus = json.loads(_said(capsys, "list", "gpus", "v100", "--format", "json"))["gpus"]
     assert {gpu["bf16_tflops"] for gpu in gpus} == {None}
+
+
+@pytest.mark.parametrize("name", ["h100_sxm", "H100", "NVIDIA H100 80GB HBM3"])
+def test_a_gpu_has_a_page_under_every_name_that_people_give_it(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = _said(capsys, "explain", name, "--width", "100")
+    assert text.startswith("h100_sxm\nNVIDIA H100 SXM5 80GB\n")
+    assert "reported by the driver  79.11 GiB" in text
+    # 989.4e12 FLOP/s / 3350e9 B/s = 295 FLOP per byte; 794.5 / 989.4 = 80 %
+    assert "bf16  989.4 TFLOP/s; 794.5 measured in the largest products, 80%; memory limits below 295 FLOP" in text
+    page = json.loads(_said(capsys, "explain", name, "--format", "json"))
+    assert (page["schema"], page["name"], page["memory_bytes"]) == ("preflight.gpu/1", "h100_sxm", 84_943_715_697)
+
+
+def test_the_page_of_a_gpu_does_not_show_what_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
+    text = _said(capsys, "explain", "p100")
+    assert "bf16" not in text
+    assert "measured" not in text
+    assert "PRICES" not in text
+    assert "between GPUs" not in text

@@ -13,14 +13,19 @@ from preflight.cli.parts.tables import rows
 from preflight.cli.parts.writing import Writing
 
 Catalog = tuple[str, ...]
-LISTED = ("gpus", "models", "probes")
+LISTED = ("models", "probes")
 """Kinds of lists whose rows are their pages."""
 
 
 def known_page(identifier: str, catalog: Catalog, look: Writing) -> str | None:
     """Return the page of anything but rules, relations and signatures that bears this name; None where nothing does."""
-    wanted = identifier.strip().lower().replace("_", "-")
-    for page in (_remedy, _cause, _observation, _experiment, _checklist, _tree, _row):
+    wanted = identifier.strip().lower()
+    for page in (_remedy, _cause, _observation, _experiment, _checklist, _tree):
+        told = page(wanted.replace("_", "-"), catalog, look)
+        if told is not None:
+            return told
+    # Models are written as their makers write them, GPUs as people do: here the line is not the underscore.
+    for page in (_row, _gpu):
         told = page(wanted, catalog, look)
         if told is not None:
             return told
@@ -31,6 +36,7 @@ def known_names(catalog: Catalog) -> Iterator[str]:
     """Yield every name that has such a page."""
     from preflight.catalog.checklist_files import checklist_names
     from preflight.catalog.experiment_files import load_experiments
+    from preflight.catalog.hardware import gpu_names
     from preflight.catalog.observation_names import looked_for
     from preflight.catalog.remedy_files import remedy_names
     from preflight.catalog.tree_files import tree_names
@@ -41,6 +47,7 @@ def known_names(catalog: Catalog) -> Iterator[str]:
     yield from (one.id for one in load_experiments(catalog))
     yield from checklist_names(catalog)
     yield from tree_names(catalog)
+    yield from gpu_names(catalog)
     yield from (str(row["name"]) for kind in LISTED for row in rows(kind, (), catalog))
 
 
@@ -221,15 +228,22 @@ def _tree(name: str, catalog: Catalog, look: Writing) -> str | None:
 
 
 def _row(name: str, catalog: Catalog, look: Writing) -> str | None:
-    """The row of a list as a page: GPUs, models, probes."""
+    """The row of a list as a page: models, probes."""
     for kind in LISTED:
         row = next((row for row in rows(kind, (), catalog) if str(row["name"]).lower() == name), None)
         if row is not None:
             said = tuple(
                 Entry(f"{key.replace('_', ' ')}: {value}") for key, value in row.items() if key not in ("name", "title")
             )
-            what = {"gpus": "a GPU", "models": "a model", "probes": "a probe"}[kind]
+            what = {"models": "a model", "probes": "a probe"}[kind]
             title = str(row.get("title") or row["name"])
             document = Document(name, (title, f"{what} of the catalog"), sections=(Section("What is known", said),))
             return render(document, {"schema": "preflight.row/1", "kind": kind, **row}, look)
     return None
+
+
+def _gpu(name: str, catalog: Catalog, look: Writing) -> str | None:
+    from preflight.cli.parts.gpu_pages import gpu_document, gpu_values, named_gpu
+
+    gpu = named_gpu(name, catalog)
+    return render(gpu_document(gpu, catalog), gpu_values(gpu, catalog), look) if gpu is not None else None
