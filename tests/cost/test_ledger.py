@@ -336,3 +336,40 @@ def test_the_pool_of_a_graph_is_there_while_the_optimizer_steps() -> None:
     assert passes == same
     assert stays.parts.activations >= graphs.activations.saved > optimizer.parts.activations
     assert stays.parts.total > optimizer.parts.total
+
+
+@pytest.mark.parametrize("name", ["torchao.optim.AdamW8bit", "bnb.optim.AdamW8bit", "adamw"])
+def test_gradients_are_sharded_whatever_the_optimizer(name: str) -> None:
+    run = msgspec.structs.replace(RUN, precision="pure-bf16", optimizer=name)
+    whole, sharded = (ledger(L3, run, parallel).states.gradients for parallel in (ParallelDims(), FSDP))
+    assert sharded == pytest.approx(whole / 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "bytes_each"),
+    [
+        ("adamw_torch_fused", 8.0),
+        ("torch.optim.AdamW", 8.0),
+        ("adamw_apex_fused", 8.0),
+        ("adamw_bnb_8bit", 2 * (1 + 4 / 256)),
+        ("bitsandbytes.optim.Lion8bit", 1 + 4 / 256),
+        ("ademamix_8bit", 3 * (1 + 4 / 256)),
+        ("rmsprop_bnb_8bit", 1 + 4 / 256),
+        ("lion_32bit", 4.0),
+        ("paged_adamw_32bit", 0.0),
+        ("paged_lion_8bit", 0.0),
+        ("PagedAdamW8bit", 0.0),
+    ],
+)
+def test_an_optimizer_has_the_same_states_by_each_of_its_names(name: str, bytes_each: float) -> None:
+    run = msgspec.structs.replace(RUN, precision="fp32", optimizer=name)
+    states = ledger(L3, run, ParallelDims()).states
+    assert states.optimizer == pytest.approx(bytes_each * L3.parameters)  # type: ignore[operator]
+
+
+def test_both_towers_send_their_activations_to_the_host() -> None:
+    pair = resolve_model("openai/clip-vit-base-patch32")
+    run = msgspec.structs.replace(RUN, micro_batch=8, sequence_length=77, offload="activations")
+    both = ledger(pair, run, ParallelDims()).activations.host
+    image = ledger(msgspec.structs.replace(pair, text=None, parameters=None), run, ParallelDims()).activations.host
+    assert both > image > 0

@@ -6,8 +6,9 @@ from typing import Any, cast
 
 import msgspec
 
+from preflight.cost.optimizers import optimizer_key
 from preflight.source.architecture import architecture_of, explicit_attention
-from preflight.source.facts.settings import argument_of, deepspeed_config, trainer_setting
+from preflight.source.facts.settings import trainer_setting
 from preflight.source.known_models import spec_of
 from preflight.source.layers import Network
 from preflight.source.reading import Reading
@@ -81,7 +82,7 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         image_size=value("image_size"),
         gradient_accumulation=value("gradient_accumulation") or 1,
         precision=cast(Any, _precision(reading, value("precision"), value("distributed.strategy"))),
-        optimizer=optimizer_key(value("optimizer.name")),
+        optimizer=optimizer_key(name) if isinstance(name := value("optimizer.name"), str) else None,
         optimizer_momentum=value("optimizer.momentum"),
         attention=cast(Any, _attention(reading, model)),
         recompute="full" if _checkpoints(reading) else "none",
@@ -106,39 +107,6 @@ def _precision(reading: Reading, told: str | None, strategy: str | None) -> str:
     shards = isinstance(strategy, str) and strategy.startswith(("fsdp", "zero"))
     handed_on = shards and any(reading.made(r) for r in ("trainer", "accelerator", "lightning_trainer", "fabric"))
     return told.removeprefix("autocast-") if handed_on else told
-
-
-# Names of TrainingArguments(optim=) and of timm that differ from the optimizer's own.
-_OPTIMIZERS = {
-    "adamw_torch": "adamw",
-    "adamw_torch_fused": "adamw",
-    "adamw_hf": "adamw",
-    "adamw_bnb_8bit": "adamw8bit",
-    "adamw_8bit": "adamw8bit",
-    "paged_adamw_8bit": "pagedadamw8bit",
-    "paged_adamw_32bit": "pagedadamw",
-    "paged_adamw": "pagedadamw",
-    "momentum": "sgd",
-    "nesterov": "sgd",
-    "fusedadam": "adam",
-    "cpuadam": "adam",
-    "deepspeedcpuadam": "adam",
-    "bertadam": "adamw",
-    "fusedlamb": "lamb",
-    "fusedsgd": "sgd",
-    "apexfusedadam": "adam",
-    "zeroredundancyoptimizer": "adam",
-}
-
-
-def optimizer_key(name: object) -> str | None:
-    """The key of the memory formulas for an optimizer's name."""
-    if not isinstance(name, str):
-        return None
-    key = name.lower()
-    if key in _OPTIMIZERS:
-        return _OPTIMIZERS[key]
-    return key.replace("_", "").replace("-", "")
 
 
 def _attention(reading: Reading, model: ModelSpec | None) -> str:
@@ -203,6 +171,24 @@ def _evaluation_batch(reading: Reading) -> int | None:
     return max((s for s in sizes if isinstance(s, int) and not isinstance(s, bool)), default=None)
 
 
+_QUERIES_KEYS_VALUES = ("q", "k", "v")
+# What the models of transformers call the matrices of attention; one that yields queries, keys and values stands for all
+# three. Other names are taken for those of the feed-forward layer.
+_MATRICES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("q_proj", "q_lin", "query", "q"), ("q",)),
+    **dict.fromkeys(("k_proj", "k_lin", "key", "k"), ("k",)),
+    **dict.fromkeys(("v_proj", "v_lin", "value", "v"), ("v",)),
+    **dict.fromkeys(("o_proj", "out_proj", "out_lin", "o"), ("o",)),
+    **dict.fromkeys(("c_attn", "qkv_proj", "query_key_value", "Wqkv", "qkv"), _QUERIES_KEYS_VALUES),
+    "lm_head": ("head",),
+}
+
+
+def _adapted(name: str) -> tuple[str, ...]:
+    """The matrices that a name of ``target_modules`` stands for, in the words of ``RunSpec.lora_targets``."""
+    return _MATRICES.get(name.rpartition(".")[2], ("mlp",))
+
+
 def _adapters(reading: Reading) -> dict[str, Any]:
     """LoRA adapters, and 4-bit weights under them."""
     for event in reading.trace.calls("peft.get_peft_model"):
@@ -218,26 +204,12 @@ def _adapters(reading: Reading) -> dict[str, Any]:
             "lora_rank": rank if isinstance(rank, int) else None,
         }
         if isinstance(targets, (list, tuple)):
-            found["lora_targets"] = tuple(sorted({_target(str(t)) for t in targets}))
+            found["lora_targets"] = tuple(sorted({part for name in targets for part in _adapted(str(name))}))
+        elif targets == "all-linear":
+            found["lora_targets"] = ("k", "mlp", "o", "q", "v")
         dropout = plain(config.kwargs.get("lora_dropout"), 0.0)
         return found | ({"lora_dropout": float(dropout)} if isinstance(dropout, (int, float)) else {})
     return {}
-
-
-def _target(name: str) -> str:
-    table = {
-        "q_proj": "q",
-        "k_proj": "k",
-        "v_proj": "v",
-        "o_proj": "o",
-        "query": "q",
-        "key": "k",
-        "value": "v",
-        "lm_head": "head",
-        "q": "q",
-        "v": "v",
-    }
-    return table.get(name.rpartition(".")[2], "mlp")
 
 
 def _quantised(reading: Reading) -> bool:
@@ -283,6 +255,3 @@ def longest(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) -
                 "sequence_length.variable": Fact(True, place, "no padding to a fixed length"),
             }
     return {}
-
-
-__all__ = ["argument_of", "deepspeed_config", "model_spec", "msgspec", "parallel_dims", "run_spec"]

@@ -28,9 +28,9 @@ class OptimizerState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Blocks of 256 elements carry one fp32 scale in bitsandbytes and torchao: 1 + 4/256 bytes per 8-bit state.
-_EIGHT_BIT = 2 * (1 + 4 / 256)
+_EIGHT_BIT = 1 + 4 / 256
 # Blocks of 128 elements in torchao's 4-bit states: 0.5 + 4/128 bytes per state.
-_FOUR_BIT = 2 * (0.5 + 4 / 128)
+_FOUR_BIT = 0.5 + 4 / 128
 _TWO = OptimizerState(full=2, temporaries=1)
 _ONE = OptimizerState(full=1)
 
@@ -58,7 +58,6 @@ _STATES = {
     "lamb": OptimizerState(full=2, temporaries=2),
     "lars": _ONE,
     "lion": _ONE,
-    "lion8bit": OptimizerState(bytes=_EIGHT_BIT / 2),
     "muon": _ONE,
     "novograd": _ONE,
     "signum": _ONE,
@@ -70,21 +69,32 @@ _STATES = {
     "adamwschedulefree": _TWO,
     "schedulefreesgd": _ONE,
     "sgdschedulefree": _ONE,
-    "adam8bit": OptimizerState(bytes=_EIGHT_BIT),
-    "adamw8bit": OptimizerState(bytes=_EIGHT_BIT),
-    "adamwfp8": OptimizerState(bytes=_EIGHT_BIT),
-    "adam4bit": OptimizerState(bytes=_FOUR_BIT),
-    "adamw4bit": OptimizerState(bytes=_FOUR_BIT),
-    "pagedadam": OptimizerState(full=2, paged=True),
-    "pagedadamw": OptimizerState(full=2, paged=True),
-    "pagedadam8bit": OptimizerState(bytes=_EIGHT_BIT, paged=True),
-    "pagedadamw8bit": OptimizerState(bytes=_EIGHT_BIT, paged=True),
-    "pagedlion": OptimizerState(full=1, paged=True),
+    "adamwfp8": OptimizerState(bytes=2 * _EIGHT_BIT),
+    "adam4bit": OptimizerState(bytes=2 * _FOUR_BIT),
+    "adamw4bit": OptimizerState(bytes=2 * _FOUR_BIT),
     # torch.optim.LBFGS keeps history_size (100) pairs, the direction, the last gradient and the flat one.
     "lbfgs": OptimizerState(full=203, temporaries=2),
 }
 
-_WORDS = ("bnb.", "bitsandbytes.", "torch.optim.", "apex.", "deepspeed.", "fused", "torch", "hf", "ao", "_", "-", " ")
+# bitsandbytes: how many states each of its optimizers keeps, in 8 bits, in fp32, or paged.
+_BITSANDBYTES = {"adam": 2, "adamw": 2, "lion": 1, "rmsprop": 1, "adagrad": 1, "ademamix": 3}
+for _name, _count in _BITSANDBYTES.items():
+    for _bits, _bytes in (("8bit", _EIGHT_BIT), ("32bit", 4.0)):
+        _STATES[f"{_name}{_bits}"] = OptimizerState(bytes=_count * _bytes)
+        _STATES[f"paged{_name}{_bits}"] = OptimizerState(bytes=_count * _bytes, paged=True)
+    _STATES[f"paged{_name}"] = OptimizerState(full=_count, paged=True)
+
+# What says who wrote an optimizer or how its step is computed, not what it keeps.
+_WORDS = ("fused", "torch", "apex", "deepspeed", "bnb", "hf", "ao", "_", "-", " ")
+_ALIASES = {
+    "adam8": "adam8bit",
+    "adamw8": "adamw8bit",
+    "bertadam": "adamw",
+    "cpuadam": "adam",
+    "momentum": "sgd",
+    "nesterov": "sgd",
+    "zeroredundancyoptimizer": "adam",
+}
 
 
 def known_optimizers() -> tuple[str, ...]:
@@ -92,19 +102,28 @@ def known_optimizers() -> tuple[str, ...]:
     return tuple(sorted(_STATES))
 
 
-def optimizer_state(name: str, momentum: float | None = None) -> OptimizerState | None:
-    """Return what an optimizer keeps, or None when the name is not known.
+def optimizer_key(name: str) -> str:
+    """Return the one spelling of an optimizer's name: that of the known ones, where it is one of them.
 
-    Spelling does not matter: ``torch.optim.AdamW``, ``adamw_torch_fused`` and ``AdamW`` are the same.
+    ``torch.optim.AdamW``, ``adamw_torch_fused``, ``adamw_hf`` and ``AdamW`` are all ``adamw``.
 
     Args:
-        name: Name of the class or of the Trainer's option.
-        momentum: Momentum of SGD or RMSprop; one more state where it is not zero.
+        name: Name of a class, of an option of TrainingArguments or of timm.
     """
     key = name.lower().rpartition(".")[2]
     for word in _WORDS:
         key = key.replace(word, "")
-    key = {"adamwbnb8bit": "adamw8bit", "adam8": "adam8bit", "adamw8": "adamw8bit", "adamwbnb": "adamw"}.get(key, key)
+    return _ALIASES.get(key, key)
+
+
+def optimizer_state(name: str, momentum: float | None = None) -> OptimizerState | None:
+    """Return what an optimizer keeps, or None when the name is not known.
+
+    Args:
+        name: Its name, in any spelling that ``optimizer_key`` takes.
+        momentum: Momentum of SGD or RMSprop; one more state where it is not zero.
+    """
+    key = optimizer_key(name)
     state = _STATES.get(key)
     if state is not None and key in ("sgd", "rmsprop") and momentum:
         return msgspec.structs.replace(state, full=state.full + 1)

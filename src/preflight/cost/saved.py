@@ -175,6 +175,8 @@ def _two_towers(
         how="; ".join(tower.how for tower in towers),
         tokens=1.0 * run.micro_batch,  # type: ignore[operator]
         lingering=sum(tower.lingering for tower in towers),
+        host=sum(tower.host for tower in towers),
+        unpacked=larger(*(tower.unpacked for tower in towers)),
     )
 
 

@@ -110,10 +110,10 @@ def states_of(
     if run.fused_backward:
         gradients = recipe.gradient * larger(share.block, share.embedding)
         temporaries = 0.0
+    if stage >= 2:
+        gradients *= over
     if optimizer.unpacked:
         temporaries += optimizer.unpacked * _largest_matrix(model, parallel, share) * (over if stage >= 1 else 1.0)
-    elif stage >= 2:
-        gradients *= over
     if run.ema:
         weights += recipe.parameter * share.parameters
     if stage >= 3:
