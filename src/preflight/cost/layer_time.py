@@ -138,7 +138,7 @@ def layer_time(
             forward, backward = forward + turned, backward + (turned if trained else 0.0)
     attention = attention_time(model, run, recipe, machine, tokens, keys, tensor, around)
     moved = traffic_of(model, run, recipe)
-    wide = float(model.experts_per_token or 1) * float(model.expert_ffn or 0) if model.experts else width
+    wide = float(model.experts_per_token or 1) * float(model.expert_ffn or width) if model.experts else width
     size = (
         w
         * tokens

@@ -12,7 +12,7 @@ from preflight.cost.layer_time import LayerTime, layer_time
 from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
 from preflight.cost.numeric import larger, smaller, where
-from preflight.cost.parameters import attention_width, vision_tokens
+from preflight.cost.parameters import attention_width, head_kind, vision_tokens
 from preflight.cost.saved import recomputed_share
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -234,16 +234,17 @@ def sharded_ends(parallel: ParallelDims, machine: Machine, ledger: Ledger, group
 
 
 def head_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> StageTime:
-    """Return the output matrix and the loss.
+    """Return the output matrix and the loss: a row of the vocabulary for every token, or of the classes for every sample.
 
     Eager cross entropy reads and writes logits about nine times forward and backward, mostly in fp32 (copy, log-softmax,
     its gradient); fused ones two or three times.
     """
-    hidden, vocab = float(model.hidden or 0), float(model.vocab or model.classes or 0)
+    hidden, over_words = float(model.hidden or 0), head_kind(model) in ("lm", "mlm")
+    vocab = float((model.vocab if over_words else model.classes) or 0)
     samples = run.micro_batch * 1.0  # type: ignore[operator]
     length = float(run.target_length or 0) if model.family == "encoder_decoder" else 0.0
-    tokens = samples * (length or tokens_of(model, run)) / parallel.cp if model.vocab else samples
-    columns = vocab / where(parallel.tp > 0, parallel.tp, 1) if _split_head(run, parallel) else vocab
+    tokens = samples * (length or tokens_of(model, run)) / parallel.cp if over_words else samples
+    columns = vocab / parallel.tp if _split_head(run, parallel) else vocab
     w, factor = ledger.recipe.matmul, machine.coefficients.head
     product = matmul_seconds(machine, tokens, columns, hidden, w) if vocab else 0.0
     back = product + matmul_seconds(machine, hidden, columns, tokens, w) if vocab else 0.0
@@ -258,10 +259,12 @@ def _split_head(run: RunSpec, parallel: ParallelDims) -> bool:
     return parallel.framework == "megatron" or run.stack == "megatron" or run.cross_entropy == "parallel"
 
 
-def embedding_time(model: ModelSpec, run: RunSpec, machine: Machine, ledger: Ledger) -> StageTime:
+def embedding_time(
+    model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger
+) -> StageTime:
     """Return the lookup and its gradient, which is added into a table of zeros."""
     hidden, w = float(model.hidden or 0), ledger.recipe.residual
-    tokens = run.micro_batch * tokens_of(model, run)  # type: ignore[operator]
+    tokens = run.micro_batch * tokens_of(model, run) / parallel.cp  # type: ignore[operator]
     moved = traffic_seconds(machine, 3 * w * tokens * hidden, 4.0)
     table = ledger.share.embedding * ledger.recipe.parameter / machine.bandwidth
     return StageTime(forward=moved, backward=2 * moved + table, exposed=0.0, operators=2 * _EMBEDDING)

@@ -134,7 +134,7 @@ def stage_times(
     ends = sharded_ends(parallel, machine, ledger, groups)
     front, body, back = front + ends, body + ends, back + ends
     head = head_time(model, run, parallel, machine, ledger)
-    front = front + embedding_time(model, run, machine, ledger)
+    front = front + embedding_time(model, run, parallel, machine, ledger)
     graphs = run.cuda_graphs
     return (
         front.waited(machine, graphs), body.waited(machine, graphs), (back + head).waited(machine, graphs),
