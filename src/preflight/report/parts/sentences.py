@@ -22,6 +22,10 @@ PHASE_WORDS = {
 }
 
 
+MOST_NAMED = 4
+"""So many files or folders are named where a report is about several."""
+
+
 def subject(report: Report) -> str:
     """Return what the report is about: the path of the script, or how many there are."""
     if len(report.scripts) > 1:
@@ -33,7 +37,8 @@ def subject(report: Report) -> str:
         or report.inputs.get("paths")
     )
     if isinstance(given, (list, tuple)):
-        given = given[0] if len(given) == 1 else ", ".join(str(path) for path in given)
+        shown = ", ".join(str(path) for path in given[:MOST_NAMED])
+        given = shown if len(given) <= MOST_NAMED else f"{shown} and {len(given) - MOST_NAMED} more"
     if given:
         return clean(given)
     paths = sorted({finding.location.path for finding in report.told if finding.location.path})
