@@ -1,4 +1,5 @@
-# make demo    see the report of a real training script (no torch, no GPU)
+# make demo    a training script is checked and planned (no torch, no GPU)
+# make story   the whole life of a run: checked, planned, watched, investigated, verified; installs torch
 # make test    the whole test suite, with torch from constraints.txt
 # make lint    formatting, linting, types, and which module may import which
 # make docs    write docs/reference from the program itself
@@ -10,7 +11,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-core lint docs clean
+.PHONY: help demo story test test-core lint docs clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -20,17 +21,26 @@ PYTHON ?= python3.11 python3 python3.12 python3.13 python3.10
 TORCH_INDEX ?=
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 PYTEST_ARGS ?= -n auto
-DEMO_SCRIPT ?= examples/memory_overflow.py
-DEMO_ARGS ?= --gpu a100-40gb
+# make demo DEMO_SCRIPT=train.py DEMO_ARGS='--gpu h100' checks a script of your own instead.
+DEMO_SCRIPT ?=
+DEMO_ARGS ?=
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
 
 demo: $(STAMPS)/core
 	@$(BIN)/preflight --version
-	@echo '$$ preflight check $(DEMO_SCRIPT) $(DEMO_ARGS)'
+ifeq ($(strip $(DEMO_SCRIPT)),)
+	@$(BIN)/python examples/story/tell.py 1 2
+	@echo; echo 'The other parts watch it train, find the rank that crashed and verify the fix: make story (installs torch),'
+	@echo 'or read examples/story/README.md. Your own script: $(BIN)/preflight check train.py --gpu h100'
+else
 	@# 1 is the answer NO-GO, which is what a broken script deserves; anything above it is a failure of the demo.
 	@rc=0; $(BIN)/preflight check $(DEMO_SCRIPT) $(DEMO_ARGS) || rc=$$?; echo "exit code $$rc"; [ $$rc -le 1 ]
+endif
+
+story: $(STAMPS)/core $(STAMPS)/torch
+	@$(BIN)/python examples/story/tell.py
 
 test: $(STAMPS)/models $(STAMPS)/extras $(STAMPS)/dev
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

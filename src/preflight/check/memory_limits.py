@@ -107,12 +107,7 @@ def _fix(context: Context) -> Fix:
     micro = context.run.micro_batch or 1
     fits = max_micro_batch(context.model, context.run, context.parallel, context.capacity_bytes or 0, context.gpu)
     if 0 < fits < micro:
-        steps = -(-micro * context.run.gradient_accumulation // fits)
-        return Fix(
-            title=f"lower the batch per GPU from {micro} to {fits} and accumulate gradients over {steps} batches",
-            instruction=f"a batch of {fits} is the largest that fits; accumulation over {steps} keeps the batch of an optimizer step",
-            expected="the run fits; the same number of samples per optimizer step",
-        )
+        return _smaller(micro, fits, micro * context.run.gradient_accumulation)
     options = alternatives(context.model, context.run, context.parallel, context.gpu, context.capacity_bytes)
     best = next((o for o in options if o.fits == "yes"), options[0] if options else None)
     if best is not None:
@@ -123,6 +118,23 @@ def _fix(context: Context) -> Fix:
         title="use a larger GPU, or shard the model over several",
         instruction="no single change of this run makes it fit",
         expected="the run fits",
+    )
+
+
+def _smaller(micro: int, fits: int, samples: int) -> Fix:
+    """A batch that fits, accumulated to the samples that a GPU gave to an optimizer step before."""
+    even = next(batch for batch in range(fits, 0, -1) if samples % batch == 0)
+    # 7 samples are 7 batches of one: rather another number of samples than many small batches.
+    batch = even if 2 * even > fits else fits
+    steps = -(-samples // batch)
+    kept = batch * steps == samples
+    largest = "" if batch == fits else f" (up to {fits} fit)"
+    return Fix(
+        title=f"lower the batch per GPU from {micro} to {batch} and accumulate gradients over {steps} batches",
+        instruction=f"a batch of {batch} fits{largest}; accumulation over {steps} "
+        + ("keeps the batch of an optimizer step" if kept else f"makes {batch * steps} samples of {samples}"),
+        expected="the run fits; "
+        + ("the same number of samples per optimizer step" if kept else "slightly more samples per optimizer step"),
     )
 
 

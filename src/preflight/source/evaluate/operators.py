@@ -140,6 +140,9 @@ def _over_choices(m: Machine, op: ast.operator, a: Value, b: Value, node: ast.AS
     result = results[0]
     for more in results[1:]:
         result = join(result, more)
+    if isinstance(result, Choice) and len(result.options) == len(choice.options):
+        # The same test still tells which of them it is.
+        return Choice(result.options, result.preferred, choice.test)
     return result
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
+from preflight.source.facts.lengths import embeds, inside_a_network, length_of_cut, schedule_of
 from preflight.source.facts.settings import trainer_setting, training_arguments
 from preflight.source.facts.telling import fact_of, place_of, unknown
 from preflight.source.launcher import Launch
-from preflight.source.trace import Context, Event, parents_of, provenance
-from preflight.source.values import Choice, Known, Obj, Seq, Unknown, Value, options_of, plain, settle
+from preflight.source.trace import parents_of, provenance
+from preflight.source.values import Known, Obj, Seq, Value, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
 
 if TYPE_CHECKING:
@@ -71,45 +72,26 @@ def _workers(reading: Reading) -> Fact:
     return fact_of(given, None, int)
 
 
-def schedule_of(value: Value | None) -> list[tuple[int, int]]:
-    """The stages of a number that changes with the step: ``256 if step <= 1000 else 2048``.
-
-    Returns:
-        (first step, number) in order of the steps; empty when it is not of this form.
-    """
-    if not isinstance(value, Choice) or len(value.options) != 2:
-        return []
-    first, second = (plain(option) for option in value.options)
-    if not all(isinstance(n, int) and not isinstance(n, bool) for n in (first, second)):
-        return []
-    change = _change(value.test)
-    if change is None:
-        return []
-    step, holds_before = change
-    early, late = (first, second) if holds_before else (second, first)
-    return [(0, early), (step, late)]
-
-
-def _change(test: Value | None) -> tuple[int, bool] | None:
-    """The step at which a test of the loop's index changes, and whether it holds before."""
-    if not isinstance(test, Obj) or test.kind != "op" or len(test.args) != 2:
-        return None
-    index, bound = settle(test.args[0]), plain(test.args[1])
-    counts = isinstance(index, Unknown) and isinstance(index.initial, Known) and index.initial.value == 0
-    if not counts or not isinstance(bound, int) or isinstance(bound, bool):
-        return None
-    # step <= 1000 holds up to step 1000: it changes at step 1001.
-    return {"<": (bound, True), "<=": (bound + 1, True), ">": (bound + 1, False), ">=": (bound, False)}.get(test.name)
-
-
 _LENGTHS = ("max_length", "max_seq_length", "max_seq_len", "block_size", "seq_len", "seq_length", "model_max_length")
 
 
 def _sequence(reading: Reading) -> dict[str, Fact]:
-    found = _from_windows(reading) or _from_tokenizer(reading) or _from_trainer(reading)
+    found = _from_cut(reading) or _from_windows(reading) or _from_tokenizer(reading) or _from_trainer(reading)
     if found is None:
         return {"sequence_length": unknown("no length of a sequence was recognised")}
     return found
+
+
+def _from_cut(reading: Reading) -> dict[str, Fact] | None:
+    """What the network is given is cut in the loop, to a length that changes with the step: ``ids[:, :length]``."""
+    found = length_of_cut(reading)
+    if found is None:
+        return None
+    stages, place = found
+    return {
+        "sequence_length": Fact(max(tokens for _, tokens in stages), place, "the longest of its schedule"),
+        "sequence_length.schedule": Fact([list(stage) for stage in stages], place, "tests of the step"),
+    }
 
 
 def _from_windows(reading: Reading) -> dict[str, Fact] | None:
@@ -119,7 +101,7 @@ def _from_windows(reading: Reading) -> dict[str, Fact] | None:
         for event in loop.events:
             if event.name != "()" or reading.roles.of(event.receiver) not in ("model", "lightning_module"):
                 continue
-            if _inside_a_network(event.context) or not _embeds(reading, event):
+            if inside_a_network(event.context) or not embeds(reading, event):
                 continue
             for value in (*event.args, *event.kwargs.values()):
                 length = _window(value, seen)
@@ -132,26 +114,6 @@ def _from_windows(reading: Reading) -> dict[str, Fact] | None:
                 if length is not None:
                     return {"sequence_length": fact_of(length, None, int)}
     return None
-
-
-def _inside_a_network(context: Context) -> bool:
-    """Whether a place is reached through a ``forward``: what a layer is given is no sample of the data."""
-    return any(
-        f.kind == "call" and str(getattr(f.value, "qualname", "")).endswith(".forward") for f in context.frames()
-    )
-
-
-def _embeds(reading: Reading, event: Event) -> bool:
-    """Whether the network looks its input up in a table, as tokens are: unless its layers are out of sight."""
-    network = settle(event.receiver) if event.receiver is not None else None
-    if not isinstance(network, Obj) or network.cls is None:
-        return True
-    for inner in reading.trace.calls("()", "torch.nn.functional.embedding"):
-        table = settle(inner.receiver) if inner.receiver is not None else None
-        named = inner.name != "()" or (isinstance(table, Obj) and table.name == "torch.nn.Embedding")
-        if named and _inside_a_network(inner.context):
-            return True
-    return False
 
 
 def _window(value: Value | None, seen: set[int], one: bool = False) -> Value | None:
