@@ -5,15 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from preflight.source.logs.sieve import SHORTEST, Sieve
+
 Found = Sequence[tuple[int, int, int]]
 """(number of the literal, first byte, byte after the last), by the byte after the last."""
 
 _RE2_MEMORY = 512 << 20
 """Bytes that RE2 may spend on the automaton of the alternation; with its default of 8 MB it gives up on 600 literals."""
+_LARGE = 1 << 18
+"""A smaller buffer is read by the automaton alone."""
+_WORTH = 8 << 20
+"""A sieve takes as long to be made as the automaton takes for so many bytes."""
+_DENSE = 0.4
+"""Where more of a buffer than this is left by the sieve, it does not help."""
+_RESTS = 8
+"""Buffers after which it is tried again."""
 
 
 class Finder:
     """Where a set of literals stands in a buffer; several that overlap are all found.
+
+    Where few literals stand in much text, a sieve that is fitted to that text passes over most of it; it is fitted anew where
+    the text changes, and left out where it does not help. What is found is the same.
 
     Attributes:
         engine: ``aho``, ``re2`` or ``re``.
@@ -23,10 +36,35 @@ class Finder:
         """Build the automaton; ``engine`` takes another one than the best that is installed."""
         self._literals = tuple(literals)
         self.engine, self._find = _engine(self._literals, engine)
+        self._sieve: Sieve | None = None
+        self._rests = 0
+        self._read = 0
+        self._may_sieve = bool(literals) and min(map(len, literals)) >= SHORTEST
 
     def find(self, buffer: bytes) -> Found:
         """Return every occurrence, by its end."""
-        return self._find(buffer) if self._literals else ()
+        if not self._literals:
+            return ()
+        self._read += len(buffer)
+        if not self._may_sieve or len(buffer) < _LARGE or self._read < _WORTH:
+            return self._find(buffer)
+        self._rests -= 1
+        return self._find(buffer) if self._rests > 0 else self._sifted(buffer)
+
+    def _sifted(self, buffer: bytes) -> Found:
+        if self._sieve is None:
+            self._sieve = Sieve(self._literals, self._find)
+            self._sieve.fit(buffer)
+        kept = self._sieve.keep(buffer)
+        if len(kept.data) > _DENSE * len(buffer):
+            if self._rests < 0:  # it helped with the buffer before: this one is of another kind
+                self._rests = 0
+                self._sieve.fit(buffer)
+            self._rests = _RESTS
+            return self._find(buffer)
+        found = self._find(kept.data)
+        places = ((number, kept.place(begin, end), end - begin) for number, begin, end in found)
+        return [(number, place, place + length) for number, place, length in places if place >= 0]
 
 
 def _engine(literals: tuple[bytes, ...], wanted: str | None) -> tuple[str, Callable[[bytes], Found]]:
