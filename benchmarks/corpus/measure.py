@@ -21,9 +21,9 @@ try:
 except ModuleNotFoundError:
     import tomli as tomllib
 
+from preflight.check.asked import Options
 from preflight.check.examine import examine_named
 from preflight.check.selection import Selection
-from preflight.check.session import Options
 from preflight.errors import PreflightError
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.report import Report

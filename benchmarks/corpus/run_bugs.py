@@ -24,10 +24,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+from preflight.check.asked import Options
 from preflight.check.examine import examine_named
 from preflight.check.registry import load_run_rules
 from preflight.check.selection import Selection
-from preflight.check.session import Options
 from preflight.dryrun import launch
 from preflight.dryrun.server import Server
 from preflight.errors import PreflightError

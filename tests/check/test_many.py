@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from preflight.check import examine, many
+from preflight.check.asked import Options
 from preflight.check.discover import Found, discover
 from preflight.check.many import CHUNK, check_many, combine
 from preflight.check.selection import Selection
-from preflight.check.session import Options
 from preflight.errors import UsageError
 
 TRAINS = """\

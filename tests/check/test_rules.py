@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from preflight.check.asked import Options
 from preflight.check.registry import load_rules
 from preflight.check.rule import Example, LoadedRule
-from preflight.check.session import Options, check_text
+from preflight.check.session import check_text
 from preflight.vocabulary.finding import Finding
 
 RULES = load_rules()

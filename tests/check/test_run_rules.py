@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from preflight.check.asked import Options
 from preflight.check.registry import load_rules, load_run_rules
 from preflight.check.rule import Example, RunRule
-from preflight.check.session import Options, check_text
+from preflight.check.session import check_text
 from preflight.dryrun.server import Server
 from preflight.vocabulary.finding import Finding
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from preflight.check.asked import Options
 from preflight.check.examine import examine_script
 from preflight.check.selection import Selection
-from preflight.check.session import Options
 from preflight.source.script import parse
 from preflight.vocabulary.report import Report
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from preflight.check.session import Options, check_text
+from preflight.check.asked import Options
+from preflight.check.session import check_text
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.slow]

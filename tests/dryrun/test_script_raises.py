@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from preflight.check.asked import Options
 from preflight.check.notices.script_raises import BAD, GOOD
-from preflight.check.session import Options, check_text
+from preflight.check.session import check_text
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -24,8 +24,8 @@ from preflight.vocabulary.quantity import Interval, format_bytes
 from preflight.vocabulary.run import ParallelDims
 
 if TYPE_CHECKING:
+    from preflight.check.asked import Device, Options
     from preflight.check.context import Context
-    from preflight.check.session import Device, Options
     from preflight.dryrun.launch import Job
 
 _PHASES: dict[str, Phase] = {

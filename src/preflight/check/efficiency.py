@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from preflight.check.context import Context
-from preflight.check.selection import OTHER_FRAMEWORKS
+from preflight.check.verdict import trains
 from preflight.vocabulary.finding import Finding, Location
 from preflight.vocabulary.measured import Measured
 from preflight.vocabulary.report import Efficiency, EfficiencyPart, Recommendation
@@ -68,8 +68,7 @@ def score(context: Context, findings: list[Finding], shown: Sequence[Finding]) -
         findings: All findings, also those that are not shown.
         shown: Those that the report lists; of the others the reason names the rule and the line.
     """
-    framework = context.fact("framework")
-    if framework is None or framework in OTHER_FRAMEWORKS:
+    if not trains(context.facts):
         return None
     listed = {finding.code for finding in shown}
     parts: list[EfficiencyPart] = []

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import msgspec
 
+from preflight.check.asked import Options
 from preflight.check.discover import Found, mentions_training
-from preflight.check.selection import LIBRARY_NOTE, MARK, OTHER_FRAMEWORKS, Selection, trains, visible
-from preflight.check.session import Options, check_script
+from preflight.check.selection import LIBRARY_NOTE, MARK, Selection, visible
+from preflight.check.session import check_script
+from preflight.check.verdict import OTHER_FRAMEWORKS, framework_of, trains
 from preflight.errors import InputError, PreflightError
 from preflight.source.script import MAX_BYTES, Script, ScriptSyntaxError, parse, read_bytes
 from preflight.vocabulary.finding import Finding, sort_key
@@ -51,7 +53,7 @@ def examine_script(script: Script, options: Options, selection: Selection) -> Re
             left, suppressed = apply_suppressions(script, findings, [item.code for item in missing])
         return sorted(visible(left, selection), key=sort_key)
 
-    report = check_script(script, msgspec.structs.replace(options, fail_on=selection.fail_on), keep)
+    report = check_script(script, options, keep, selection.decides)
     if suppressed:
         return msgspec.structs.replace(report, inputs={**report.inputs, "suppressed": suppressed})
     return report
@@ -107,18 +109,13 @@ def examine(found: Found, options: Options, selection: Selection) -> Examined:
 
 def _placed(report: Report, named: bool) -> Examined:
     """Decide whether a file of a folder is worth a report of its own."""
-    recognised = trains(report)
-    if named or recognised or _other_framework(report):
+    recognised = trains(report.facts)
+    if named or recognised or framework_of(report.facts) in OTHER_FRAMEWORKS:
         return Examined(report, recognised)
     if not report.findings:
         return Examined()
     verdict = "GO" if report.verdict == "UNKNOWN" else report.verdict
     return Examined(msgspec.structs.replace(report, verdict=verdict, notes=(*report.notes, LIBRARY_NOTE)))
-
-
-def _other_framework(report: Report) -> bool:
-    framework = report.facts.get("framework")
-    return framework is not None and framework.value in OTHER_FRAMEWORKS
 
 
 def _check_syntax(data: bytes, path: str) -> None:

@@ -12,7 +12,7 @@ from preflight.vocabulary.quantity import format_bytes
 from preflight.vocabulary.report import Recommendation
 
 if TYPE_CHECKING:
-    from preflight.check.session import Options
+    from preflight.check.asked import Options
     from preflight.dryrun.launch import Job
 
 _WORTH = 0.99

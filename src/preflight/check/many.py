@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
+from preflight.check.asked import Options
 from preflight.check.discover import Found
 from preflight.check.efficiency import change_of
 from preflight.check.examine import BROKEN_NOTE, Examined, examine
 from preflight.check.selection import LIBRARY_NOTE, Selection, conclude
-from preflight.check.session import Options
 from preflight.errors import PreflightError
 from preflight.vocabulary.finding import Finding, sort_key
 from preflight.vocabulary.report import SCHEMA, VERDICT_ORDER, Recommendation, Report, Tool, Verdict

@@ -7,14 +7,12 @@ from typing import Literal
 
 import msgspec
 
+from preflight.check.verdict import trains
 from preflight.errors import UsageError, nearest
 from preflight.vocabulary.finding import Finding, Persona
 from preflight.vocabulary.report import Report, Verdict
 
 FailOn = Literal["error", "warning"]
-OTHER_FRAMEWORKS = ("tensorflow", "jax", "mxnet", "paddle")
-"""Recognised and named, never judged."""
-
 MARK = "preflight:"
 """What every suppression comment has in it; a text without it is not searched for them."""
 
@@ -156,12 +154,8 @@ def conclude(report: Report, findings: Sequence[Finding], selection: Selection) 
     # What made it NO-GO is not looked at any more; without it, the two reasons for UNKNOWN are left.
     if LIBRARY_NOTE in report.notes:
         return "GO"
-    if not trains(report) or (memory is not None and memory.capacity_bytes is not None and memory.fits == "unknown"):
+    if not trains(report.facts) or (
+        memory is not None and memory.capacity_bytes is not None and memory.fits == "unknown"
+    ):
         return "UNKNOWN"
     return "GO"
-
-
-def trains(report: Report) -> bool:
-    """Whether a training that can be judged was recognised in a script."""
-    framework = report.facts.get("framework")
-    return framework is not None and framework.known and framework.value not in OTHER_FRAMEWORKS

@@ -69,7 +69,8 @@ def _beside(report: Report, script: str) -> Report:
     """Check the script, on a card of the size that the logs tell, and put beside the incident what is found."""
     from pathlib import Path
 
-    from preflight.check.session import Options, check_script
+    from preflight.check.asked import Options
+    from preflight.check.session import check_script
     from preflight.cli.parts.recording import catalog
     from preflight.investigate.foreseen import capacity_of, sold_as, with_check
     from preflight.source.script import read_script

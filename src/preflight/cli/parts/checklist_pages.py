@@ -107,7 +107,8 @@ def _script(given: Mapping[str, Any]) -> Callable[[], Report | None]:
 def _checked(given: Mapping[str, Any]) -> Report:
     from pathlib import Path
 
-    from preflight.check.session import Options, check_script
+    from preflight.check.asked import Options
+    from preflight.check.session import check_script
     from preflight.source.script import read_script
 
     options = Options(gpu=given["gpu"], gpus=given["gpus"], catalog=catalog())

@@ -62,7 +62,8 @@ def seen_of(path: str, arguments: tuple[str, ...] | None, gpu: str, catalog: tup
         InputError: The script failed, or its memory did not become known.
         UsageError: The GPU is not known, or no PyTorch is there to run it.
     """
-    from preflight.check.session import Options, check_script
+    from preflight.check.asked import Options
+    from preflight.check.session import check_script
     from preflight.source.script import read_script
 
     options = Options(gpu=gpu, arguments=arguments, catalog=catalog, dry_run=True, probe=False, what_fits=False)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from preflight.check.asked import Options
 from preflight.check.discover import ENDINGS
 from preflight.check.project_config import Project, load_project
 from preflight.check.selection import Selection, codes_of
-from preflight.check.session import Options
 from preflight.cli.parts.options import SCRIPT_ARGUMENTS
 from preflight.errors import UsageError
 

@@ -115,8 +115,10 @@ def told_by(
 
 def _refuse_others(path: str, facts: dict[str, Fact]) -> None:
     """Refuse a script that trains nothing, or with another framework."""
-    framework = facts["framework"].value
-    if framework in ("tensorflow", "jax", "mxnet", "paddle"):
+    from preflight.check.verdict import OTHER_FRAMEWORKS, framework_of
+
+    framework = framework_of(facts)
+    if framework in OTHER_FRAMEWORKS:
         raise InputError(f"{path} trains with {framework}: only PyTorch is planned")
     if framework is None:
         raise InputError(f"{path}: no training was recognised", "preflight check says what it sees in the script")
