@@ -111,3 +111,66 @@ def test_the_one_that_a_time_limit_did_not_stop_is_not_accused(tmp_path: Path) -
     assert incident is not None
     assert (incident.category, incident.culprit.ranks) == ("preemption", ())
     assert not any(suspect.reasons for suspect in incident.culprit.suspects)
+
+
+LAUNCHER = """
+title = "A launcher counts for itself"
+category = "environment"
+role = "benign"
+literals = ["LAB: no scheduler"]
+root_when = "ranks-given-twice"
+sources = ["the laboratory's own launcher"]
+match = ["LAB: no scheduler"]
+no_match = ["LAB: scheduler"]
+"""
+GREETING = r"""
+title = "A process of the launcher greets"
+category = "none"
+role = "benign"
+literals = ["LAB: rank "]
+regex = 'LAB: rank (?P<given>\d+)'
+fields = { given = "int" }
+announces = "given"
+sources = ["the laboratory's own launcher"]
+match = ["LAB: rank 3"]
+no_match = ["LAB: rank unset"]
+"""
+NOTICE = """
+title = "The laboratory takes the machine back"
+category = "preemption"
+role = "root"
+literals = ["LAB: machine is taken back"]
+sources = ["the laboratory's own scheduler"]
+match = ["LAB: machine is taken back"]
+no_match = ["LAB: machine is given"]
+"""
+
+
+def own(folder: Path, **files: str) -> Path:
+    (folder / "signatures" / "lab").mkdir(parents=True)
+    for name, text in files.items():
+        (folder / "signatures" / "lab" / f"{name}.toml").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(("first", "expected"), [(0, True), (4, False)])
+def test_a_signature_of_ones_own_is_proven_by_the_ranks_that_are_announced(
+    tmp_path: Path, first: int, expected: bool
+) -> None:
+    catalog = own(tmp_path / "catalog", launcher=LAUNCHER, greeting=GREETING)
+    ranks = [(task, rank) for task, begin in ((0, 0), (1, first)) for rank in range(begin, begin + 4)]
+    log = tmp_path / "run.log"
+    log.write_text("0: LAB: no scheduler\n" + "".join(f"{task}: LAB: rank {rank}\n" for task, rank in ranks))
+    incident = diagnose(log, signatures=[str(catalog)]).incident
+    assert incident is not None
+    assert (incident.category == "environment") is expected
+
+
+@pytest.mark.parametrize(("grace", "state"), [("grace = 200", "crashed"), ("", "running")])
+def test_a_notice_of_ones_own_says_how_long_a_run_goes_on_behind_it(tmp_path: Path, grace: str, state: str) -> None:
+    catalog = own(tmp_path / "catalog", notice=NOTICE.replace("sources", f"{grace}\nsources"))
+    log = tmp_path / "run.log"
+    log.write_text(steps(0, 20) + "2024-03-01 00:00:20 LAB: machine is taken back\n" + steps(20, 120))
+    incident = diagnose(log, signatures=[str(catalog)]).incident
+    assert incident is not None
+    assert incident.state == state

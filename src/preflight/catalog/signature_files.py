@@ -16,7 +16,7 @@ import msgspec
 
 from preflight.catalog import files
 from preflight.errors import CatalogError, nearest
-from preflight.vocabulary.signature import Category, Cause, FieldKind, Role, Signature
+from preflight.vocabulary.signature import Category, Cause, FieldKind, Role, RootWhen, Signature
 
 KIND = "signatures"
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -155,7 +155,7 @@ def _known_keys(path: str, content: dict[str, Any], kind: type[msgspec.Struct], 
 def _known_words(path: str, content: dict[str, Any]) -> None:
     """Refuse a word that is not one of those a field can hold, and name the nearest."""
     held: list[tuple[str, object, object]] = [("category", content.get("category"), Category)]
-    held.append(("role", content.get("role"), Role))
+    held += [("role", content.get("role"), Role), ("root_when", content.get("root_when"), RootWhen)]
     for number, cause in enumerate(content.get("causes", ())):
         if isinstance(cause, dict):
             held.append((f"causes[{number}].category", cause.get("category"), Category))
@@ -221,7 +221,7 @@ def _fields(signature: Signature, groups: set[str]) -> Iterator[tuple[str, str]]
     for group in sorted(groups - set(signature.fields)):
         if not (group.endswith("_unit") and signature.fields.get(group[: -len("_unit")]) == "bytes"):
             yield "fields", f"the group '{group}' is not named there"
-    for field in ("shift", "points_to", "subject"):
+    for field in ("shift", "points_to", "subject", "announces"):
         named = getattr(signature, field)
         if named is not None and named not in signature.fields:
             yield field, f"'{named}' is none of its fields"

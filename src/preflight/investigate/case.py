@@ -10,7 +10,7 @@ import msgspec
 from preflight.investigate.exceptions import meaning_of, meaning_of_line
 from preflight.investigate.flight.votes import FlightEvidence
 from preflight.investigate.node_events import category_of, place_of, role_of
-from preflight.investigate.numbering import CAUTIONS, given_twice
+from preflight.investigate.numbering import proven
 from preflight.investigate.people import People
 from preflight.investigate.stacks.grouping import StackEvidence
 from preflight.source.logs.predicates import not_told_by_the_compiler
@@ -161,7 +161,7 @@ def events_of(case: Case) -> tuple[Event, ...]:
             hit = _of_entry(entries, hit)
         if signature is not None:
             told = _of_hit(case, hit, signature)
-            if hit.signature in CAUTIONS and given_twice(case.reading.hits):
+            if proven(signature, case.reading.hits, case.signatures):
                 told = msgspec.structs.replace(told, role="root")
             found.append(told)
             taken.add((hit.file, hit.line))

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from preflight.vocabulary.log import Hit
-
-CAUTIONS = ("environment.processes-not-by-scheduler",)
-"""What warns of it; that it has happened is seen in what the processes announce."""
-_ANNOUNCED = "benign.rank-announced"
+from preflight.vocabulary.signature import Signature
 
 
-def given_twice(hits: Iterable[Hit]) -> bool:
+def proven(signature: Signature, hits: Iterable[Hit], signatures: Mapping[str, Signature]) -> bool:
+    """Return whether what a word of caution warns of has happened (its ``root_when``)."""
+    return signature.root_when == "ranks-given-twice" and given_twice(hits, signatures)
+
+
+def given_twice(hits: Iterable[Hit], signatures: Mapping[str, Signature]) -> bool:
     """Return whether two tasks, or two nodes, announce the same rank."""
     writers: dict[int, int | str] = {}
     for hit in hits:
-        rank = hit.fields.get("announced") if hit.signature == _ANNOUNCED else None
+        signature = signatures.get(hit.signature)
+        rank = hit.fields.get(signature.announces) if signature is not None and signature.announces else None
         writer = hit.who.rank if hit.who.rank is not None else hit.who.node
         if isinstance(rank, int) and writer is not None and writers.setdefault(rank, writer) != writer:
             return True

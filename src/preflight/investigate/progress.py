@@ -10,11 +10,9 @@ from preflight.investigate.case import Case, Event
 # A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
 STEPS_BEHIND = 3
 STEPS_OF_ITS_OWN = 2
-# What a scheduler ends goes on until it is killed; a notice comes up to two minutes before.
+# What a scheduler ends goes on until it is killed, as a rule within half a minute of its word.
 STEPS_BEHIND_AN_END = 20
 _GRACE = 60.0
-_NOTICE = 150.0
-_NOTICES = ("preemption.spot", "preemption.cloud-maintenance", "preemption.ray-node-preempted")
 
 
 class Progress:
@@ -90,7 +88,9 @@ class Progress:
         """Return whether steps were told longer after a scheduler's word than it leaves to what it ends; True without times."""
         if event.time is None or not self._times:
             return True
-        return self._times[-1] > event.time + (_NOTICE if event.id in _NOTICES else _GRACE)
+        signature = self.case.signatures.get(event.id)
+        grace = signature.grace if signature is not None and signature.grace is not None else _GRACE
+        return self._times[-1] > event.time + grace
 
     def _finite_again(self, event: Event) -> bool:
         """Return whether what was no number is one in the last step that the same file tells behind it."""

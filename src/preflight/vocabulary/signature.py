@@ -24,6 +24,7 @@ Category = Literal[
 Role = Literal["root", "cascade", "confirmation", "teardown", "progress", "recovered", "benign"]
 FieldKind = Literal["int", "float", "str", "bytes", "ranks"]
 Marks = Literal["start", "resume", "restart", "end", "checkpoint", "barrier"]
+RootWhen = Literal["ranks-given-twice"]
 
 
 class Cause(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -64,6 +65,11 @@ class Signature(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, f
         shift: Field in milliseconds by which the trouble began earlier than the line was printed.
         points_to: Field that names the ranks (or, ``peer``, the address) that the line accuses.
         subject: Field that names the rank, local rank or process that the line is about, when another program prints it.
+        announces: Field with the global rank that a process says it was given.
+        root_when: What makes a root of it, where the line alone is only a word of caution. ``ranks-given-twice``: two tasks, or
+            two nodes, announce the same rank.
+        grace: Seconds that go on as if nothing were after what it announces, at the most: of a notice of a provider or a
+            scheduler. None: what schedulers leave as a rule.
         causes: What may be behind it.
         next: What to do or look at next, the cheapest first; a sentence each.
         remedies: Names of remedies.
@@ -91,6 +97,9 @@ class Signature(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, f
     shift: str | None = None
     points_to: str | None = None
     subject: str | None = None
+    announces: str | None = None
+    root_when: RootWhen | None = None
+    grace: float | None = None
     causes: tuple[Cause, ...] = ()
     next: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
