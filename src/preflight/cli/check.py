@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from preflight.cli.parts.options import ScriptCommand, checking, output
+from preflight.cli.parts.options import OF_A_DRY_RUN, ScriptCommand, checking, output
 from preflight.errors import UsageError
 
 
@@ -44,25 +44,17 @@ def command(context: click.Context, /, diff: bool, fix: bool, unsafe_fixes: bool
     """
     from preflight.cli.parts.request import request
     from preflight.cli.parts.running import run
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
 
     if not given["dry_run"]:
-        options = "steps batch assume python no_probe time_limit memory_snapshot chrome_trace expectations what_fits"
-        for name in options.split():
+        for name in OF_A_DRY_RUN:
             if given[name] not in (None, (), False):
                 raise UsageError(f"--{name.replace('_', '-')} belongs to --dry-run", "add --dry-run")
     if diff and fix:
         raise UsageError("--diff shows what --fix would write: name one of the two")
     if diff and given["format_"] not in (None, "text"):
         raise UsageError("--diff prints a patch, which has no other format", "leave --format out")
-    look = writing(
-        "text" if diff else given["format_"],
-        given["output"],
-        given["quiet"],
-        given["no_color"],
-        given["width"],
-        given["verbose"],
-    )
+    look = writing_of({**given, "format_": "text"} if diff else given)
     asked = request(context, given)
     if fix or unsafe_fixes or diff:
         from preflight.cli.parts.fixing import fixed, patch

@@ -6,16 +6,13 @@ from typing import Any
 
 import click
 
-from preflight.cli.parts.options import SCRIPT_ARGUMENTS, ScriptCommand, output
+from preflight.cli.parts.options import SCRIPT_ARGUMENTS, ScriptCommand, output, placed
 
 
 @click.command("diff", cls=ScriptCommand)
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="B")
-@click.option("--gpu", "--gpu-type", "gpu", metavar="NAME", help="The GPU of scripts and plans.")
-@click.option("--gpu-memory", type=float, metavar="GB", help="The size of its memory, as sold (scripts).")
-@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="How many GPUs scripts and plans have.")
-@click.option("--launch", metavar="LINE", help="How scripts are started: 'torchrun --nproc_per_node 8 train.py'.")
+@placed
 @click.option("--dry-run", is_flag=True, help="Run both scripts, guarded, on a virtual GPU. Executes their code.")
 @output
 @click.option("-v", "--verbose", is_flag=True, help="List what the text otherwise only counts.")
@@ -31,12 +28,10 @@ def command(context: click.Context, /, before: str, after: str, **given: Any) ->
     """
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.sides import report_of
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.compare.reports import compare
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     given["arguments"] = context.meta.get(SCRIPT_ARGUMENTS)
     report = compare(report_of(before, given), report_of(after, given), (before, after))
     answer(report, look, SourceLines())

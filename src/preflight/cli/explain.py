@@ -20,10 +20,10 @@ def command(identifier: str, **given: Any) -> int:
     of something to look at, of an experiment, remedy, checklist, decision tree, GPU, model or probe.
     """
     from preflight.cli.parts.pages import FORMATS, find_rule, page, render_page, unknown
-    from preflight.cli.parts.writing import put, writing
+    from preflight.cli.parts.writing import put, writing_of
     from preflight.errors import UsageError
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     if look.format not in FORMATS:
         raise UsageError(f"a page cannot be shown as {look.format}", f"one of {', '.join(FORMATS)}")
     from preflight.check.project_config import load_project

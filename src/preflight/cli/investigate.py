@@ -40,12 +40,10 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
     """
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.recording import catalog
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.investigate.diagnose import diagnose
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     if not paths:
         raise UsageError("nothing to investigate is given", "name log files, folders or archives; - is standard input")
     if not os.path.lexists(paths[0]) and paths[0].isidentifier():

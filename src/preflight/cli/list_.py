@@ -21,10 +21,10 @@ def command(kind: str, words: tuple[str, ...], **given: Any) -> int:
     """
     from preflight.check.project_config import load_project
     from preflight.cli.parts.tables import FORMATS, kinds, render_table, rows
-    from preflight.cli.parts.writing import put, writing
+    from preflight.cli.parts.writing import put, writing_of
     from preflight.errors import UsageError, nearest
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     if look.format not in FORMATS:
         raise UsageError(f"a list cannot be shown as {look.format}", f"one of {', '.join(FORMATS)}")
     if kind not in kinds():

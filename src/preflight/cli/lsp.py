@@ -6,15 +6,13 @@ from typing import Any
 
 import click
 
+from preflight.cli.parts.options import persona, placed
 from preflight.errors import UsageError
 
 
 @click.command("lsp")
-@click.option("--gpu", "--gpu-type", "gpu", metavar="NAME", help="The GPU that scripts are checked for.")
-@click.option("--gpu-memory", type=float, metavar="GB", help="The size of its memory, as sold.")
-@click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="How many GPUs a run has.")
-@click.option("--launch", metavar="LINE", help="How scripts are started: 'torchrun --nproc_per_node 8 train.py'.")
-@click.option("--persona", type=click.Choice(["regular", "pedantic", "audit"]), help="How much to show.")
+@placed
+@persona
 @click.option("--stdio", is_flag=True, help="Speak over standard input and output (it always does).")
 def command(stdio: bool, **given: Any) -> int:
     """Serve editors over the language server protocol: findings, pages where the pointer rests, quick fixes.

@@ -42,12 +42,10 @@ def plan(context: click.Context, /, words: tuple[str, ...], **given: Any) -> int
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.planning import asked
     from preflight.cli.parts.progress import dry_runs, following
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.plan.make import plan_report
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     with dry_runs(look) if given["dry_run"] else nullcontext():
         request = asked(words, given, context.meta.get(SCRIPT_ARGUMENTS))
     with following(look) as say:

@@ -20,9 +20,9 @@ def command(context: click.Context, /, **given: Any) -> int:
     """
     from preflight.cli.parts.request import request
     from preflight.cli.parts.running import run
-    from preflight.cli.parts.writing import EXIT_CODES, answer, put, remark, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, put, remark, writing_of
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     done = run(request(context, given), look)
     report = done.report
     if look.format == "text":

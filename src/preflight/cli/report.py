@@ -28,13 +28,11 @@ def command(named: str | None, begins: bool, **given: Any) -> int:
     """
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.run_folder import FOLDER, begin, folder, stages
-    from preflight.cli.parts.writing import EXIT_CODES, answer, remark, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, remark, writing_of
     from preflight.compare.life import life_of
     from preflight.investigate.redaction import redact
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     where = Path(named) if named is not None else folder() or Path(FOLDER)
     if begins:
         try:

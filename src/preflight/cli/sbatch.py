@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from preflight.cli.parts.options import gpu
+
 
 @click.command(
     "sbatch",
@@ -18,7 +20,7 @@ import click
     },
     no_args_is_help=True,
 )
-@click.option("--gpu", metavar="NAME", help="The GPU of the cluster, where the job does not name it.")
+@gpu
 @click.option("--anyway", is_flag=True, help="Submit also what is NO-GO.")
 @click.option("--no-investigate", is_flag=True, help="Do not queue the job that reads the logs of a failure.")
 @click.option("--show", is_flag=True, help="Print what would be submitted, and submit nothing.")
@@ -27,7 +29,7 @@ import click
 def command(context: click.Context, /, words: tuple[str, ...], **given: Any) -> int:
     """Check the training that a job script starts; queue the job where nothing speaks against it.
 
-    What is NO-GO is not submitted. Behind the job a second, small one is queued that runs only if the first fails: it
+    What is NO-GO is not submitted. --gpu names the GPU of the cluster, where the job does not. Behind the job a second, small one is queued that runs only if the first fails: it
     reads the logs and leaves what it finds in .preflight/slurm. Options for preflight stand before those of sbatch.
     The answer on standard output is sbatch's own.
 

@@ -31,14 +31,14 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
 
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.recording import catalog
-    from preflight.cli.parts.writing import EXIT_CODES, answer, put, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, put, writing_of
     from preflight.investigate.opinion.answer import opinion_of
     from preflight.investigate.opinion.asking import address_of
     from preflight.investigate.opinion.question import question_of
     from preflight.investigate.saved import report_for
     from preflight.report.parts.plain import encode
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     if not paths:
         raise UsageError("nothing to ask about is given", "name the logs, or a report of preflight investigate")
     if not given["model"] or not given["endpoint"]:

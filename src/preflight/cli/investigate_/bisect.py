@@ -143,9 +143,9 @@ def command(**given: Any) -> int:
 
     Exit codes: 1 the breaking point was found, 2 misuse, 3 it cannot be told.
     """  # fmt: skip
-    from preflight.cli.parts.writing import writing
+    from preflight.cli.parts.writing import writing_of
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     program = click.get_current_context().meta.get(SCRIPT_ARGUMENTS, ())
     if given["explain_scale"] is not None:
         from preflight.cli.parts.scale_pages import explain_scale

@@ -40,12 +40,12 @@ def command(name: str | None, **given: Any) -> int:
     Exit codes: 0 GO, 1 something critical fails, 2 misuse, 3 something critical was not checked.
     """  # fmt: skip
     from preflight.cli.parts import checklist_pages as pages
-    from preflight.cli.parts.writing import writing
+    from preflight.cli.parts.writing import writing_of
     from preflight.errors import UsageError
 
     if given["incidents"]:
         return pages.proposed(given["incidents"], given["output"], given["quiet"])
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     if name is None:
         from preflight.cli.parts.recording import catalog
         from preflight.cli.parts.tables import FORMATS, render_table, rows

@@ -40,12 +40,10 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     Exit codes: 0 nothing wrong, 1 an error was found, 2 misuse.
     """
     from preflight.check.source_lines import SourceLines
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     if given["compare"] and not paths:
         raise UsageError("nothing to compare is given", "preflight investigate doctor --compare DIR")
     if paths and not given["compare"]:

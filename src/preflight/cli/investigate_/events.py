@@ -45,13 +45,13 @@ Exit codes: 0 nothing is associated, 1 something is, 2 misuse, 3 not enough data
 def command(paths: tuple[str, ...], **given: Any) -> int:
     """Say what goes together with failures."""  # fmt: skip
     from preflight.check.source_lines import SourceLines
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
     from preflight.investigate.events.analysis import analyse, report_of
     from preflight.investigate.events.precursors import WINDOWS
     from preflight.investigate.events.reading import read_events, read_jobs
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     if not paths and not given["jobs"]:
         raise UsageError("nothing to analyse is given", "name files of events, or jobs with --jobs")
     events, notes = read_events(paths)

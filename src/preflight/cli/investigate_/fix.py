@@ -29,10 +29,10 @@ def command(words: tuple[str, ...], **given: Any) -> int:
     """
     from preflight.catalog.remedy_files import remedy_names
     from preflight.cli.parts.recording import catalog
-    from preflight.cli.parts.writing import writing
+    from preflight.cli.parts.writing import writing_of
     from preflight.errors import UsageError
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     folders = catalog()
     if given["incident"] is not None:
         from preflight.cli.parts.fixes import for_report

@@ -34,15 +34,13 @@ def command(targets: tuple[str, ...], **given: Any) -> int:
     Exit codes: 0 the job runs, 1 it hangs, 2 misuse, 3 it cannot be told.
     """
     from preflight.check.source_lines import SourceLines
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
     from preflight.investigate.hang.judge import judge
     from preflight.investigate.hang.look import look_at, look_in
     from preflight.investigate.hang.told import report_of
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     numbers = [target for target in targets if target.isdigit()]
     if numbers and len(numbers) < len(targets):
         raise UsageError("processes and files together", "name the ones or the others")

@@ -48,12 +48,10 @@ def command(words: tuple[str, ...], **given: Any) -> int:
     """
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.progress import following
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     if given["compare"]:
         if not words:
             raise UsageError("nothing to compare is given", "preflight investigate probe --compare DIR")

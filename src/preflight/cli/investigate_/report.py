@@ -34,11 +34,11 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     """
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.recording import catalog
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.investigate.redaction import redact
     from preflight.investigate.saved import report_for
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], True)
+    look = writing_of({**given, "verbose": True})
     report = report_for(paths, (*catalog(), *given["signatures"]))
     if given["verification"]:
         report = _verified(report, given["verification"])

@@ -40,13 +40,11 @@ def command(**given: Any) -> int:
 
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.progress import following
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
     from preflight.investigate.topology.match import play
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     launched = given["ranks"] is None
     if launched and (int(os.environ.get("WORLD_SIZE", "1")) < 2 or "RANK" not in os.environ):
         raise UsageError("there is one rank only", "start it with torchrun --no-python, or with --ranks N")

@@ -25,10 +25,10 @@ def command(name: str | None, **given: Any) -> int:
     Exit codes: 0 shown, or walked to an end; 2 misuse; 3 a question has no answer yet.
     """
     from preflight.cli.parts.tree_pages import FORMATS, listed, shown, walked
-    from preflight.cli.parts.writing import writing
+    from preflight.cli.parts.writing import writing_of
     from preflight.errors import UsageError
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     if look.format not in FORMATS:
         raise UsageError(f"a tree cannot be shown as {look.format}", f"one of {', '.join(FORMATS)}; or --mermaid")
     if given["report"] is not None or given["told"]:

@@ -47,14 +47,12 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     from msgspec import structs
 
     from preflight.check.source_lines import SourceLines
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.investigate.answers import Facts
     from preflight.investigate.trees import walk, walk_text
     from preflight.vocabulary.report import VERDICT_ORDER
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     live, seen = _live(given) if given["live"] or not paths else (None, {})
     logs = _logs(paths) if paths else None
     way = walk(Facts(incident=logs.incident if logs else None, observed=seen))

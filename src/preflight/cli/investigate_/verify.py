@@ -100,12 +100,12 @@ Exit codes: 0 FIXED, 1 NOT_FIXED or REGRESSION, 2 misuse, 3 INCONCLUSIVE, with h
 def command(**given: Any) -> int:
     """Say whether a fix fixed it."""
     from preflight.check.source_lines import SourceLines
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.investigate.verify.directions import Wanted, share_of
     from preflight.investigate.verify.problem import Asked
     from preflight.investigate.verify.verdict import report_of, verify
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     asked = Asked(given["problem"], given["unit"], given["rate"], given["every_run"], given["tolerate"], given["alpha"])
     wanted = Wanted(given["metrics"], share_of(given["margin"], "--margin"))
     before, after, tabled = _trials(given, look, asked)

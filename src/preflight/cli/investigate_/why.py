@@ -23,11 +23,11 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     """
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.recording import catalog
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.investigate.saved import report_for
     from preflight.investigate.why import explained
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     if not paths:
         raise UsageError("nothing to explain is given", "name the logs, or a report of preflight investigate")
     report = explained(report_for(paths, (*catalog(), *given["signatures"])), given["add"])

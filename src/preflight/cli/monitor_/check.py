@@ -22,15 +22,13 @@ def command(folders: tuple[str, ...], **given: Any) -> int:
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.progress import following
     from preflight.cli.parts.recording import catalog
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.monitor.follow import Follower
     from preflight.monitor.library_of import in_force
     from preflight.monitor.outcome import report_of, together
     from preflight.monitor.trace.folder import TraceFolder
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     invariants = in_force(given["invariants"], catalog())
     followers = [Follower(TraceFolder(folder), invariants) for folder in folders]
     with following(look) as say:

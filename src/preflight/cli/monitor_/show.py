@@ -33,10 +33,10 @@ def command(files: tuple[str, ...], **given: Any) -> int:
     """
     from preflight.cli.parts.invariants import chosen, render_invariants
     from preflight.cli.parts.recording import catalog
-    from preflight.cli.parts.writing import put, writing
+    from preflight.cli.parts.writing import put, writing_of
     from preflight.monitor.library_of import in_force
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     found = chosen(in_force(files, catalog()), given["relation"], given["words"], given["state"], given["sort"])
     whole = not files or given["everything"] or given["relation"] or given["words"] or given["state"]
     put(render_invariants(found, look, whole=bool(whole)), look)

@@ -27,15 +27,13 @@ def command(folder: str, **given: Any) -> int:
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.live import EVERY, Live, colored, remark, told_of
     from preflight.cli.parts.recording import catalog
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.monitor.follow import Follower, run_has_ended
     from preflight.monitor.library_of import in_force
     from preflight.monitor.outcome import report_of
     from preflight.monitor.trace.folder import TraceFolder
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     invariants = in_force(given["invariants"], catalog())
     live = Live(Follower(TraceFolder(folder), invariants), told_of(given, folder), colored(given["no_color"]))
     while not run_has_ended(live.follower):

@@ -10,6 +10,12 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 SCRIPT_ARGUMENTS = "preflight.script_arguments"
 
+OF_A_DRY_RUN = (
+    "steps", "batch", "assume", "python", "no_probe", "time_limit", "memory_snapshot", "chrome_trace", "expectations",
+    "what_fits",
+)  # fmt: skip
+"""Options of a check that say something only of a dry run."""
+
 
 class ScriptCommand(click.Command):
     """A command whose arguments after ``--`` are those of the script, not its own."""
@@ -27,16 +33,38 @@ class ScriptCommand(click.Command):
         return [*super().collect_usage_pieces(ctx), "[-- ARGUMENTS OF THE SCRIPT]"]
 
 
+def gpu(command: F) -> F:
+    """Add the GPU that something is meant for."""
+    return click.option("--gpu", "--gpu-type", "gpu", metavar="NAME", help="The GPU: H100, 'NVIDIA A100 40GB' ...")(
+        command
+    )
+
+
+def placed(command: F) -> F:
+    """Add where a run takes place: its GPU, how many there are, and how it is started on them."""
+    options = (
+        gpu,
+        click.option("--gpu-memory", type=float, metavar="GB", help="The size of its memory, as sold."),
+        click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="How many GPUs the run has."),
+        click.option("--launch", metavar="LINE", help="How it is started: 'torchrun --nproc_per_node 8 train.py'."),
+    )
+    return _apply(command, options)
+
+
+def persona(command: F) -> F:
+    """Add how much of what was found is shown."""
+    return click.option(
+        "--persona", type=click.Choice(["regular", "pedantic", "audit"]),
+        help="How much to show: regular (default), also notes and doubts (pedantic), everything (audit).",
+    )(command)  # fmt: skip
+
+
 def checking(command: F) -> F:
     """Add what may be said about a check."""
     options = (
         click.argument("paths", nargs=-1, metavar="PATH...|-"),
-        click.option("--gpu", "--gpu-type", "gpu", metavar="NAME", help="The GPU: H100, 'NVIDIA A100 40GB' ..."),
-        click.option("--gpu-memory", type=float, metavar="GB", help="The size of its memory, as sold."),
-        click.option("--gpus", type=click.IntRange(min=1), metavar="N", help="How many GPUs the run has."),
-        click.option("--launch", metavar="LINE", help="How it is started: 'torchrun --nproc_per_node 8 train.py'."),
-        click.option("--persona", type=click.Choice(["regular", "pedantic", "audit"]),
-                     help="How much to show: regular (default), also notes and doubts (pedantic), everything (audit)."),
+        placed,
+        persona,
         click.option("--fail-on", type=click.Choice(["error", "warning"]), help="What is NO-GO (default: error)."),
         click.option("--select", multiple=True, metavar="RULES", help="Only these: names, codes, MEM, families."),
         click.option("--ignore", multiple=True, metavar="RULES", help="Hide these rules."),

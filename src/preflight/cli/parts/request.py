@@ -13,7 +13,7 @@ from preflight.check.asked import Options
 from preflight.check.discover import ENDINGS
 from preflight.check.project_config import Project, load_project
 from preflight.check.selection import Selection, codes_of
-from preflight.cli.parts.options import SCRIPT_ARGUMENTS
+from preflight.cli.parts.options import OF_A_DRY_RUN, SCRIPT_ARGUMENTS
 from preflight.errors import UsageError
 
 if TYPE_CHECKING:
@@ -166,20 +166,8 @@ def options_of(given: dict[str, Any], project: Project, arguments: tuple[str, ..
     where = "" if named_here else f"{project.path}: "
     _known_hardware(gpu, memory, catalog, where)
     more: dict[str, Any] = {"catalog": catalog} if catalog else {}
-    asked = (
-        "dry_run",
-        "steps",
-        "batch",
-        "assume",
-        "python",
-        "time_limit",
-        "memory_snapshot",
-        "chrome_trace",
-        "expectations",
-        "what_fits",
-    )
     _readable(given)
-    more |= {name: given[name] for name in asked if given.get(name)}
+    more |= {name: given[name] for name in ("dry_run", *OF_A_DRY_RUN) if name != "no_probe" and given.get(name)}
     if planned is not None:
         more["plan"] = planned
     if given.get("no_probe"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import click
 import msgspec
@@ -67,6 +68,22 @@ def writing(
         format=format_, output=target, quiet=quiet, width=width or (_columns() if terminal else 80), verbose=verbose,
         color=terminal and not no_color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
     )  # fmt: skip
+
+
+def writing_of(given: dict[str, Any]) -> Writing:
+    """Decide the format and the looks from what a command with the options of ``output`` was given.
+
+    Raises:
+        UsageError: As ``writing`` does.
+    """
+    return writing(
+        given["format_"],
+        given["output"],
+        given["quiet"],
+        given["no_color"],
+        given["width"],
+        given.get("verbose", False),
+    )
 
 
 def _writable(target: str) -> None:

@@ -33,12 +33,10 @@ def command(words: tuple[str, ...], **given: Any) -> int:
     """
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.progress import following
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing
+    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.plan.compare import compared_report
 
-    look = writing(
-        given["format_"], given["output"], given["quiet"], given["no_color"], given["width"], given["verbose"]
-    )
+    look = writing_of(given)
     named, rest = _split(words)
     if given.get("hardware__gpu_type"):
         raise UsageError("--gpu, and the GPUs to compare", f"name them all before the model: {_EXAMPLE}")

@@ -18,13 +18,13 @@ def command(catalog_alone: bool, **given: Any) -> int:
     Errors, bias, coverage of the intervals and the regret of the chosen layout, by source and by what was kept out of the
     fit; the same rows for other planners.
     """
-    from preflight.cli.parts.writing import put, writing
+    from preflight.cli.parts.writing import put, writing_of
     from preflight.errors import UsageError
     from preflight.plan.validation.memory import validate_memory
     from preflight.plan.validation.table import memory_table, time_tables
     from preflight.plan.validation.time import validate_time
 
-    look = writing(given["format_"], given["output"], given["quiet"], given["no_color"], given["width"])
+    look = writing_of(given)
     if look.format not in ("text", "markdown", "json", "html"):
         raise UsageError(f"a validation cannot be shown as {look.format}", "one of text, markdown, json, html")
     time, memory = validate_time(calibrated=not catalog_alone), validate_memory()
