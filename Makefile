@@ -3,6 +3,7 @@
 # make test    the whole test suite, with torch from constraints.txt
 # make lint    formatting, linting, types, and which module may import which
 # make docs    write docs/reference from the program itself
+# make site    build the documentation as a site: build/site/index.html opens without a server
 #
 # Everything is installed into $(VENV) once; a stamp file says what is there already.
 # PYTHON=python3.12 picks the interpreter.
@@ -11,7 +12,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: help demo story test test-core lint docs clean
+.PHONY: help demo story test test-core lint docs site clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -42,7 +43,7 @@ endif
 story: $(STAMPS)/core $(STAMPS)/torch
 	@$(BIN)/python examples/story/tell.py
 
-test: $(STAMPS)/models $(STAMPS)/extras $(STAMPS)/dev
+test: $(STAMPS)/models $(STAMPS)/extras $(STAMPS)/dev $(STAMPS)/docs
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # The tests that need no torch, in an environment that has none.
@@ -58,6 +59,10 @@ lint: $(STAMPS)/dev
 
 docs: $(STAMPS)/core
 	$(BIN)/python docs/generate.py
+
+site: $(STAMPS)/core $(STAMPS)/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo 'build/site/index.html'
 
 clean:
 	rm -rf $(VENV) .venv-3.* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -91,6 +96,10 @@ $(STAMPS)/extras: $(STAMPS)/core $(STAMPS)/torch
 
 $(STAMPS)/dev: $(STAMPS)/core
 	$(PIP) --editable '.[dev]'
+	@touch $@
+
+$(STAMPS)/docs: $(STAMPS)/core
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 # torch comes first and alone: with it there, what follows has no reason to fetch another build.
