@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from .columns import TABLES
 from .digest import samples
 from .entry import Entry
 from .pending import Pending, to_host
@@ -17,6 +18,8 @@ _MOST = 8
 _DEPTH = 4
 _IN = tuple(f"in{position}" for position in range(_MOST))
 _OUT = tuple(f"out{position}" for position in range(_MOST))
+_NORM = list(TABLES["tensor"]).index("norm")
+_KNOWN = frozenset((float, type(None)))
 _DOT = range(1 << 13, 1 << 24)
 """Elements of a tensor whose norm a product with itself gives sooner: it adds up as fast as memory can be read."""
 
@@ -116,37 +119,36 @@ class Digests:
         }
         self._words: dict[Any, str] = {}
         self._at_once = AtOnce(torch)
-        self._gathered: list[tuple[tuple[Any, ...], Any]] = []
+        self._gathered: list[tuple[Any, ...]] = []
         self._wanted = recorder.wants("tensor")
         self._last: tuple[Any, int, Any] = (None, 0, None)
 
-    def entering(self, entry: Entry, args: Any, root: bool) -> None:
-        """Gather rows of what goes into a module; of a root's the fingerprints are taken too.
-
-        What goes into a part has come out of another one: its norm is taken there.
-        """
-        if not (root or self._wanted):
-            return
+    def beginning(self, entry: Entry, args: Any) -> None:
+        """Gather rows of what goes into a model, and take its fingerprints."""
         found = few(args, self._tensor)
-        if root and found:
+        if found:
             self.batch(f"forward:{entry.object}", found, None)
         if self._wanted:
-            sizes = self._norms(found) if root and self.recorder.detail else [None] * len(found)
+            sizes = self._norms(found) if self.recorder.detail else [None] * len(found)
             for position, tensor in enumerate(found):
-                self._gathered.append((self._row(entry, _IN[position], tensor), sizes[position]))
+                self._gather(entry.number, entry.object, _IN[position], tensor, sizes[position])
 
-    def leaving(self, entry: Entry, value: Any) -> None:
+    def entering(self, number: int, name: str, args: Any) -> None:
+        """Gather rows of what goes into a part: it has come out of another one, and its norm is taken there."""
+        if self._wanted:
+            for position, tensor in zip(_IN, few(args, self._tensor), strict=False):
+                self._gather(number, name, position, tensor, None)
+
+    def leaving(self, number: int, name: str, value: Any) -> None:
         """Gather rows of what comes out of a module, and start the norms."""
         if not self._wanted:
             return
         found = few(value, self._tensor)
-        if not found:
-            return
-        sizes = self._norms(found)
-        for position, tensor in enumerate(found):
-            self._gathered.append((self._row(entry, _OUT[position], tensor), sizes[position]))
+        if found:
+            for position, tensor, size in zip(_OUT, found, self._norms(found), strict=False):
+                self._gather(number, name, position, tensor, size)
 
-    def _row(self, entry: Entry, position: str, tensor: Any) -> tuple[Any, ...]:
+    def _gather(self, call: int, name: str, position: str, tensor: Any, size: Any) -> None:
         recorder = self.recorder
         kind, device = tensor.dtype, tensor.device
         words = self._words
@@ -154,18 +156,10 @@ class Digests:
             words[kind] = dtype_of(tensor)
         if device not in words:
             words[device] = str(device)
-        return (
-            recorder.number(),
-            recorder.iteration,
-            recorder.step,
-            entry.number,
-            entry.object,
-            position,
-            words[kind],
-            [*tensor.shape],
-            words[device],
-            tensor.requires_grad,
-        )
+        self._gathered.append((
+            recorder.number(), recorder.iteration, recorder.step, call, name, position, words[kind], [*tensor.shape],
+            words[device], size, tensor.requires_grad,
+        ))  # fmt: skip
 
     def _norms(self, found: list[Any]) -> list[Any]:
         """Start the norms: each a number, or a tensor without dimensions on its device, or None where there is none."""
@@ -199,29 +193,24 @@ class Digests:
 
     def hand_over(self) -> None:
         """Hand over the rows that were gathered, all their norms read at once."""
-        gathered, self._gathered = self._gathered, []
+        rows, self._gathered = self._gathered, []
         self._last = (None, 0, None)
-        if not gathered:
+        awaited = [(place, row[_NORM]) for place, row in enumerate(rows) if type(row[_NORM]) not in _KNOWN]
+        if not awaited:
+            self.recorder.put_all("tensor", rows)
             return
         torch = self.recorder.torch
-        by_device: dict[Any, list[int]] = {}
-        for position, (_, size) in enumerate(gathered):
-            if size is not None and type(size) is not float:
-                by_device.setdefault(size.device, []).append(position)
-        order = [position for positions in by_device.values() for position in positions]
-        reads = []
-        if by_device and not impossible(torch):
+        by_device: dict[Any, list[tuple[int, Any]]] = {}
+        for place, size in awaited:
+            by_device.setdefault(size.device, []).append((place, size))
+        reads: list[Any] = []
+        places: list[int] = []
+        if not impossible(torch):
+            places = [place for own in by_device.values() for place, _ in own]
             with Outside(torch):
-                reads = [
-                    to_host(torch, _stacked(torch, [gathered[one][1] for one in positions]))
-                    for positions in by_device.values()
-                ]
-        elif by_device:
-            order = []
-        rows = [row for row, _ in gathered]
-        known: list[float | None] = [size if type(size) is float else None for _, size in gathered]
-        pending = Pending(reads, lambda read: _spread(read, order, known))
-        self.recorder.later(pending, lambda values: _rows(rows, values))
+                reads = [to_host(torch, _stacked(torch, [size for _, size in own])) for own in by_device.values()]
+        pending = Pending(reads, lambda read: _filled(rows, places, read))
+        self.recorder.later(pending, lambda values: [("tensor", row) for row in values])
 
     def batch(self, loader: str, found: list[Any], where: dict[str, Any] | None) -> None:
         """Hand over a row that identifies a batch."""
@@ -243,12 +232,10 @@ def _stacked(torch: Any, sizes: list[Any]) -> Any:
     return torch.stack([size if size.dtype is kind else size.to(kind) for size in sizes])
 
 
-def _spread(read: list[list[float]], order: list[int], values: list[float | None]) -> list[float | None]:
-    """The numbers that were read, at the positions that they belong to among those that are known already."""
-    for position, number in zip(order, (number for numbers in read for number in numbers), strict=True):
-        values[position] = number if math.isfinite(number) else math.nan
-    return values
-
-
-def _rows(rows: list[tuple[Any, ...]], values: list[float | None]) -> list[tuple[str, tuple[Any, ...]]]:
-    return [("tensor", (*row[:9], norm, row[9])) for row, norm in zip(rows, values, strict=True)]
+def _filled(rows: list[tuple[Any, ...]], places: list[int], read: list[list[float]]) -> list[tuple[Any, ...]]:
+    """The rows, with the numbers that were read at their places; what could not be read is not known."""
+    rows = [row if type(row[_NORM]) in _KNOWN else (*row[:_NORM], None, *row[_NORM + 1 :]) for row in rows]
+    for place, number in zip(places, (number for numbers in read for number in numbers), strict=True):
+        row = rows[place]
+        rows[place] = (*row[:_NORM], number if math.isfinite(number) else math.nan, *row[_NORM + 1 :])
+    return rows

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from .entry import Entry
 from .modules import Forwards
 from .patching import Patches
 from .places import here
@@ -63,7 +64,7 @@ class Dropouts:
         with self.recorder.work("dropout"):
             first = self.forwards.thread.open[0]
             root, entry = first[0](), first[1]
-            if root is not None and not root.training and entry is not None:
+            if root is not None and not root.training and isinstance(entry, Entry):
                 self._tell(name, rate, sys._getframe(2), entry.object)
 
     def _tell(self, name: str, rate: float, frame: FrameType | None, root: str) -> None:

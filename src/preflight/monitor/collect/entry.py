@@ -23,7 +23,7 @@ class Entry:
         self.object = subject
         self.args = args
         self.place = place
-        self.thread = threading.get_ident()
+        self.thread = recorder.thread.ident
         self.number = recorder.number()
         stack = recorder.stack()
         self.parent = stack[-1] if stack else -1
@@ -37,6 +37,7 @@ class Thread(threading.local):
 
     def __init__(self) -> None:
         self.busy = False
+        self.ident = threading.get_ident()
         self.stack: list[int] = []
 
 

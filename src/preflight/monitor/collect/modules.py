@@ -7,43 +7,29 @@ import threading
 import weakref
 from typing import Any
 
+from .aside import Aside
 from .digests import Digests, few
-from .entry import Entry
+from .entry import Entry, clock
 from .looks import Marks, Untouched, alike, all_given
 from .modal import Modal
-from .naming import Names, inner
+from .naming import Names
+from .parts import Begun, Part, Parts
 from .patching import Patches
 from .recorder import Recorder
 from .sequences import Sequences
 
-_MOST_PARTS = 100_000
 WRITTEN = "written"
-_Pass = tuple[weakref.ref[Any], Entry | None, int]
+_Pass = tuple[weakref.ref[Any], Entry | Begun, int]
 
 
 class _Thread(threading.local):
-    """The forward passes that a thread is in: the module, its entry when it is recorded, and what it wraps.
+    """The forward passes that a thread is in: the module, what was told of its beginning, and what it wraps.
 
     Modules are held weakly: a pass that raised stays here until the next one, and must not keep its model alive.
     """
 
     def __init__(self) -> None:
         self.open: list[_Pass] = []
-
-
-class _Part:
-    """What is told of a module at each of its passes, put together once."""
-
-    __slots__ = ("inside", "module", "name", "told", "version")
-
-    def __init__(self, module: Any, name: str, base: str | None, version: int) -> None:
-        self.module = weakref.ref(module)
-        self.name = name
-        self.version = version
-        self.inside = id(inner(module))
-        more = {"base": base} if base else {}
-        # By whether it is in training mode; rows share these, nobody changes them.
-        self.told = [{"training": mode, "type": type(module).__name__, **more} for mode in (False, True)]
 
 
 class Forwards:
@@ -59,22 +45,24 @@ class Forwards:
         self.thread = _Thread()
         self.compiling = recorder.torch.compiler.is_compiling
         self.parts_wanted = recorder.wants("module", "tensor")
-        self._parts: dict[int, _Part] = {}
+        self.parts = Parts(recorder, names, digests)
+        self.aside = Aside(recorder.torch, self.before, self.after)
 
     def install(self, patches: Patches) -> None:
         """Put the hooks in place."""
-        hooks = self.recorder.torch.nn.modules.module
-        patches.keep(hooks.register_module_forward_pre_hook(self.before))
-        patches.keep(hooks.register_module_forward_hook(self.after))
+        self.aside.install(patches)
         self.sequences.install(patches)
+        hooks = self.recorder.torch.nn.modules.module
         if hasattr(hooks, "_has_any_global_hook"):
             # A compiled module warns of hooks on all modules, which the program did not ask for; of its own it still hears.
             patches.replace(hooks, "_has_any_global_hook", lambda: _any_other(hooks, self))
 
     def clear(self) -> None:
-        """Forget forward passes that ended with an exception."""
+        """Forget forward passes that ended with an exception, and hand over what is known of their parts."""
         if self.thread.open:
             self.thread.open.clear()
+        self.aside.back()
+        self.parts.hand_over()
 
     def before(self, module: Any, args: Any) -> None:
         """A forward pass begins."""
@@ -84,22 +72,38 @@ class Forwards:
         if recorder.detail:
             self.sequences.hooked()  # first of all: also where nothing is told of this pass
         opened = self.thread.open
-        outermost = opened[0][0]() if opened else None
-        if opened and outermost is None:
-            opened.clear()  # it raised, and is gone
-        if opened and outermost is not module and not (recorder.detail and self.parts_wanted):
-            return  # a part, where parts are not told
-        if recorder.backward_depth or not recorder.active():
+        if not opened:
+            self._begins(module, args, opened)
             return
-        if opened:
-            if outermost is module:
-                opened.clear()  # it raised the last time
-            elif opened[-1][2] == id(module):
-                return  # what a wrapper holds and calls
-        with recorder.work("forward"):
-            if opened:
-                self._enter_part(module, args, opened)
-            else:
+        outermost = opened[0][0]()
+        if outermost is None or outermost is module:  # it raised, and is gone; or it raised the last time
+            if outermost is None or self._told():
+                opened.clear()
+            self._begins(module, args, opened)
+            return
+        if not (recorder.detail and self.parts_wanted) or not self._told():
+            return  # a part, where parts are not told
+        if opened[-1][2] == id(module):
+            return  # what a wrapper holds and calls
+        # As in ``Work``, without what that costs: there are very many parts.
+        began, thread = clock(), recorder.thread
+        thread.busy = True
+        try:
+            part = self.parts.known(module) or self._part(module)
+            opened.append((part.module, self.parts.enter(part, bool(module.training), args), part.inside))
+        except Exception as error:
+            recorder.trouble("forward", error)
+        thread.busy = False
+        recorder.spent += clock() - began
+
+    def _told(self) -> bool:
+        """Whether passes that begin now are told at all: not within a backward pass, which computes some once more."""
+        return not self.recorder.backward_depth and self.recorder.active()
+
+    def _begins(self, module: Any, args: Any, opened: list[_Pass]) -> None:
+        """A pass begins that may be one of a model."""
+        if self._told():
+            with self.recorder.work("forward"):
                 self._enter_root(module, args, opened)
 
     def _enter_root(self, module: Any, args: Any, opened: list[_Pass]) -> None:
@@ -112,7 +116,7 @@ class Forwards:
         elif not module.training:
             recorder.evaluated = True
         name = self.names.root(module, sys._getframe(2))
-        part = self._part(module, name)
+        part = self.parts.learn(module, name, self.modal.base(type(module)))
         seen = {**part.told[bool(module.training)], **self.modal.of(name, module)}
         training, grad = module.training, recorder.torch.is_grad_enabled()
         if recorder.detail and training and grad and recorder.wants("alike"):
@@ -124,27 +128,15 @@ class Forwards:
         entry = recorder.enter("forward", name, seen)
         entry.about = self.untouched.marks(module, not training and not grad and recorder.wants("evaluation"))
         opened.append((part.module, entry, part.inside))
-        self.digests.entering(entry, args, root=True)
+        self.digests.beginning(entry, args)
+        if not (recorder.detail and self.parts_wanted):
+            self.aside.step(module)
 
-    def _enter_part(self, module: Any, args: Any, opened: list[_Pass]) -> None:
-        part = self._parts.get(id(module))
-        if part is None or part.version != self.names.version or part.module() is not module:
-            name = self.names.of(module) or self._hidden(module)
-            part = self._part(module, name)
-            if self.names.of(module) is None:
-                del self._parts[id(module)]  # it may get parameters that train, and with them a name
-        entry = self.recorder.enter("module", part.name, part.told[bool(module.training)], placed=False)
-        opened.append((part.module, entry, part.inside))
-        self.digests.entering(entry, args, root=False)
-
-    def _part(self, module: Any, name: str) -> _Part:
-        """What is told of a module, remembered or put together."""
-        part = self._parts.get(id(module))
-        if part is None or part.name != name or part.version != self.names.version or part.module() is not module:
-            if len(self._parts) >= _MOST_PARTS:
-                self._parts.clear()  # a program that makes modules as it goes
-            part = _Part(module, name, self.modal.base(type(module)), self.names.version)
-            self._parts[id(module)] = part
+    def _part(self, module: Any) -> Part:
+        """What is told of a part whose pass is told for the first time, or under another name than the last time."""
+        part = self.parts.learn(module, self.names.of(module) or self._hidden(module), self.modal.base(type(module)))
+        if self.names.of(module) is None:
+            self.parts.forget(module)  # it may get parameters that train, and with them a name
         return part
 
     def _hidden(self, module: Any) -> str:
@@ -169,18 +161,32 @@ class Forwards:
                 return
             while opened[-1][0]() is not module:
                 opened.pop()
-        entry = opened.pop()[1]
+        begun = opened.pop()[1]
         recorder = self.recorder
-        if entry is None or not recorder.active():
+        if not recorder.active():
             return
-        with recorder.work("forward"):
-            self.digests.leaving(entry, output)
-            marks, entry.about = entry.about, None
-            if marks is not None:
-                self._written(entry, module, marks)
-            recorder.leave(entry)
+        if isinstance(begun, Entry):
+            with recorder.work("forward"):
+                self._leave_root(begun, module, output)
             if not opened:
-                self.digests.hand_over()
+                with recorder.work("forward"):
+                    self.parts.hand_over()
+            return
+        began, thread = clock(), recorder.thread
+        thread.busy = True
+        try:
+            self.parts.leave(begun, output)
+        except Exception as error:
+            recorder.trouble("forward", error)
+        thread.busy = False
+        recorder.spent += clock() - began
+
+    def _leave_root(self, entry: Entry, module: Any, output: Any) -> None:
+        self.digests.leaving(entry.number, entry.object, output)
+        marks, entry.about = entry.about, None
+        if marks is not None:
+            self._written(entry, module, marks)
+        self.recorder.leave(entry)
 
     def _written(self, entry: Entry, module: Any, marks: Marks) -> None:
         """Tell of parameters that an evaluation may have changed which share of their numbers it did change."""

@@ -148,6 +148,11 @@ class Recorder:
             self._sink = self._open_sink(self)
         self._sink.put(kind, row)
 
+    def put_all(self, kind: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Hand several rows of one kind to the writer."""
+        for row in rows:
+            self.put(kind, row)
+
     def later(self, pending: Any, rows: Rows) -> None:
         """Hand over rows as soon as the numbers they need have come from the device."""
         if pending is None:
@@ -210,11 +215,7 @@ class Recorder:
     def leave(self, entry: Entry, result: dict[str, Any] | None = None, error: BaseException | None = None) -> None:
         """Note that a call has ended, and by which exception if one ended it."""
         ended = time.monotonic_ns()
-        stack = self.stack()
-        while stack and stack[-1] != entry.number and entry.number in stack:
-            stack.pop()  # calls that an exception ended without a word
-        if stack and stack[-1] == entry.number:
-            stack.pop()
+        self.unwind(entry.number)
         self.put(
             "call",
             (
@@ -237,6 +238,14 @@ class Recorder:
         )
         if self.on_leave is not None:
             self.on_leave(entry)
+
+    def unwind(self, number: int) -> None:
+        """Take a call from the stack, and those within it that an exception ended without a word."""
+        stack = self.stack()
+        while stack and stack[-1] != number and number in stack:
+            stack.pop()
+        if stack and stack[-1] == number:
+            stack.pop()
 
     def event(self, name: str, subject: str = "", args: dict[str, Any] | None = None, place: str | None = None) -> None:
         """Note a call that takes no time."""
