@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.functions import call_function, make_function
@@ -17,20 +18,32 @@ _COMMANDS = ("click.Command", "click.Group")  # what a command's decorator makes
 
 
 def follow_uncalled(m: Machine) -> None:
-    """Follow every function and method of the script that was not reached."""
+    """Follow every function and method of the script that was not reached.
+
+    What others of the script call by its name waits for them: it is then followed from there, with what they hand over and
+    in the modes that they have entered (``torch.no_grad``).
+    """
+    spoken = {
+        func.attr if isinstance(func, ast.Attribute) else func.id
+        for call in m.module.script.nodes(ast.Call)
+        if isinstance(func := call.func, (ast.Attribute, ast.Name))
+    }
+    _follow_those(m, lambda func: getattr(func.node, "name", None) not in spoken)
+    _follow_those(m, lambda func: True)
+
+
+def _follow_those(m: Machine, wanted: Callable[[Func], bool]) -> None:
     module = m.module
     for value in list(module.namespace.values()):
         if isinstance(value, Obj) and value.name in _COMMANDS and isinstance(value.data, tuple):
             value = value.data[0]
-        if isinstance(value, Func) and value.module is module:
+        if isinstance(value, Func) and value.module is module and wanted(value):
             _guarded(m, value, None)
         elif isinstance(value, Class) and value.module is module:
             methods = [f for f in value.namespace.values() if isinstance(f, Func) and id(f.node) not in m.entered]
-            if not methods:
-                continue
             owner: Obj | None = None
             for method in methods:
-                if id(method.node) in m.entered:
+                if id(method.node) in m.entered or not wanted(method):
                     continue
                 owner = owner or _instance(m, value)
                 _guarded(m, method, owner)

@@ -106,6 +106,17 @@ for p in average.parameters():
 for a, p in zip(average.parameters(), net.parameters()):
     a.mul_(0.999).add_(p.detach(), alpha=0.001)
 """,
+    """
+import torch
+from transformers import TrainerCallback
+class Average(TrainerCallback):
+    def _update(self, net):
+        for mine, theirs in zip(self.copy.parameters(), net.parameters()):
+            mine.copy_(0.9 * mine + 0.1 * theirs)
+    @torch.no_grad()
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        self._update(model)
+""",
 )
 
 _NOT_CHANGES = frozenset({"requires_grad_", "retain_grad_", "detach_", "share_memory_", "rename_"})
