@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.check.fix import Fixing, apply_edits, apply_to_text
+from preflight.check.fix import Fixing, apply_to_text
 from preflight.check.text_file import TextFile, read_text_file, write_whole
 from preflight.cli.main import main
 from preflight.errors import InputError, PreflightError
@@ -71,7 +71,7 @@ def test_of_two_that_overlap_the_first_is_applied() -> None:
 
 def test_equal_edits_are_applied_once() -> None:
     edit = Edit("x", 1, 1, 1, 1, "import os\n")
-    assert apply_edits([edit, edit], {"x": "pass\n"}) == {"x": "import os\npass\n"}
+    assert apply_to_text("pass\n", [edit, edit]) == "import os\npass\n"
 
 
 @given(st.text(alphabet="ab\n\r\u2028ä", max_size=30), st.integers(1, 9), st.integers(1, 9))

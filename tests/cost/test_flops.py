@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.cost.flops import arithmetic_intensity, flops_per_sample, minimal_rows, minimal_tokens, ridge_point
+from preflight.cost.flops import flops_per_sample, minimal_rows, minimal_tokens, ridge_point
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.model import ModelSpec
 
@@ -61,7 +61,8 @@ def test_minimal_rows_reach_the_ridge() -> None:
     assert ridge == pytest.approx(153.0, rel=0.01)
     rows = minimal_rows(4096, 11008, ridge, 2)
     assert rows is not None
-    assert arithmetic_intensity(rows, 4096, 11008, 2) == pytest.approx(ridge)
+    moved = 2 * (rows * 4096 + 4096 * 11008 + rows * 11008)
+    assert 2 * rows * 4096 * 11008 / moved == pytest.approx(ridge)
     assert minimal_tokens(GPT, A100) is None  # 64 columns never reach 153 FLOP per byte
 
 

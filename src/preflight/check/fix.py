@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 from preflight.check.text_file import TextFile, read_text_file, write_whole
 from preflight.errors import PreflightError
@@ -14,33 +13,10 @@ from preflight.vocabulary.finding import Edit, Finding
 Span = tuple[int, int, str]
 
 
-def apply_edits(edits: Iterable[Edit], texts: dict[str, str] | None = None) -> dict[str, str]:
-    """Apply edits to files.
-
-    Args:
-        edits: Edits of one or more files. Of two that overlap, the first given is applied; equal ones once.
-        texts: Contents by path, for what is not to be read from disk.
-
-    Returns:
-        The new text of each file that changes.
-    """
-    by_path: dict[str, list[Edit]] = {}
-    for edit in edits:
-        known = by_path.setdefault(edit.path, [])
-        if edit not in known:
-            known.append(edit)
-    result: dict[str, str] = {}
-    for path, wanted in by_path.items():
-        text = texts[path] if texts is not None and path in texts else Path(path).read_bytes().decode("utf-8")
-        result[path] = apply_to_text(text, wanted)
-    return result
-
-
 def apply_to_text(text: str, edits: Sequence[Edit]) -> str:
-    """Apply edits to one text. Of two that overlap, the first given is applied."""
-    spans = _spans(text, edits)
+    """Return a text with edits applied. Of two that overlap, the first given is applied; equal ones are, once."""
     kept: list[Span] = []
-    for span in spans:
+    for span in dict.fromkeys(_spans(text, edits)):
         if not any(_overlap(span, other) for other in kept):
             kept.append(span)
     return _replaced(text, kept)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from preflight.check.schedules import kind_of, optimizer_of
 from preflight.source.trace import provenance
-from preflight.source.values import Dict, Known, Obj, Seq, Value, options_of, settle
+from preflight.source.values import Dict, Known, Obj, Seq, Value, settle
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
@@ -153,8 +153,3 @@ def optimizers(context: Context) -> list[Obj]:
 def is_adapted(context: Context) -> bool:
     """Whether adapters or prompts are trained instead of the network; they want higher rates."""
     return bool({"peft", "loralib", "unsloth"} & context.reading.imports)
-
-
-def same_thing(value: Value | None, thing: Obj) -> bool:
-    """Whether a value can be a thing."""
-    return any(o is thing for o in options_of(value))

@@ -29,14 +29,6 @@ _LENGTHS = {
     "get_scheduler": (3, "num_training_steps"),
     "StepLR": (1, "step_size"),
 }
-_WARMUPS = {
-    "get_linear_schedule_with_warmup": 1,
-    "get_cosine_schedule_with_warmup": 1,
-    "get_cosine_with_hard_restarts_schedule_with_warmup": 1,
-    "get_polynomial_decay_schedule_with_warmup": 1,
-    "get_constant_schedule_with_warmup": 1,
-    "get_scheduler": 2,
-}
 
 
 def kind_of(scheduler: Obj) -> str | None:
@@ -79,12 +71,6 @@ def length(context: Context, scheduler: Obj) -> tuple[str, Value, Product] | Non
         return "epochs x steps_per_epoch", each, first.times(second)
     product = product_of(context, given)
     return (name, given, product) if given is not None and product is not None else None
-
-
-def warmup_of(scheduler: Obj) -> Value | None:
-    """The number of warm-up steps that was asked for."""
-    kind = kind_of(scheduler) or ""
-    return scheduler.argument(_WARMUPS[kind], "num_warmup_steps") if kind in _WARMUPS else None
 
 
 def steps_of(context: Context, scheduler: Obj) -> list[Event]:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.source.trace import Context as Frame
-from preflight.source.trace import Event, parents_of
-from preflight.source.values import Choice, Func, Known, Obj, Phi, Seq, Value, plain, settle
+from preflight.source.trace import parents_of
+from preflight.source.values import Choice, Func, Obj, Phi, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
@@ -38,11 +38,6 @@ ELEMENTWISE = frozenset({
     "type", "type_as", "detach", "square", "neg", "nn.LayerNorm", "nn.RMSNorm", "nn.BatchNorm1d", "nn.BatchNorm2d",
     "nn.BatchNorm3d", "nn.GroupNorm", "nn.InstanceNorm2d", "normalize", "masked_fill", "dropout1d", "dropout2d",
     "dropout3d", "alpha_dropout", "log1p", "expm1", "rsqrt", "nan_to_num",
-})  # fmt: skip
-# What keeps a value from zero.
-_GUARDS = frozenset({
-    "clamp", "clamp_", "clip", "clamp_min", "clamp_min_", "maximum", "max", "where", "nan_to_num", "masked_fill",
-    "masked_fill_", "fmax",
 })  # fmt: skip
 # What gradients do not pass.
 CUTS = frozenset({
@@ -285,36 +280,9 @@ def small_constant(value: Value | None) -> float | None:
     return None
 
 
-def guarded_against_zero(value: Value | None) -> bool:
-    """Whether a value is kept from zero: a constant is added, it is clamped, or a maximum or where is taken."""
-    found = origin(value)
-    if found is None:
-        # Nothing is known of how it was made: something may guard it.
-        return not isinstance(settle(value) if value is not None else None, Obj)
-    name = operation(found)
-    if name in ("+", "-") and len(found.args) == 2:
-        return any(isinstance(settle(a), Known) or _named_constant(a) for a in found.args)
-    if name in ("add", "add_"):
-        return True
-    return name in _GUARDS
-
-
-def _named_constant(value: Value) -> bool:
-    """Whether an addend may be an epsilon whose value is not known: an attribute, an option, a finfo."""
-    settled = settle(value)
-    if isinstance(settled, Obj):
-        return settled.kind == "attr" or settled.name in ("torch.finfo", "torch.tensor", "builtins.float")
-    return not isinstance(settled, (Obj, Seq))
-
-
 def source_text(context: Context, value: Value, limit: int = 60) -> str:
     """How a value is written in the source, shortened."""
     if value.site is None:
         return "the value"
     text = value.site.script.segment(value.site.node)
     return text if len(text) <= limit else text[: limit - 3] + "..."
-
-
-def event_at(context: Context, obj: Obj) -> Event | None:
-    """The call that made a value."""
-    return context.trace.results.get(id(obj))

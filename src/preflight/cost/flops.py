@@ -6,7 +6,6 @@ import msgspec
 
 from preflight.cost.parameters import (
     attention_width,
-    count_parameters,
     feed_forward,
     head_kind,
     is_transformer,
@@ -14,7 +13,7 @@ from preflight.cost.parameters import (
 )
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.model import ModelSpec
-from preflight.vocabulary.run import ParallelDims, Recompute, RunSpec
+from preflight.vocabulary.run import Recompute, RunSpec
 
 
 class Flops(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,12 +136,6 @@ def ridge_point(gpu: Gpu, dtype: str = "bf16") -> float | None:
     return peak / gpu.bandwidth if peak and gpu.bandwidth else None
 
 
-def arithmetic_intensity(rows: float, inputs: float, outputs: float, element_bytes: float) -> float:
-    """Return FLOP per byte of a matrix product of (rows x inputs) with (inputs x outputs)."""
-    moved = element_bytes * (rows * inputs + inputs * outputs + rows * outputs)
-    return 2.0 * rows * inputs * outputs / moved if moved else 0.0
-
-
 def minimal_rows(inputs: float, outputs: float, ridge: float, element_bytes: float) -> float | None:
     """Return the rows from which a matrix product is compute-bound, or None when no number of rows is enough.
 
@@ -161,23 +154,3 @@ def minimal_tokens(model: ModelSpec, gpu: Gpu, dtype: str = "bf16") -> float | N
     if not hidden or not width or ridge is None:
         return None
     return minimal_rows(hidden, width, ridge, {"fp32": 4.0, "tf32": 4.0, "fp8": 1.0}.get(dtype, 2.0))
-
-
-def tokens_per_step(run: RunSpec, parallel: ParallelDims) -> float | None:
-    """Return the tokens of an optimizer step over all ranks, or None when batch or length is not known."""
-    if not run.sequence_length:
-        return None
-    if run.global_batch:
-        return float(run.global_batch * run.sequence_length)
-    if run.micro_batch is None:
-        return None
-    ranks = parallel.dp_replicate * parallel.dp_shard
-    return float(run.micro_batch * run.gradient_accumulation * ranks * run.sequence_length)
-
-
-def six_parameters_tokens(model: ModelSpec) -> float | None:
-    """Return 6 x parameters: the usual estimate of FLOP per trained token, without attention (Kaplan et al. 2020)."""
-    if model.active_parameters:
-        return 6.0 * model.active_parameters
-    count = count_parameters(model)
-    return 6.0 * count.total if count and not model.experts else None

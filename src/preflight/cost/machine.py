@@ -107,7 +107,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         matmul: FLOP per second of large products in the type that the run computes in.
         attention: FLOP per second of flash attention.
-        vector: FLOP per second outside the tensor cores.
         bandwidth: Bytes per second of memory-bound kernels.
         fabric: Bytes per second of a large collective inside a node, one direction per GPU.
         meshed: Whether every pair of GPUs has a link of its own, so that a group uses only the links inside it.
@@ -126,7 +125,6 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     matmul: float
     attention: float
-    vector: float
     bandwidth: float
     fabric: float
     meshed: bool
@@ -201,7 +199,6 @@ def machine_of(cluster: Cluster, run: RunSpec, coefficients: Coefficients | None
     return Machine(
         matmul=achievable * given.matmul,
         attention=attention_peak * attention_share(run, gpu.architecture) * given.attention,
-        vector=peaks.get("fp32", peak / 8),
         bandwidth=(gpu.achievable_bandwidth / _SCALED if gpu.achievable_bandwidth else gpu.bandwidth) * given.bandwidth,
         fabric=(cluster.intra.bandwidth if cluster.intra else _HOST_LINK) * given.fabric,
         meshed=cluster.intra is not None and cluster.intra.topology == "mesh",

@@ -62,11 +62,11 @@ def _linear(o: Obj) -> int:
     return into * out + (out if _flag(o, 2, "bias", True) else 0)
 
 
-def _conv(dimensions: int, transposed: bool) -> Callable[[Obj], int]:
+def _conv(dimensions: int) -> Callable[[Obj], int]:
     def size(o: Obj) -> int:
         into, out = _int(o, 0, "in_channels"), _int(o, 1, "out_channels")
         kernel = _product(o.argument(2, "kernel_size"), dimensions)
-        # Conv: stride 3, padding 4, dilation 5, groups 6, bias 7. Transposed: output_padding 5, groups 6, bias 7.
+        # Groups are the argument 6 and bias 7, behind dilation, or behind the output_padding of a transposed one.
         groups = _int(o, 6, "groups", 1)
         bias = out if _flag(o, 7, "bias", True) else 0
         return out * into // groups * kernel + bias
@@ -239,8 +239,8 @@ SIZES: dict[str, Callable[[Obj], int | None]] = {
         "GRUCell": _cell(3),
         "RNNCell": _cell(1),
         "PReLU": lambda o: _int(o, 0, "num_parameters", 1),
-        **{f"Conv{d}d": _conv(d, False) for d in (1, 2, 3)},
-        **{f"ConvTranspose{d}d": _conv(d, True) for d in (1, 2, 3)},
+        **{f"Conv{d}d": _conv(d) for d in (1, 2, 3)},
+        **{f"ConvTranspose{d}d": _conv(d) for d in (1, 2, 3)},
         **{f"BatchNorm{d}d": _batch_norm(True) for d in (1, 2, 3)},
         **{f"InstanceNorm{d}d": _batch_norm(False) for d in (1, 2, 3)},
         "SyncBatchNorm": _batch_norm(True),

@@ -12,7 +12,6 @@ from preflight.errors import InputError
 from preflight.vocabulary.finding import Location
 
 MAX_BYTES = 4_000_000
-MAX_NESTING = 190
 
 Node = TypeVar("Node", bound=ast.AST)
 

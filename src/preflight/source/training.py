@@ -162,14 +162,6 @@ def guarded_more(event: Event, frame: Context) -> list[Context]:
     return found
 
 
-def comes_from(value: Value | None, *names: str) -> Obj | None:
-    """The nearest thing in a value's provenance that was made by one of the named calls."""
-    for part in provenance(value):
-        if isinstance(part, Obj) and part.name in names:
-            return part
-    return None
-
-
 def same(first: Value | None, second: Value | None) -> bool:
     """Whether two values can be the same thing."""
     mine = {id(o) for o in options_of(first)}

@@ -16,7 +16,6 @@ from preflight.vocabulary.invariant import Invariant
 FORMATS = ("text", "json", "csv", "markdown", "html")
 COLUMNS = ("id", "relation", "severity", "support", "confidence", "state", "text")
 _SHOWN = ("text", "id", "severity", "support", "confidence", "state")
-SORTS = ("relation", "id", "support", "confidence")
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -208,15 +208,3 @@ def run_try(m: Machine, node: Any) -> Signal:
         m.context = outer
         signal = final or signal
     return signal
-
-
-def join_result(m: Machine, test: Value, result: bool | None, yes: Value, no: Value) -> Value:
-    """The value of a conditional expression whose two sides were evaluated."""
-    from preflight.source.values import join
-
-    return join(yes, no, None if result is None else (0 if result else 1), test)
-
-
-def is_object(value: Value) -> bool:
-    """Whether a value is a thing that cannot be None or empty."""
-    return isinstance(value, Obj) and value.kind in {"call", "instance"}

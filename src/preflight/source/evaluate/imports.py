@@ -24,7 +24,7 @@ def run_import(m: Machine, node: ast.Import) -> None:
         if rest and isinstance(first, Module) and isinstance(value, Module):
             _attach(m, first, alias.name, value)
         elif rest and isinstance(first, Ext) and isinstance(value, Module):
-            first = value if top == value.name.split(".")[0] and False else _namespace(m, top, alias.name, value)
+            first = _namespace(m, top, alias.name, value)
         m.bind(top, first)
 
 

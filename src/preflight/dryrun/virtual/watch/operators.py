@@ -44,24 +44,17 @@ class Operators:
     def __init__(self, seen: Observations) -> None:
         self.seen = seen
         self._hooks: dict[str, list[Hook]] = {}
-        self._always: list[Hook] = []
 
     def tell(self, names: str, hook: Hook) -> None:
         """Have a function called after each of the operators named (blank between them; no namespace, no overload)."""
         for name in names.split():
             self._hooks.setdefault(name, []).append(hook)
 
-    def tell_all(self, hook: Hook) -> None:
-        """Have a function called after every operator: it must be cheap."""
-        self._always.append(hook)
-
     def ran(self, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """An operator has run on the virtual GPU."""
         if self.seen.progress.phase not in _FORWARD:
             return
         for hook in self._hooks.get(name, ()):
-            hook(name, args, kwargs, result)
-        for hook in self._always:
             hook(name, args, kwargs, result)
         first = args[0] if args else None
         if isinstance(first, (list, tuple)):

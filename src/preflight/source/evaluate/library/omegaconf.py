@@ -102,8 +102,7 @@ def set_dotted(m: Machine, table: Dict, word: str, node: object) -> None:
             current.entries[part] = inner
         current = inner
     data = load_yaml(text.encode(), True)
-    value = m.lift(data, None, f"command line {name}") if not isinstance(data, str) or True else None
-    current.entries[parts[-1]] = as_config(value) if value is not None else Known(text, None, f"command line {name}")
+    current.entries[parts[-1]] = as_config(m.lift(data, None, f"command line {name}"))
 
 
 def select(base: Value, dotted: str) -> Value | None:
