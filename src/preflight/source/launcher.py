@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 
 import msgspec
@@ -90,9 +91,13 @@ _FLAGS = frozenset(
     "--standalone --no-python --no_python --module -m --run-path --run_path --use_env --use-env --multi_gpu --multi-gpu --cpu "
     "--use_deepspeed --use_fsdp --mixed_precision_off --no_local_rank --force_multi --debug --quiet -q -u".split()
 )
-_PER_NODE = ("nproc-per-node", "num-gpus", "ntasks-per-node", "gpus-per-node", "gpus")
+_PER_NODE = ("nproc-per-node", "num-gpus", "ntasks-per-node", "npernode", "ppn", "gpus-per-node")
 _NODES = ("nnodes", "num-nodes", "num-machines", "nodes")
-_TOTAL = ("num-processes", "ntasks", "np")
+_TOTAL = ("num-processes", "ntasks", "np", "gpus")
+# Options of one letter, whose number may be written without a space (-n16). Open MPI's -N is of a node.
+_LETTERS = {"n": "ntasks", "N": "nodes", "g": "gpus", "G": "gpus"}
+_LETTERS_OF_MPI = _LETTERS | {"N": "npernode"}
+_ATTACHED = re.compile(r"-([A-Za-z])(\d+)")
 
 
 def parse_launch(line: str) -> Launch:
@@ -114,7 +119,7 @@ def parse_launch(line: str) -> Launch:
             "the launch line names no command", 'for example --launch "torchrun --nproc_per_node 8 train.py"'
         )
     framework, rest = _command(words)
-    options, script, arguments, module = _split(rest)
+    options, script, arguments, module = _split(rest, _LETTERS_OF_MPI if framework == "mpi" else _LETTERS)
     if script is not None and framework in ("slurm", "mpi") and _base(script) in PROGRAMS:
         inner = parse_launch(shlex.join([script, *(arguments or ())]))
         nodes, per_node = _counts(options, framework)
@@ -218,7 +223,10 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
     return kind, rest[1:] if kind == "accelerate" and rest[:1] == ["launch"] else rest
 
 
-def _split(words: list[str]) -> tuple[dict[str, str], str | None, tuple[str, ...] | None, bool]:
+def _split(
+    words: list[str], letters: dict[str, str]
+) -> tuple[dict[str, str], str | None, tuple[str, ...] | None, bool]:
+    """Return the options before the program, the program, its arguments, and whether it is named as a module."""
     options: dict[str, str] = {}
     module = False
     i = 0
@@ -235,12 +243,15 @@ def _split(words: list[str]) -> tuple[dict[str, str], str | None, tuple[str, ...
             module = True
             i += 1
             continue
-        if equals:
+        attached = _ATTACHED.fullmatch(word)
+        if attached is not None and attached[1] in letters:
+            options[letters[attached[1]]] = attached[2]
+        elif equals:
             options[key] = value
         elif word in _FLAGS or i + 1 >= len(words) or words[i + 1].startswith("-") or _base(words[i + 1]) in PROGRAMS:
             options[key] = "true"
         else:
-            options[{"n": "ntasks", "N": "nodes", "g": "gpus"}.get(key, key)] = words[i + 1]
+            options[letters.get(key, key)] = words[i + 1]
             i += 1
         i += 1
     if i >= len(words):
@@ -263,9 +274,12 @@ def _number(options: dict[str, str], names: tuple[str, ...]) -> int | None:
 
 
 def _counts(options: dict[str, str], framework: str) -> tuple[int | None, int | None]:
+    """Return the number of nodes and of processes on each, as far as the options tell."""
     nodes, per_node, total = _number(options, _NODES), _number(options, _PER_NODE), _number(options, _TOTAL)
     if per_node is None and total is not None:
         per_node = max(total // (nodes or 1), 1)
+    if nodes is None and per_node is not None and total is not None and total > per_node:
+        nodes = -(-total // per_node)
     if per_node is None and framework == "torchrun" and "nproc-per-node" not in options:
         per_node = 1  # torchrun's own default
     include = options.get("include")
