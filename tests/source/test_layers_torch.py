@@ -38,6 +38,16 @@ def made(text: str, name: str = "model") -> int:
 
 
 NETWORKS = {
+    "adaptive softmax": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.emb = nn.Embedding(10000, 64)
+                self.rare = nn.AdaptiveLogSoftmaxWithLoss(64, 10000, [1000, 5000], head_bias=True)
+                self.other = nn.AdaptiveLogSoftmaxWithLoss(100, 2000, cutoffs=[200, 500, 900], div_value=3.0)
+                self.loss = nn.CrossEntropyLoss()
+        model = Net()
+    """,
     "tied": """
         class Net(nn.Module):
             def __init__(self, vocab=100, width=16):

@@ -166,7 +166,7 @@ def _transformer(o: Obj) -> int:
     encoder, decoder = _int(o, 2, "num_encoder_layers", 6), _int(o, 3, "num_decoder_layers", 6)
     if "custom_encoder" in o.kwargs or "custom_decoder" in o.kwargs:
         raise _Unclear
-    bias = _flag(o, 13, "bias", True)
+    bias = _flag(o, 12, "bias", True)
     norms = 2 * width * (2 if bias else 1)
     return encoder * _block(width, inner, 1, bias) + decoder * _block(width, inner, 2, bias) + norms
 
@@ -174,6 +174,23 @@ def _transformer(o: Obj) -> int:
 def _bilinear(o: Obj) -> int:
     out = _int(o, 2, "out_features")
     return _int(o, 0, "in1_features") * _int(o, 1, "in2_features") * out + (out if _flag(o, 3, "bias", True) else 0)
+
+
+def _adaptive_softmax(o: Obj) -> int:
+    # in_features 0, n_classes 1, cutoffs 2, div_value 3, head_bias 4: a head over the frequent classes and the clusters, and
+    # for each cluster two matrices through a width that falls by div_value.
+    into, classes, ratio = _int(o, 0, "in_features"), _int(o, 1, "n_classes"), o.argument(3, "div_value")
+    cuts, divided = plain(o.argument(2, "cutoffs"), _MISSING), plain(ratio, _MISSING) if ratio is not None else 4.0
+    if not isinstance(cuts, (list, tuple)) or not cuts or not all(isinstance(cut, int) for cut in cuts):
+        raise _Unclear
+    if not isinstance(divided, (int, float)) or divided <= 0:
+        raise _Unclear
+    head = int(cuts[0]) + len(cuts)
+    total = into * head + (head if _flag(o, 4, "head_bias", False) else 0)
+    for place, (first, last) in enumerate(zip(cuts, (*cuts[1:], classes), strict=True)):
+        inner = int(into // divided ** (place + 1))
+        total += into * inner + inner * int(last - first)
+    return total
 
 
 def _patches(o: Obj) -> int:
@@ -227,6 +244,7 @@ SIZES: dict[str, Callable[[Obj], int | None]] = {
         "LayerNorm": _layer_norm,
         "RMSNorm": _rms_norm,
         "GroupNorm": _group_norm,
+        "AdaptiveLogSoftmaxWithLoss": _adaptive_softmax,
         "Bilinear": _bilinear,
         "MultiheadAttention": _attention,
         "TransformerEncoderLayer": _encoder_layer(1),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library.torch import module_items
 from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS, numel_of
-from preflight.source.values import Choice, Dict, Known, Obj, Phi, Seq, Unknown, Value, plain, settle
+from preflight.source.values import Choice, Dict, Known, Obj, Phi, Unknown, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.reading import Reading
@@ -356,11 +354,3 @@ def _why(value: Value) -> str:
     from preflight.source.values import why_unknown
 
     return why_unknown(value)
-
-
-def walk(network: Network) -> Iterator[Leaf]:
-    """The leaves of a network."""
-    yield from network.leaves
-
-
-__all__ = ["Leaf", "Network", "Seq", "math"]
