@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def test_one_gpu_by_the_names_of_the_readme() -> None:
     states = memory.model_parameters_gb + memory.gradients_gb + memory.optimizer_states_gb
     assert states == pytest.approx(7 * 18, rel=0.001)
     assert memory.fits == "no"
+    assert copy.copy(memory).total_memory_gb == memory.total_memory_gb
     assert memory.total_memory_gib == pytest.approx(memory.total_memory_gb * 1e9 / 2**30)
     estimate = result.training_estimate
     assert estimate.steps is not None

@@ -37,7 +37,18 @@ def wait(process: subprocess.Popen[bytes], seconds: float, scratch: str) -> tupl
         process: The process, the first of its session.
         seconds: After so long it is asked to end, and killed when it does not.
         scratch: Its scratch folder, in which it writes how far it is.
+
+    Where the wait itself is broken off (Ctrl-C reaches this process alone), the other process is ended before that is told.
     """
+    try:
+        return _waited(process, seconds, scratch)
+    except BaseException:
+        _kill(process)
+        process.communicate()
+        raise
+
+
+def _waited(process: subprocess.Popen[bytes], seconds: float, scratch: str) -> tuple[bytes, bool]:
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         try:

@@ -23,6 +23,8 @@ class MemoryFigures:
         self.estimate = memory
 
     def __getattr__(self, name: str) -> float:
+        if name == "estimate":  # a copy that is being made has none yet
+            raise AttributeError(name)
         parts = self.estimate.breakdown
         if parts is not None and name.endswith("_gb") and name[:-3] in parts.__struct_fields__:
             return float(getattr(parts, name[:-3])) / _GB

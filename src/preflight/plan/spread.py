@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from preflight.errors import UsageError, nearest
-from preflight.plan.constraint import Layout, violated
+from preflight.plan.constraint import Layout, nearest_divisor, violated
 from preflight.plan.contradictions import check_wish
 from preflight.plan.request import Request, Wish
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -65,7 +65,7 @@ def _degrees(wish: Wish, gpus: int) -> ParallelDims:
         if dp % shard:
             raise UsageError(
                 f"shard_size {shard} does not divide the {dp} data-parallel ranks",
-                f"{_nearest_divisor(dp, shard)} does",
+                f"{nearest_divisor(dp, shard)} does",
             )
         replicate, stage = dp // shard, stage or 3
     framework = _framework(strategy, tp, pp, stage, gpus)
@@ -95,11 +95,7 @@ def _wrong_product(wish: Wish, gpus: int, tp: int, pp: int, cp: int, dp: int) ->
     rest = tp * pp * cp
     if gpus % rest == 0:
         return UsageError(said, f"data_parallel: {gpus // rest} makes it {gpus}")
-    return UsageError(said, f"{rest} does not divide {gpus}; {_nearest_divisor(gpus, rest)} does")
-
-
-def _nearest_divisor(number: int, wanted: int) -> int:
-    return min((value for value in range(1, number + 1) if number % value == 0), key=lambda value: abs(value - wanted))
+    return UsageError(said, f"{rest} does not divide {gpus}; {nearest_divisor(gpus, rest)} does")
 
 
 def check_divides(request: Request, dims: ParallelDims, run: RunSpec | None = None) -> None:
@@ -125,7 +121,7 @@ def with_micro_batch(run_batch: int, dims: ParallelDims, given: int | None) -> i
         if share % given:
             raise UsageError(
                 f"micro_batch {given} does not divide the {share} samples of a rank",
-                f"{_nearest_divisor(share, given)} does",
+                f"{nearest_divisor(share, given)} does",
             )
         return given
     return 1 if dims.pp > 1 else share
@@ -144,7 +140,7 @@ def _accumulated(run: RunSpec, batch: int, ranks: int) -> int | None:
         return batch // (ranks * passes)
     if run.micro_batch is None:
         share = batch // ranks
-        near = _nearest_divisor(share, passes)
+        near = nearest_divisor(share, passes)
         raise UsageError(
             f"the {share} samples of a rank cannot be taken in {passes} forward passes",
             f"in {near} they can; or say the micro-batch",
