@@ -89,7 +89,7 @@ $(STAMPS)/test: $(STAMPS)/core
 
 # Everything optional, so that no test of the whole suite is skipped for want of a library. Some of it builds on torch.
 $(STAMPS)/extras: $(STAMPS)/core $(STAMPS)/torch
-	$(PIP) --editable '.[live,logs,lsp,peers,ray,accelerate,lightning,prometheus,wandb]'
+	$(PIP) --editable '.[live,logs,lsp,peers,ray,ui,accelerate,lightning,prometheus,wandb]'
 	@# drain3 asks for exactly cachetools 4.2.1, MLflow for a newer one. drain3 works with that, so MLflow comes after it.
 	$(PIP) --editable '.[mlflow]'
 	@touch $@

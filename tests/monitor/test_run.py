@@ -68,6 +68,25 @@ def test_check_says_what_run_said(broken_run: Recorded) -> None:
     assert again.stdout == done.stdout
 
 
+def test_the_page_of_a_recorded_run_says_the_same(broken_run: Recorded) -> None:
+    from preflight.cli.ui_.feed import Feed
+    from preflight.monitor.library_of import shipped
+
+    feed = Feed(broken_run.trace, shipped())
+    feed.look()
+    assert feed.frame is not None
+    told = {name: json.loads(section) for name, section in feed.frame.sections.items()}
+    assert told["problem"] is None
+    assert (told["run"]["state"], told["run"]["verdict"], told["run"]["over"]) == ("finished", "NO-GO", True)
+    assert told["figures"]["step"] == 20
+    assert told["figures"]["devices"] is None
+    [alarm] = told["alarms"]["shown"]
+    assert alarm["step"] == 12
+    assert {key.chart for key in feed.frame.curves} >= {"loss", "learning rate", "gradient norm", "step time"}
+    if sys.platform.startswith("linux"):
+        assert told["figures"]["resident"] > 10 << 20
+
+
 def test_run_json_says_what_was_run(healthy_run: Recorded) -> None:
     run = json.loads((healthy_run.trace / "run.json").read_text())
     assert run["program"] == "train.py"

@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is not None:
         return _run(given)
-    if given[:1] == ["monitor"]:  # it may live as long as the training that it watches
+    if given[:1] in (["monitor"], ["ui"]):  # they live as long as the training that they watch
         return _run(given)
     # A check makes some hundred thousand objects that all live until its end: looking through them finds nothing.
     gc.set_threshold(1_000_000)

@@ -28,14 +28,17 @@ def watched_view(report: Report, options: Options) -> dict[str, Any] | None:
     watched = report.watched or Watched()
     starts = sorted({root.first_step for root in report.alarms})
     return {
-        "alarms": [_alarm(number, group, report, options) for number, group in enumerate(groups(report.violations), 1)],
+        "alarms": [
+            alarm_view(number, group, report, options) for number, group in enumerate(groups(report.violations), 1)
+        ],
         "map": _map(watched),
         "curves": [_curve(series, starts, watched.steps) for series in _chosen(watched.series)],
         "curves_left": max(len(watched.series) - MOST_CURVES, 0),
     }
 
 
-def _alarm(number: int, group: list[Violation], report: Report, options: Options) -> dict[str, Any]:
+def alarm_view(number: int, group: list[Violation], report: Report, options: Options) -> dict[str, Any]:
+    """Return an alarm as a page shows it: violations of one cause, the root first."""
     root = group[0]
     severity = next(one.severity for one in report.alarms if one.group == root.group)
     return {

@@ -1,0 +1,75 @@
+"""A curve of any length stays small, even over the whole, whole at its end, and is told in pieces."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+
+from preflight.monitor.dashboard.curves import MOST_POINTS, TAIL, Curve
+from preflight.monitor.dashboard.spans import MOST_COLUMNS, Cell, Spans
+
+
+def filled(count: int) -> Curve:
+    curve = Curve()
+    for step in range(count):
+        curve.add(step, float(step))
+    return curve
+
+
+def points(curve: Curve) -> list[tuple[int, float | None]]:
+    piece = curve.since(-1, 0)
+    return [] if piece is None else list(zip(piece.steps, piece.values, strict=True))
+
+
+@pytest.mark.parametrize("count", [1, 10, MOST_POINTS, MOST_POINTS + 1, 5_000, 123_457])
+def test_it_has_the_first_and_all_of_the_last_and_is_even_between(count: int) -> None:
+    steps = [step for step, _ in points(filled(count))]
+    assert len(steps) <= MOST_POINTS
+    assert steps[0] == 0
+    assert steps[-min(count, TAIL) :] == list(range(count - min(count, TAIL), count))
+    gaps = [after - before for before, after in pairwise(steps)]
+    until = next((at for at, gap in enumerate(gaps) if gap == 1), len(gaps))
+    # Before the tail all gaps are alike, but for the one in which the tail begins.
+    assert len(set(gaps[: max(until - 1, 0)])) <= 1
+
+
+def test_what_is_told_in_pieces_is_what_is_there() -> None:
+    curve, told, generation = Curve(), [], -1
+    for step in range(3 * MOST_POINTS):
+        curve.add(step, float(step))
+        if step % 7 == 0:
+            piece = curve.since(generation, len(told))
+            assert piece is not None
+            generation = piece.generation
+            told = told[: piece.start] + list(zip(piece.steps, piece.values, strict=True))
+            assert told == points(curve)
+    assert curve.since(curve.generation, len(curve)) is None
+
+
+def test_a_value_that_is_not_finite_is_a_gap() -> None:
+    curve = Curve()
+    for value in (1.0, math.nan, math.inf, None, 2.0):
+        curve.add(0, value)
+    assert [value for _, value in points(curve)] == [1.0, None, None, None, 2.0]
+
+
+def test_a_copy_stays_as_it_is() -> None:
+    curve = filled(10)
+    copy = curve.copy()
+    curve.add(10, 10.0)
+    assert len(points(copy)) == 10
+    assert copy.last == 9.0
+
+
+def test_spans_grow_with_the_run_and_keep_every_step() -> None:
+    spans = Spans()
+    for step in range(5 * MOST_COLUMNS):
+        for rank in (0, 1):
+            spans.add(rank, step, 1.0 + rank)
+    assert spans.width == 8
+    assert {rank for rank, _ in spans.cells} == {0, 1}
+    assert sum(cell.steps for cell in spans.cells.values()) == 10 * MOST_COLUMNS
+    assert spans.cells[1, 3] == Cell(8, 16.0, 2.0)
+    assert spans.means() == {0: 1.0, 1: 2.0}
