@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
+from preflight.source.logs import following, sampling
 from preflight.source.logs.following import HELD, QUIET, Follower
 
 LINE = "2024-01-01 12:00:0{} INFO step: {} loss: 2.5\n"
@@ -96,3 +98,25 @@ def test_a_packed_file_that_comes_is_read_whole(tmp_path: Path) -> None:
     for now in (20.0, 21.0, 22.0):
         follower.poll(now)
     assert [step.step for step in follower.reading().steps] == [1]
+
+
+def test_what_is_judged_again_and_again_stays_small(tmp_path: Path) -> None:
+    """However much is written, steps are kept evenly, the last ones among them; files that come later take their share."""
+    first = tmp_path / "rank_0.log"
+    first.write_text("".join(f"step: {number} loss: 2.5\n" for number in range(30_000)))
+    follower = Follower([tmp_path])
+    follower.poll(1.0)
+    follower.poll(2.0)
+    alone = [step.step for step in follower.reading().steps]
+    assert len(alone) <= following._STEPS + sampling.TAIL
+    assert alone[-1] == 29_999
+    for rank in range(1, 8):
+        (tmp_path / f"rank_{rank}.log").write_text("step: 1 loss: 2.5\n")
+    follower.poll(4.0)
+    _grow(first, "step: 30000 loss: 2.5\n")
+    follower.poll(5.0)
+    follower.poll(6.0)
+    steps = [step.step or 0 for step in follower.reading().steps if step.file == 0]
+    assert len(steps) <= following._STEPS // 8 + sampling.TAIL
+    assert steps[-1] == 30_000
+    assert max(after - before for before, after in pairwise(steps)) < 200

@@ -16,7 +16,7 @@ from preflight.source.logs.blocks import BLOCK, Block, Opened
 from preflight.source.logs.joining import join
 from preflight.source.logs.one_file import Wanted, as_file, read_one
 from preflight.source.logs.opening import Source, packing_of, sources
-from preflight.source.logs.read import FEWEST_STEPS, MOST_STEPS, wanted
+from preflight.source.logs.read import wanted
 from preflight.source.logs.reduced import Reduced
 from preflight.source.logs.reducing import Reducer
 from preflight.source.logs.rules import Rules, packed, rules_of
@@ -28,7 +28,10 @@ HELD = 1.0
 """Seconds for which the last lines of a file that grows wait for more: a traceback comes in pieces."""
 QUIET = 0.3
 """Seconds without growth after which nothing more is waited for."""
-_STEPS = MOST_STEPS // 64
+_STEPS = 1 << 14
+"""Steps kept of all files: what is read is judged again whenever there is more of it, which takes some microseconds for each step."""
+_FEWEST = 64
+"""Steps kept of a file, however many files there are; its last ones are kept in any case."""
 
 
 class Tail(msgspec.Struct, omit_defaults=True):
@@ -83,6 +86,12 @@ class _Followed:
         if now - tail.grown < QUIET and now - tail.since < HELD and tail.size - tail.offset < BLOCK:
             return False
         return self._read(now - tail.grown >= QUIET, now)
+
+    def keep_steps(self, most: int) -> None:
+        """Keep no more than about so many steps from now on."""
+        self.want = msgspec.structs.replace(self.want, most_steps=most)
+        if self._reducer is not None:
+            self._reducer.keep_steps(most)
 
     def _anew(self, file_id: int) -> None:
         if self.tail.file_id and self.tail.offset:
@@ -191,14 +200,17 @@ class Follower:
         began = time.monotonic()
         found, self._notes = sources(self._paths)
         new = [source for source in found if source.place not in self._files and not source.problem]
+        share = max(_STEPS // max(len(self._files) + len(new), 1), _FEWEST)
+        for followed in self._files.values() if new else ():
+            followed.keep_steps(share)
         for want in wanted(new):
-            self._files[want.source.place] = self._followed(want.source, want)
+            self._files[want.source.place] = self._followed(want.source, want, share)
         self._listed = now
         self._list_every = min(10 * (time.monotonic() - began), 1.0)
         return bool(new)
 
-    def _followed(self, source: Source, want: Wanted) -> _Followed:
-        want = msgspec.structs.replace(want, index=len(self._files), most_steps=max(FEWEST_STEPS, _STEPS))
+    def _followed(self, source: Source, want: Wanted, steps: int) -> _Followed:
+        want = msgspec.structs.replace(want, index=len(self._files), most_steps=steps)
         return _Followed(want, self._tails.pop(source.place, Tail(source.place)), self._rules)
 
     def reading(self) -> Reading:

@@ -68,6 +68,7 @@ class Reducer:
         self._repeats = Repeats()
         self._walked = self._untold = 0
         self._steps = Sample(most_steps)
+        self.keep_steps = self._steps.limit
         self._residue = Residue()
         self._stamp: Stamp | None = None
         self._speakers = Speakers(file, style)

@@ -39,8 +39,17 @@ class Sample:
         """Keep a step."""
         self._kept.append((self.seen, step))
         if len(self._kept) > self._most:
-            self._share /= 2
-            self._kept = [one for one in self._kept if one[0] * _GOLDEN % 1.0 < self._share]
+            self._thin()
+
+    def limit(self, most: int) -> None:
+        """Keep no more than about ``most`` from now on."""
+        self._most = max(most, 2)
+        while len(self._kept) > self._most:
+            self._thin()
+
+    def _thin(self) -> None:
+        self._share /= 2
+        self._kept = [one for one in self._kept if one[0] * _GOLDEN % 1.0 < self._share]
 
     def add_last(self, step: StepLine) -> None:
         """Keep a step because it is one of the last."""
