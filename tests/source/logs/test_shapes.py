@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from preflight.catalog.signature_files import load_signatures
 from preflight.source.logs import read_logs, reducing
 from preflight.source.logs.rules import packed, rules_of
 from preflight.source.logs.shapes import LONGEST, key_of
@@ -94,3 +95,17 @@ def test_a_signature_whose_class_of_digits_is_not_all_of_them_weighs_numbers() -
     assert one("boom [1-3]")
     assert one("boom 9")
     assert not one(r"boom \d{1,3} [0-9a-f]+ (?P<group1>\w+)")
+
+
+def test_what_is_known_of_a_shape_from_another_file_changes_nothing(tmp_path: Path) -> None:
+    """Each file is read first in its process, and after the others."""
+    rules = rules_of(packed(load_signatures()))
+    paths = [tmp_path / f"log{number}" for number in range(4)]
+    for number, path in enumerate(paths):
+        path.write_text(_log(list(DIALECTS), 900, number))
+    apart = []
+    for path in paths:
+        rules.shapes.clear()
+        apart.append(repr(read_logs([path])))
+    assert [repr(read_logs([path])) for path in paths] == apart
+    assert any(rules.shapes.values())

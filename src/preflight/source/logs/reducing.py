@@ -64,7 +64,7 @@ class Reducer:
         self.clock = self._witness.clock
         self.result = Reduced(file=file)
         self._signing = Signing(rules.matcher, self._witness)
-        self._shapes = Shapes(rules.words, style, self._witness)
+        self._shapes = Shapes(rules.words, style, self._witness, rules.shapes.setdefault(style, {}))
         self._repeats = Repeats()
         self._walked = self._untold = 0
         self._steps = Sample(most_steps)
@@ -83,6 +83,7 @@ class Reducer:
         if not page.offset and (entry := beheaded_table(page)) is not None:
             self._ended(page, entry, ends_of.table([entry.text, *ends_of.before_root(page.below(entry, _TABLE_LINES))]))
         kinds, asked, known = self._rules.kinds, self._rules.asked, self._shapes.known
+        everywhere = self._shapes.everywhere
         header = self._rules.header if self._tries() else -1
         start = end = -1
         kind = 0
@@ -99,7 +100,7 @@ class Reducer:
                     start = -1
                     break
                 key = key_of(block.data, start, end)
-                shape = known.get(key) if key is not None else None
+                shape = (known.get(key) or everywhere.get(key)) if key else None
                 if shape is not None and self._again(page, start, end, shape):
                     start = -1
                     continue
@@ -169,6 +170,7 @@ class Reducer:
                 return
         line = page.line(start, end)
         taken = (*counted, *self._signing.take(page, line, asked, form))
+        alone = len(asked) == len(numbers) == len(taken)  # of one that refused it, too, its file keeps that it did
         if kind & STEP and self._steps.wants(start, end):
             self._step(page, line)
         if kind & TRACEBACK:
@@ -182,7 +184,7 @@ class Reducer:
         if kind & TROUBLE and not took and not kind & TRACEBACK:
             trouble = self._residue.take(page, line, lambda: self._witness.hit(page, line))
         if not kind & ~(STEP | TROUBLE) and not self._rules.weighing.intersection(numbers):
-            self._shapes.learn(page, key, line, kind, taken, trouble)
+            self._shapes.learn(page, key, line, kind, taken, trouble, alone=alone)
 
     # The other things that a line can be
 

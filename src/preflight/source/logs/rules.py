@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -37,6 +38,7 @@ class Rules:
         asked: By literal: the numbers of the signatures that have it.
         header: The literal of a traceback's first line; -1 where that line may hold others, too.
         weighing: The signatures that may take a line and refuse another one that differs from it in numbers alone.
+        shapes: What is known of lines by their shape, by the labels that those of a file bear; files read later use it, too.
     """
 
     def __init__(self, signatures: Sequence[Signature], engine: str | None = None) -> None:
@@ -59,6 +61,7 @@ class Rules:
         self.asked = tuple(asked.get(word, ()) for word in kinds)
         line = HEADER.encode() + b":"
         self.header = self.words.index(HEADER.encode()) if sum(word in line for word in self.words) == 1 else -1
+        self.shapes: dict[str, dict[bytes, Any]] = {}
         self.weighing = frozenset(number for number, weighs in enumerate(self.matcher.weighs_numbers) if weighs)
 
 

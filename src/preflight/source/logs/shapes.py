@@ -16,7 +16,7 @@ from preflight.source.logs.neighbours import METRICS_BELOW, bar_before
 from preflight.source.logs.pages import Line, Page, merged
 from preflight.source.logs.prefixes import LineStyle, head_of
 from preflight.source.logs.residue import Found
-from preflight.source.logs.rules import STEP
+from preflight.source.logs.rules import STEP, TROUBLE
 from preflight.source.logs.times import Stamp, iso_at, may_be_time, stamp_at
 from preflight.source.logs.witness import Witness
 from preflight.vocabulary.log import StepLine, Who
@@ -68,11 +68,15 @@ class Shapes:
 
     Attributes:
         known: By what ``key_of`` gives; None for one whose lines have to be read one by one.
+        everywhere: Those that mean the same in every file whose lines bear such labels.
     """
 
-    def __init__(self, words: Sequence[bytes], style: LineStyle, witness: Witness) -> None:
-        """Know none; ``words`` are the literals, of which some have digits of their own."""
+    def __init__(
+        self, words: Sequence[bytes], style: LineStyle, witness: Witness, everywhere: dict[bytes, Shape]
+    ) -> None:
+        """Know none of this file; ``words`` are the literals, of which some have digits of their own."""
         self.known: dict[bytes, Shape | None] = {}
+        self.everywhere = everywhere
         self._once: set[bytes] = set()
         self._numbered = _numbered(tuple(words))
         self._style = style
@@ -87,8 +91,13 @@ class Shapes:
         kind: int,
         taken: tuple[int, ...] = (),
         trouble: Found | None = None,
+        *,
+        alone: bool = True,
     ) -> None:
-        """Keep what was found out of a line, for those of its shape; the first of them is only remembered."""
+        """Keep what was found out of a line, for those of its shape; the first of them is only remembered.
+
+        ``alone``: it was found out of this line alone, and of nothing that was read of its file before.
+        """
         if key is None or key in self.known:
             return
         if key not in self._once:
@@ -97,7 +106,11 @@ class Shapes:
                 self.known.clear()
             self._once.add(key)
             return
-        self.known[key] = self._learned(page, key, line, kind, taken, trouble)
+        shape = self.known[key] = self._learned(page, key, line, kind, taken, trouble)
+        if alone and shape is not None and trouble is None and (taken or not kind & TROUBLE):
+            if len(self.everywhere) >= MOST:
+                self.everywhere.clear()
+            self.everywhere[key] = shape
 
     def _learned(
         self, page: Page, key: bytes, line: Line, kind: int, taken: tuple[int, ...], trouble: Found | None

@@ -120,12 +120,12 @@ class Speakers:
         elif block.last and self._begun:
             spots.append((0, block.own))
         for start, stop in spots:
-            line, place = block.line + block.data.count(b"\n", 0, start), start
+            line, place = 0, start
             for match in _OTHER.finditer(block.data, start, stop):
                 begin = block.data.rfind(b"\n", max(match.start() - _LATEST, 0), match.start()) + 1
                 if match.start() - begin > _LATEST or (begin <= place and place > start):
                     continue
-                line += block.data.count(b"\n", place, begin)
+                line = (line or block.line + block.data.count(b"\n", 0, start)) + block.data.count(b"\n", place, begin)
                 place = begin
                 text = self._text(block, place)
                 who = self._who(text)
