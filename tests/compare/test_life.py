@@ -10,7 +10,7 @@ from preflight.vocabulary.finding import Finding, Location
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.quantity import Interval
 from preflight.vocabulary.report import SCHEMA, Report, Stage, Tool
-from preflight.vocabulary.watched import Series, Watched
+from preflight.vocabulary.watched import HeldMemory, Series, Watched
 
 WRONG = Finding("some-rule", "EFF002", "error", "certain", "wrong", Location("a.py", 1))
 
@@ -66,6 +66,21 @@ def test_the_step_that_was_planned_beside_the_one_that_was_seen() -> None:
     assert found.life is not None
     (figure,) = found.life.figures
     assert [(one.value, one.measured, one.low) for one in figure.told] == [(0.2, False, 0.1), (0.3, True, None)]
+
+
+def test_the_memory_that_was_foretold_beside_the_most_that_was_held() -> None:
+    foretold = report("check", memory=MemoryEstimate(peak_bytes=Interval(9e9, 10e9, 11e9), method="static"))
+    held = tuple(
+        HeldMemory(rank=rank, device="cuda:0", peak_bytes=(11 + rank) * 10**9, peak_reserved_bytes=13 * 10**9)
+        for rank in (0, 1)
+    )
+    found = life(foretold, report("monitor run", watched=Watched(steps=10, memory=held)))
+    assert found.life is not None
+    (figure,) = found.life.figures
+    assert figure.name == "peak (allocated)"
+    assert [(one.command, one.value, one.measured) for one in figure.told] == [
+        ("check", 10e9, False), ("monitor run", 12e9, True),
+    ]  # fmt: skip
 
 
 def test_what_one_report_alone_tells_is_no_figure_of_the_life() -> None:

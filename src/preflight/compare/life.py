@@ -93,5 +93,7 @@ def _told(report: Report) -> Iterator[tuple[str, str, Told]]:
         low, high = seconds.get("low"), seconds.get("high")
         yield "step", "s", Told(command=teller, value=float(seconds["mid"]), low=low, high=high)
     for one in watched_values(report):
+        if one.name in TOTALS.values() and isinstance(one.value, int):
+            yield one.name, "bytes", Told(command=teller, value=float(one.value), measured=True)
         if one.name == STEP and isinstance(one.value, float):
             yield "step", "s", Told(command=teller, value=one.value, measured=True)

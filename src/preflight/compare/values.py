@@ -109,7 +109,15 @@ def watched_values(report: Report) -> Iterator[Value]:
     yield Value(aspect="setting", name="optimizer steps", value=watched.steps)
     if watched.world_size is not None:
         yield Value(aspect="setting", name="world_size", value=watched.world_size)
+    for field, most in (
+        ("peak_bytes", [one.peak_bytes for one in watched.memory]),
+        ("reserved_bytes", [one.peak_reserved_bytes for one in watched.memory if one.peak_reserved_bytes is not None]),
+    ):
+        if most:
+            yield Value(aspect="memory", name=TOTALS[field], value=max(most), unit="bytes", better="lower")
     for one in watched.series:
+        if one.unit == "B":
+            continue  # what a process holds at its end says less than the most that it held
         finite = [value for value in one.values if value is not None]
         if not finite or one.rank != min(
             (other.rank for other in watched.series if _same(one, other)), default=one.rank

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from preflight.monitor.follow import Follower
-from preflight.monitor.series import Marks
+from preflight.monitor.series import Marks, Watching
 from preflight.monitor.trace.gaps import gaps
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Evidence, Location, Related
@@ -17,7 +17,7 @@ from preflight.vocabulary.invariant import Invariant, Violation
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
 from preflight.vocabulary.trace import TraceGap
 from preflight.vocabulary.version import VERSION
-from preflight.vocabulary.watched import NotJudged, Series, Watched
+from preflight.vocabulary.watched import HeldMemory, NotJudged, Series, Watched
 
 MOST_RELATED = 20
 MOST_NOTES = 12
@@ -128,8 +128,19 @@ def watched_of(follower: Follower, invariants: Sequence[Invariant]) -> Watched:
         marks=marks,
         mark_width=width,
         series=_series([one.series() for one in watching]),
+        memory=_memory(watching),
         gaps=tuple(gaps(follower.folder)),
     )
+
+
+def _memory(watching: Sequence[Watching]) -> tuple[HeldMemory, ...]:
+    """Return the most that was held in any training of the program."""
+    most: dict[tuple[int, str], HeldMemory] = {}
+    for held in (one for training in watching for one in training.memory()):
+        known = most.setdefault((held.rank, held.device), held)
+        if held.peak_bytes > known.peak_bytes:
+            most[held.rank, held.device] = held
+    return tuple(most[key] for key in sorted(most))
 
 
 def _series(of_teams: Sequence[tuple[Series, ...]]) -> tuple[Series, ...]:

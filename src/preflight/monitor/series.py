@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from preflight.monitor.window import Window
-from preflight.vocabulary.watched import Mark, Series
+from preflight.monitor.window import Memory, Window
+from preflight.vocabulary.watched import HeldMemory, Mark, Series
 
 MOST_POINTS = 400
 MOST_SERIES = 128
@@ -54,6 +54,7 @@ class Watching:
         self.world = 1
         self._curves: dict[tuple[str, str, int], Curve] = {}
         self._last: dict[int, tuple[int, int]] = {}
+        self._held: dict[tuple[int, str], HeldMemory] = {}
 
     def see(self, window: Window) -> None:
         """Take the numbers of a window."""
@@ -62,6 +63,8 @@ class Watching:
         self.world = max(self.world, window.run.world)
         steps = window.named("step")
         self.steps = max(self.steps, max((call.s for call in steps), default=window.step - 1) + 1)
+        for held in window.memory:
+            self._holds(rank, held)
         if rank >= MOST_RANKS:
             return
         for number in window.numbers:
@@ -91,6 +94,26 @@ class Watching:
             for (name, subject, rank), curve in sorted(self._curves.items())
             if len(curve.steps) > 1
         )  # fmt: skip
+
+    def memory(self) -> tuple[HeldMemory, ...]:
+        """The most that each rank held of a device."""
+        return tuple(self._held[key] for key in sorted(self._held))
+
+    def _holds(self, rank: int, seen: Memory) -> None:
+        """Keep the highest peaks: a program may set its allocator's back."""
+        if seen.peak is None:
+            return
+        known = self._held.get((rank, seen.device))
+        self._held[rank, seen.device] = HeldMemory(
+            rank=rank,
+            device=seen.device,
+            peak_bytes=max(seen.peak, known.peak_bytes if known is not None else 0),
+            peak_reserved_bytes=max(
+                seen.peak_reserved or 0, (known.peak_reserved_bytes or 0) if known is not None else 0
+            )
+            or None,
+            capacity_bytes=seen.capacity,
+        )
 
     def _add(self, name: str, subject: str, rank: int, step: int, value: float | None) -> None:
         key = (name, subject, rank)

@@ -35,6 +35,23 @@ class Mark(msgspec.Struct, frozen=True, array_like=True):
     count: int
 
 
+class HeldMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """The most memory of a device that a process was seen to hold, as CUDA's allocator counts it.
+
+    Attributes:
+        rank: The rank of the process. device: The device, as torch calls it.
+        peak_bytes: The most that was handed out at once.
+        peak_reserved_bytes: The most that the allocator held at once.
+        capacity_bytes: What the device has; None where that is not known.
+    """
+
+    rank: int
+    device: str
+    peak_bytes: int
+    peak_reserved_bytes: int | None = None
+    capacity_bytes: int | None = None
+
+
 class NotJudged(msgspec.Struct, frozen=True):
     """A relation that failed for an error of its own; neither this iteration nor any after it was judged by it.
 
@@ -70,6 +87,7 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
         marks: Where invariants were broken.
         mark_width: How many steps a mark covers.
         series: Numbers of the training.
+        memory: The most that each rank held of a device; empty where nothing ran on one.
         gaps: What is missing in the trace.
     """
 
@@ -88,4 +106,5 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[Mark, ...] = ()
     mark_width: int = 1
     series: tuple[Series, ...] = ()
+    memory: tuple[HeldMemory, ...] = ()
     gaps: tuple[TraceGap, ...] = ()

@@ -98,6 +98,9 @@ def test_memory_is_told_by_device_and_the_host_apart() -> None:
         ("device memory", "cuda:0 peak so far"): 15, ("host memory", "resident"): 7,
     }  # fmt: skip
     assert board.lately[0].memory["cuda:0"] is held
+    assert [(one.rank, one.device, one.peak_bytes, one.peak_reserved_bytes) for one in board.memory()] == [
+        (0, "cuda:0", 15, 25)
+    ]
     shown = {(one.name, one.subject) for one in board.series()}
     assert shown == set(), "one point is no curve of a report"
 

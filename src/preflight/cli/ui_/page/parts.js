@@ -35,9 +35,10 @@ export function showTimes(run, skew) {
 export function showFigures(figures, alarms) {
   const tiles = [tile("step", number(figures.step), figures.iterations > figures.step + 1 ? `${number(figures.iterations)} iterations` : "")];
   const speed = figures.speed;
+  const each = figures.ranks > 1 ? ", a rank" : "";
   if (speed && speed.steps) tiles.push(speed.steps >= 1 ? tile("steps/s", number(speed.steps), `${seconds(speed.seconds)} an iteration`) : tile("a step", seconds(1 / speed.steps), `${number(speed.steps * 3600)} an hour`));
-  if (speed && speed.tokens) tiles.push(tile("tokens/s, a rank", number(Math.round(speed.tokens)), `batches of ${speed.shape.join(" × ")}`));
-  else if (speed && speed.samples) tiles.push(tile("samples/s, a rank", number(speed.samples), ""));
+  if (speed && speed.tokens) tiles.push(tile(`tokens/s${each}`, number(Math.round(speed.tokens)), `batches of ${speed.shape.join(" × ")}`));
+  else if (speed && speed.samples) tiles.push(tile(`samples/s${each}`, number(speed.samples), ""));
   for (const name of ["loss", "learning rate", "gradient norm"]) {
     if (name in figures.latest) tiles.push(tile(name, number(figures.latest[name]), "", figures.latest[name] === null));
   }
