@@ -1,12 +1,12 @@
 """Fits how sure an answer is to answers at first sight: for each ground, pooled adjacent violators, drawn to the middle.
 
     python benchmarks/investigate/fit_calibration.py
-    python benchmarks/investigate/fit_calibration.py --record FOLDER [--answers FILE]
+    python benchmarks/investigate/fit_calibration.py --record FILE
 
 Logs that were mended for say little of how sure an answer is on one that nobody has seen: only what was said of a log before
-anything was mended for it counts. Those answers stand in ``first_sight.json``; ``--record`` adds those of a folder of labelled
-logs to it, as the program answers now, or as ``judge_logs.py --json`` wrote them at first sight. A pool of few answers counts
-as if it held ``CAUTION`` further ones, of which ``PLAIN`` were right: the share of all.
+anything was mended for it counts. Those answers stand in ``first_sight.json``; ``--record`` adds what ``judge_logs.py --json``
+wrote when it saw logs for the first time, with the ground and the probability of that moment. A pool of few answers counts as
+if it held ``CAUTION`` further ones, of which ``PLAIN`` were right: the share of all.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import judge_logs
 
 import preflight.investigate.judge as judging
 
@@ -54,38 +52,20 @@ def pooled(told: Sequence[tuple[float, bool]]) -> list[tuple[float, float]]:
     return rising
 
 
-def grounds_of(folder: Path, known: dict[str, str]) -> list[dict[str, Any]]:
-    """Return for each log of a folder what its answer rests on, how probable it was before calibration, and whether it was right."""
-    found: list[tuple[str, float]] = []
-
-    def kept(ground: str, probability: float) -> float:
-        found.append((ground, probability))
-        return probability
-
-    judging.calibrated = kept  # type: ignore[assignment]
-    rows = []
-    for case in judge_logs.cases_of(folder):
-        found.clear()
-        answer = judge_logs.answer_of(case)
-        said = known.get(case.name, answer.category)
-        if found:
-            ground, probability = found[-1]
-            rows.append(
-                {
-                    "name": case.name,
-                    "ground": ground,
-                    "probability": round(probability, 4),
-                    "right": said == case.category,
-                }
-            )
-    return rows
+def rows_of(answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what counts of answers as ``judge_logs.py --json`` wrote them: ground, probability, and whether it was right."""
+    return [
+        {"name": one["name"], "ground": one["ground"], "probability": round(one["probability"], 4),
+         "right": one["answer"] == one["label"]}
+        for one in answers
+        if one["ground"] is not None
+    ]  # fmt: skip
 
 
-def record(folder: Path, answers: Path | None) -> None:
-    """Add the answers for a folder to those at first sight, in place of older ones for the same logs."""
-    known = {row["name"]: row["answer"] for row in json.loads(answers.read_text(encoding="utf-8"))} if answers else {}
-    rows = {row["name"]: row for row in (json.loads(SEEN.read_text(encoding="utf-8")) if SEEN.exists() else [])}
-    rows.update((row["name"], row) for row in grounds_of(folder, known))
+def record(answers: Path) -> None:
+    """Add answers to those at first sight; what was said of a log first stays."""
+    rows = {row["name"]: row for row in rows_of(json.loads(answers.read_text(encoding="utf-8")))}
+    rows.update((row["name"], row) for row in (json.loads(SEEN.read_text(encoding="utf-8")) if SEEN.exists() else []))
     lines = ",\n ".join(json.dumps(row) for _, row in sorted(rows.items()))
     SEEN.write_text(f"[\n {lines}\n]\n", encoding="utf-8")
 
@@ -93,11 +73,10 @@ def record(folder: Path, answers: Path | None) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Record answers, or fit to those recorded and write the points."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", type=Path, metavar="FOLDER")
-    parser.add_argument("--answers", type=Path, metavar="FILE")
+    parser.add_argument("--record", type=Path, metavar="FILE")
     given = parser.parse_args(arguments)
     if given.record is not None:
-        record(given.record, given.answers)
+        record(given.record)
         return 0
     told: dict[str, list[tuple[float, bool]]] = {}
     for row in json.loads(SEEN.read_text(encoding="utf-8")):

@@ -37,7 +37,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the investigation said of a case."""
+    """What the investigation said of a case; ``ground`` is what it rests on, ``probability`` its own before calibration."""
 
     category: str
     confidence: float
@@ -46,6 +46,8 @@ class Answer:
     signature: str | None
     headline: str
     error: str | None = None
+    ground: str | None = None
+    probability: float | None = None
 
 
 def cases_of(folder: Path) -> list[Case]:
@@ -65,18 +67,30 @@ def cases_of(folder: Path) -> list[Case]:
 
 def answer_of(case: Case) -> Answer:
     """Investigate one case; what breaks is an answer as well, and a wrong one."""
+    import preflight.investigate.judge as judging
     from preflight.investigate.diagnose import diagnose
 
+    told: list[tuple[str, float]] = []
+    calibrated = judging.calibrated
+
+    def kept(ground: Any, probability: float) -> float:
+        told.append((ground, probability))
+        return calibrated(ground, probability)
+
+    judging.calibrated = kept
     try:
         incident = diagnose([str(path) for path in case.files]).incident
     except Exception as problem:  # a case that breaks it must not keep the others from being judged
         return Answer("broken", 0.0, None, (), None, "", f"{type(problem).__name__}: {problem}")
+    finally:
+        judging.calibrated = calibrated
     first = incident.first_failure
     rank = first.rank if first is not None else None
     if rank is None and len(incident.culprit.ranks) == 1:
         rank = incident.culprit.ranks[0]
+    ground, probability = told[-1] if told else (None, None)
     return Answer(incident.category, incident.confidence, rank, tuple(incident.culprit.ranks), incident.signature,
-                  incident.headline)  # fmt: skip
+                  incident.headline, ground=ground, probability=probability)  # fmt: skip
 
 
 def share(hits: Iterable[bool]) -> tuple[int, int]:
@@ -189,7 +203,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.json is not None:
         rows = [
             {"name": case.name, "label": case.category, "accept": list(case.accept), "answer": answer.category,
-             "confidence": answer.confidence, "signature": answer.signature}
+             "confidence": answer.confidence, "signature": answer.signature, "ground": answer.ground,
+             "probability": answer.probability}
             for case, answer in zip(cases, answers, strict=True)
         ]  # fmt: skip
         given.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
