@@ -10,6 +10,7 @@ import msgspec
 from preflight.investigate.case import Case, Event
 from preflight.investigate.category import Decided
 from preflight.investigate.culprit.vote import Scene
+from preflight.investigate.deaths import cuts_of
 from preflight.investigate.state import state_of
 from preflight.vocabulary.incident import Attempt, Culprit
 from preflight.vocabulary.log import Who
@@ -27,6 +28,9 @@ class Cuts:
         self.given = {file.index: file.who.attempt for file in whole.reading.files if file.who.attempt is not None}
         self.first = min(self.given.values(), default=0)
         self.lines = _cuts(whole, set(self.given))
+        for file, lines in cuts_of(whole).items():
+            if file not in self.given:
+                self.lines[file] = sorted({*self.lines.get(file, ()), *lines})
         self.times = self._times()
         known = [attempt - self.first for attempt in self.given.values()]
         self.count = 1 + max([*(len(cuts) for cuts in self.lines.values()), *known], default=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -11,8 +12,15 @@ from preflight.investigate.culprit.vote import Scene, before
 from preflight.investigate.exceptions import at_import, category_of_file, in_loader
 from preflight.investigate.observations.weighing import observed_in, weighed
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
+from preflight.vocabulary.log import Raised
 from preflight.vocabulary.signature import Category
 
+# What a storage says in the same words whatever is read from it or written to it.
+_OF_STORAGE = ("checkpoint.stale-handle", "checkpoint.no-space", "checkpoint.quota")
+_SAMPLES = re.compile(
+    r"(?:^|[\s/\\])(?:lmdb|h5py|webdataset|pyarrow|datasets|torchvision|PIL|cv2)(?:\.\w*Error|[/\\]\w+)|/data_?sets?/"
+)
+_DIED = ("end.segfault", "end.bus-error", "end.abort", "end.illegal-instruction", "end.float-exception")
 SOMETHING_ELSE = "something-else"
 # What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
 _REST = {True: 0.1, False: 0.35}
@@ -46,7 +54,7 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 def decide(scene: Scene, culprit: Culprit) -> Decided:
     """Return the category of the root and of the symptom, and the causes that may be behind them."""
     roots = [event for event in scene.failing if event.role in ("root", "confirmation") and not _by_agent(scene, event)]
-    roots = roots or _mute(scene, culprit)
+    roots = _without_aftermath(roots) or _mute(scene, culprit)
     symptoms = [event for event in scene.failing if event.role == "cascade"]
     observed = observed_in(scene)
     symptom = _symptom(scene, culprit, symptoms or list(scene.failing))
@@ -77,15 +85,31 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     path = event.hit.fields.get("path") if event.id == "data.missing-file" else None
     if isinstance(path, str):
         return category_of_file(path) or category
-    if category != "usercode":
+    stored = category == "checkpoint" and event.id in _OF_STORAGE
+    if category != "usercode" and not stored:
         return category
-    raised = event.raised or next(
-        (one for one in scene.case.raised if (one.hit.file, one.hit.line) == event.place), None
-    )
+    raised = _raised_at(scene, event)
+    if stored:
+        return "data" if any(_of_samples(scene, one) for one in scene.failing if one.id == event.id) else category
     if raised is None:
         return category
     # Whatever the error: raised in the loader it is about the data, raised while a library is imported about what is installed.
     return "data" if in_loader(raised) else "environment" if at_import(raised) else category
+
+
+def _of_samples(scene: Scene, event: Event) -> bool:
+    """Return whether storage failed under samples: where they are fetched, or in a library or a folder that holds nothing else."""
+    raised = _raised_at(scene, event)
+    frames = raised.frames if raised is not None else ()
+    told = _SAMPLES.search(event.hit.text) is not None or any(_SAMPLES.search(frame.path) for frame in frames[-3:])
+    return told or (raised is not None and in_loader(raised))
+
+
+def _raised_at(scene: Scene, event: Event) -> Raised | None:
+    places = ((one.hit.file, one.hit.line) for one in scene.case.raised)
+    return event.raised or next(
+        (one for one, place in zip(scene.case.raised, places, strict=True) if place == event.place), None
+    )
 
 
 def _by_agent(scene: Scene, event: Event) -> bool:
@@ -93,9 +117,25 @@ def _by_agent(scene: Scene, event: Event) -> bool:
     return event.id in ("exit.killed", "end.killed") and scene.waited
 
 
+def _without_aftermath(roots: list[Event]) -> list[Event]:
+    """Return the roots without a job's end that no reason is given for, where one of its own processes had died before."""
+    died = [event.hit.line for event in roots if event.id in _DIED]
+    return [
+        event
+        for event in roots
+        if event.id != "preemption.slurm-cancelled"
+        or event.hit.fields.get("why")
+        or not any(line < event.hit.line for line in died)
+    ]
+
+
 def _mute(scene: Scene, culprit: Culprit) -> list[Event]:
     """Return the end of a culprit that says nothing itself and ended with a code of its own: what it was is not known."""
-    own = {event.rank for event in scene.failing if event.role == "cascade" and event.hit.about is None}
+    own = {
+        event.rank
+        for event in scene.failing
+        if event.role == "cascade" and (event.hit.about is None or event.id.startswith("network."))
+    }
     ends = ("exit.error",) if scene.waited else ("exit.error", "exit.terminated")
     return [
         event for event in scene.failing if event.id in ends and event.rank in culprit.ranks and event.rank not in own

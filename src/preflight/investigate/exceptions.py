@@ -73,8 +73,18 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"SignalException|KeyboardInterrupt|Preempted\w*", "preemption", "teardown"),
     (r"SystemExit", "other", "teardown"),
     (r"FloatingPointError|ZeroDivisionError|OverflowError|LinAlgError|\w*(Nan|NaN|Inf)\w*(Error|Exception)", "numerical", "root"),
-    (r"UnicodeDecodeError|JSONDecodeError|StopIteration|EOFError|UnpicklingError|PicklingError|ArrowInvalid", "data", "root"),
-    (r"PermissionError|FileNotFoundError|OSError|IOError|ArgumentError|ConfigError|\w*ConfigurationError", "environment", "root"),
+    (r"UnicodeDecodeError|JSONDecodeError|StopIteration|EOFError|UnpicklingError|PicklingError|ArrowInvalid|BadZipFile|ReadError"
+     r"|UnidentifiedImageError|ParserError|BadGzipFile|LZMAError", "data", "root"),
+    (r"PermissionError|FileNotFoundError|FileExistsError|OSError|IOError|ArgumentError|ConfigError|\w*ConfigurationError|ScannerError"
+     r"|\w*Credentials\w*|ClientError|EndpointConnectionError|MissingConfigException|Timeout|CalledProcessError", "environment", "root"),
+)  # fmt: skip
+# The package that defines an exception says what it is about, where its class has a name of its own.
+_PACKAGES: tuple[tuple[str, Category], ...] = (
+    (r"(?:PIL|lmdb|h5py|pyarrow|datasets|webdataset|soundfile|librosa|torchaudio|decord|av|tarfile|streaming|tokenizers|pandas)\.", "data"),
+    (r"(?:safetensors|safetensors_rust|orbax|tensorstore)\.|torch\.distributed\.checkpoint\.", "checkpoint"),
+    (r"torch\._(?:dynamo|inductor)\.|triton\.", "compile"),
+    (r"(?:omegaconf|hydra|yaml|pydantic\w*|jsonargparse|click|tyro|botocore|boto3|google\.(?:auth|api_core)|azure|huggingface_hub|requests"
+     r"|urllib3|httpx|aiohttp|wandb|mlflow|filelock|pkg_resources|importlib)\.", "environment"),
 )  # fmt: skip
 # What a file that is not there, or cannot be read, is by its name.
 _FILES: tuple[tuple[str, Category], ...] = (
@@ -96,24 +106,42 @@ _WORDS: tuple[tuple[str, Category], ...] = (
     (r"[Oo]ut of memory|[Cc]annot allocate memory|[Cc]an't allocate memory|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
      "oom"),
     (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
-    (r"no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
+    (r"can only be used on CUDA|doesn't support bf16|command '\S+' failed|no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
      r"|driver version|incompatible (?:version|with)|unsupported toolchain|invalid device ordinal|No CUDA GPUs"
      r"|is not recognized|command not found|requires? \w+ ?[<>=]=|not installed|address already in use|host not found|Name or service not known"
      r"|name resolution", "environment"),
     (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS", "usercode"),
     (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStreamReader"
      r"|checkpoint|safetensors", "checkpoint"),
-    (r"shared memory object|DataLoader|image file|truncated|dataset|\bdecode\b|corrupt", "data"),
+    (r"shared memory object|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
     (r"\bnan\b|\bNaN\b|\bNAN\b|non-?finite|\binf\b", "numerical"),
     (r"\bNCCL\b|gloo|rendezvous|TCPStore|timed out|while trying to connect|[Cc]onnection (?:refused|reset|closed)|hostname",
      "network"),
     (r"CANCELLED|[Pp]reempt|time limit|TIME LIMIT|SIGTERM", "preemption"),
     (r"torch\._dynamo|inductor|[Tt]riton", "compile"),
 )  # fmt: skip
-_LINE = re.compile(r"(?:^|[\s:\]])((?:[A-Za-z_][\w]*\.)*[A-Z][\w]*(?:Error|Exception|Interrupt|Warning)): ?(.*)$")
+_CLASS = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
+_LINE = re.compile(
+    rf"(?:^|[\s:\]])(?P<told>{_CLASS}(?:Error|Exception|Interrupt|Warning|BadZipFile)): ?(?P<message>.*)$"
+    rf"|^(?P<alone>{_CLASS}(?:Error|Interrupt))$"
+)
 _BAD = re.compile(r"\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED|NCCL WARN)\b")
 
 
+_NEAREST = 3
+_OF_A_STEP = (
+    "forward",
+    "_call_impl",
+    "training_step",
+    "validation_step",
+    "test_step",
+    "compute_loss",
+    "backward",
+    "optimizer_step",
+)
+"""Where a step computes: what called it, a loop that fetched its batch, has nothing to do with what went wrong in it."""
+_SPLITS = re.compile(r"dataset_dict\.py$")
+"""A dictionary of data sets by the names of their splits: a name that it lacks is the program's."""
 _LOADER = re.compile(r"torch/utils/data/|data_?loader|data_?set|collat")
 
 
@@ -121,6 +149,7 @@ def in_loader(raised: Raised) -> bool:
     """Return whether an exception was raised while a sample was fetched or a batch was put together."""
     return any(
         _LOADER.search(frame.path)
+        and not _SPLITS.search(frame.path)
         and re.search(r"__getitem__|__iter__|__next__|collate|fetch|_worker_loop", frame.function)
         for frame in raised.frames
     )
@@ -162,6 +191,9 @@ def meaning_of(raised: Raised) -> Meaning:
         if name in _SAID_OF_ARGUMENTS and not _STOPPING.search(raised.frames[-1].function):
             return Meaning(title, "environment", "root")
         return Meaning(title, "other", "teardown")
+    about = next((category for pattern, category in _PACKAGES if re.match(pattern, raised.exception)), None)
+    if about is not None:
+        return Meaning(title, about, "root")
     for pattern, category, role in _CLASSES:
         if re.fullmatch(pattern, name):
             if category == "network" and _WEB.search(raised.message):
@@ -178,10 +210,11 @@ def meaning_of_line(text: str) -> Meaning | None:
     """Return what a line is taken for that looks like trouble and that nothing took; None where nothing tells."""
     match = _LINE.search(text)
     if match is not None:
-        if match[1].endswith("Warning"):
+        name = match["told"] or match["alone"]
+        if name.endswith("Warning"):
             return None
         hit = Hit(signature="", file=0, line=0, offset=0, text=text)
-        return meaning_of(Raised(exception=match[1], message=match[2], frames=(), hit=hit))
+        return meaning_of(Raised(exception=name, message=match["message"] or "", frames=(), hit=hit))
     category = _of_words(text) if _BAD.search(text) else None
     return Meaning(text.strip()[:200], category, "root") if category is not None else None
 
@@ -203,13 +236,25 @@ def _of_frames(raised: Raised) -> Category | None:
     checked = name == "RuntimeError" and raised.message and not _OF_A_CONNECTION.search(raised.message)
     told = name not in _OF_ARGUMENTS and not checked
     for frame in reversed(raised.frames):
-        path = frame.path.replace("\\", "/")
+        path = _within(frame.path.replace("\\", "/"))
         if told and _TALKING.search(path):
             return "network"
+        if _SPLITS.search(path):
+            continue
         for pattern, category in _FUNCTIONS:
             if re.search(pattern, frame.function):
                 return category
         for pattern, category in _PLACES:
             if re.search(pattern, path):
                 return category
+        if frame.function in _OF_A_STEP:
+            return None
     return None
+
+
+def _within(path: str) -> str:
+    """Return a path without what stands before a library, or before the last folders: a disk that is called data says nothing."""
+    library = _LIBRARY.search(path)
+    if library is not None:
+        return path[library.end() - 1 :]
+    return "/".join(path.rsplit("/", _NEAREST)[-_NEAREST:])

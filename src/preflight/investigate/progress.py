@@ -12,6 +12,8 @@ STEPS_BEHIND = 3
 STEPS_OF_ITS_OWN = 2
 # What a scheduler ends goes on until it is killed, as a rule within half a minute of its word.
 STEPS_BEHIND_AN_END = 20
+# So many lines at the head of a file are of what sets a job up.
+_SET_UP = 50
 _GRACE = 60.0
 
 
@@ -75,7 +77,7 @@ class Progress:
         """Return whether the run went on after an event as if nothing had been."""
         if event.role in ("recovered", "benign", "progress"):
             return True
-        if self._ended_behind(event) or self._finite_again(event):
+        if self._ended_behind(event) or self._finite_again(event) or self._only_set_up(event):
             return True
         if event.category == "preemption" and event.role == "root":
             return self.behind(event) >= STEPS_BEHIND_AN_END and self._outlived(event)
@@ -99,6 +101,15 @@ class Progress:
         behind = [one for one in self.case.steps if one.file == event.hit.file and one.line > event.hit.line]
         last = [one.values[name] for one in behind[-1:] for name in ("loss", "grad_norm") if name in one.values]
         return bool(last) and all(isfinite(value) for value in last)
+
+    def _only_set_up(self, event: Event) -> bool:
+        """Return whether a shell's complaint at the head of its own file was outlived: the steps stand in another one."""
+        if event.category != "environment" or event.raised is not None or event.time is not None:
+            return False
+        if event.hit.line > _SET_UP or event.hit.file in self._ranks_in or "Error:" in event.hit.text:
+            return False
+        told = [one for one in self.case.steps if one.file != event.hit.file]
+        return self._calm and len(told) >= STEPS_BEHIND
 
     def _ended_behind(self, event: Event) -> bool:
         for end in self._ends:

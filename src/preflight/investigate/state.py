@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from preflight.investigate.case import Event
+from preflight.investigate.case import Case, Event
 from preflight.investigate.category import Decided
 from preflight.investigate.culprit.vote import Scene, before, from_dump, is_wait
 from preflight.investigate.hypotheses import experiments_for
@@ -22,7 +22,9 @@ def state_of(scene: Scene) -> RunState:
     if not scene.failing:
         if scene.progress.ended or _all_zero(scene):
             return "ended"
-        if case.steps or any(event.role in ("recovered", "progress") for event in case.events):
+        if case.steps or (
+            any(event.role in ("recovered", "progress") for event in case.events) and not _unexplained(case)
+        ):
             return "running"
         return "hung" if case.reading.flights or case.reading.stacks else "unknown"
     roots = [event for event in scene.failing if event.role == "root" and not event.id.startswith("exit.")]
@@ -41,6 +43,11 @@ def _broke(scene: Scene, told: list[Event]) -> bool:
     if first is None:
         return False
     return not any(is_wait(event) and not before(first, event) for event in told)
+
+
+def _unexplained(case: Case) -> bool:
+    """Return whether there are lines that look like trouble and that nothing explains: a start alone then says little."""
+    return any(not one.warning for one in case.reading.unknown)
 
 
 def _all_zero(scene: Scene) -> bool:

@@ -118,6 +118,7 @@ class Raised(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         frames: From the outermost to the innermost.
         hit: Where its last line stands; ``signature`` is that of the message where one took it, else empty.
         chained: It is the cause or the context of the one that follows it.
+        begins: The line at which it begins; None where that is not known.
     """
 
     exception: str
@@ -125,6 +126,7 @@ class Raised(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     frames: tuple[Frame, ...]
     hit: Hit
     chained: bool = False
+    begins: int | None = None
 
 
 class StepLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -146,7 +146,25 @@ def tracks_of(steps: Iterable[StepLine]) -> list[Track]:
         elif track.node is None and who.node is not None:
             track.node = who.node
         track.lines.append(line)
+    for track in found.values():
+        track.lines = _last_run(track.lines)
     return sorted(found.values(), key=lambda one: (one.rank is None, one.rank or 0))
+
+
+def _last_run(lines: list[StepLine]) -> list[StepLine]:
+    """Return the lines of the last run, where epochs without a step are all that is told and they begin again."""
+    begun = epoch = first = None
+    for place, line in enumerate(lines):
+        if line.step is not None:
+            return lines
+        told = line.values.get("epoch")
+        if told is None or told != told:
+            continue
+        first = told if first is None else first
+        if epoch is not None and told < epoch - 1 and told <= first + 1:
+            begun = place
+        epoch = told
+    return lines if begun is None else lines[begun:]
 
 
 def by_step(track: Track, name: str) -> Series:

@@ -40,7 +40,7 @@ _SECRET = re.compile(r"(?i)token|secret|passw|api_?key|credential|private|auth")
 
 def looks_like(name: str, head: bytes) -> bool:
     """Tell by most of the first lines: variables, pinned packages, or the report of torch."""
-    if b"PyTorch version:" in head and b"Is CUDA available:" in head:
+    if b"PyTorch version:" in head[:400] and b"Is CUDA available:" in head and b"Traceback (most recent" not in head:
         return True
     if head.count(b"\0") > 5 and all(_VARIABLE.match(part) for part in head.split(b"\0")[:5]):
         return True

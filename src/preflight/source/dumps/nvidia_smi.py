@@ -28,15 +28,19 @@ _VERSION = re.compile(r"Driver Version: (\S+)(?:.*CUDA Version: (\S+))?")
 _LOST = re.compile(
     r"Unable to determine the device handle for (?:GPU ?(?:\d+: )?)?([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}(?:\.\d)?)"
 )
+# The lines of a table alone: a heading, a time and a process or two stand beside it at most.
+_TABLE = 0.75
 _REASONS = ("HW Slowdown", "HW Thermal Slowdown", "HW Power Brake Slowdown", "SW Thermal Slowdown")
 
 
 def looks_like(name: str, head: bytes) -> bool:
-    """Tell its three forms by their heads."""
-    if b"NVSMI LOG" in head or b"Unable to determine the device handle for" in head:
+    """Tell its three forms by their heads; a job that prints the table before it begins is a log."""
+    start = head.lstrip()
+    if b"NVSMI LOG" in start[:400] or start.startswith(b"Unable to determine the device handle for"):
         return True
     if b"| NVIDIA-SMI " in head and head.count(b"\n|") > 3:
-        return True
+        lines = [line for line in head.splitlines() if line.strip()]
+        return sum(line.lstrip()[:1] in b"|+" for line in lines) >= _TABLE * len(lines)
     first = head[:2000].lstrip().split(b"\n", 1)[0]
     return first.lstrip(b"\x1b[4m").startswith((b"GPU0", b"\tGPU0")) and b"CPU Affinity" in first
 

@@ -225,6 +225,7 @@ class Reducer:
                 frames=parsed.frames,
                 hit=hit,
                 chained=parsed.chained,
+                begins=page.number(line.start),
             )
         )
 

@@ -15,7 +15,7 @@ _WARNING = ("WARNING", "WARN")
 _TOLD = re.compile(r"\bNCCL (?:INFO|TRACE|VERSION)\b")
 """What NCCL tells for information is no trouble, whatever words are in it."""
 _TROUBLE = re.compile(
-    r"^(?:[\w.]+(?:Error|Exception)\b|(?i:error|fatal(?: error)?|failed|panic|exception)\b[ :])|"
+    r"^(?:[\w.]+(?:Error|Exception|BadZipFile|KeyboardInterrupt)\b|(?i:error|fatal(?: error)?|failed|panic|exception)\b[ :])|"
     r"\b(?:ERROR|FATAL|CRITICAL|Fatal error|FAILED)\b[: \]]|: error: |\bError:|\b[Ff]ailed to \w+"
     r"|\bNCCL WARN\b.*?(?i:error|fail|timed? ?out|closed|refused|reset|abort|unreachable|no route|lost\b|broken|disconnect|corrupt|mismatch)"
 )

@@ -46,6 +46,11 @@ _STEP = (
 _BAR = re.compile(
     r"(?P<percent>\d{1,3})%\|[^|]*\|\s*(?P<done>[\d.]+[kM]?)/(?P<total>[\d.]+[kM]?)\s*\[(?P<spent>[\d:]+)<[^,\]]*,\s*(?P<rate>[\d.]+|\?)\s?(?P<unit>it/s|s/it|\w+/s|s/\w+)"
 )
+_DRAWN = re.compile(
+    r"[━╸╺─]{3,}\s*(?P<done>\d+)/(?P<total>\d+)\s+(?:(?P<first>[\d.]+)\s?(?P<unit_first>it/s|s/it)\s+)?"
+    r"(?P<spent>\d[\d:]*)\s*(?:•\s*|<)(?:\d+ days?, )?[-\d:]+(?:\s+(?P<last>[\d.]+)\s?(?P<unit_last>it/s|s/it))?"
+)
+"""A bar of rich or of a detector's trainer: heavy lines, what is done of how much, times."""
 _COUNT = re.compile(r"(?P<done>\d+)it \[(?P<spent>[\d:]+),\s*(?P<rate>[\d.]+|\?)\s?(?P<unit>it/s|s/it)")
 _NOT_TRAINING = re.compile(
     r"\b(?:load|download|map\b|filter|token|generat|resolv|fetch|extract|process|sav|read|creat|cast|cach|preprocess|pack|group|convert|"
@@ -55,6 +60,10 @@ _NOT_TRAINING = re.compile(
 )
 """What a bar of something else than training steps says before it."""
 _CODE = re.compile(r"\.(?:py|cpp|cc|cu|h|c|ipynb|sh|json|yaml)\b")
+_SPOKEN = re.compile(
+    r"[.!?]\s*$|\b(?:if|when|becomes?|because|assert|raise|return|print|warn(?:ing)?)\b", re.IGNORECASE
+)
+"""Words of a sentence or of a program: a loss that is named there is none of a step."""
 _EPOCH = re.compile(r"\bepoch['\"]?\s*[:=]?\s*\[?\s*(\d+(?:\.\d+)?)", re.IGNORECASE)
 
 _NAMES = {
@@ -151,6 +160,10 @@ def _step_of(text: str) -> Step | None:
         bar = _BAR.search(text)
         if bar:
             return None if _of_other_work(text[: bar.start()]) else _of_bar(bar, text)
+    elif "━" in text or "───" in text:
+        drawn = _DRAWN.search(text)
+        if drawn:
+            return None if _of_other_work(text[: drawn.start()]) else _of_drawn(drawn, text)
     elif "it [" in text:
         bars = [*_COUNT.finditer(text)]
         if bars:
@@ -230,7 +243,8 @@ def _form(text: str) -> Form:
     if _EVALUATION.match(text):
         rows = [("val_loss" if name == "loss" else name, place, factor) for name, place, factor in rows]
     told = {name for name, _, _ in rows} | set(fixed)
-    if not told - {"epoch", "consumed_samples"} or (step is None and not _tells(text, told)):
+    broken = any(name in ("loss", "val_loss") for name in fixed) and not _SPOKEN.search(text)
+    if not told - {"epoch", "consumed_samples"} or (step is None and not broken and not _tells(text, told)):
         return _NO_STEP
     return Form(
         tuple(rows),
@@ -266,6 +280,17 @@ def _of_bar(bar: re.Match[str], text: str) -> Step:
             values.setdefault("seconds", 1 / rate)
     step = values.pop("step", None)
     return Step(int(step) if step is not None and math.isfinite(step) else done, values, True, total)
+
+
+def _of_drawn(bar: re.Match[str], text: str) -> Step:
+    values = {
+        name: _float(text[bar.end() :][begin:end]) * factor for name, begin, end, factor in _behind(text[bar.end() :])
+    }
+    rate = float(bar["first"] or bar["last"] or 0.0)
+    if rate > 0:
+        per_second = (bar["unit_first"] or bar["unit_last"]) == "it/s"
+        values.setdefault("seconds", 1 / rate if per_second else rate)
+    return Step(int(bar["done"]), values, True, int(bar["total"]))
 
 
 def _behind(rest: str) -> tuple[tuple[str, int, int, float], ...]:

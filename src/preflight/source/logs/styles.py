@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import re
 
@@ -26,6 +27,8 @@ _MOST_LINES = 160
 _SHARE = 0.8
 _SOME = 0.3
 _FEWEST = 4
+_INNER = bytes(range(0x80, 0xC0))
+"""What a letter of several bytes does not begin with."""
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 12, 13, 27})
 
 
@@ -98,7 +101,8 @@ def is_text(sample: bytes) -> bool:
     if strange > len(filled) * 0.05:
         return False
     try:
-        filled.decode()
+        # A sample begins and ends anywhere, also within a letter of several bytes.
+        codecs.getincrementaldecoder("utf-8")().decode(filled.lstrip(_INNER))
     except UnicodeDecodeError:
         high = len(filled) - len(filled.translate(None, bytes(range(128, 256))))
         return high < len(filled) * 0.3
