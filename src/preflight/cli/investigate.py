@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="The script that failed: say also what preflight check finds in it of this failure.",
 )
+@click.option("--invariants", multiple=True, metavar="FILE", help="What traces among PATH are held against.")
+@click.option(
+    "--draft", metavar="DIR", help="Write drafts of signatures and invariants that would tell it the next time."
+)
 @output
 @click.option("-v", "--verbose", is_flag=True, help="Everything that was considered, with its lines.")
 def investigate(paths: tuple[str, ...], **given: Any) -> int:
@@ -35,12 +39,16 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
 
     PATH is a log, a folder of logs in any layout, an archive of them, or - for standard input; dumps of the Flight
     Recorder, kernel logs, stacks, what schedulers say and metric files are read where they lie beside the logs.
+    What Preflight told of the same run counts, too: a trace, alarms (--alerts) or a report given as PATH, and the
+    reports in .preflight.
 
     Exit codes: 0 healthy, 1 failure found, 2 misuse, 3 the logs do not tell.
     """
     from preflight.check.source_lines import SourceLines
+    from preflight.cli.parts.beside import sorted_out, unread, with_reports
+    from preflight.cli.parts.drafts import write_drafts
     from preflight.cli.parts.recording import catalog
-    from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
+    from preflight.cli.parts.writing import EXIT_CODES, answer, remark, writing_of
     from preflight.investigate.diagnose import diagnose
 
     look = writing_of(given)
@@ -53,12 +61,20 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
                 f"{paths[0]}: neither a file nor a subcommand", f"did you mean preflight investigate {near}?"
             )
     signatures = (*catalog(), *given["signatures"])
+    beside = sorted_out(paths, given["invariants"])
     if given["follow"]:
-        report = _followed(paths, signatures, look)
+        report = _followed(beside.logs or paths, signatures, look)
     else:
-        report = diagnose(paths, signatures=signatures, engine=given["engine"])
+        report = diagnose(beside.logs, signatures=signatures, engine=given["engine"]) if beside.logs else unread(paths)
     if given["script"] is not None:
         report = _beside(report, given["script"])
+    report = with_reports(report, beside, script_given=given["script"] is not None)
+    if given["draft"] is not None:
+        written = write_drafts(report, given["draft"])
+        for path in written:
+            remark(f"a draft is written to {path}", look)
+        if not written:
+            remark("nothing is drafted: what would tell it is there already, or no line says what happened", look)
     answer(report, look, SourceLines())
     return EXIT_CODES[report.verdict]
 

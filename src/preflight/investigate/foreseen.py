@@ -1,4 +1,4 @@
-"""What ``preflight check`` says of the script that failed, put beside its incident: the rules that tell it, the memory by formula."""
+"""What check, dry run and plan say of the script that failed, put beside its incident: the rules that tell it, the memory by formula."""
 
 from __future__ import annotations
 
@@ -33,7 +33,13 @@ def sold_as(capacity: float) -> float:
 
 
 def with_check(report: Report, checked: Report, name: str) -> Report:
-    """Return the report of an investigation with what a check of the script ``name`` says of its failure."""
+    """Return the report of an investigation with what a check of the script, a dry run or a plan says of its failure.
+
+    Args:
+        report: The investigation.
+        checked: The check, dry run or plan.
+        name: The script; what was planned, where that came of none.
+    """
     incident = report.incident
     if incident is None or incident.category == "none":
         return report
@@ -44,7 +50,7 @@ def with_check(report: Report, checked: Report, name: str) -> Report:
         and (checked.memory is None or _peak(checked.memory) is None)
     ):
         why = checked.memory.reason if checked.memory is not None else None
-        notes.append(f"preflight check says nothing of {name}: {why or 'no training was recognised in it'}")
+        notes.append(f"{_teller(checked)} says nothing of {name}: {why or 'no training was recognised in it'}")
         return msgspec.structs.replace(report, notes=tuple(notes))
     wanted = {one.id for one in incident.caught_by if one.kind == "rule"}
     found = [finding for finding in checked.findings if finding.rule in wanted]
@@ -56,7 +62,7 @@ def with_check(report: Report, checked: Report, name: str) -> Report:
         )
         for one in found
     )
-    if wanted and not found:
+    if wanted and not found and checked.command == "check":
         notes.append(f"preflight check finds none of {', '.join(sorted(wanted))} in {name}")
     rest = tuple(one for one in incident.caught_by if one.id not in wanted) if found else incident.caught_by
     whys = incident.five_whys
@@ -65,15 +71,16 @@ def with_check(report: Report, checked: Report, name: str) -> Report:
             why = checked.memory.reason if checked.memory is not None else None
             notes.append(f"the memory of {name} cannot be computed: {why or 'no training was recognised in it'}")
         else:
-            said, arithmetic = _expected(checked.memory, capacity_of(incident), name)
+            said, arithmetic = _expected(checked.memory, capacity_of(incident), name, _teller(checked))
             told += (Pointer(kind="plan", id="peak", text=f"{said} ({arithmetic})"),)
             whys = _between(
                 whys, Why(question="What does the script need?", answer=said, known="inferred", reason=arithmetic)
             )
+    told_by = {} if checked.command != "check" else {"script_checked": name}
     return msgspec.structs.replace(
         report,
         notes=tuple(notes),
-        inputs={**report.inputs, "script_checked": name},
+        inputs={**report.inputs, **told_by},
         incident=msgspec.structs.replace(incident, caught_by=(*told, *rest), five_whys=whys),
     )
 
@@ -82,12 +89,17 @@ def _peak(memory: MemoryEstimate) -> Interval | None:
     return memory.device_bytes or memory.reserved_bytes or memory.peak_bytes
 
 
-def _expected(memory: MemoryEstimate, capacity: float | None, name: str) -> tuple[str, str]:
+def _teller(checked: Report) -> str:
+    ran = checked.memory is not None and checked.memory.method == "dry-run"
+    return f"preflight {checked.command}{' --dry-run' if ran else ''}"
+
+
+def _expected(memory: MemoryEstimate, capacity: float | None, name: str, teller: str) -> tuple[str, str]:
     """Return what the formulas expect beside what the card has, and the largest parts of it."""
     peak = _peak(memory)
     if peak is None:
         raise ValueError("a memory without a peak")
-    said = f"preflight check expects a peak of {format_bytes(peak.mid)} in {name} ({format_bytes(peak.low)} to {format_bytes(peak.high)})"
+    said = f"{teller} expects a peak of {format_bytes(peak.mid)} in {name} ({format_bytes(peak.low)} to {format_bytes(peak.high)})"
     if capacity is not None:
         card = format_bytes(capacity)
         if peak.low > capacity:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Literal
 
-from preflight.vocabulary.incident import Incident, Pointer, UnknownLines
+from preflight.vocabulary.incident import Incident, Pointer, Quote, UnknownLines
 from preflight.vocabulary.signature import Signature
 
 _ROOMS: tuple[tuple[Literal["rule", "relation"], str], ...] = (
@@ -25,6 +25,8 @@ _TOLD = {
     "relation": "preflight monitor tells it within a few steps",
     "checklist": "an item to go through before the launch",
 }
+_SPEAKER = re.compile(r"^\[(?:rank|default)?\d+\]:\s*")
+_CHANGING = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|/[^\s:,'\"]+")
 # A literal of a draft has to be long enough to be looked for in every line of every log.
 _LEAST = 12
 
@@ -51,12 +53,23 @@ def pointers_of(signature: Signature | None, incident: Incident) -> tuple[Pointe
         for kind in (kind_of(name),)
     ]
     if signature is None:
-        found += _drafts(incident.unknown)
+        found += list(_drafts((*incident.unknown, *_raised(incident))))[:1]
     return tuple(found)
 
 
+def _raised(incident: Incident) -> Iterator[UnknownLines]:
+    """Yield the line of an exception that no signature takes, with its numbers, paths and addresses left open."""
+    first = incident.first_failure
+    if first is None or first.text is None or not (incident.signature or "").startswith("exception."):
+        return
+    text = _SPEAKER.sub("", first.text.strip())
+    yield UnknownLines(
+        template=_CHANGING.sub("<*>", text), count=1, quote=Quote(first.path or "?", first.line or 0, text)
+    )
+
+
 def _drafts(unknown: Sequence[UnknownLines]) -> Iterator[Pointer]:
-    """Yield a draft for the first template with enough fixed text; a person says what it means."""
+    """Yield a draft for each template with enough fixed text; a person says what it means."""
     for one in unknown:
         parts = [part.strip() for part in re.split(r"<[\w*]+>|<\*>", one.template)]
         literal = max(parts, key=len, default="")
@@ -82,7 +95,6 @@ def _drafts(unknown: Sequence[UnknownLines]) -> Iterator[Pointer]:
             text=f"a signature for this line: save it as signatures/own/{name}.toml in your catalog folder",
             draft=draft,
         )
-        return
 
 
 def _quoted(text: str) -> str:

@@ -115,6 +115,7 @@ def _violation(kind: type[Relation], invariant: Invariant, example: Example, win
         fix=Fix(title=advice) if advice else None,
         invariant=invariant.id,
         relation=kind.name,
+        category=kind.category,
         first_step=window.step,
         first_iteration=window.iteration,
         last_step=window.step,

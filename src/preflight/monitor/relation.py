@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 from preflight.errors import UsageError, nearest
 from preflight.monitor.window import Call, Window
 from preflight.vocabulary.finding import Severity
+from preflight.vocabulary.signature import Category
 
 UNSEEN: Any = object()
 """The value of an example that is judged by ``holds`` alone."""
@@ -77,6 +78,7 @@ class Relation:
         whole: Whether it needs whole iterations; one that speaks of single calls may also judge the last one of a run,
             which may have been cut short.
         severity: What a violation means: ``error`` where the training is wrong.
+        category: What a violation is a failure of, in the words of an investigation: ``numerical`` is a symptom.
         priority: Which of several violations of one cause is the root: the lowest number.
         asked: Fields of a context of which a learnt statement claims nothing for values that were never seen.
         learns: Whether invariants about named subjects are learnt from runs; otherwise only the general statement is.
@@ -94,6 +96,7 @@ class Relation:
     repeats: ClassVar[int] = 0
     whole: ClassVar[bool] = True
     severity: ClassVar[Severity] = "error"
+    category: ClassVar[Category] = "usercode"
     priority: ClassVar[int] = 50
     asked: ClassVar[tuple[str, ...]] = ()
     learns: ClassVar[bool] = False

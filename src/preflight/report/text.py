@@ -96,6 +96,8 @@ def _block(canvas: Canvas, report: Report, options: Options) -> None:
                 canvas.write(clean(report.incident.headline), indent=2)
         else:
             incident_section(canvas, report.incident, verbose=options.verbose)
+            if report.violations:
+                alarm_section(canvas, report, options.sources, verbose=options.verbose)
         if report.walk is not None and (options.verbose or report.command != "investigate"):
             walk_section(canvas, report.walk)
         if report.opinion is not None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from preflight.vocabulary.finding import Finding, Severity
+from preflight.vocabulary.signature import Category
 
 Comparison = Literal["is", "is not", "one of", "at least", "at most"]
 
@@ -93,6 +94,7 @@ class Violation(Finding, frozen=True, kw_only=True):
     Attributes:
         invariant: Its id.
         relation: Its relation.
+        category: What it is a failure of, in the words of an investigation; None in reports of older versions.
         first_step: The optimizer step in which it was first seen, from 0.
         first_iteration: The pass through the training loop in which it was first seen, from 0.
         last_step: The optimizer step in which it was last seen.
@@ -108,6 +110,7 @@ class Violation(Finding, frozen=True, kw_only=True):
 
     invariant: str = ""
     relation: str = ""
+    category: Category | None = None
     first_step: int = 0
     first_iteration: int = 0
     last_step: int = 0

@@ -21,6 +21,7 @@ class BatchTensorsAgree(Relation):
     """
 
     name = "batch-tensors-agree"
+    category = "data"
     needs = frozenset({"fetch", "batch", "backward"})
     follows = (fetches_of,)
     wakes = frozenset({"batch"})

@@ -25,6 +25,7 @@ class BatchesAdvance(Relation):
     """
 
     name = "batches-advance"
+    category = "data"
     needs = frozenset({"fetch", "batch", "backward"})
     follows = (fetches_of,)
     wakes = frozenset({"batch"})

@@ -33,6 +33,7 @@ class CheckpointComplete(Relation):
     """
 
     name = "checkpoint-complete"
+    category = "checkpoint"
     needs = frozenset({"save", "optimizer.new"})
     wakes = frozenset({"optimizer.new", "save"})
     whole = False

@@ -23,6 +23,7 @@ class ClassesMixed(Relation):
     """
 
     name = "classes-mixed"
+    category = "data"
     needs = frozenset({"fetch", "batch", "backward"})
     follows = (fetches_of,)
     wakes = frozenset({"batch"})

@@ -22,6 +22,7 @@ class EpochsShuffled(Relation):
     """
 
     name = "epochs-shuffled"
+    category = "data"
     needs = frozenset({"fetch", "batch", "backward"})
     follows = (fetches_of,)
     wakes = frozenset({"batch"})

@@ -24,6 +24,7 @@ class HeldOutStaysOut(Relation):
     """
 
     name = "held-out-stays-out"
+    category = "data"
     needs = frozenset({"fetch", "batch", "backward"})
     follows = (fetches_of,)
     wakes = frozenset({"batch"})

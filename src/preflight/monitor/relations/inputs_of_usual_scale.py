@@ -24,6 +24,7 @@ class InputsOfUsualScale(Relation):
     """
 
     name = "inputs-of-usual-scale"
+    category = "data"
     needs = frozenset({"fetch", "forward", "tensor"})
     wakes = frozenset({"fetch"})
     severity = "warning"

@@ -20,6 +20,7 @@ class LoadBringsOn(Relation):
     """
 
     name = "load-brings-on"
+    category = "checkpoint"
     needs = frozenset({"load_state_dict", "state", "step"})
     wakes = frozenset(
         {

@@ -19,6 +19,7 @@ class LoadFindsNames(Relation):
     """
 
     name = "load-finds-names"
+    category = "checkpoint"
     needs = frozenset({"load_state_dict"})
     wakes = frozenset({"load_state_dict"})
     whole = False

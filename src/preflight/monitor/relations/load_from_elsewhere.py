@@ -20,6 +20,7 @@ class LoadFromElsewhere(Relation):
     """
 
     name = "load-from-elsewhere"
+    category = "checkpoint"
     needs = frozenset({"load_state_dict"})
     wakes = frozenset({"load_state_dict"})
     whole = False

@@ -19,6 +19,7 @@ class LoadMatches(Relation):
     """
 
     name = "load-matches"
+    category = "checkpoint"
     needs = frozenset({"load_state_dict"})
     wakes = frozenset({"load_state_dict"})
     whole = False

@@ -35,6 +35,7 @@ class LoadedStays(Relation):
     """
 
     name = "loaded-stays"
+    category = "checkpoint"
     needs = frozenset({"load_state_dict", "state", "step"})
     severity = "warning"
     priority = 11

@@ -49,6 +49,7 @@ class LossInRange(Relation):
     """
 
     name = "loss-in-range"
+    category = "numerical"
     needs = frozenset({"backward", "scalar"})
     wakes = frozenset({"scalar loss", "scalar grad_norm"})
     whole = False

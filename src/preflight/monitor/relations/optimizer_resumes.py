@@ -20,6 +20,7 @@ class OptimizerResumes(Relation):
     """
 
     name = "optimizer-resumes"
+    category = "checkpoint"
     needs = frozenset({"load_state_dict", "step"})
     wakes = frozenset({"load_state_dict", "step"})
     repeats = 3

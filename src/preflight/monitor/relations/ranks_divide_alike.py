@@ -19,6 +19,7 @@ class RanksDivideAlike(Relation):
     """
 
     name = "ranks-divide-alike"
+    category = "data"
     across = True
     needs = frozenset({"fetch", "batch"})
     whole = False

@@ -28,6 +28,7 @@ class RanksSeeDifferentData(Relation):
     """
 
     name = "ranks-see-different-data"
+    category = "data"
     across = True
     needs = frozenset({"fetch", "batch", "forward", "backward"})
     priority = 6

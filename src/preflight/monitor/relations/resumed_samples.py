@@ -25,6 +25,7 @@ class ResumedSamples(Relation):
     """
 
     name = "resumed-samples"
+    category = "checkpoint"
     needs = frozenset({"fetch", "batch", "backward", "load_state_dict"})
     follows = (fetches_of,)
     wakes = frozenset({"save", "load_state_dict", "batch"})

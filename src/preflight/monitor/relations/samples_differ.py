@@ -21,6 +21,7 @@ class SamplesDiffer(Relation):
     """
 
     name = "samples-differ"
+    category = "data"
     needs = frozenset({"forward", "backward", "batch", "alike"})
     wakes = frozenset({"forward"})
     severity = "warning"

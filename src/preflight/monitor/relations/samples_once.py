@@ -19,6 +19,7 @@ class SamplesOnce(Relation):
     """
 
     name = "samples-once"
+    category = "data"
     needs = frozenset({"fetch", "batch", "backward"})
     follows = (fetches_of,)
     wakes = frozenset({"batch"})

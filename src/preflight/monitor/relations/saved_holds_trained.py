@@ -22,6 +22,7 @@ class SavedHoldsTrained(Relation):
     """
 
     name = "saved-holds-trained"
+    category = "checkpoint"
     needs = frozenset({"save", "state", "step"})
     wakes = frozenset({"exact file at saved", "file at saved"})
     severity = "warning"

@@ -20,6 +20,7 @@ class SavedIsTrained(Relation):
     """
 
     name = "saved-is-trained"
+    category = "checkpoint"
     needs = frozenset({"save", "state", "step"})
     wakes = frozenset({"exact parameter at before_step", "exact file at saved", "exact parameter at saved"})
     whole = False

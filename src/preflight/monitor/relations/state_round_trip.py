@@ -18,6 +18,7 @@ class StateRoundTrip(Relation):
     """
 
     name = "state-round-trip"
+    category = "checkpoint"
     needs = frozenset({"save", "load_state_dict", "state"})
     wakes = frozenset({"exact optimizer at saved", "exact optimizer at loaded"})
     whole = False

@@ -20,6 +20,7 @@ class WorkersDrawAnew(Relation):
     """
 
     name = "workers-draw-anew"
+    category = "data"
     needs = frozenset({"fetch"})
     wakes = frozenset({"worker"})
     severity = "warning"

@@ -19,6 +19,7 @@ class WorkersDrawApart(Relation):
     """
 
     name = "workers-draw-apart"
+    category = "data"
     needs = frozenset({"fetch"})
     wakes = frozenset({"worker"})
     priority = 6

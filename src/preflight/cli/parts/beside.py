@@ -1,0 +1,180 @@
+"""What stands beside the logs of a failed run: reports of Preflight, alarms and traces, given by name or left in the run folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from preflight.errors import InputError
+from preflight.vocabulary.invariant import Violation
+from preflight.vocabulary.report import SCHEMA, Report, Stage, Tool, Verdict
+from preflight.vocabulary.version import VERSION
+
+ALERT = "preflight.alert/1"
+HEAD = 4096
+SLACK = 10.0
+"""Seconds that a log may be written to after the end of the run that it is of."""
+
+
+class Beside(NamedTuple):
+    """Reports, each with the name of where it comes from."""
+
+    logs: tuple[str, ...]
+    reports: tuple[tuple[str, Report], ...]
+
+
+class _Alert(msgspec.Struct):
+    schema: str
+    violation: Violation
+    run: str = ""
+
+
+def sorted_out(paths: Sequence[str], invariants: Sequence[str] = ()) -> Beside:
+    """Tell what Preflight wrote itself from logs: reports, files of alarms and trace folders.
+
+    Args:
+        paths: What was given; a trace folder that lies directly in a folder of these counts as well.
+        invariants: What traces are held against; the shipped library where there is none.
+    """
+    logs: list[str] = []
+    found: list[tuple[str, Report]] = []
+    for path in paths:
+        if path != "-" and _is_trace(path):
+            found.append((path, _checked(path, invariants)))
+        elif (report := _report(path)) is not None:
+            found.append((path, report))
+        else:
+            logs.append(path)
+            inside = (os.path.join(path, name) for name in sorted(os.listdir(path))) if os.path.isdir(path) else ()
+            found += [(inner, _checked(inner, invariants)) for inner in inside if _is_trace(inner)]
+    return Beside(tuple(logs), tuple(found))
+
+
+def _is_trace(path: str) -> bool:
+    from preflight.monitor.trace.process import segments
+
+    return os.path.isdir(path) and (os.path.isfile(os.path.join(path, "sealed.json")) or any(segments(Path(path))))
+
+
+def _checked(path: str, invariants: Sequence[str]) -> Report:
+    from preflight.monitor.api import check_trace
+
+    return check_trace(path, invariants=invariants)
+
+
+def _report(path: str) -> Report | None:
+    """A report that Preflight wrote, or its alarms; None where it is neither."""
+    if not path.endswith((".json", ".jsonl")) or not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        head = file.read(HEAD)
+    if b'"preflight.report/' in head:
+        from preflight.report.json import from_json
+
+        try:
+            return from_json(Path(path).read_bytes())
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+    if ALERT.encode() in head.partition(b"\n")[0]:
+        return _alarms(path)
+    return None
+
+
+def _alarms(path: str) -> Report:
+    """The alarms of a file as a report of the monitor; a line that was not finished is left out."""
+    found: list[Violation] = []
+    for line in Path(path).read_bytes().splitlines():
+        try:
+            alert = msgspec.json.decode(line, type=_Alert)
+        except msgspec.DecodeError:
+            continue
+        found.append(msgspec.structs.replace(alert.violation, group=len(found)))
+    verdict: Verdict = "NO-GO" if any(one.decides for one in found) else "UNKNOWN"
+    return Report(
+        schema=SCHEMA, command="monitor run", tool=Tool("preflight", VERSION), verdict=verdict,
+        inputs={"path": path}, violations=tuple(found),
+    )  # fmt: skip
+
+
+def unread(paths: Sequence[str]) -> Report:
+    """Return the investigation of a run of which no log was given."""
+    from preflight.investigate.diagnose import report_of
+    from preflight.vocabulary.log import Reading
+
+    return report_of(Reading(), (), paths)
+
+
+def with_reports(report: Report, beside: Beside, *, script_given: bool) -> Report:
+    """Put beside an investigation what was given, and what the run folder holds of the run.
+
+    Args:
+        report: The investigation.
+        beside: What was given.
+        script_given: The script was checked already: older checks of it say nothing more.
+    """
+    from preflight.investigate.foreseen import with_check
+    from preflight.investigate.watched import with_watched
+
+    failed = report.incident.category if report.incident is not None else "none"
+    watched = any(one.command.startswith("monitor") for _, one in beside.reports)
+    left = [(name, one) for name, one in of_run_folder(beside.logs)
+            if (not watched if one.command.startswith("monitor") else failed == "oom" and not script_given)]  # fmt: skip
+    for name, one in (*beside.reports, *left):
+        if one.command.startswith("monitor"):
+            report = with_watched(report, one, name)
+        elif one.command in ("check", "plan"):
+            subject = str(one.inputs.get("script") or one.inputs.get("path") or one.inputs.get("subject") or name)
+            said = f"what preflight {one.command} says of {subject} comes from {name}"
+            report = with_check(report, one, subject)
+            report = msgspec.structs.replace(report, notes=(*report.notes, said))
+        else:
+            said = f"{name} is what preflight {one.command} told, and says nothing of why a run failed"
+            report = msgspec.structs.replace(report, notes=(*report.notes, said))
+    return report
+
+
+def of_run_folder(logs: Sequence[str]) -> tuple[tuple[str, Report], ...]:
+    """Return what the run folder holds of the run that the logs are of, the newest of each kind.
+
+    Checks and plans are of the script; a watched run is only taken where the logs were written while it ran.
+    """
+    from preflight.cli.parts.run_folder import folder, stages
+
+    where = folder()
+    if where is None:
+        return ()
+    newest: dict[str, Stage] = {}
+    for stage in stages(where)[0]:
+        report = stage.report
+        if report.command.startswith("monitor"):
+            if _of_this_run(stage, logs):
+                newest["monitor"] = stage
+        elif report.command in ("check", "plan") and report.memory is not None:
+            newest[f"{report.command} {report.memory.method}"] = stage
+    return tuple((f"{where}/reports/{stage.number:04d}", stage.report) for stage in newest.values())
+
+
+def _of_this_run(stage: Stage, logs: Sequence[str]) -> bool:
+    """Whether the last line of the logs was written while the run was recorded."""
+    from preflight.errors import TraceError
+    from preflight.monitor.trace.run_file import read_run
+
+    written = [time for path in logs if (time := _last_written(path)) is not None]
+    try:
+        recorded = read_run(Path(str(stage.report.inputs.get("path", ""))))
+    except TraceError:
+        return False
+    if recorded is None or recorded.started is None or not written:
+        return False
+    return recorded.started <= max(written) <= (recorded.ended or stage.time) + SLACK
+
+
+def _last_written(path: str) -> float | None:
+    if os.path.isfile(path):
+        return os.path.getmtime(path)
+    times = [os.path.getmtime(os.path.join(at, name)) for at, _, names in os.walk(path) for name in names]
+    return max(times, default=None)

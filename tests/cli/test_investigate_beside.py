@@ -1,0 +1,169 @@
+"""What Preflight told of a run itself counts beside its logs: traces, alarms, reports, the run folder; and drafts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.monitor.learn.recorded import training
+
+from preflight.catalog.signature_files import load_signatures
+from preflight.monitor.api import check_trace
+from preflight.monitor.library_of import read_invariants
+from preflight.monitor.trace.run_file import write_run
+from preflight.vocabulary.trace import RecordedRun
+
+from .command_line import run
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the log of a run of two ranks in which all seems well, and a trace in which ranks come apart."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PREFLIGHT_RUN", raising=False)
+    training(Path("trace"), world=2, apart_at=6)
+    write_run(Path("trace"), RecordedRun(started=1000.0, ended=1060.0))
+    Path("run.log").write_text("".join(f"step {n}: loss {5 - n / 10:.3f}\n" for n in range(12)))
+    return tmp_path
+
+
+def _json(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
+    run("investigate", *arguments, "--format", "json")
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return told
+
+
+def _named(told: dict[str, Any], kind: str) -> list[str]:
+    return [one["id"] for one in told["incident"].get("caught_by", []) if one["kind"] == kind]
+
+
+def test_a_trace_beside_the_log_is_the_cause_of_a_silent_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _json(capsys, "run.log")["verdict"] == "GO"
+    told = _json(capsys, "run.log", "trace")
+    assert told["verdict"] == "NO-GO"
+    assert told["incident"]["first_failure"]["step"] == told["violations"][0]["first_step"]
+    assert told["inputs"]["watched"] == ["trace"]
+    (relation,) = _named(told, "relation")
+    assert relation == told["violations"][0]["relation"]
+    assert run("explain", relation) == 0  # what is named has a page
+    assert run("investigate", "run.log", "trace") == 1
+    assert "VIOLATIONS" in capsys.readouterr().out
+
+
+def test_a_trace_alone_and_one_within_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _json(capsys, "trace")["verdict"] == "NO-GO"
+    (here / "all").mkdir()
+    shutil.move("trace", "all/trace")
+    shutil.move("run.log", "all/run.log")
+    told = _json(capsys, "all")
+    assert told["inputs"]["watched"] == [os.path.join("all", "trace")]
+
+
+def test_alarms_and_reports_count_as_the_trace_does(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("monitor", "check", "trace", "-o", "watched.json")
+    run("monitor", "watch", "trace", "--alerts", "alarms.jsonl")
+    capsys.readouterr()
+    whole = _json(capsys, "run.log", "trace")["incident"]
+    for name in ("watched.json", "alarms.jsonl"):
+        told = _json(capsys, "run.log", name)["incident"]
+        assert (told["category"], told["first_failure"]) == (whole["category"], whole["first_failure"])
+    with open("alarms.jsonl", "a") as file:
+        file.write('{"schema": "preflight.alert/1", "viol')  # the writer was killed
+    assert _json(capsys, "run.log", "alarms.jsonl")["verdict"] == "NO-GO"
+
+
+def test_the_run_folder_has_the_watched_run_only_where_the_logs_are_of_it(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("report", "--begin")
+    run("monitor", "check", "trace")
+    capsys.readouterr()
+    for written, verdict in ((1059, "NO-GO"), (999, "GO"), (1200, "GO")):
+        os.utime("run.log", (written, written))
+        assert _json(capsys, "run.log")["verdict"] == verdict
+
+
+def test_memory_that_was_foretold_in_the_run_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(EXAMPLES / "memory_overflow.py", "train.py")
+    log = EXAMPLES / "incidents" / "out-of-memory.log"
+    assert _named(_json(capsys, log), "plan") == []
+    run("report", "--begin")
+    run("check", "train.py", "--gpu", "a100-40gb")
+    run("plan", "--script", "train.py", "--gpu", "a100-40gb")
+    capsys.readouterr()
+    told = _json(capsys, log)
+    expected = [one["text"] for one in told["incident"]["caught_by"] if one["kind"] == "plan"]
+    assert any(text.startswith("preflight check expects a peak of 47.1 GiB in train.py") for text in expected)
+    assert any(text.startswith("preflight plan expects a peak of 47.1 GiB in train.py") for text in expected)
+    assert all("the step cannot fit" in text for text in expected)
+    assert "step-exceeds-device" in _named(told, "rule")
+    assert any("reports/0001" in note for note in told["notes"])
+    # A script that is named is checked anew; what the folder has of it is old.
+    assert len(_named(_json(capsys, log, "--script", "train.py"), "plan")) == 1
+
+
+def test_a_report_given_by_name_tells_of_memory_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("plan", "--script", EXAMPLES / "memory_overflow.py", "--gpu", "a100-40gb", "-o", "plan.json")
+    capsys.readouterr()
+    assert _named(_json(capsys, EXAMPLES / "incidents" / "out-of-memory.log", "plan.json"), "plan") == ["peak"]
+
+
+def test_what_is_no_evidence_is_said(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("investigate", "run.log", "-o", "incident.json")
+    capsys.readouterr()
+    told = _json(capsys, "incident.json")
+    assert told["verdict"] == "UNKNOWN"
+    assert any("incident.json is what preflight investigate told" in note for note in told["notes"])
+    Path("broken.json").write_text('{"schema": "preflight.report/1", "command": ')
+    assert run("investigate", "broken.json") == 2
+    assert "broken.json: " in capsys.readouterr().err
+
+
+RAISED = """\
+Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    ring.calibrate()
+RingLost: calibration of ring 7 lost after 3 tries
+"""
+
+
+@pytest.mark.parametrize("more", ["", "FATAL ring calibration lost: quorum 3 of 8 answered\n"])
+def test_a_draft_of_a_signature_knows_the_line_the_next_time(
+    here: Path, capsys: pytest.CaptureFixture[str], more: str
+) -> None:
+    Path("odd.log").write_text(Path("run.log").read_text() + more + RAISED)
+    assert _json(capsys, "odd.log")["incident"]["signature"] == "exception.RingLost"
+    assert run("investigate", "odd.log", "--draft", "own") == 1
+    assert "a draft is written to own" in capsys.readouterr().err
+    (drafted,) = (one for one in load_signatures(("own",)) if one.id.startswith("own."))
+    Path("odd.log").write_text(Path("odd.log").read_text().replace("7", "5").replace("3 ", "9 "))
+    assert _json(capsys, "odd.log", "--signatures", "own")["incident"]["signature"] == drafted.id
+    assert run("investigate", "odd.log", "--draft", "own") == 2  # nothing is written over
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_nothing_is_drafted_where_all_is_known(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("investigate", EXAMPLES / "incidents" / "out-of-memory.log", "--draft", "own") == 1
+    assert "nothing is drafted" in capsys.readouterr().err
+    assert not Path("own").exists()
+
+
+def test_a_warning_that_was_the_cause_is_drafted_as_an_error(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("monitor", "check", "trace", "-o", "watched.json")
+    told = json.loads(Path("watched.json").read_text())
+    for one in told["violations"]:
+        one["severity"] = "warning"
+    Path("watched.json").write_text(json.dumps(told))
+    Path("run.log").write_text("".join(f"step {n}: loss {4 * 3.0**n if n < 14 else 'nan'}\n" for n in range(40)))
+    run("investigate", "run.log", "watched.json", "--draft", "own")
+    capsys.readouterr()
+    (held,) = read_invariants(Path("own/invariants/drafted.jsonl"))
+    assert (held.severity, held.pinned) == ("error", True)
+    found = check_trace("trace", invariants=["own/invariants/drafted.jsonl"])
+    assert [(one.relation, one.severity) for one in found.violations] == [(held.relation, "error")]
