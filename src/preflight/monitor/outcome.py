@@ -37,7 +37,7 @@ def report_of(follower: Follower, invariants: Sequence[Invariant], command: str)
         violations=tuple(violations),
         watched=watched,
         facts=facts,
-        notes=tuple(_notes(watched, follower)),
+        notes=tuple(notes_of(watched, follower)),
     )
 
 
@@ -198,7 +198,8 @@ def _thinned(found: Sequence[TraceGap]) -> str:
     return "nothing" if not times else f"{'once' if times == 1 else f'{times} times'}, see the remarks"
 
 
-def _notes(watched: Watched, follower: Follower) -> list[str]:
+def notes_of(watched: Watched, follower: Follower) -> list[str]:
+    """Return what else is to be known of a run that was watched: what was not judged, and what is missing in the trace."""
     notes = []
     if not watched.examples:
         notes.append(_why_nothing(watched, follower))

@@ -43,6 +43,7 @@ class Growing:
         self.run = RecordedRun(**told)
         write_run(folder, self.run)
         self._files: list[Segment] = []
+        self._silent: set[int] = set()
 
     def begin(self) -> None:
         """All ranks begin to write, and hold the locks of those that live."""
@@ -59,12 +60,21 @@ class Growing:
         """Every rank makes some steps."""
         for _ in range(count):
             for rank, file in enumerate(self._files):
+                if rank in self._silent:
+                    continue
                 file.append(block(payload(self._step(rank, loss, seconds, memory))))
             self.iteration += 1
 
+    def fall_silent(self, rank: int) -> None:
+        """A rank is gone without a word."""
+        self._silent.add(rank)
+        self._files[rank].close()
+
     def end(self, code: int | None = 0, error: str | None = None) -> None:
         """All ranks end, and the launcher says so."""
-        for file in self._files:
+        for rank, file in enumerate(self._files):
+            if rank in self._silent:
+                continue
             how = "exception" if error else "exit"
             last = {"i": self.iteration - 1, "s": self.iteration - 1, "t": self.iteration * SECOND}
             told = row("end", q=self._next(), how=how, code=code, error=error, spent_ns=5, dropped=0, **last)

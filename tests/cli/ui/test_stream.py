@@ -101,6 +101,24 @@ def test_a_rank_that_was_killed_is_named(tmp_path: Path) -> None:
         told = stream.until(lambda last: last["run"]["over"])
     assert told["run"]["state"] == "stopped"
     assert [row["state"] for row in told["ranks"]["shown"]] == ["stopped"]
+    assert told["about"]["notes"] == []  # the table says it
+
+
+def test_of_many_ranks_those_in_trouble_are_shown(tmp_path: Path) -> None:
+    run = Growing(tmp_path / "trace", world=70)
+    run.begin()
+    run.steps(1)
+    run.fall_silent(69)
+    run.steps(4)
+    run.end()
+    with served(tmp_path) as server, server.stream() as stream:
+        told = stream.until(lambda last: last["run"]["over"])
+    assert len(told["ranks"]["shown"]) == 64
+    assert told["ranks"]["left"] == 6
+    (last,) = [row for row in told["ranks"]["shown"] if row["rank"] == 69]
+    assert (last["state"], last["behind"], last["trouble"]) == ("stopped", 4, True)
+    assert len(told["heat"]["ranks"]) == 64
+    assert told["heat"]["left_out"] == 5  # of the one that fell silent no step time is known
 
 
 def test_a_sealed_run_is_read_and_one_that_is_sealed_between_two_looks(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from preflight.monitor.collect.memory import HOST
 from preflight.monitor.dashboard.board import Board, Lately
 from preflight.monitor.dashboard.recordings import State, state_of
 from preflight.monitor.follow import Follower
-from preflight.monitor.outcome import report_of
+from preflight.monitor.outcome import notes_of, report_of
 from preflight.monitor.trace.process import Process
 from preflight.report.parts.alarm_text import groups
 from preflight.report.parts.clean import clean, one_line
@@ -28,8 +28,8 @@ MOST_ALARMS = 50
 MOST_OTHERS = 20
 MOST_RANKS = 64
 """Ranks of the table and of the heatmap."""
-MOST_NOTES = 12
 _IN_THE_TABLE = ("running", "no end", "no rank")
+"""Gaps of a trace that the table of the ranks shows."""
 _LATE = 2
 """Iterations that ranks are apart in any run that is looked at while it goes on."""
 
@@ -292,10 +292,11 @@ def _about(follower: Follower, report: Report) -> dict[str, Any]:
     if watched is not None:
         held = f"{watched.in_force:,} invariants, {watched.judged:,} of them judged in {watched.examples:,} examples"
         rows.append(("held against it", held))
-    # How each rank stands is in the table of the ranks.
-    said = {gap.text for gap in (watched.gaps if watched is not None else ()) if gap.what in _IN_THE_TABLE}
-    notes = [note for note in report.notes if note not in said] if follower.windows else []
+    notes: list[str] = []
+    if watched is not None and follower.windows:
+        others = tuple(gap for gap in watched.gaps if gap.what not in _IN_THE_TABLE)
+        notes = notes_of(msgspec.structs.replace(watched, gaps=others), follower)
     return {
         "rows": [(name, str(value)) for name, value in rows if value is not None],
-        "notes": [one_line(note) for note in notes[:MOST_NOTES]],
+        "notes": [one_line(note) for note in notes],
     }

@@ -142,7 +142,7 @@ export function showRanks(ranks) {
       if (id === "rank") return make("th", { scope: "row", "data-title": "rank" }, text);
       return make("td", { class: `${id === "state" ? "state" : id === "error" ? "wide" : ""}${text ? "" : " none"}`, "data-title": id === "state" ? null : name }, text);
     }))));
-  tell(at("ranks-left"), ranks.left ? `${ranks.left} more ranks, of which nothing is amiss or more is not shown` : "");
+  tell(at("ranks-left"), ranks.left ? `${ranks.shown.length} of ${ranks.shown.length + ranks.left} ranks are shown, those in trouble first` : "");
 }
 
 export function showAbout(about) {
