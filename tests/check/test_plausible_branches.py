@@ -9,7 +9,8 @@ from preflight.check.plausible_branches import branches
 from preflight.check.run import Run
 from preflight.source.reading import read
 from preflight.source.script import read_script
-from preflight.vocabulary.profile import Observation, Profile
+from preflight.vocabulary.profile import Profile
+from preflight.vocabulary.seen import Observation
 
 SCRIPT = """\
 import torch

@@ -14,8 +14,10 @@ from preflight.dryrun.fit.batches import Hold, Place, changed, holds
 from preflight.dryrun.fit.rounds import Rounds
 from preflight.dryrun.fit.search import Fit
 from preflight.dryrun.launch import Job
+from preflight.vocabulary.held import Full
 from preflight.vocabulary.measured import Measured
-from preflight.vocabulary.profile import Changed, Full, InputSeen, LoaderSeen, Profile
+from preflight.vocabulary.profile import Changed, Profile
+from preflight.vocabulary.seen import InputSeen, LoaderSeen
 
 MIB = 1 << 20
 GPU = resolve_gpu("a100-80gb")

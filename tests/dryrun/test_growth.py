@@ -11,8 +11,9 @@ from preflight.catalog.hardware import resolve_gpu
 from preflight.check.seen_growth import full_at, length_of, with_growth
 from preflight.dryrun.launch import Job, dry_run
 from preflight.vocabulary.fact import Fact
+from preflight.vocabulary.held import Growth
 from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate
-from preflight.vocabulary.profile import Growth, Profile
+from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import Interval
 
 GIB = 1 << 30

@@ -11,7 +11,9 @@ from preflight.catalog.hardware import resolve_gpu
 from preflight.dryrun.launch import Job, Plan, dry_run
 from preflight.dryrun.probe import plans, probe
 from preflight.vocabulary.probe import Probe
-from preflight.vocabulary.profile import Kind, ParameterSeen, Profile, Work
+from preflight.vocabulary.profile import Profile
+from preflight.vocabulary.seen import ParameterSeen
+from preflight.vocabulary.work import Kind, Work
 
 
 def _profile(parameters: int, flop: float, **more: object) -> Profile:

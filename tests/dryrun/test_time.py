@@ -6,7 +6,7 @@ import pytest
 
 from preflight.catalog.hardware import load_link, resolve_gpu
 from preflight.dryrun.time import LOW, MID, seconds_of, step_time, tile_share
-from preflight.vocabulary.profile import Kind, Work
+from preflight.vocabulary.work import Kind, Work
 
 GPU = resolve_gpu("h100")
 

@@ -19,9 +19,10 @@ from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location, sort_key
 from preflight.vocabulary.hardware import Gpu
 from preflight.vocabulary.memory import PART_OF, MemoryBreakdown, MemoryEstimate, Oom, Phase, TimelinePoint
-from preflight.vocabulary.profile import Profile, Work
+from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import Interval, format_bytes
 from preflight.vocabulary.run import ParallelDims
+from preflight.vocabulary.work import Work
 
 if TYPE_CHECKING:
     from preflight.check.asked import Device, Options

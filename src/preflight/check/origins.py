@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.vocabulary.profile import Observation
+from preflight.vocabulary.seen import Observation
 
 LAYERS = frozenset(
     "addmm mm bmm baddbmm matmul linear convolution cudnn_convolution native_layer_norm embedding".split()

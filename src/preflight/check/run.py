@@ -12,7 +12,8 @@ from preflight.check.context import Context
 from preflight.check.rule import Rule
 from preflight.source.script import Script
 from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location, Related, Severity
-from preflight.vocabulary.profile import ModuleSeen, Observation, OptimizerSeen, ParameterSeen, Profile
+from preflight.vocabulary.profile import Profile
+from preflight.vocabulary.seen import ModuleSeen, Observation, OptimizerSeen, ParameterSeen
 
 
 class Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from preflight.check.run import Run
 from preflight.check.run_updates import plain_updates
-from preflight.vocabulary.profile import Observation
+from preflight.vocabulary.seen import Observation
 
 _MEANS = frozenset(
     "nll_loss_forward nll_loss2d_forward mse_loss smooth_l1_loss huber_loss binary_cross_entropy "

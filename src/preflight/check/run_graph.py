@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from preflight.check.run import Run
 from preflight.check.run_modules import idle
-from preflight.vocabulary.profile import ModuleSeen, Observation, ParameterSeen
+from preflight.vocabulary.seen import ModuleSeen, Observation, ParameterSeen
 
 NO_GRAPH = "does not require grad and does not have a grad_fn"
 """What PyTorch says of a loss that nothing leads back from."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from preflight.check.refused import Refused, Tensor
 from preflight.check.run import Run
-from preflight.vocabulary.profile import ModuleSeen, ParameterSeen
+from preflight.vocabulary.seen import ModuleSeen, ParameterSeen
 
 
 def kept_apart(run: Run) -> dict[str, list[ModuleSeen]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from preflight.check.run import Run
-from preflight.vocabulary.profile import Kind
+from preflight.vocabulary.work import Kind
 
 
 def share(run: Run, counts: Callable[[Kind], bool]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from preflight.check.run import Run
-from preflight.vocabulary.profile import LoaderSeen, Observation
+from preflight.vocabulary.seen import LoaderSeen, Observation
 
 
 def training_loader(run: Run) -> LoaderSeen | None:

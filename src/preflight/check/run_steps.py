@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from preflight.check.run import Run
-from preflight.vocabulary.profile import Observation
+from preflight.vocabulary.seen import Observation
 
 
 def in_every_step(run: Run, items: Iterable[Observation]) -> dict[str, int]:

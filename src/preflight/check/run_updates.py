@@ -6,7 +6,7 @@ import ast
 
 from preflight.check.run import Run
 from preflight.vocabulary.finding import Location
-from preflight.vocabulary.profile import Observation, OptimizerSeen, ParameterSeen
+from preflight.vocabulary.seen import Observation, OptimizerSeen, ParameterSeen
 
 
 def updates_of(run: Run, number: int) -> list[Observation]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 from preflight.vocabulary.fact import Fact
+from preflight.vocabulary.held import Growth
 from preflight.vocabulary.memory import MemoryEstimate, Oom, TimelinePoint
-from preflight.vocabulary.profile import Growth, Profile
+from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import Interval, format_bytes
 
 LONGEST = 1_000_000

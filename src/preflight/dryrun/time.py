@@ -20,8 +20,8 @@ import msgspec
 
 from preflight.cost.machine import ATTENTION, reached
 from preflight.vocabulary.hardware import Gpu, Link
-from preflight.vocabulary.profile import Kind, Work
 from preflight.vocabulary.quantity import Interval
+from preflight.vocabulary.work import Kind, Work
 
 _TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64))
 _STEP_PHASES = ("init", "forward", "recompute", "backward", "optimizer")

@@ -14,7 +14,8 @@ from preflight.monitor.relation import relations
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant
 from preflight.vocabulary.prediction import plain_name
-from preflight.vocabulary.profile import Observation, ParameterSeen, Profile
+from preflight.vocabulary.profile import Profile
+from preflight.vocabulary.seen import Observation, ParameterSeen
 
 
 def _parameter(name: str, shape: tuple[int, ...] = (2, 4), network: int | None = 0, **more: Any) -> ParameterSeen:

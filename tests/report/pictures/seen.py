@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from preflight.vocabulary.held import Holder, Instant
 from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate, TimelinePoint
-from preflight.vocabulary.profile import Holder, Instant, Profile
+from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import GIB, Interval
 
 PARTS = MemoryBreakdown(

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from preflight.report.pictures.treemap import SHAPES, areas_of, squarified, treemap
+from preflight.vocabulary.held import Holder
 from preflight.vocabulary.memory import MemoryEstimate
-from preflight.vocabulary.profile import Holder
 from preflight.vocabulary.quantity import GIB
 
 from . import seen

@@ -26,7 +26,7 @@ from preflight.check.refused import Refused
 from preflight.check.rule import Rule
 from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import Observation
+from preflight.vocabulary.seen import Observation
 
 RULE = Rule(
     name="batch-norm-of-one",

@@ -8,7 +8,7 @@ from preflight.check.context import Fix
 from preflight.check.rules.correctness.evaluation_in_train_mode import RULE
 from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import Observation
+from preflight.vocabulary.seen import Observation
 
 BAD = (
     """

@@ -9,7 +9,7 @@ from preflight.check.rules.correctness.gradients_zeroed_before_step import RULE
 from preflight.check.run import Run, seen
 from preflight.check.run_updates import plain_updates
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import Observation, OptimizerSeen
+from preflight.vocabulary.seen import Observation, OptimizerSeen
 
 SETTLES = True
 

@@ -9,7 +9,7 @@ from preflight.check.origins import first_of_each
 from preflight.check.rules.correctness.loss_broadcasts import RULE
 from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import Observation
+from preflight.vocabulary.seen import Observation
 
 BAD = (
     """

@@ -28,7 +28,7 @@ from preflight.check.run import Run, seen
 from preflight.check.run_modules import never_called
 from preflight.check.run_updates import elements, named
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import ParameterSeen
+from preflight.vocabulary.seen import ParameterSeen
 
 RULE = Rule(
     name="module-never-called",

@@ -31,7 +31,7 @@ from preflight.check.run import Run, seen
 from preflight.check.run_graph import cut_off
 from preflight.check.run_modules import never_called
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import ParameterSeen
+from preflight.vocabulary.seen import ParameterSeen
 
 RULE = Rule(
     name="parameters-without-gradient",

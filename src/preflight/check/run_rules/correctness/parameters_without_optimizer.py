@@ -9,7 +9,7 @@ from preflight.check.rules.correctness.parameters_without_optimizer import RULE
 from preflight.check.run import Run, seen
 from preflight.check.run_updates import elements, named, plain_updates
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import ParameterSeen
+from preflight.vocabulary.seen import ParameterSeen
 
 BAD = (
     """

@@ -9,7 +9,7 @@ from preflight.check.rules.correctness.schedule_counts_other_units import RULE
 from preflight.check.run import Run, seen
 from preflight.check.run_schedules import between_batches, epochs, steps_of, training_loader, with_each_batch
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import Observation
+from preflight.vocabulary.seen import Observation
 
 _NOTHING = 1e-3
 """A rate that has fallen to this share of its first value trains nothing more."""

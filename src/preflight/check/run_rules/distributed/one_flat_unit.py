@@ -9,8 +9,8 @@ from preflight.check.rule import Example
 from preflight.check.rules.distributed.one_flat_unit import RULE
 from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import ModuleSeen
 from preflight.vocabulary.quantity import format_bytes
+from preflight.vocabulary.seen import ModuleSeen
 
 SETTLES = True
 

@@ -9,7 +9,7 @@ from preflight.check.rules.efficiency.dimensions_not_aligned import RULE
 from preflight.check.run import Run, seen
 from preflight.check.run_products import share, total
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import Kind
+from preflight.vocabulary.work import Kind
 
 SETTLES = False
 

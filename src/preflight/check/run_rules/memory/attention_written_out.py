@@ -9,8 +9,8 @@ from preflight.check.context import Fix
 from preflight.check.rules.memory.attention_written_out import RULE
 from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
-from preflight.vocabulary.profile import Observation
 from preflight.vocabulary.quantity import format_bytes
+from preflight.vocabulary.seen import Observation
 
 _STEPS = """
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
