@@ -139,7 +139,7 @@ def parse(path: str) -> dict[str, Any]:
 
     try:
         content = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise CatalogError(f"{path}: not TOML: {error}") from error
     sources = content.get("sources")
     if not isinstance(sources, list) or not sources or not all(isinstance(s, str) and s.strip() for s in sources):

@@ -48,7 +48,7 @@ def read_baseline(path: str) -> Baseline:
         baseline = msgspec.json.decode(data, type=Baseline)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: is not a baseline: {error}", "--update-baseline writes it anew") from None
     if baseline.schema != SCHEMA:
         raise InputError(

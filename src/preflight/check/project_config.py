@@ -107,7 +107,7 @@ def _read(path: str) -> ProjectConfig | None:
 
     try:
         tool = tomllib.loads(data.decode("utf-8")).get("tool")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{os.path.relpath(path)}: not TOML: {error}") from None
     table = tool.get("preflight") if isinstance(tool, dict) else None
     if table is None:

@@ -66,7 +66,7 @@ def _read(path: str) -> dict[str, Any]:
             f"--assume: {path}: {error.strerror or error}",
             "CONFIG is the path of a config.json, or a model of the catalog (preflight list models)",
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from None
     if not isinstance(content, dict):
         raise InputError(f"{path} holds no configuration: an object is expected")

@@ -101,7 +101,7 @@ def named_config(reading: Reading, name: str) -> dict[str, Any] | None:
     if found is not None:
         try:
             data = msgspec.json.decode(found[0])
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return None
         return data if isinstance(data, dict) else None
     from preflight.catalog.architectures import find_name, model_file

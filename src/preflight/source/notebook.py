@@ -23,7 +23,7 @@ def code_of(data: bytes, shown: str) -> tuple[str, tuple[int, ...]]:
         book = msgspec.json.decode(data)
         cells = book["cells"] if "cells" in book else book["worksheets"][0]["cells"]
         sources = [_text(cell) for cell in cells if cell.get("cell_type") == "code"]
-    except (msgspec.DecodeError, KeyError, IndexError, TypeError, AttributeError):
+    except (msgspec.DecodeError, RecursionError, KeyError, IndexError, TypeError, AttributeError):
         raise InputError(f"{shown}: is not a Jupyter notebook (no list of cells)") from None
     lines: list[str] = []
     firsts: list[int] = []

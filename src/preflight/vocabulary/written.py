@@ -15,7 +15,7 @@ def schema_of(content: str | bytes) -> str | None:
     """Return the schema that JSON names, empty where it names none; None where it is no JSON object."""
     try:
         return msgspec.json.decode(content, type=_Head).schema
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -35,5 +35,5 @@ def decoded(content: str | bytes) -> Report:
         raise ValueError(f"it is a {schema}, and {SCHEMA} is understood")
     try:
         return msgspec.json.decode(content, type=Report)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"not a report, or it is damaged: {error}") from None

@@ -83,3 +83,8 @@ def test_text_that_breaks_off_ends(text: str) -> None:
     shell = Shell({})
     for command in commands(text):
         shell.assign(command)
+
+
+def test_defaults_within_defaults_are_followed_only_so_deep() -> None:
+    assert _run("X=${A:-${B:-${C:-8}}}; echo $X") == [("echo", "8")]
+    assert _run("X=" + "${A:-" * 3000 + "8" + "}" * 3000 + "; echo $X") == [("echo", UNKNOWN)]

@@ -129,7 +129,7 @@ def read_incident(path: str) -> Any:
         return msgspec.convert(told, Incident, strict=False)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InputError(f"{path}: holds no incident: {error}", "preflight investigate LOGS -o report.json") from None
 
 

@@ -134,6 +134,6 @@ def stages(where: Path) -> tuple[list[Stage], list[str]]:
             found.append(
                 Stage(number=int(number[1]), time=entry.time, words=entry.words, report=from_json(bytes(entry.report)))
             )
-        except (OSError, msgspec.DecodeError, InputError) as error:
+        except (OSError, msgspec.DecodeError, RecursionError, InputError) as error:
             problems.append(f"{reports / name} cannot be read: {error}")
     return sorted(found, key=lambda stage: stage.number), problems

@@ -46,7 +46,7 @@ def _of_json(path: str, given: dict[str, Any]) -> Report:
     data = Path(path).read_bytes()
     try:
         content = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _investigated(path)
     if is_report(data):
         from preflight.report.json import from_json

@@ -79,7 +79,7 @@ def _readings(data: bytes, path: str) -> Readings | None:
 def _rows(data: bytes, path: str, asked: Asked) -> list[Sample]:
     try:
         rows = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from None
     samples = []
     for index, row in enumerate(rows if isinstance(rows, list) else [rows]):

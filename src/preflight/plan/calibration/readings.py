@@ -60,7 +60,7 @@ def read_readings(data: bytes, name: str) -> Readings:
     """
     try:
         found = msgspec.json.decode(data, type=Readings)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{name} is no file of the micro-benchmark: {error}") from None
     if found.schema != SCHEMA:
         raise UsageError(f"{name} has the schema {found.schema!r}", f"this version reads {SCHEMA}")

@@ -127,7 +127,7 @@ def load(path: str) -> Calibration:
         data: Any = stream.read()
     try:
         found = msgspec.json.decode(data, type=Calibration)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path} is no calibration: {error}", "preflight plan calibrate writes them") from None
     if found.schema != SCHEMA:
         raise UsageError(f"{path} has the schema {found.schema!r}", f"this version reads {SCHEMA}")

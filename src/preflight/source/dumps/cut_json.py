@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
+
+_TRIED = 8
+"""So many places are tried, the last one first: mostly that does; the others are for a text that is broken in another way."""
+_Open = tuple[str, Any] | None
+"""What closes the innermost bracket that is open, and the brackets around it: places share them, however deep they lie."""
 
 
 def salvage(text: str) -> Any:
@@ -12,20 +18,27 @@ def salvage(text: str) -> Any:
     """
     import json
 
-    ends = _ends(text)
-    # Mostly the last place does; a few more are tried for a text that is broken in another way.
-    for place, closing in reversed(ends[-8:]):
+    for place, around in reversed(_ends(text)):
         try:
-            return json.loads(text[:place] + closing)
-        except ValueError:
+            return json.loads(text[:place] + _closing(around))
+        except (ValueError, RecursionError):
             continue
     return None
 
 
-def _ends(text: str) -> list[tuple[int, str]]:
-    """Return the places before which everything is complete, each with what closes the text there."""
-    stack: list[str] = []
-    ends: list[tuple[int, str]] = []
+def _closing(around: _Open) -> str:
+    """Return the brackets that close everything, the innermost first."""
+    brackets: list[str] = []
+    while around is not None:
+        bracket, around = around
+        brackets.append(bracket)
+    return "".join(brackets)
+
+
+def _ends(text: str) -> deque[tuple[int, _Open]]:
+    """Return the last places before which everything is complete, each with what is open there."""
+    around: _Open = None
+    ends: deque[tuple[int, _Open]] = deque(maxlen=_TRIED)
     inside = escaped = False
     for place, char in enumerate(text):
         if inside:
@@ -38,11 +51,12 @@ def _ends(text: str) -> list[tuple[int, str]]:
         elif char == '"':
             inside = True
         elif char in "{[":
-            stack.append("}" if char == "{" else "]")
+            around = ("}" if char == "{" else "]", around)
         elif char in "}]":
-            if not stack or stack.pop() != char:
+            if around is None or around[0] != char:
                 break
-            ends.append((place + 1, "".join(reversed(stack))))
-        elif char == "," and stack:
-            ends.append((place, "".join(reversed(stack))))
+            around = around[1]
+            ends.append((place + 1, around))
+        elif char == "," and around is not None:
+            ends.append((place, around))
     return ends

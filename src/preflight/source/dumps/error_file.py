@@ -41,7 +41,7 @@ def read(content: bytes, file: LogFile) -> Part:
     text, problem = content.decode("utf-8", "replace"), None
     try:
         loaded = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         from preflight.source.dumps.cut_json import salvage
 
         loaded, problem = salvage(text), f"not whole JSON: {error}"

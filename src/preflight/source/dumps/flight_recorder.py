@@ -92,7 +92,7 @@ def _load(content: bytes) -> tuple[Any, str | None]:
 
     try:
         return json.loads(content.decode("utf-8", "replace")), None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         from preflight.source.dumps.cut_json import salvage
 
         return salvage(content.decode("utf-8", "replace")), f"not whole JSON: {error}"

@@ -247,7 +247,7 @@ def _from_json(content: bytes) -> tuple[bytes, list[float] | None]:
     for raw in content.splitlines():
         try:
             entry = json.loads(raw)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if not isinstance(entry, dict):
             continue

@@ -154,7 +154,7 @@ class _Reader:
         problem = None
         try:
             loaded = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             from preflight.source.dumps.cut_json import salvage
 
             loaded, problem = salvage(text), f"not whole JSON: {error}"

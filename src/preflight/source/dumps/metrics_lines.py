@@ -61,7 +61,7 @@ def _flat(line: bytes) -> dict[str, Any] | None:
     """An object with the objects in it spread out, ``train/loss`` for ``{"train": {"loss": ...}}``."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None

@@ -218,7 +218,7 @@ def _of_json(text: str, who: Who, file: LogFile) -> Part:
     problem = None
     try:
         threads = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         from preflight.source.dumps.cut_json import salvage
 
         threads, problem = salvage(text), f"not whole JSON: {error}"

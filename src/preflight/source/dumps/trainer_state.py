@@ -25,7 +25,7 @@ def read(content: bytes, file: LogFile) -> Part:
     problem = None
     try:
         history = json.loads(content).get("log_history", [])
-    except ValueError:
+    except (ValueError, RecursionError):
         history = _pieces(content)
         problem = f"cut off: {len(history)} whole entries were read"
     steps = []

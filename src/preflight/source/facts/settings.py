@@ -136,7 +136,7 @@ def read_config(reading: Reading, value: Value) -> dict[str, Any] | None:
         if data is not None:
             try:
                 decoded = msgspec.json.decode(data[0])
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 return None
             return decoded if isinstance(decoded, dict) else None
     return None

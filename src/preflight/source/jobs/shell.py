@@ -20,6 +20,8 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=(.*)", re.DOTALL)
 
 _LONGEST, _MOST_WORDS, _LONGEST_SUM = 100_000, 10_000, 1_000
 """Longer values, arrays and sums are cut off or unknown: nobody writes them, and a script may double a value at will."""
+_DEEPEST = 20
+"""Defaults within defaults (``${A:-${B:-...}}``) are followed so deep."""
 
 
 class Shell:
@@ -30,6 +32,7 @@ class Shell:
         self.variables: dict[str, str] = dict(variables)
         self.arrays: dict[str, tuple[str, ...]] = {}
         self.arguments = arguments
+        self._depth = 0
 
     def assign(self, command: Command) -> tuple[str, ...]:
         """Carry out the assignments of a command and return its other words, expanded.
@@ -140,8 +143,15 @@ class Shell:
         return self.variables.get(name)
 
     def _within(self, text: str) -> Iterator[str]:
+        if self._depth >= _DEEPEST:
+            yield UNKNOWN
+            return
         word = Reader(text if "'" in text or '"' in text else f'"{text}"').word()
-        yield from (self._text(piece) for piece in word)
+        self._depth += 1
+        try:
+            yield from [self._text(piece) for piece in word]
+        finally:
+            self._depth -= 1
 
     def _arithmetic(self, text: str) -> str:
         """Whole numbers with ``+ - * / %`` and brackets."""

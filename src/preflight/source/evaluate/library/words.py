@@ -52,7 +52,7 @@ def word_value(name: str, text: str, annotation: ast.AST | None = None) -> Known
         elif len(text) < 40:
             try:
                 value = ast.literal_eval(text)
-            except (ValueError, SyntaxError):
+            except (ValueError, SyntaxError, RecursionError, MemoryError):
                 value = text
     return Known(value, None, f"command line --{name.replace('_', '-')}")
 
