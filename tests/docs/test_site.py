@@ -16,7 +16,13 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 LOADED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)=\"?(https?:)?//")
 LOADED_BY_STYLE = re.compile(r"(?:@import|url\()\s*[\"']?(?:https?:)?//")
-SHOWN = ("index.html", "guides/dry-run.html", "reference/gpus/index.html", "reference/report.html")
+SHOWN = (
+    "index.html",
+    "guides/dry-run.html",
+    "gallery/index.html",
+    "reference/gpus/index.html",
+    "reference/report.html",
+)
 WIDTHS = (400, 1280)
 PROBE = """<!doctype html><meta charset=utf-8><body><pre id=out></pre><script>
 var cases = %s, told = {}, left = cases.length
