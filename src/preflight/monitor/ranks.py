@@ -84,5 +84,5 @@ class Wrapped:
                     ranks = (call.result or {}).get("ranks")
                     if ranks and len(ranks) > 1:
                         self.groups.add(tuple(ranks))
-                    elif ranks and name == "wrap.ddp" and window.run.world > 1:
+                    elif ranks and window.run.world > 1:
                         self.alone = True

@@ -40,6 +40,40 @@ def test_a_model_that_was_trained_before_its_best_weights_came_back_may_begin_an
     assert alarms("loaded-stays", after_a_load(before=("backward",))) == 1
 
 
+def followed(*rows: Any, context: str = "nograd") -> list[Window]:
+    """A network without an optimizer that moves with each step and never equalled the trained one."""
+    mini = Mini({**{f"online.{at}.weight": {} for at in (0, 2)}, **{f"slow.{at}.weight": UNHELD for at in (0, 2)}})
+    windows = [mini.window(*rows)]
+    for step in range(4):
+        used = ("forward slow", {"context": context})
+        own = ("before", {f"online.{at}.weight": (1.0, 10 * at + step) for at in (0, 2)}, {"optimizer": 0})
+        slow = ("before", {f"slow.{at}.weight": (1.0, 500 * at + 100 + step) for at in (0, 2)}, {"optimizer": -1})
+        windows.append(mini.window(used, "backward", own, slow, "step optimizer0:SGD"))
+    return windows
+
+
+UNHELD: Any = {"optimizer": -1, "trainable": False}
+
+
+def test_a_network_may_follow_from_elsewhere_where_weights_were_loaded_or_it_is_trained_by_hand() -> None:
+    assert alarms("averages-begin-as-copies", followed()) == 1
+    assert alarms("averages-begin-as-copies", followed("load")) == 0
+    assert alarms("averages-begin-as-copies", followed(context="grad")) == 0
+
+
+def test_a_part_of_a_gradient_has_a_smaller_norm_than_the_whole_that_is_clipped_by() -> None:
+    assert alarms("clipping-by-own-norm", clipped_by_hand(None)) == 1
+    assert alarms("clipping-by-own-norm", clipped_by_hand({"kind": "sharded", "ranks": [0]})) == 0
+
+
+def clipped_by_hand(spread: dict[str, Any] | None) -> list[Window]:
+    mini = Mini({"model.weight": {"spread": spread}})
+    given = {"max_norm": 1.0, "norm_type": None, "given": True, "optimizers": [0], "of": [1]}
+    rows: list[Any] = [("clip_grad_norm", {"args": given}), ("scalar", "grad_norm", "train.py:9", 2.0)]
+    rows += [("gradients", {"model.weight": 0.7}), "step optimizer0:SGD"]
+    return [mini.window("backward", *rows) for _ in range(2)]
+
+
 def counted(steps: list[tuple[int, float]]) -> list[Window]:
     """Steps of a run's own count at which an optimizer has a count; the steps between them are missing."""
     mini = Mini({"model.weight": {}})

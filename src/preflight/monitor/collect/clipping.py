@@ -18,7 +18,7 @@ from .variables import Variable, Variables
 
 
 class Clipping:
-    """Watches ``clip_grad_norm_`` and ``clip_grad_value_``."""
+    """Watches ``clip_grad_norm_``, ``clip_grads_with_norm_`` and ``clip_grad_value_``."""
 
     def __init__(self, recorder: Recorder, variables: Variables) -> None:
         self.recorder = recorder
@@ -31,15 +31,18 @@ class Clipping:
         utils = self.recorder.torch.nn.utils
         if module is None:
             return
-        for word, before, after in (
-            ("clip_grad_norm_", self._before_norm, self._after_norm),
-            ("clip_grad_value_", self._before_value, self._after_value),
+        for owner, word, before, after in (
+            (module, "clip_grad_norm_", self._before_norm, self._after_norm),
+            (module, "clip_grad_value_", self._before_value, self._after_value),
+            # The first one calls this one by a name of its own, so that nothing is told twice.
+            (utils, "clip_grads_with_norm_", self._before_given, self._after_value),
         ):
-            original = getattr(module, word, None)
+            original = getattr(owner, word, None)
             if original is None or getattr(original, "_preflight_watched", False):
                 continue
-            patches.replace(module, word, watched(self.recorder, self._listening(original), before, after))
-            patches.alias(module, word, utils)
+            patches.replace(owner, word, watched(self.recorder, self._listening(original), before, after))
+            if owner is not utils:
+                patches.alias(owner, word, utils)
 
     def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with an iterator of parameters replaced by one that yields the same and notes them."""
@@ -80,6 +83,17 @@ class Clipping:
         kind = kwargs.get("norm_type", args[2] if len(args) > 2 else 2.0)
         return self._before("clip_grad_norm", {"max_norm": _plain(limit), "norm_type": _plain(kind)}, args, kwargs)
 
+    def _before_given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        """A clipping by a norm that the program has measured itself: of which kind is not known."""
+        limit = kwargs.get("max_norm", args[1] if len(args) > 1 else None)
+        total = kwargs.get("total_norm", args[2] if len(args) > 2 else None)
+        entry = self._before(
+            "clip_grad_norm", {"max_norm": _plain(limit), "norm_type": None, "given": True}, args, kwargs
+        )
+        if entry is not None and isinstance(total, self.recorder.torch.Tensor) and total.numel() == 1:
+            self._measured(entry, total)
+        return entry
+
     def _before_value(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         limit = kwargs.get("clip_value", args[1] if len(args) > 1 else None)
         return self._before("clip_grad_value", {"clip_value": _plain(limit)}, args, kwargs)
@@ -101,12 +115,17 @@ class Clipping:
         recorder = self.recorder
         self._after_value(entry, value, error)
         if entry is not None and error is None and isinstance(value, recorder.torch.Tensor):
-            number, iteration, step = recorder.number(), recorder.iteration, recorder.step
-            now, place = time.monotonic_ns(), from_program(entry.place)
-            recorder.later(
-                read_later(value),
-                lambda values: [("scalar", (number, now, iteration, step, "grad_norm", place, values[0]))],
-            )
+            self._measured(entry, value)
+
+    def _measured(self, entry: Entry, value: Any) -> None:
+        """Tell the norm that is clipped by, once it is known."""
+        recorder = self.recorder
+        number, iteration, step = recorder.number(), recorder.iteration, recorder.step
+        now, place = time.monotonic_ns(), from_program(entry.place)
+        recorder.later(
+            read_later(value),
+            lambda values: [("scalar", (number, now, iteration, step, "grad_norm", place, values[0]))],
+        )
 
 
 def _has_gradient(one: Any) -> bool:

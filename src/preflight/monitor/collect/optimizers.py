@@ -37,6 +37,7 @@ class Optimizers:
         self._closer_until = 0  # the iteration from which on nothing is looked at closer because of a thaw
         self._settings: dict[int, list[tuple[Any, ...]]] = {}
         self._steps: dict[int, int] = {}
+        self._unheld = 0  # variables of no optimizer, when they were last looked at
         self._used: dict[int, int] = {}  # how many backward passes there were when gradients were last used or cleared
         self._made: list[weakref.ref[Any]] = []
         self._casts: dict[int, int] = {}
@@ -187,7 +188,7 @@ class Optimizers:
             self.states.gradients("before_step", index, False, held)
             if exact or written or recorder.evaluated or recorder.iteration % _BEFORE_EVERY == 0:
                 self.states.parameters("before_step", index, exact, held)
-            if (exact or recorder.iteration < self._closer_until) and index == recorder.primary:
+            if (exact or recorder.iteration < self._closer_until) and self._others(index):
                 self.states.parameters("before_step", -1, True)
                 self.states.gradients("before_step", -1, False)
         self._rates(optimizer, name, index)
@@ -203,6 +204,14 @@ class Optimizers:
             # Copies of the weights in the lower precision live until the outermost autocast context ends.
             seen["casts_kept"] = self._casts.get(index) == recorder.casts_cleared
         self._casts[index] = recorder.casts_cleared if inside else -1
+
+    def _others(self, index: int) -> bool:
+        """Whether to look at what no optimizer holds: with one of them, and with any where there is more than before."""
+        if index != self.recorder.primary and self._steps.get(index, 0):
+            return False
+        count = len(self.variables.living(-1))
+        more, self._unheld = count > self._unheld, count
+        return more or index == self.recorder.primary
 
     def _written(self, held: list[tuple[Variable, Any]]) -> list[int]:
         """Variables that were written to since the optimizer's last step, as torch counts it; ``.data`` is not counted."""

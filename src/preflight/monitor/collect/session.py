@@ -20,6 +20,7 @@ from .clipping import Clipping
 from .control import Control
 from .digests import Digests
 from .distributed import Distributed
+from .divergences import Divergences
 from .dropouts import Dropouts
 from .importing import Imports
 from .loaders import Loaders
@@ -68,6 +69,7 @@ class Session:
             Loaders(recorder, digests, sight),
             Modes(recorder, self.names),
             Dropouts(recorder, self.forwards),
+            Divergences(recorder),
             Checkpoints(recorder, self.names, self.variables, states),
         ]
         if settings.api or (settings.needs and any(need.startswith("api") for need in settings.needs)):

@@ -259,8 +259,9 @@ def _spread_of(variable: Variable, tensor: Any) -> dict[str, Any] | None:
 def _of_mesh(tensor: Any) -> dict[str, Any]:
     """How a distributed tensor lies over its mesh: with which ranks this one holds the same part."""
     mesh = tensor.device_mesh
-    sharded = [dim for dim, placement in enumerate(tensor.placements) if not placement.is_replicate()]
     ranks = mesh.mesh
+    # What is cut into one part is whole.
+    sharded = [dim for dim, one in enumerate(tensor.placements) if not one.is_replicate() and ranks.size(dim) > 1]
     coordinate = mesh.get_coordinate()
     if coordinate is not None:
         for dim in range(ranks.ndim - 1, -1, -1):

@@ -11,6 +11,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Window
 
 _TRAINED = 2
+_EARLY = 16
 
 
 class HeldOutStaysOut(Relation):
@@ -19,7 +20,7 @@ class HeldOutStaysOut(Relation):
     Parts that are cut from different orders of the same data (a shuffle in between, another seed) overlap, and the
     evaluation is too good.
     Judged for parts by indices (``Subset``, ``random_split``, ``SubsetRandomSampler``) of one data set: that of the loader
-    that feeds the training, and that of a loader which is only ever read without training. An evaluation on nothing but
+    that feeds the training, and that of a loader which is only ever read without training, before or after. An evaluation on nothing but
     training data is a score of the training, and is not meant.
     """
 
@@ -37,6 +38,7 @@ class HeldOutStaysOut(Relation):
         self._count: dict[str, int] = {}
         self._training: Fetch | None = None
         self._judged: dict[tuple[str, str], tuple[int, int]] = {}
+        self._early: dict[str, Fetch] = {}  # by loader: what was read before anything was trained
 
     def see(self, window: Window) -> Iterator[Example]:
         for fetch in fetches_of(window):
@@ -44,7 +46,12 @@ class HeldOutStaysOut(Relation):
             if fetch.trained:
                 self._count[name] = self._count.get(name, 0) + 1
                 self._training = fetch
+                if self._count[name] == _TRAINED:
+                    for other in [one for one in self._early if not self._count.get(one)]:
+                        yield from self._judge(self._early.pop(other))
             elif not self._count.get(name):
+                if self._training is None and len(self._early) < _EARLY:
+                    self._early[name] = fetch
                 yield from self._judge(fetch)
 
     def _judge(self, held: Fetch) -> Iterator[Example]:
@@ -83,21 +90,23 @@ class HeldOutStaysOut(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([1, 4, 5, 6], [1, 2, 3])
+        yield _run([1, 4, 5, 6], [1, 2, 3], before=True)
 
 
-def _run(trained: list[int], held: list[int]) -> list[Window]:
+def _run(trained: list[int], held: list[int], before: bool = False) -> list[Window]:
     mini = Mini({"model.weight": {}})
-    windows = []
+    evaluated: list[Any] = [("fetch loader1", {"args": {"epoch": 0, "fetch": 0}})]
+    evaluated += [("batch", {"loader": "loader1", "fetch": 0}), ("forward model", {"context": "nograd"})]
+    made: list[Any] = [
+        (f"loader.new loader{at}", {"args": {"base": 0, "part": part, "of": 8}})
+        for at, part in enumerate((trained, held))
+    ]
+    windows = [mini.window(*made, *(evaluated if before else ()))]
     for number in range(3):
-        new: list[Any] = [
-            (f"loader.new loader{at}", {"args": {"base": 0, "part": part, "of": 8}})
-            for at, part in enumerate((trained, held))
-        ]
         rows: list[Any] = [
             ("fetch loader0", {"args": {"epoch": 0, "fetch": number}}),
             ("batch", {"fetch": number}),
             *("forward model", "backward", "step optimizer0:SGD"),
         ]
-        windows.append(mini.window(*(new if not number else []), *rows))
-    evaluated = ("fetch loader1", {"args": {"epoch": 0, "fetch": 0}}), ("batch", {"loader": "loader1", "fetch": 0})
-    return [*windows, mini.window(*evaluated, ("forward model", {"context": "nograd"}))]
+        windows.append(mini.window(*rows))
+    return windows if before else [*windows, mini.window(*evaluated)]

@@ -7,10 +7,11 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.tails import Tail
+from preflight.monitor.tails import Node, Tail
 from preflight.monitor.window import Call, Window
 
 _ELEMENTWISE = ("Sub", "Rsub", "Mul", "Div", "Add")
+_SQUEEZING = ("Squeeze", "Select", "View", "UnsafeView", "ReshapeAlias")
 
 
 class LossShapesAgree(Relation):
@@ -18,8 +19,9 @@ class LossShapesAgree(Relation):
 
     PyTorch says so once where it happens, as a warning that is easily lost in a long output: with predictions of
     shape (N, 1) and targets of shape (N,) each prediction is compared with every target. Where the difference is computed
-    by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer, less something
-    that is not trained, gives a square; a loss for each element, times weights of another rank, gets a dimension more.
+    by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer, or one that was squeezed,
+    less something that is not trained, gives a square; a loss for each element, times weights of another rank, gets a
+    dimension more.
     """
 
     name = "loss-shapes-agree"
@@ -90,6 +92,9 @@ class LossShapesAgree(Relation):
         message = "Using a target size (torch.Size([8])) that is different to the input size (torch.Size([8, 1])). This"
         yield [Mini().window(("note", "warning", {"message": message}), "backward")]
         yield [Mini().window(("backward", {"args": {"tail": _difference([8, 8])}}))]
+        row = [["Mean", [], None, [1]], ["Pow", [8, 8], None, [2]], ["Rsub", [8, 8], None, [3, -1]]]
+        row += [["Squeeze", [8], None, [4]], ["Addmm", [8, 1], None, []]]
+        yield [Mini().window(("backward", {"args": {"tail": row}}))]
         gated = [["Sum", [], None, [1]], ["Mul", [8, 8, 4], None, [2, -1]], ["Pow", [8, 4], None, []]]
         yield [Mini().window(("backward", {"args": {"tail": gated}}))]
 
@@ -97,7 +102,7 @@ class LossShapesAgree(Relation):
 def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
     """The shape of predictions or their losses, and the one that something without a gradient stretches them to.
 
-    A column that comes straight from a layer and becomes a square; or anything that gets one dimension more in front,
+    A column that comes straight from a layer, or the row that it was squeezed to, and becomes a square; or anything that gets one dimension more in front,
     as long as the one that it began with.
     """
     for node in tail.nodes:
@@ -110,9 +115,19 @@ def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
         square = len(shape) == 2 and shape[0] == shape[1] > 1 and source.shape == [shape[0], 1]
         if square and node.name in ("Sub", "Rsub") and source.name in ("Addmm", "Mm"):
             return source.shape, shape
+        if node.name in ("Sub", "Rsub") and _squeezed(tail, source) and shape == source.shape * 2:
+            return source.shape, shape
         if len(source.shape) > 1 and shape[1:] == source.shape and shape[0] == source.shape[0] > 1:
             return source.shape, shape
     return None
+
+
+def _squeezed(tail: Tail, node: Node) -> bool:
+    """Whether a row of numbers is a column that comes straight from a layer, without the dimension of size one."""
+    if node.name not in _SQUEEZING or node.shape is None or len(node.shape) != 1 or node.shape[0] < 2:
+        return False
+    column = next((tail.nodes[place] for place in node.below if place >= 0), None)
+    return column is not None and column.name in ("Addmm", "Mm") and column.shape == [node.shape[0], 1]
 
 
 def _difference(shape: list[int]) -> list[list[Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.monitor.copies import Copies
 from preflight.monitor.flow import Flow, flow_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -25,6 +26,8 @@ class TrainedAreHeld(Relation):
     What was frozen and no longer is, is meant to be trained wherever it lies.
     Parameters that the program updates by hand do change, and are left alone; so is a model of which the optimizer holds
     but a small share, such as adapters or prompts beside weights that nobody froze.
+    A network that began as a copy of one that is trained beside it, a target network, gets gradients where the program
+    does not detach what it says: nothing is made of them.
     """
 
     name = "trained-are-held"
@@ -42,6 +45,7 @@ class TrainedAreHeld(Relation):
         self._bits: dict[int, int | None] = {}
         self._rounds: dict[int, int] = {}
         self._flow = Flow()
+        self._copies = Copies()
         self._frozen: set[int] = set()
         self._thawed: set[int] = set()  # parameters that were frozen and no longer are: these are meant to be trained
 
@@ -49,6 +53,9 @@ class TrainedAreHeld(Relation):
         variables = window.run.variables
         self._follow(window)
         self._flow = flow_of(window)
+        for state in window.states:
+            if state.moment == "before_step" and state.what == "parameter" and state.bits:
+                self._copies.see(state)
         states = [
             one for one in window.states if one.moment == "before_step" and (one.extra or {}).get("optimizer") == -1
         ]
@@ -61,6 +68,8 @@ class TrainedAreHeld(Relation):
             for ident, norm in zip(state.ids, state.norm, strict=True)
             if norm and ident in variables and _unheld(variables[ident])
         }
+        targets = self._targets({variables[ident].root for ident in with_gradient}, window)
+        with_gradient = {ident for ident in with_gradient if variables[ident].root not in targets}
         orphans = any(
             norm is None and ident in variables and not variables[ident].module
             for state in window.states
@@ -92,6 +101,31 @@ class TrainedAreHeld(Relation):
                 call=steps[-1] if steps else None,
                 detail="Parameters get gradients, but no optimizer holds them and they never change" if wrong else "",
             )
+
+    def _targets(self, roots: set[str], window: Window) -> set[str]:
+        """Those of some networks whose matrices are all copies of ones of another network that is trained beside them."""
+        trained = {
+            ident
+            for state in window.states
+            if state.what == "gradient" and state.moment == "before_step" and (state.extra or {}).get("optimizer") != -1
+            for ident, norm in zip(state.ids, state.norm, strict=True)
+            if norm
+        }
+        found = set()
+        for root in roots if trained else ():
+            own = [
+                one
+                for one in window.run.variables.values()
+                if one.root == root and one.kind == "parameter" and len(one.shape) > 1
+            ]
+            if own and all(
+                any(
+                    two.id in trained and two.root != root for two in self._copies.originals(one.id, window, exact=True)
+                )
+                for one in own
+            ):
+                found.add(root)
+        return found
 
     def _follow(self, window: Window) -> None:
         for one in window.changed:
@@ -127,6 +161,11 @@ class TrainedAreHeld(Relation):
         parts = ["module model.adapter", "module model.wide"]
         whole = ("forward model", {"args": {"training": True}, "inside": parts})
         yield [mini.window(whole, *_rows("model.wide.weight", 0.5, 7, ())) for _ in range(3)]
+
+        mini = Mini({"online.weight": {}, "target.weight": {"optimizer": -1}})
+        rows = _rows("target.weight", 0.5, 7, ("online", "target"))
+        own = (("before", {"online.weight": (1.0, 7)}, {"optimizer": 0}), ("gradients", {"online.weight": 0.5}))
+        yield [mini.window(*own, *rows) for _ in range(3)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

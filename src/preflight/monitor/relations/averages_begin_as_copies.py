@@ -1,0 +1,152 @@
+"""A network that follows another begins as its copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from preflight.monitor.copies import untrained
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import steps_of
+from preflight.monitor.window import Call, Run, State, Variable, Window
+
+_INTERVALS = 2
+_MOST_KEPT = 64
+
+
+class AveragesBeginAsCopies(Relation):
+    """A network that a program moves after a trained one, a little with each step, began with the same weights.
+
+    Target networks and momentum encoders are averages of the weights that a trained network has had.
+    One that was made with random weights of its own and never set to those of the network that it follows gives random
+    targets for as long as the average is slow.
+    Judged are networks that are only ever used without gradients, whose matrices no optimizer holds, have the names and
+    shapes of trained ones, and move in each step: none of them equalled its trained one when training began, or ever since.
+    A run in which weights were loaded is not judged: it may go on where another one ended.
+    """
+
+    name = "averages-begin-as-copies"
+    needs = frozenset({"step", "state", "forward", "load"})
+    wakes = frozenset({"exact parameter at before_step", "step", "forward", "load"})
+    severity = "warning"
+    priority = 15
+    cause = "the second network is made like the first one and never given its weights"
+    advice = "make it with copy.deepcopy, or load_state_dict of the trained network, before the first step"
+
+    def __init__(self) -> None:
+        self._bits: dict[int, list[int]] = {}  # by variable, the fingerprints that it had
+        self._moved: dict[int, int] = {}
+        self._first: dict[int, int] = {}  # by variable, when it was first seen
+        self._begun: dict[int, int] = {}  # by optimizer, when it made its first step
+        self._with_gradients: set[str] = set()
+        self._used: set[str] = set()
+        self._loaded = False
+
+    def see(self, window: Window) -> Iterator[Example]:
+        self._loaded = self._loaded or bool(window.named("load"))
+        if self._loaded:
+            return
+        for call in window.named("forward"):
+            (self._with_gradients if call.context.startswith("grad") else self._used).add(call.object)
+        steps = steps_of(window)
+        for step in steps:
+            self._begun.setdefault(step.optimizer, step.call.q)
+        for state in window.states:
+            if state.moment == "before_step" and state.what == "parameter" and state.bits:
+                self._keep(state)
+        last = steps[-1].call if steps else None
+        for root, told in _roots(untrained(window, "before_step"), window.run).items():
+            if root in self._used and root not in self._with_gradients:
+                yield from self._judge(root, told, window.run, last)
+
+    def _keep(self, state: State) -> None:
+        for ident, bits in zip(state.ids, state.bits or (), strict=False):
+            if bits is None:
+                continue
+            self._first.setdefault(ident, state.q)
+            known = self._bits.setdefault(ident, [])
+            if known:
+                self._moved[ident] = self._moved.get(ident, 0) + 1 if bits != known[-1] else -_MOST_KEPT
+            known[_MOST_KEPT:] = []
+            known.append(bits)
+
+    def _in_time(self, one: Variable, other: Variable) -> bool:
+        """Whether both of a pair were seen before the trained one was first changed."""
+        begun = self._begun.get(other.optimizer, -1)
+        return self._first.get(one.id, begun) < begun and self._first.get(other.id, begun) < begun
+
+    def _judge(self, root: str, told: list[Variable], run: Run, call: Call | None) -> Iterator[Example]:
+        if any(self._moved.get(one.id, 0) < _INTERVALS for one in told):
+            return
+        trained: dict[str, dict[tuple[str, tuple[int, ...]], Variable]] = {}
+        for one in run.variables.values():
+            if one.optimizer >= 0 and one.trainable and one.root != root:
+                trained.setdefault(one.root, {})[_key(one)] = one
+        pairs = next(
+            (
+                [(one, known[_key(one)]) for one in told]
+                for known in trained.values()
+                if all(_key(one) in known for one in told)
+            ),
+            [],
+        )
+        if len(pairs) < 2 or not all(self._in_time(one, two) for one, two in pairs):
+            return
+        apart = [one for one, _ in pairs if not self._met(one, trained)]
+        wrong = len(apart) == len(pairs)
+        yield Example(
+            (),
+            not wrong,
+            {},
+            variables=tuple(one.name for one in apart) if wrong else (),
+            expected="the weights of the network that it follows when training begins",
+            seen=f"{len(apart)} matrices that have nothing in common with it" if wrong else None,
+            call=call,
+            detail=f"{root} follows a trained network and began with weights of its own" if wrong else "",
+        )
+
+    def _met(self, one: Variable, trained: Mapping[str, Mapping[tuple[str, tuple[int, ...]], Variable]]) -> bool:
+        """Whether a matrix ever equalled one of its name and shape that is trained."""
+        own = set(self._bits.get(one.id, ()))
+        others = (known[_key(one)] for known in trained.values() if _key(one) in known)
+        return any(own & set(self._bits.get(other.id, ())) for other in others)
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run(copied=True)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run(copied=False)
+
+
+def _key(one: Variable) -> tuple[str, tuple[int, ...]]:
+    """What a parameter is called within its network, and its shape."""
+    return one.name.removeprefix(one.root), tuple(one.shape)
+
+
+def _roots(states: list[State], run: Run) -> dict[str, list[Variable]]:
+    """Matrices that no optimizer holds, by their network."""
+    found: dict[str, list[Variable]] = {}
+    for state in states:
+        for ident in state.ids:
+            one = run.variables.get(ident)
+            if one is not None and len(one.shape) > 1:
+                found.setdefault(one.root, []).append(one)
+    return found
+
+
+def _run(copied: bool) -> list[Window]:
+    names = ("online.0.weight", "online.2.weight")
+    slow_names = [name.replace("online", "target") for name in names]
+    unheld = {name: {"optimizer": -1, "trainable": False} for name in slow_names}
+    mini = Mini({**{name: {} for name in names}, **unheld})
+    windows = []
+    for step in range(4):
+        own = {name: (1.0 + step, 10 * at + step) for at, name in enumerate(names)}
+        start = 100 * step if copied else 500 + 100 * step
+        slow = {name: (1.0 + step / 9, 10 * at + start) for at, name in enumerate(slow_names)}
+        used = ("forward target", {"context": "nograd"}), ("forward online", {"context": "grad"})
+        rows = (("before", own, {"optimizer": 0}), ("before", slow, {"optimizer": -1}))
+        windows.append(mini.window(*used, "backward", *rows, "step optimizer0:SGD"))
+    return windows
