@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Optional
 
 import pytest
 
@@ -45,6 +46,42 @@ def test_settings_keep_their_types_and_their_keys(tmp_path: Path) -> None:
     with pytest.raises(AttributeError):
         settings.LR = 2
     assert settings.clone().MODEL.DEPTH == 101
+
+
+@dataclasses.dataclass
+class _Model:
+    width: int = 8
+    dims: tuple[int, ...] = (1, 2)
+
+
+@dataclasses.dataclass
+class _Settings:
+    name: str
+    lr: float = 0.1
+    cuda: bool = True
+    kind: Literal["a", "b"] = "a"
+    limit: Optional[int] = None  # noqa: UP045
+    model: _Model = dataclasses.field(default_factory=_Model)
+
+
+def test_a_command_line_is_read_from_the_types_of_a_dataclass(capsys: pytest.CaptureFixture[str]) -> None:
+    tyro = _standin("tyro")
+    made = tyro.cli(_Settings, args="--name x --lr=3e-4 --no-cuda --kind b --limit 5 --model.dims 3 4 5".split())
+    assert made == _Settings("x", 3e-4, False, "b", 5, _Model(8, (3, 4, 5)))
+    assert tyro.cli(_Settings, args=["--cuda", "--limit", "None"], default=_Settings("y", lr=1.0)) == _Settings(
+        "y", 1.0
+    )
+    assert tyro.cli(lambda steps=3: steps, args=["--steps", "4"]) == "4", "nothing says that it is a number"
+    assert tyro.cli(_Model, args=["--width", "9", "--more", "1"], return_unknown_args=True) == (
+        _Model(9), ["--more", "1"],
+    )  # fmt: skip
+    for words in (["--lr", "1"], ["--name", "x", "--lr", "fast"], ["--name", "x", "--speed", "3"]):
+        with pytest.raises(SystemExit) as left:
+            tyro.cli(_Settings, args=words)
+        assert left.value.code == 2
+    assert "--name is required" in capsys.readouterr().err
+    noted = tyro.conf.FlagConversionOff[int]
+    assert tyro.cli(dataclasses.make_dataclass("Noted", [("n", noted, 1)]), args=["--n", "2"]).n == 2
 
 
 def test_settings_begin_from_other_files(tmp_path: Path) -> None:

@@ -135,9 +135,7 @@ def context_of(gpu: Gpu) -> Interval:
 def _seen(profile: Profile, device: Device) -> MemoryEstimate:
     """The memory that was seen, with the driver's context and the workspace that PyTorch asks of no tensor."""
     if profile.steps == 0 and profile.peak_bytes == 0:
-        return MemoryEstimate(
-            capacity_bytes=device.capacity_bytes, method="dry-run", reason="nothing was put on the GPU in the dry run"
-        )
+        return MemoryEstimate(capacity_bytes=device.capacity_bytes, method="dry-run", reason=why_unknown(profile))
     assert device.gpu is not None
     told = profile.categories.get("workspace")
     # The run itself asks for it where it multiplies matrices; without such a product at the peak it is added.
@@ -311,20 +309,35 @@ def _short(message: str) -> str:
     return line.strip()[:240]
 
 
+def _early_end(profile: Profile) -> str | None:
+    """What ended the run before enough was seen; None where nothing did."""
+    if profile.outcome == "failed":
+        last = profile.frames[-1] if profile.frames else None
+        at = f" at {Path(last.file).name}:{last.line}" if last is not None else ""
+        return f"the script ended in the dry run with {profile.error}{at}: {_short(profile.message or '')}"
+    if profile.outcome == "time is up":
+        at = f" at {profile.stuck}, where the script took no notice" if profile.stuck else ""
+        return f"the time limit ended the dry run{at}; --time-limit gives it longer"
+    if profile.outcome == "memory is up":
+        return "the dry run took most of the memory that this machine had left, and was ended"
+    return None
+
+
+def why_unknown(profile: Profile) -> str:
+    """Why a run in which nothing was put on the GPU says nothing of its memory."""
+    end = _early_end(profile)
+    if end is None:
+        return "nothing was put on the GPU in the dry run"
+    return f"{end} ({profile.hint})" if profile.hint else end
+
+
 def notes_of(profile: Profile, facts: Mapping[str, Fact], device: Device) -> list[str]:
     """What a reader has to know of how the run went."""
     notes = [
         f"--dry-run executed the script: {profile.steps} optimizer steps in {profile.seconds:.0f} s, no GPU involved"
     ]
-    if profile.outcome == "failed":
-        last = profile.frames[-1] if profile.frames else None
-        at = f" at {Path(last.file).name}:{last.line}" if last is not None else ""
-        notes.append(f"the script ended in the dry run with {profile.error}{at}: {_short(profile.message or '')}")
-    if profile.outcome == "time is up":
-        at = f" at {profile.stuck}, where the script took no notice" if profile.stuck else ""
-        notes.append(f"the time limit ended the dry run{at}; --time-limit gives it longer")
-    if profile.outcome == "memory is up":
-        notes.append("the dry run took most of the memory that this machine had left, and was ended")
+    if (end := _early_end(profile)) is not None:
+        notes.append(end)
     if profile.stuck and profile.outcome == "stopped":
         notes.append(f"the script caught the end of the dry run again and again, at {profile.stuck}, and was ended")
     if profile.stuck and profile.outcome == "exited":

@@ -121,6 +121,9 @@ def _run(script: Script, options: Options, device: Device, context: Context) -> 
     profile = dry_run.run(script, context.reading, options, device, context.launch)
     if profile.peak_bytes:
         context.memory = dry_run.memory_of(profile, device, context.facts)
+    elif context.memory is not None and context.memory.peak_bytes is None:
+        # The formulas wait for what a dry run would tell: this one was made, and told nothing.
+        context.memory = msgspec.structs.replace(context.memory, reason=dry_run.why_unknown(profile))
     return profile
 
 

@@ -204,8 +204,12 @@ def fill(package: str, space: dict[str, Any], values: int) -> None:
         space: Its names.
         values: How many values ``step`` gives in it.
     """
-    parts = {
-        "spaces": {"Box": Box, "Discrete": Discrete, "Space": Box},
+    from preflight.dryrun.virtual.absent import vectors
+
+    together = vectors.module(lambda name: make(name, values))
+    parts: dict[str, dict[str, Any]] = {
+        "spaces": {"Box": Box, "Discrete": Discrete, "MultiDiscrete": vectors.MultiDiscrete, "Space": Box},
+        "vector": together,
         "wrappers": {
             name: type(name, (Wrapper,), {})
             for name in "RecordEpisodeStatistics RecordVideo ClipAction NormalizeObservation NormalizeReward TimeLimit "
@@ -216,6 +220,7 @@ def fill(package: str, space: dict[str, Any], values: int) -> None:
         parts["wrappers." + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()] = {name: wrapper}
     for name in ("box", "discrete", "space"):
         parts[f"spaces.{name}"] = {name.capitalize(): parts["spaces"][name.capitalize()]}
+    parts |= {"vector.sync_vector_env": together, "vector.async_vector_env": together, "vector.vector_env": together}
     for name, content in parts.items():
         module = ModuleType(f"{package}.{name}")
         module.__dict__.update(content, __path__=[])
@@ -224,5 +229,5 @@ def fill(package: str, space: dict[str, Any], values: int) -> None:
         (space[above].__dict__ if above else space)[last] = module
     space.update(
         Env=Env, Wrapper=Wrapper, ObservationWrapper=Wrapper, RewardWrapper=Wrapper, ActionWrapper=Wrapper,
-        Space=Box, make=lambda name, *_, **__: make(name, values), __version__="0.21.0" if values == 4 else "1.0.0",
+        Space=Box, make=lambda name, *_, **__: make(name, values), make_vec=together["make"], __version__="0.21.0" if values == 4 else "1.0.0",
     )  # fmt: skip
