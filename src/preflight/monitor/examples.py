@@ -103,10 +103,11 @@ class Examples:
                 look(window)
             except Exception as error:
                 self._leave_out(instances.following(look), window, error)
-        judged: list[Judged] = []
         repeats = instances.repeats
         repeats.look(window)
-        for number, instance in instances.awake(window):
+        said, asked = repeats.settled(instances.awake(window))
+        judged: list[Judged] = [(number, found, window) for number, found in said]
+        for number, instance in asked:
             try:
                 found = repeats.see(number, instance, window) if instance.repeats else list(instance.see(window))
                 if found:

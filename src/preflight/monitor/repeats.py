@@ -14,6 +14,10 @@ from preflight.monitor.window import Call, Window
 
 _COUNTING = frozenset({"fetch", "loop", "scheduler.step"})
 """Calls whose arguments and results count or tell rates: of these only the words are compared."""
+Asked = list[tuple[int, Relation]]
+"""Relations with their numbers."""
+Said = list[tuple[int, list[Example]]]
+"""What relations said, by their numbers."""
 _NONE: tuple[int, list[Example]] = 0, []
 
 
@@ -24,6 +28,7 @@ class Repeats:
         self._calls: list[Call] = []
         self._order: list[int] | None = None
         self._held: dict[int, tuple[int, list[Example]]] = {}
+        self._settled: tuple[Asked, Said, Asked] | None = None
 
     def look(self, window: Window) -> None:
         """Take in a window; forget what was said when its calls are not those of the one before."""
@@ -35,6 +40,33 @@ class Repeats:
             whole = len(before) == len(self._calls) and order == self._order and all(map(_alike, before, self._calls))
         if not whole:
             self._held.clear()
+            self._settled = None
+
+    def settled(self, awake: Asked) -> tuple[Said, Asked]:
+        """What relations say that look at calls alone and need not be asked while windows repeat; and those to be asked.
+
+        Args:
+            awake: The relations that the window is for; the same list for the same kind of window.
+        """
+        known = self._settled
+        if known is not None and known[0] is awake:
+            return known[1], known[2]
+        if not self._held:
+            return [], awake
+        said: Said = []
+        rest: Asked = []
+        waiting = False
+        for number, one in awake:
+            alone = one.repeats and type(one).quiet is Relation.quiet
+            count, found = self._held.get(number, _NONE)
+            if not alone or count < one.repeats:
+                rest.append((number, one))
+                waiting = waiting or bool(alone)
+            elif found:
+                said.append((number, found))
+        if not waiting:
+            self._settled = awake, said, rest
+        return said, rest
 
     def see(self, number: int, relation: Relation, window: Window) -> list[Example]:
         """The examples of a relation, as it said them before where it would say the same again."""
