@@ -25,6 +25,14 @@ TEXTS: dict[str, str] = {
         a = 0 or 5; b = 3 and 4; c = None or "x" or "y"; d = [] and 1; e = not []; f = 1 if 2 > 1 else 3; g = "" or None
         h = 0 and undefined_name; i = (x := 5) + x
     """,
+    "sets": """
+        a = len({1, 1, 2}); b = len({x % 2 for x in range(5)}); c = sum({3, 3, 4}); d = sorted({2, 1, 2}); e = len({(1, 2), (1, 2)})
+        f = {1, 2}; f.add(1); f.update([2, 3]); f = len(f); g = len(set("hello")); h = len({1, 1.0, True}); i = len([*{5, 5}, 5])
+        j = set()
+        for letter in ["a", "b", "a"]:
+            j.add(letter)
+        j = len(j)
+    """,
     "text": """
         name = "gpt"; width = 768
         a = f"{name}-{width}"; b = f"{width:>8d}|"; c = f"{3.14159:.2f}"; d = f"{name!r}"; e = f"{width=}"; f = f"{{}}"

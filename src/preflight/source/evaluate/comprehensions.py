@@ -11,6 +11,7 @@ from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.iteration import duplicate, iterate
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.evaluate.machine import Frame
+from preflight.source.evaluate.members import each_once
 from preflight.source.trace import Context
 from preflight.source.values import Dict, Known, Obj, Seq, Value, settle
 
@@ -45,7 +46,8 @@ def comprehend(m: Machine, node: Comprehension) -> Value:
     if isinstance(node, ast.DictComp):
         return _dict(m, node, pairs, exact)
     kind = "set" if isinstance(node, ast.SetComp) else "list"
-    result = Seq([value for _, value in pairs], kind, m.site(node), not exact)
+    values = [value for _, value in pairs]
+    result = Seq(each_once(values) if kind == "set" else values, kind, m.site(node), not exact)
     if isinstance(node, ast.GeneratorExp):
         result.kind = "generator"
     return result

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.iteration import iterate
+from preflight.source.evaluate.members import each_once
 from preflight.source.evaluate.operators import is_soft
 from preflight.source.values import Dict, Known, Seq, Value, settle
 
@@ -39,6 +40,7 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
         m.touch(base)
         if len(base.items) < MAX_LIST:
             base.items.append(args[0])
+        _settle_members(m, base)
         if _repeats(m):
             base.open = True
         return m.known(None)
@@ -46,6 +48,7 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
         m.touch(base)
         items, element = iterate(m, args[0], node)
         base.items.extend((items or [])[:MAX_LIST] if items is not None else [element] if element is not None else [])
+        _settle_members(m, base)
         if items is None or _repeats(m):
             base.open = True
         return m.known(None)
@@ -96,6 +99,13 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
         extra = [i for a in args if isinstance(settle(a), Seq) for i in settle(a).items]  # type: ignore[attr-defined]
         return Seq([*base.items, *(extra if name == "union" else [])], "set", m.site(node), True)
     return None
+
+
+def _settle_members(m: Machine, base: Seq) -> None:
+    """Leave every member of a set in it once."""
+    if base.kind == "set":
+        m.tick(len(base.items) // 8)
+        base.items[:] = each_once(base.items)
 
 
 def _sort(m: Machine, base: Seq, kwargs: dict[str, Value], node: ast.AST) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate import operators
+from preflight.source.evaluate.members import each_once
 from preflight.source.trace import Context
 from preflight.source.values import Dict, Ext, Func, Known, Obj, Seq, Value, join, settle
 
@@ -114,7 +115,7 @@ def _list(m: Machine, node: ast.List) -> Value:
 
 
 def _set(m: Machine, node: ast.Set) -> Value:
-    return Seq(_elements(m, node.elts), "set", m.site(node))
+    return Seq(each_once(_elements(m, node.elts)), "set", m.site(node))
 
 
 def _elements(m: Machine, nodes: list[ast.expr]) -> list[Value]:

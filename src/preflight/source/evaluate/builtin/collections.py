@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.builtin.model import MISSING, MODEL
 from preflight.source.evaluate.iteration import iterate
 from preflight.source.evaluate.library import Call
+from preflight.source.evaluate.members import each_once
 from preflight.source.values import (
     Bound,
     Dict,
@@ -45,7 +46,7 @@ def _sequence(m: Machine, c: Call) -> Value | None:
             list(items) if ordered is None else ordered, kind, m.site(c.node), ordered is None and len(items) > 1
         )
     if kind == "set":
-        items = _each_once(items)
+        items = each_once(items)
     return Seq(list(reversed(items)) if name == "reversed" else list(items), kind, m.site(c.node))
 
 
@@ -66,20 +67,6 @@ def in_order(m: Machine, items: list[Value], kwargs: dict[str, Value], node: ast
     except TypeError:
         return None
     return [items[i] for i in order]
-
-
-def _each_once(items: list[Value]) -> list[Value]:
-    """The members of a set: plain values that are equal count once."""
-    seen: set[Any] = set()
-    members = []
-    for item in items:
-        settled = settle(item)
-        if isinstance(settled, Known):
-            if settled.value in seen:
-                continue
-            seen.add(settled.value)
-        members.append(item)
-    return members
 
 
 @MODEL.call("builtins.dict")
