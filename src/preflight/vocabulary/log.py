@@ -8,6 +8,8 @@ import msgspec
 
 from preflight.vocabulary.finding import Scalar
 
+# What there may be a million of is not shown to the collector of cycles (``gc=False``): it holds none, and it would be gone
+# through again and again while it is read.
 # Times below count from some start (a boot, the begin of a log), not from 1970.
 DATED = 365 * 86_400.0
 LogKind = Literal[
@@ -27,7 +29,7 @@ LogKind = Literal[
 ]
 
 
-class Who(msgspec.Struct, frozen=True, omit_defaults=True):
+class Who(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Who wrote a line or a file, as far as it is known."""
 
     rank: int | None = None
@@ -69,7 +71,7 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     encoding: str = "utf-8"
 
 
-class Hit(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Hit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """A line that a signature took.
 
     Attributes:
@@ -129,7 +131,7 @@ class Raised(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     begins: int | None = None
 
 
-class StepLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class StepLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """One step as a log or a metric file tells it.
 
     Attributes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import compress
 
 from preflight.vocabulary.log import StepLine
 
@@ -21,7 +22,9 @@ class Sample:
     def __init__(self, most: int) -> None:
         """Keep about ``most``, between half of it and all of it, and the last ones."""
         self._most = max(most, 2)
-        self._kept: list[tuple[int, StepLine]] = []
+        # Side by side, not in pairs: a million pairs would be gone through again and again by the collector of cycles.
+        self._kept: list[StepLine] = []
+        self._numbers: list[int] = []
         self._share = 1.0
         self._last: deque[StepLine] = deque(maxlen=TAIL)
         self._tail: deque[tuple[int, int]] = deque(maxlen=TAIL)
@@ -37,7 +40,8 @@ class Sample:
 
     def add(self, step: StepLine) -> None:
         """Keep a step."""
-        self._kept.append((self.seen, step))
+        self._kept.append(step)
+        self._numbers.append(self.seen)
         if len(self._kept) > self._most:
             self._thin()
 
@@ -49,7 +53,9 @@ class Sample:
 
     def _thin(self) -> None:
         self._share /= 2
-        self._kept = [one for one in self._kept if one[0] * _GOLDEN % 1.0 < self._share]
+        stay = [number * _GOLDEN % 1.0 < self._share for number in self._numbers]
+        self._kept = list(compress(self._kept, stay))
+        self._numbers = list(compress(self._numbers, stay))
 
     def add_last(self, step: StepLine) -> None:
         """Keep a step because it is one of the last."""
@@ -67,7 +73,7 @@ class Sample:
 
     def kept(self) -> list[StepLine]:
         """Return the steps in the order of their lines."""
-        steps = [step for _, step in self._kept]
+        steps = list(self._kept)
         if self._last:
             known = {(step.line, step.step) for step in steps}
             steps += [step for step in self._last if (step.line, step.step) not in known]

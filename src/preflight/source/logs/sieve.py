@@ -180,6 +180,11 @@ def _slots(np: Any, words: Any, factor: int) -> Any:
     return np.right_shift(np.multiply(words, np.uint32(factor)), np.uint32(32 - _BITS)).astype(np.int64)
 
 
+def _seen(np: Any, sample: Any, factor: int) -> Any:
+    """Return how many words of a sample are in each slot."""
+    return np.bincount(_slots(np, sample, factor), minlength=1 << _BITS)
+
+
 def _opened(np: Any, words: Any, masks: Any) -> tuple[Any, Any]:
     """Return all words that there are with the bits that are known, and the number of the one that each is of."""
     whole = masks == 0xFFFFFFFF
@@ -199,9 +204,8 @@ def _table(np: Any, rows: _Rows, sample: Any, paired: int) -> _Table:
     second_owner = pairs[second_owner]
     # The words that are open come upon frequent ones with one factor, and beside them with another.
     forced = words[rows.masks[owner, 1] != 0xFFFFFFFF]
-    counted = {factor: np.bincount(_slots(np, sample, factor), minlength=1 << _BITS) for factor in _FACTORS}
-    factor = min(_FACTORS, key=lambda one: int(counted[one][_slots(np, forced, one)].sum()))
-    seen = counted[factor]
+    factor = min(_FACTORS, key=lambda one: int(_seen(np, sample, one)[_slots(np, forced, one)].sum()))
+    seen = _seen(np, sample, factor)
     slots, second_slots = _slots(np, words, factor), _slots(np, seconds, factor)
     cost = np.bincount(owner, seen[slots], len(rows.group))
     # The second word of another literal may follow, too: a frequent first word costs even where its own second one is rare.
