@@ -25,6 +25,11 @@ TEXTS: dict[str, str] = {
         a = 0 or 5; b = 3 and 4; c = None or "x" or "y"; d = [] and 1; e = not []; f = 1 if 2 > 1 else 3; g = "" or None
         h = 0 and undefined_name; i = (x := 5) + x
     """,
+    "deleted": """
+        a = [1, 2, 3, 4, 5]; del a[0]; b = a[0]; c = len(a)
+        d = [1, 2, 3, 4, 5]; del d[-1], d[1]; e = d[1]; f = len(d)
+        g = list(range(9)); del g[2:5]; h = g[2]; i = len(g); del g[::2]; j = g[0]
+    """,
     "sets": """
         a = len({1, 1, 2}); b = len({x % 2 for x in range(5)}); c = sum({3, 3, 4}); d = sorted({2, 1, 2}); e = len({(1, 2), (1, 2)})
         f = {1, 2}; f.add(1); f.update([2, 3]); f = len(f); g = len(set("hello")); h = len({1, 1.0, True}); i = len([*{5, 5}, 5])

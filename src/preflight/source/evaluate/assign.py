@@ -175,9 +175,27 @@ def delete(m: Machine, target: ast.expr) -> None:
             base.entries.pop(key.value, None)
         elif isinstance(base, Seq):
             m.touch(base)
-            base.open = True
+            if not _taken_out(m, base, key):
+                base.open = True
     elif isinstance(target, (ast.Tuple, ast.List)):
         for element in target.elts:
             delete(m, element)
     elif isinstance(target, ast.Attribute):
         evaluate(m, target.value)
+
+
+def _taken_out(m: Machine, base: Seq, key: Value) -> bool:
+    """Take ``a[i]`` or ``a[i:j]`` out of a list, where the list and the place are known."""
+    from preflight.source.evaluate.attributes import slice_of
+    from preflight.source.evaluate.containers import repeats
+
+    if base.open or repeats(m):
+        return False
+    if isinstance(key, Known) and isinstance(key.value, int) and -len(base.items) <= key.value < len(base.items):
+        del base.items[key.value]
+        return True
+    bounds = slice_of(key) if isinstance(key, Obj) and key.name == "slice" else None
+    if bounds is None or bounds.step == 0:
+        return False
+    del base.items[bounds]
+    return True

@@ -41,7 +41,7 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
         if len(base.items) < MAX_LIST:
             base.items.append(args[0])
         _settle_members(m, base)
-        if _repeats(m):
+        if repeats(m):
             base.open = True
         return m.known(None)
     if name in ("extend", "update") and args:
@@ -49,7 +49,7 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
         items, element = iterate(m, args[0], node)
         base.items.extend((items or [])[:MAX_LIST] if items is not None else [element] if element is not None else [])
         _settle_members(m, base)
-        if items is None or _repeats(m):
+        if items is None or repeats(m):
             base.open = True
         return m.known(None)
     if name == "insert" and len(args) == 2:
@@ -76,7 +76,7 @@ def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, 
         m.touch(base)
         if name == "clear":
             base.items.clear()
-            base.open = _repeats(m)
+            base.open = repeats(m)
         elif name == "reverse":
             base.items.reverse()
         elif name == "sort":
@@ -125,13 +125,13 @@ def _remove(m: Machine, base: Seq, wanted: Value | None) -> None:
             break
         if not isinstance(item, Known) or not isinstance(wanted, Known):
             break
-        if item.value == wanted.value and not base.open and not _repeats(m):
+        if item.value == wanted.value and not base.open and not repeats(m):
             del base.items[index]
             return
     base.open = True
 
 
-def _repeats(m: Machine) -> bool:
+def repeats(m: Machine) -> bool:
     """Whether this place is inside a loop that is followed once and stands for many passes."""
     return any(f.kind == "loop" and not f.unrolled for f in m.context.frames())
 
