@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -63,10 +64,11 @@ class Stream:
 
     def until(self, true: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         """Read until a whole frame makes something true; the last message of each kind."""
-        name, whole = "", "frame" in self.last
+        name, whole, limit = "", "frame" in self.last, time.monotonic() + 60
         while not whole or not true(self.last):
             line = self.answer.readline().decode()
             assert line, f"the stream has ended after {self.count}"
+            assert time.monotonic() < limit, self.last
             if line.startswith("event: "):
                 name = line[7:].strip()
             elif line.startswith("data: "):

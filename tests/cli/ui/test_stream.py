@@ -165,6 +165,23 @@ def test_a_recording_that_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert "format 9" in told["problem"]["text"]
 
 
+def test_a_run_whose_files_are_gone_for_a_moment_goes_on(tmp_path: Path) -> None:
+    run = Growing(tmp_path / "trace")
+    run.begin()
+    run.steps(3)
+    segment = tmp_path / "trace" / "rank-00000.100.trace"
+    with served(tmp_path) as server, server.stream() as stream:
+        stream.until(lambda last: last["figures"]["step"] == 3)
+        segment.rename(tmp_path / "elsewhere")
+        stream.until(lambda last: last["run"]["waiting"])
+        (tmp_path / "elsewhere").rename(segment)
+        run.steps(2)
+        told = stream.until(lambda last: last["figures"]["step"] == 5)
+        assert told["problem"] is None
+        assert told["run"]["over"] is False
+    run.close()
+
+
 def test_what_a_trace_says_is_data(tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)>\x1b[31m"
     Growing(tmp_path / "trace", program=evil, arguments=("python", evil, "--token", "hunter2hunter2"), started=1.0)

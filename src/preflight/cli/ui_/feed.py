@@ -126,6 +126,8 @@ class Feed:
         try:
             self._follower.take(ended, tell=self._far)
         except PreflightError:
+            if not ended:
+                raise  # it is begun anew at the next look
             # The run has ended and its files were sealed between two looks: read what took their place.
             self._follower = Follower(TraceFolder(self.path), self._invariants, Board)
             self._whole(self._follower)

@@ -4,6 +4,7 @@ import { at, draw, make, number, seconds } from "./words.js";
 
 const SHADES = 5;
 const LEFT = 64;
+const LEAST = 0.25; // from the lightest shade to the darkest, as a share of the fastest step
 
 export class Heat {
   constructor(place) {
@@ -67,12 +68,13 @@ export class Heat {
     return this.width === 1 ? `step ${number(first)}` : `steps ${number(first)} to ${number(first + this.width - 1)}`;
   }
 
-  // From the fastest to nearly the slowest: one hiccup must not make all others look alike.
+  // From the fastest to nearly the slowest: one hiccup must not make all others look alike. Steps that take the same
+  // time but for a few per cent look alike.
   range() {
     const all = this.columns.flat().filter((value) => value !== null).sort((one, other) => one - other);
     const low = all[0];
     const high = all[Math.floor((all.length - 1) * 0.98)];
-    return [low, high > low ? high : low * 1.01 + 1e-9];
+    return [low, Math.max(high, low * (1 + LEAST))];
   }
 }
 
