@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from preflight import analyze, diagnose
 from preflight.investigate.foreseen import capacity_of, sold_as, with_check
+from preflight.vocabulary.incident import Pointer
 from preflight.vocabulary.report import Report
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -50,6 +52,20 @@ def test_a_script_that_should_fit_says_to_look_elsewhere(failed: Report) -> None
     assert report.incident is not None
     assert any("the step should fit" in one.text for one in report.incident.caught_by if one.kind == "plan")
     assert any("finds none of" in note for note in report.notes)
+    # A rule that was asked and found nothing would not have told it; one that only a dry run is asked of might have.
+    assert [one.id for one in report.incident.caught_by if one.kind == "rule"] == ["memory-grows-each-step"]
+
+
+def test_a_rule_that_only_a_run_is_asked_of_may_still_have_told_it(failed: Report) -> None:
+    assert failed.incident is not None
+    pointers = tuple(
+        Pointer(kind="rule", id=name, text="")
+        for name in ("step-exceeds-device", "copies-inside-forward", "no-such-rule")
+    )
+    known = msgspec.structs.replace(failed, incident=msgspec.structs.replace(failed.incident, caught_by=pointers))
+    report = with_check(known, analyze(str(EXAMPLES / "good_model.py"), gpu_memory=40), "good_model.py")
+    assert report.incident is not None
+    assert [one.id for one in report.incident.caught_by if one.kind == "rule"] == ["copies-inside-forward"]
 
 
 def test_a_script_that_is_not_judged_is_told_as_such(failed: Report) -> None:

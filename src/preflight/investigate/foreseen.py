@@ -7,6 +7,7 @@ import math
 import msgspec
 
 from preflight.investigate.observations.memory_arithmetic import numbers_of
+from preflight.investigate.pointers import asks_a_run
 from preflight.vocabulary.incident import Incident, Pointer, Why
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.quantity import Interval, format_bytes
@@ -62,9 +63,10 @@ def with_check(report: Report, checked: Report, name: str) -> Report:
         )
         for one in found
     )
-    if wanted and not found and checked.command == "check":
-        notes.append(f"preflight check finds none of {', '.join(sorted(wanted))} in {name}")
-    rest = tuple(one for one in incident.caught_by if one.id not in wanted) if found else incident.caught_by
+    asked = {one for one in wanted if _was_asked(one, checked)}
+    if asked and not found:
+        notes.append(f"{_teller(checked)} finds none of {', '.join(sorted(asked))} in {name}")
+    rest = tuple(one for one in incident.caught_by if one.kind != "rule" or one.id not in asked)
     whys = incident.five_whys
     if incident.category == "oom":
         if checked.memory is None or _peak(checked.memory) is None:
@@ -87,6 +89,14 @@ def with_check(report: Report, checked: Report, name: str) -> Report:
 
 def _peak(memory: MemoryEstimate) -> Interval | None:
     return memory.device_bytes or memory.reserved_bytes or memory.peak_bytes
+
+
+def _was_asked(rule: str, checked: Report) -> bool:
+    """Whether a rule that found nothing would not have told it; one that was not asked might have."""
+    if checked.command != "check" or any(one.rule == rule for one in checked.not_evaluated):
+        return False
+    ran = checked.memory is not None and checked.memory.method == "dry-run"
+    return ran or not asks_a_run(rule)
 
 
 def _teller(checked: Report) -> str:

@@ -43,6 +43,11 @@ def kind_of(name: str) -> Literal["rule", "relation", "checklist"]:
     return next((kind for kind, folder in _ROOMS if name in _named(kind, folder)), "checklist")
 
 
+def asks_a_run(rule: str) -> bool:
+    """Return whether a rule is only asked of what a dry run saw, and not of the script as well."""
+    return rule in _named("rule", "check/run_rules") - _named("rule", "check/rules")
+
+
 def pointers_of(signature: Signature | None, incident: Incident) -> tuple[Pointer, ...]:
     """Return what would have told it before; where nothing explains the lines, a draft of a signature for them."""
     found = [

@@ -187,9 +187,7 @@ def _next(root: Violation) -> list[NextStep]:
 
 def _culprit(root: Violation, world: int | None, sure: float) -> Culprit:
     if not _some(root.ranks, world):
-        return Culprit(
-            reason="nobody in particular: it is seen on every rank" if (world or 1) > 1 else "there is one rank"
-        )
+        return Culprit(reason="it is seen on every rank" if (world or 1) > 1 else "there is one rank")
     reasons = (Reason(text=f"preflight monitor: {root.message}", weight=math.log(sure / (1 - sure))),)
     share = sure / len(root.ranks)
     suspects = tuple(Suspect(rank=rank, probability=share, reasons=reasons) for rank in root.ranks)
