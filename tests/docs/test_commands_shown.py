@@ -95,6 +95,19 @@ def test_a_front_page_names_what_is_in_its_folder() -> None:
     assert not missing, "the navigation is read from the front page of the folder"
 
 
+def test_every_extra_is_told_of() -> None:
+    project = (ROOT / "pyproject.toml").read_text("utf-8").partition("[project.optional-dependencies]\n")[2]
+    extras = set(re.findall(r"(?m)^([\w-]+) = \[", project.partition("\n[")[0]))
+    named = set(
+        re.findall(
+            r"`([\w-]+)`",
+            "".join(re.findall(r"(?m)^\| (`.*?) \|", (ROOT / "docs/guides/install.md").read_text("utf-8"))),
+        )
+    )
+    # The others are for those who change Preflight.
+    assert extras - named == {"dev", "docs", "peers", "test"}
+
+
 def test_every_command_in_a_sentence_is_understood() -> None:
     wrong = []
     for page in PAGES:
