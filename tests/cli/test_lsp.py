@@ -211,3 +211,16 @@ def test_all_safe_fixes_at_once(tmp_path: Path) -> None:
         assert applied(text, action.edit) == apply_to_text(text, safe)
 
     spoken(tmp_path, steps, "--persona", "pedantic")
+
+
+def test_an_error_of_ours_is_told_and_ends_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from preflight.cli.lsp_ import checking
+
+    def broken(*_: object) -> None:
+        raise KeyError("a key")
+
+    monkeypatch.setattr(checking, "examine_script", broken)
+    found = checking.check(str(tmp_path / "train.py"), "import torch\n", {})
+    assert found.findings == ()
+    assert found.problem is not None
+    assert "internal error KeyError" in found.problem

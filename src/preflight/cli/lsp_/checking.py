@@ -13,7 +13,7 @@ from preflight.check.examine import examine_script
 from preflight.check.notices.syntax_error import finding_for
 from preflight.check.project_config import load_project
 from preflight.cli.parts.request import options_of, selection_of
-from preflight.errors import InputError, PreflightError
+from preflight.errors import PreflightError
 from preflight.source.script import ScriptSyntaxError, parse
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.report import Report
@@ -52,8 +52,12 @@ def check(path: str, text: str, given: dict[str, Any]) -> Checked:
         report = examine_script(parse(data, path, Path(path)), options, selection)
     except ScriptSyntaxError as error:
         return Checked((finding_for(error, path, data),))
-    except (InputError, PreflightError) as error:
+    except PreflightError as error:
         return Checked(problem=f"{error}{f' ({error.hint})' if error.hint else ''}")
+    except Exception as error:  # an error of ours in one text; the editor and its other documents go on
+        return Checked(
+            problem=f"{path} is not checked: internal error {type(error).__name__}: {error}; please report it"
+        )
     return Checked(report.findings, report)
 
 
