@@ -43,6 +43,8 @@ LOOK_EVERY = 0.2
 """Seconds between two looks for a new frame."""
 LIST_EVERY = 2.0
 """Seconds between two looks for new recordings."""
+_REST = 20
+"""How much longer than a look for recordings takes it rests: a folder may hold very many others, or be far away."""
 PING_EVERY = 10.0
 """Seconds of silence after which a connection says that it lives."""
 
@@ -126,13 +128,14 @@ async def _events(root: Path, feeds: Feeds, asked: str | None, stopping: Callabl
     yield b"retry: 1000\n\n"
     feed, stream = None, Stream()
     listed: bytes | None = None
-    looked = said = 0.0
+    looked = said = took = 0.0
     try:
         while not stopping():
             now = time.monotonic()
-            if now - looked >= LIST_EVERY or listed is None:
+            if now - looked >= max(LIST_EVERY, _REST * took) or listed is None:
                 looked = now
                 found = await asyncio.to_thread(recordings, root)
+                took = time.monotonic() - now
                 if feed is None and found:
                     known = {one.id for one in found}
                     shown = asked if asked is not None else found[0].id
