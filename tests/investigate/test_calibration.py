@@ -33,3 +33,11 @@ def test_pools_that_fall_become_one() -> None:
     told = [(0.2, True), (0.4, False), (0.9, True), (0.9, True)]
     # 0.2 and 0.4 make one pool of which half were right; with caution (1 + 3.2) / 6 and (2 + 3.2) / 6.
     assert fit_calibration.pooled(told) == [(0.3, 0.7), (0.9, 0.867)]
+
+
+def test_what_is_recorded_is_of_the_moment_at_which_a_log_was_judged() -> None:
+    answer = {"name": "a", "label": "oom", "answer": "oom", "ground": "signature", "probability": 0.91234}
+    without = {**answer, "name": "b", "ground": None, "probability": None}
+    assert fit_calibration.rows_of([answer, without]) == [
+        {"name": "a", "ground": "signature", "probability": 0.9123, "right": True}
+    ]

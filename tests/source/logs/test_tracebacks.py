@@ -159,3 +159,8 @@ def test_two_in_one_chain_are_two_and_the_first_says_so(tmp_path: Path) -> None:
     first, second = read_logs([tmp_path]).raised
     assert (first.exception, first.chained) == ("KeyError", True)
     assert (second.exception, second.chained) == ("RuntimeError", False)
+
+
+def test_marks_whose_line_does_not_end_hide_no_exception() -> None:
+    lines = ['  File "a.py", line 3, in <module>', "    f()", "    ^^^", "      ^^^^^^KeyboardInterrupt: "]
+    assert parse(lines).exception == "KeyboardInterrupt"

@@ -23,6 +23,8 @@ _BOXED = re.compile(r"^\s*[│|]\s+(\S.*?):(\d+)\s+in\s+(\S+)")
 _BOX = re.compile(r"^\s*[│|╭╰┌└❱]")
 _RAISED = re.compile(r"^((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?:\([\w.]+\))?(?::\s?(.*))?$")
 _GROUP = re.compile(r"^[\s|+-]*[|+][\s|+-]*")
+_CARETS = re.compile(r"^\s*[~^]{2,}(?=[A-Za-z_])")
+"""What marks a place in the line above, where the end of its line was lost."""
 _LOOKS_RAISED = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Timeout|Failure|Fault|Abort\w*|Cancelled\w*|Group|Unsupported|"
     r"NotFound|Empty|Full|Stop\w*|Missing\w*|Invalid\w*|\.exc\.\w+|exceptions?\.\w+)$"
@@ -116,6 +118,8 @@ def _parsed(exception: str, message: list[str], frames: list[Frame], chained: bo
 
 def _exception(line: str, frames: bool) -> tuple[str, str] | None:
     """Return class and message where the line is the last one of a traceback: it is not indented."""
+    if "^" in line:
+        line = _CARETS.sub("", line)
     if not line or (line[0].isspace() and not _GROUP.match(line)):
         return None
     text = _GROUP.sub("", line) if line[0] in " |+" else line
