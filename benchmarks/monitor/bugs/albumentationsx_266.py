@@ -1,6 +1,6 @@
 """An augmentation holds a random state of its own, which each epoch's workers copy as it was: every epoch is augmented alike."""
 # source: https://github.com/albumentations-team/AlbumentationsX/issues/266
-# first effect: step 8
+# first effect: step 0
 # names: loader0
 # family: data
 # detectable: no the samples come in another order in each epoch, and what was drawn for one of them is known to the program alone

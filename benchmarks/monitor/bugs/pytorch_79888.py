@@ -41,18 +41,16 @@ def main():
     backbone = nn.Sequential(nn.Linear(20, 40), nn.ReLU()).requires_grad_(False)
     head = nn.Linear(40, 4)
     model = nn.Sequential(backbone, head)
-    groups = [{"params": head.parameters()}]
-    if args.fixed:
-        groups.append({"params": backbone.parameters()})
-    optimizer = torch.optim.Adam(groups, lr=2e-3)
+    optimizer = torch.optim.Adam(head.parameters(), lr=2e-3)
     scheduler = WarmRestarts(optimizer, 20)
     truth = torch.randn(20, 4)
     for step in range(args.steps):
         if step == 10:
             backbone.requires_grad_(True)
-            if not args.fixed:
-                rate = optimizer.param_groups[0]["lr"]
-                optimizer.add_param_group({"params": backbone.parameters(), "lr": rate})
+            rate = optimizer.param_groups[0]["lr"]
+            optimizer.add_param_group({"params": backbone.parameters(), "lr": rate})
+            if args.fixed:
+                scheduler.base_lrs.append(2e-3)
         x = torch.randn(32, 20)
         loss = nn.functional.cross_entropy(model(x), (x @ truth).argmax(1))
         optimizer.zero_grad()
