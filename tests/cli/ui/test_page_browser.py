@@ -27,6 +27,8 @@ TILE = "document.querySelector('[data-tile=\"{}\"] b').textContent"
 BEYOND = """Array.from(document.querySelectorAll('body *')).filter(one => one.checkVisibility())
   .filter(one => !one.closest('.scroll, pre, .only-read')).map(one => [one.tagName, one.getBoundingClientRect()])
   .filter(([, box]) => box.width && (box.right > innerWidth + 1 || box.left < -1)).map(([name]) => name)"""
+SPILT = """Array.from(document.querySelectorAll('figure.chart')).filter(one => Array.from(one.querySelectorAll('polyline'))
+  .some(line => line.getBoundingClientRect().right > one.getBoundingClientRect().right + 2)).length"""
 UNNAMED = """Array.from(document.querySelectorAll('button, select, svg[role=img], section')).filter(one => one.checkVisibility())
   .filter(one => !(one.textContent.trim() || one.labels?.length || one.getAttribute('aria-label') || one.getAttribute('aria-labelledby')))
   .length"""
@@ -83,6 +85,7 @@ def test_a_run_goes_on_before_ones_eyes(browser: Chromium, tmp_path: Path) -> No
             browser.wait("document.querySelectorAll('#heat-picture rect.warm').length > 4")
             assert browser.value("document.documentElement.scrollWidth") <= width
             assert browser.value(BEYOND) == []
+            browser.wait(f"{SPILT} === 0")
             assert browser.value(UNNAMED) == 0
         run.end(code=1, error="RuntimeError: out of luck")
         browser.wait("document.getElementById('state').textContent === 'failed'")

@@ -25,7 +25,6 @@ export class Charts {
     this.alarms = [];
     this.fullest = null; // the device of all ranks that is nearest to its end
     this.waiting = false;
-    new ResizeObserver(() => this.soon()).observe(place);
   }
 
   clear() {
@@ -117,6 +116,8 @@ class Chart {
     this.svg = draw("svg", { width: "100%", height: HEIGHT, role: "img", tabindex: "0" });
     this.legend = make("p", { class: "legend" });
     this.element = make("figure", { class: "chart", "data-chart": name }, head, this.svg, this.legend);
+    // Its width changes with the window, and with the columns that its neighbours make.
+    new ResizeObserver(() => { if (this.svg.clientWidth !== this.width) this.again(); }).observe(this.svg);
     this.svg.addEventListener("pointermove", (event) => this.point(event.clientX - this.svg.getBoundingClientRect().left));
     this.svg.addEventListener("pointerleave", () => this.point(null));
     this.svg.addEventListener("blur", () => this.point(null));

@@ -7,8 +7,10 @@ const SIMPLE = { running: "running", finished: "finished", failed: "failed", kil
 
 export function showRun(run, skew) {
   const top = at("top");
-  top.className = `top ${run.state}`;
-  at("state").className = `badge ${run.state}`;
+  // A program can end well that trained wrongly.
+  const look = run.verdict === "NO-GO" ? "wrong" : run.state;
+  top.className = `top ${look}`;
+  at("state").className = `badge ${look}`;
   at("state").textContent = run.waiting ? "waiting" : SIMPLE[run.state];
   at("program").textContent = run.program;
   tell(at("command"), run.command || run.path);
