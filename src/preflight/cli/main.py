@@ -60,8 +60,7 @@ class _Commands(click.Group):
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="preflight", message="%(prog)s %(version)s")
 def preflight() -> None:
-    """Training with PyTorch that can be relied on: check a script before it runs, plan what it needs, watch what it does,
-    find out why it failed.
+    """Make training with PyTorch reliable: check a script, plan its run, watch it train, find out why it failed.
 
     Exit codes: 0 GO, 1 NO-GO, 2 the tool failed or was misused, 3 undecidable.
     """
