@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+pytest.importorskip("torch")
 import torch
 from tests.monitor.collect.recording import recorded
 from torch import nn

@@ -140,7 +140,10 @@ def _set(module: Any, options: Any, literals: tuple[bytes, ...]) -> Callable[[by
     for literal in literals:
         together.Add(b"".join(b"\\x%02x" % byte for byte in literal))
     together.Compile()
-    matched: Callable[[bytes], Iterable[int]] = together.Match
+
+    def matched(line: bytes) -> Iterable[int]:
+        return together.Match(line) or ()  # None where it holds none
+
     return matched
 
 
