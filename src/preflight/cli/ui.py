@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -55,8 +56,8 @@ def command(folder: str, host: str, port: int | None, invariants: tuple[str, ...
         if opens:
             open_browser(url)
 
-    try:
+    # The server ends at Ctrl-C by itself; whether the signal comes once more afterwards is up to whoever started this.
+    with suppress(KeyboardInterrupt):
         Server(root, held, host, ready).serve_on(listening)
-    except KeyboardInterrupt:
-        click.echo("preflight ui: ended", err=True)
+    click.echo("preflight ui: ended", err=True)
     return 0
