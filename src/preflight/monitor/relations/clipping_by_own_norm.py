@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from operator import mul
+from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -93,10 +94,10 @@ def _whole(step: Step, window: Window) -> bool:
     return all(norm is not None for norm in step.gradients.norm)
 
 
-def _plain(spread: dict[str, object] | None, window: Window) -> bool:
+def _plain(spread: dict[str, Any] | None, window: Window) -> bool:
     if spread is None:
         return window.run.world == 1
-    return spread.get("kind") == "replicated" and len(spread.get("ranks") or ()) == window.run.world  # type: ignore[arg-type]
+    return spread.get("kind") == "replicated" and len(spread.get("ranks") or ()) == window.run.world
 
 
 def _run(steps: list[tuple[float, float]]) -> list[Window]:

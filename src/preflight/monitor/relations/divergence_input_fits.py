@@ -49,13 +49,13 @@ class DivergenceInputFits(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         for number in window.numbers:
             if number.name in _WRONG and number.value is not None:
-                yield self._example(number, window)
+                yield self._example(number, number.value, window)
 
-    def _example(self, number: Number, window: Window) -> Example:
+    def _example(self, number: Number, value: float, window: Window) -> Example:
         if number.name == "divergence.positive":
-            wrong = number.value >= _NEARLY_ALL  # type: ignore[operator]
+            wrong = value >= _NEARLY_ALL
         else:
-            count = self._equal[number.object] = self._equal.get(number.object, 0) + 1 if number.value else 0
+            count = self._equal[number.object] = self._equal.get(number.object, 0) + 1 if value else 0
             wrong = count >= _LOOKS
         expected, seen, detail = _WRONG[number.name]
         passes = [call for call in window.named("backward") if call.q > number.q]

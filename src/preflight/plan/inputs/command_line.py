@@ -11,7 +11,7 @@ from preflight.plan.inputs.form import KEYS
 from preflight.plan.inputs.model import SOURCES
 from preflight.plan.inputs.requests import request_from
 from preflight.plan.inputs.settings import Said, Settings, said
-from preflight.plan.inputs.words import positional
+from preflight.plan.inputs.words import is_configuration, positional
 from preflight.plan.request import Request
 
 _BATCH = ("model.batch_size", "run.global_batch")
@@ -78,5 +78,4 @@ def _line(words: tuple[str, ...], given: Mapping[str, Any]) -> Settings:
 
 def _named(text: str) -> str:
     """Return whether a model's name is that of a file (``model.config``) or of the catalog (``model.name``)."""
-    file = text.endswith(".json") or os.path.isfile(text) or os.path.isfile(os.path.join(text, "config.json"))
-    return "model.config" if file else "model.name"
+    return "model.config" if is_configuration(text) or os.path.isfile(text) else "model.name"

@@ -12,6 +12,11 @@ from preflight.plan.inputs.settings import Said, Settings, as_number, said
 _EXAMPLE = "preflight plan transformer 7.0 32"
 
 
+def is_configuration(word: str) -> bool:
+    """Return whether a word names the configuration of a model, or a folder that holds one."""
+    return word.endswith(".json") or os.path.isfile(os.path.join(word, "config.json"))
+
+
 def subject_of(words: tuple[str, ...], catalog: Folders = ()) -> tuple[str, str] | None:
     """Return the option that the first word stands for, where it names a model, and the word.
 
@@ -25,7 +30,7 @@ def subject_of(words: tuple[str, ...], catalog: Folders = ()) -> tuple[str, str]
         return "script", word
     if word.endswith((".yaml", ".yml")):
         return "config", word
-    if word.endswith(".json") or os.path.isfile(os.path.join(word, "config.json")):
+    if is_configuration(word):
         return "model_named", word
     from preflight.catalog.architectures import find_name
 
