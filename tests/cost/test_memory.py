@@ -184,6 +184,13 @@ def test_largest_batch_is_the_largest() -> None:
     assert max_micro_batch(LLAMA, RUN, ONE, capacity) == 0
 
 
+@pytest.mark.parametrize(("batch", "less", "steps"), [(2, 1, 2), (32, 16, 2), (3, 1, 3), (9, 3, 3), (7, 1, 7)])
+def test_a_smaller_batch_keeps_the_samples_of_a_step(batch: int, less: int, steps: int) -> None:
+    found = {each.key: each for each in alternatives(GPT2, with_run(micro_batch=batch), ONE)}
+    run = found["half-batch"].run
+    assert (run.micro_batch, run.gradient_accumulation) == (less, steps)
+
+
 def test_alternatives_are_computed_and_save_memory() -> None:
     run = with_run(micro_batch=32, attention="eager")
     now = estimate_memory(GPT2, run, ONE, capacity_bytes=24 * GIB)

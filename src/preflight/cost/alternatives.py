@@ -83,9 +83,11 @@ def _changes(
 
     batch = run.micro_batch or 0
     if batch >= 2:
-        steps = run.gradient_accumulation * 2
-        half = replace(run, micro_batch=batch // 2, gradient_accumulation=steps)
-        add("half-batch", f"micro-batch {batch} -> {batch // 2} and accumulate over {steps}", "smaller matrices", half)
+        # An odd batch has no half: it is divided by the least number that leaves the samples of a step the same.
+        parts = next(n for n in range(2, batch + 1) if batch % n == 0)
+        less, steps = batch // parts, run.gradient_accumulation * parts
+        divided = replace(run, micro_batch=less, gradient_accumulation=steps)
+        add("half-batch", f"micro-batch {batch} -> {less} and accumulate over {steps}", "smaller matrices", divided)
     if run.recompute == "none" and model.layers:
         full = replace(run, recompute="full")
         add("checkpointing", "activation checkpointing of every block", "one more forward pass: about 30 % time", full)

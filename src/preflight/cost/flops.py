@@ -6,6 +6,9 @@ import msgspec
 
 from preflight.cost.parameters import (
     attention_width,
+    decoder_depth,
+    decoder_of,
+    expert_share,
     feed_forward,
     head_kind,
     is_transformer,
@@ -57,7 +60,7 @@ def flops_per_sample(
 
     Args:
         model: The architecture.
-        sequence_length: Tokens of a sample (the source, for encoder-decoder models).
+        sequence_length: Tokens of a sample (the source, for encoder-decoder models that read no audio frames).
         image_size: Side of the image for vision transformers; the model's own when None.
         target_length: Tokens of the decoder; the source's when None.
         causal: Whether a decoder's attention counts only what it may see (False: the full square).
@@ -68,7 +71,7 @@ def flops_per_sample(
     if model.family == "vision_transformer":
         length = vision_tokens(model, image_size or model.image_size)
     else:
-        length = float(sequence_length) if sequence_length else None
+        length = float(model.source_positions or sequence_length) if sequence_length else None
     if not length:
         return None
     layers, halves = float(model.layers or 0), causal and model.family in ("transformer_decoder", "moe")
@@ -78,8 +81,8 @@ def flops_per_sample(
     rows = length
     if model.family == "encoder_decoder":
         rows = float(target_length or sequence_length or 0)
-        behind = float(model.decoder_layers if model.decoder_layers is not None else layers)
-        matrices += behind * 2 * (rows * _block_matrices(model) + _cross_matrices(model, rows, length))
+        behind = float(decoder_depth(model))
+        matrices += behind * 2 * (rows * _block_matrices(decoder_of(model)) + _cross_matrices(model, rows, length))
         attention += behind * queries * ((2 if causal else 4) * rows * rows + 4 * rows * length)
     head = 0.0
     if head_kind(model) in ("lm", "mlm") and model.vocab:
@@ -116,8 +119,8 @@ def _block_matrices(model: ModelSpec) -> float:
         return attention + dense
     width = float(model.expert_ffn or model.ffn or 0)
     routed = hidden * model.experts + matrices * hidden * width * (model.experts_per_token + model.shared_experts)
-    share = model.dense_layers / (model.layers or 1)
-    return attention + share * dense + (1 - share) * routed
+    share = expert_share(model)
+    return attention + (1 - share) * dense + share * routed
 
 
 def _cross_matrices(model: ModelSpec, target: float, source: float) -> float:

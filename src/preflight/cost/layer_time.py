@@ -8,7 +8,7 @@ from preflight.cost.attention_time import attention_time
 from preflight.cost.kernels import matmul_seconds, traffic_seconds
 from preflight.cost.machine import Machine
 from preflight.cost.numeric import larger, where
-from preflight.cost.parameters import attention_width, feed_forward
+from preflight.cost.parameters import attention_width, expert_share, feed_forward
 from preflight.cost.recipe import Recipe
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import RunSpec
@@ -24,7 +24,7 @@ _RING = 40.0
 
 
 class LayerTime(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of one block and micro-batch.
+    """Seconds of one block and micro-batch; of the mean block where some are dense and others hold experts.
 
     Attributes:
         forward: Kernels of the forward pass. backward: Kernels of the backward pass, without recomputation.
@@ -101,7 +101,7 @@ def layer_time(
     around: float = 1.0,
     framework: str | None = None,
 ) -> LayerTime:
-    """Return the seconds of one block.
+    """Return the seconds of one block, the mean one where blocks differ.
 
     Args:
         model: The architecture.
@@ -138,7 +138,9 @@ def layer_time(
             forward, backward = forward + turned, backward + (turned if trained else 0.0)
     attention = attention_time(model, run, recipe, machine, tokens, keys, tensor, around)
     moved = traffic_of(model, run, recipe)
-    wide = float(model.experts_per_token or 1) * float(model.expert_ffn or width) if model.experts else width
+    sparse = expert_share(model)
+    passed = float(model.experts_per_token or 1) + model.shared_experts  # experts that a token passes through
+    wide = (1 - sparse) * width + sparse * passed * float(model.expert_ffn or width)
     size = (
         w
         * tokens
@@ -151,7 +153,7 @@ def layer_time(
     rest = traffic_seconds(machine, size, moved.kernels)
     operators = operators_of(run, moved, framework) + attention.kernels + where(around > 1, _RING * around, 0.0)
     if model.experts:
-        operators = operators + _ROUTING + _EXPERT * local
+        operators = operators + sparse * (_ROUTING + _EXPERT * local)
     return LayerTime(
         forward=forward + attention.forward + rest,
         backward=backward + attention.backward + 2 * rest,
@@ -168,6 +170,8 @@ def products_of(
 ) -> list[tuple[str, float, float, float, float]]:
     """Return the matrix products of a block's forward pass: name, how often, rows, columns, and the length of the sums.
 
+    Where some blocks are dense, a product comes as often as in the mean block.
+
     Args:
         model: The architecture.
         tokens: Tokens of a micro-batch on this rank (before tensor parallelism).
@@ -181,23 +185,27 @@ def products_of(
         ("queries, keys and values", 1.0, tokens, (queries + 2 * kv) / tensor, hidden),
         ("output of attention", 1.0, tokens, hidden, queries / tensor),
     ]
-    shared, grouped = width, []
+    sparse = expert_share(model)
+    if sparse < 1:
+        products += [
+            ("feed-forward, up", 1.0 - sparse, tokens, gate * width / tensor, hidden),
+            ("feed-forward, down", 1.0 - sparse, tokens, hidden, width / tensor),
+        ]
     if model.experts:
         inner, chosen = float(model.expert_ffn or width), float(model.experts_per_token or 1)
         local = larger(model.experts / experts_over, 1.0)
         # Every rank sends its tokens away and gets as many from the others: the experts on it share those.
-        rows = tokens * chosen / local
-        grouped = [
-            ("experts, up", local, rows, gate * inner / tensor, hidden),
-            ("experts, down", local, rows, hidden, inner / tensor),
-        ]
-        shared = inner * model.shared_experts
-    if shared:
+        rows, shared = tokens * chosen / local, inner * model.shared_experts
+        if shared:
+            products += [
+                ("shared experts, up", sparse, tokens, gate * shared / tensor, hidden),
+                ("shared experts, down", sparse, tokens, hidden, shared / tensor),
+            ]
         products += [
-            ("feed-forward, up", 1.0, tokens, gate * shared / tensor, hidden),
-            ("feed-forward, down", 1.0, tokens, hidden, shared / tensor),
+            ("experts, up", sparse * local, rows, gate * inner / tensor, hidden),
+            ("experts, down", sparse * local, rows, hidden, inner / tensor),
         ]
-    return products + grouped
+    return products
 
 
 def _eight_bits(run: RunSpec, machine: Machine, rows: float, columns: float, inner: float) -> tuple[float, float]:

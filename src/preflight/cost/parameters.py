@@ -65,6 +65,36 @@ def attention_width(model: ModelSpec) -> tuple[float, float]:
     return heads * head_dim, (model.kv_heads or heads) * head_dim
 
 
+def expert_share(model: ModelSpec) -> float:
+    """Return the share of the blocks that hold experts: 0 without any, less than 1 where some blocks are dense."""
+    return 1.0 - model.dense_layers / (model.layers or 1) if model.experts else 0.0
+
+
+def decoder_depth(model: ModelSpec) -> int:
+    """Return the blocks behind an encoder: as many as it has, unless the model says how many; none without one."""
+    if model.family != "encoder_decoder":
+        return 0
+    return (model.layers or 0) if model.decoder_layers is None else model.decoder_layers
+
+
+def decoder_of(model: ModelSpec) -> ModelSpec:
+    """Return an encoder-decoder with the sizes of its decoder in the place of the encoder's.
+
+    Heads divide the same width on both sides (BART: ``decoder_attention_heads``, ``decoder_ffn_dim``).
+    """
+    heads, width = model.decoder_heads or model.heads, model.decoder_ffn or model.ffn
+    if (heads, width) == (model.heads, model.ffn) or not heads:
+        return model
+    grouped = model.kv_heads is not None and model.kv_heads != model.heads
+    return msgspec.structs.replace(
+        model,
+        heads=heads,
+        kv_heads=model.kv_heads if grouped else heads,
+        head_dim=int(attention_width(model)[0]) // heads,
+        ffn=width,
+    )
+
+
 def is_transformer(model: ModelSpec) -> bool:
     """Return whether the architecture is a known stack of transformer blocks with its sizes known."""
     families = ("transformer_decoder", "transformer_encoder", "encoder_decoder", "moe", "vision_transformer")
@@ -193,18 +223,19 @@ def _encoder(model: ModelSpec) -> ParameterCount | None:
 def _encoder_decoder(model: ModelSpec) -> ParameterCount | None:
     """Count the T5 form (relative positions of 32 buckets) or, with learned positions, the BART form."""
     hidden, vocab, layers = float(model.hidden or 0), float(model.vocab or 0), model.layers or 0
-    decoder = model.decoder_layers if model.decoder_layers is not None else layers
+    decoder = decoder_depth(model)
     if not vocab:
         return None
     attention, mlp = attention_parameters(model), feed_forward_parameters(model, feed_forward(model))
     block = attention + mlp + 2 * _norm_size(model)
-    other = decoder * (2 * attention + mlp + 3 * _norm_size(model))
+    behind = feed_forward_parameters(model, feed_forward(decoder_of(model)))
+    other = decoder * (2 * attention + behind + 3 * _norm_size(model))
     if model.learned_positions:
         if not model.max_positions:
             return None
         positions = 2 * (model.max_positions + 2) * hidden  # BART's tables have two rows more than positions
     else:
-        positions = 2 * 32.0 * (model.heads or 0)
+        positions = 32.0 * ((model.heads or 0) + (decoder_of(model).heads or 0))
     head = vocab * hidden if model.tied_embeddings is False else 0.0
     return ParameterCount(
         embedding=vocab * hidden + positions,

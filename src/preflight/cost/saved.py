@@ -14,7 +14,14 @@ from preflight.cost.activations import (
     selective_bytes,
 )
 from preflight.cost.numeric import anywhere, larger, smaller, where
-from preflight.cost.parameters import attention_width, head_kind, is_transformer, vision_tokens
+from preflight.cost.parameters import (
+    attention_width,
+    decoder_depth,
+    decoder_of,
+    head_kind,
+    is_transformer,
+    vision_tokens,
+)
 from preflight.cost.recipe import Recipe
 from preflight.cost.shares import Share
 from preflight.vocabulary.model import ModelSpec
@@ -124,9 +131,9 @@ def activations_of(
     flying = in_flight(parallel, share.index, micro_batches)
     alive = 1 - recomputed_share(model, run) if run.recompute == "full" else 1.0
     total, rebuilt, kind = _recomputed(model, run, layout, block, tokens, keys, layers * flying)
-    if model.dense_layers and model.experts and run.recompute == "none":
+    if model.dense_layers and model.experts and run.recompute != "op":
         difference = block.saved - block_bytes(model, layout, dense=True).saved
-        total -= difference * tokens * smaller(model.dense_layers * share.layers, layers) * flying
+        total -= alive * difference * tokens * smaller(model.dense_layers * share.layers, layers) * flying
     one = total / larger(layers * flying, 1.0)
     total += _ends(model, run, layout, share, tokens, batch)
     host = 0.0
@@ -233,33 +240,37 @@ def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Shar
     batch = 1.0 * run.micro_batch  # type: ignore[operator]
     source = float(model.source_positions or run.sequence_length or 0)
     target = float(run.target_length or run.sequence_length or 0)
-    encoder, decoder = block_bytes(model, layout), block_bytes(model, layout, cross=True)
+    encoder, decoder = block_bytes(model, layout), block_bytes(decoder_of(model), layout, cross=True)
     queries, keys = attention_width(model)
-    self_square = encoder.square
+    behind_square = decoder.square / 2  # of one of its two attentions
     enc = (encoder.saved + encoder.square * source) * batch * source
     # Keys and values of cross attention have the source's length; self attention sees the target, cross the source.
     cross_keys = 2 * layout.matmul * (queries if layout.expanded else keys) / layout.tensor
-    dec = (decoder.saved - cross_keys + self_square * (target + source)) * batch * target
+    dec = (decoder.saved - cross_keys + behind_square * (target + source)) * batch * target
     dec += cross_keys * batch * source
     layers = (model.layers or 0) * share.layers
-    behind = (model.decoder_layers if model.decoder_layers is not None else (model.layers or 0)) * share.layers
+    behind = decoder_depth(model) * share.layers
     rebuilt, total = 0.0, enc * layers + dec * behind
     if run.recompute == "full":
         part = recomputed_share(model, run)
         entries = encoder.entry * batch * (source * layers + target * behind)
         rebuilt, total = larger(enc, dec), part * entries + (1 - part) * total
     elif run.recompute == "selective":
-        total -= self_square * batch * (source**2 * layers + (target**2 + source * target) * behind)
+        squares = encoder.square * source**2 * layers + behind_square * (target**2 + source * target) * behind
+        total -= batch * squares
     total += norm_bytes(model, layout) * batch * (source + target)
     total += layout.matmul * float(model.hidden or 0) * batch * target + 8.0 * batch * (source + target)
     if layout.dropout:
         total += 2 * layout.mask * float(model.hidden or 0) * batch * (source + target)
     longest = max(source, target)
+    working = larger(encoder.working, decoder.working)
+    working_square = larger(encoder.working_square, decoder.working_square)
+    square = larger(encoder.square, behind_square)
     return Activations(
         saved=total,
         rebuilt=rebuilt,
-        working=(encoder.working + encoder.working_square * longest) * batch * longest,
-        inference=(encoder.working + encoder.square * longest + 2 * encoder.entry) * batch * longest,
+        working=(working + working_square * longest) * batch * longest,
+        inference=(working + square * longest + 2 * encoder.entry) * batch * longest,
         source="architecture",
         how=f"activations: {layers:g} encoder and {behind:g} decoder blocks over {source:g} and {target:g} tokens"
         if isinstance(total, float)

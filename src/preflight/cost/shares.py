@@ -5,7 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from preflight.cost.numeric import larger, smaller, where
-from preflight.cost.parameters import ParameterCount, attention_width, feed_forward, head_kind
+from preflight.cost.parameters import (
+    ParameterCount,
+    attention_width,
+    decoder_depth,
+    decoder_of,
+    feed_forward,
+    head_kind,
+)
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
@@ -44,24 +51,31 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def adapter_parameters(model: ModelSpec, run: RunSpec) -> float | None:
-    """Count LoRA adapters: rank x (inputs + outputs) for every target matrix of every block (Hu et al. 2021)."""
+    """Count LoRA adapters: rank x (inputs + outputs) for every target matrix of every block (Hu et al. 2021).
+
+    The matrices of a decoder's cross attention bear the names of those of its self attention: both get adapters.
+    """
     if run.trainable_parameters is not None:
         return float(run.trainable_parameters)
     if run.lora_rank is None or not model.layers or not model.hidden:
         return None
-    hidden, width = float(model.hidden), feed_forward(model)
+    ends = model.layers * _adapted(model, run, 1) + decoder_depth(model) * _adapted(decoder_of(model), run, 2)
+    head = float(model.hidden) + float(model.vocab or 0) if "head" in run.lora_targets else 0.0
+    return run.lora_rank * (ends + head)
+
+
+def _adapted(model: ModelSpec, run: RunSpec, attentions: int) -> float:
+    """Return inputs and outputs together of the target matrices of one block."""
+    hidden, width = float(model.hidden or 0), feed_forward(model)
     queries, keys = attention_width(model)
     sizes = {
-        "q": hidden + queries,
-        "k": hidden + keys,
-        "v": hidden + keys,
-        "o": queries + hidden,
+        "q": attentions * (hidden + queries),
+        "k": attentions * (hidden + keys),
+        "v": attentions * (hidden + keys),
+        "o": attentions * (queries + hidden),
         "mlp": (3 if model.gated else 2) * (hidden + width),
     }
-    blocks = model.layers + (model.decoder_layers or 0)
-    per_block = sum(sizes.get(target, 0.0) for target in run.lora_targets)
-    head = hidden + float(model.vocab or 0) if "head" in run.lora_targets else 0.0
-    return run.lora_rank * (blocks * per_block + head)
+    return sum(sizes.get(target, 0.0) for target in run.lora_targets)
 
 
 def expert_tensor(parallel: ParallelDims) -> float:
@@ -74,7 +88,7 @@ def stage_share(model: ModelSpec, parallel: ParallelDims, first: bool, last: boo
     even = 1.0 / parallel.pp
     if (parallel.first_layers is None and parallel.last_layers is None) or not model.layers:
         return even
-    layers = model.layers + (model.decoder_layers or 0)
+    layers = model.layers + decoder_depth(model)
     front = even if parallel.first_layers is None else parallel.first_layers / layers
     back = even if parallel.last_layers is None else parallel.last_layers / layers
     given = (parallel.first_layers is not None) + (parallel.last_layers is not None)

@@ -12,7 +12,7 @@ from preflight.cost.layer_time import LayerTime, layer_time
 from preflight.cost.ledger import Ledger
 from preflight.cost.machine import Machine
 from preflight.cost.numeric import larger, smaller, where
-from preflight.cost.parameters import attention_width, head_kind, vision_tokens
+from preflight.cost.parameters import attention_width, expert_share, head_kind, vision_tokens
 from preflight.cost.saved import recomputed_share
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -80,6 +80,11 @@ def tokens_of(model: ModelSpec, run: RunSpec) -> float:
     return float(run.sequence_length or 0)
 
 
+def block_tokens(model: ModelSpec, run: RunSpec) -> float:
+    """Return the tokens of one sample in a block of the first stack: an encoder of audio reads frames, not the text."""
+    return float(model.source_positions or 0) or tokens_of(model, run)
+
+
 def depth_of(model: ModelSpec, run: RunSpec) -> float:
     """Return how many blocks of the encoder's kind a model is worth.
 
@@ -96,8 +101,8 @@ def depth_of(model: ModelSpec, run: RunSpec) -> float:
 
 
 def block_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> LayerTime:
-    """Return the seconds of one block on one rank."""
-    length = tokens_of(model, run)
+    """Return the seconds of one block on one rank, the mean one where blocks differ."""
+    length = block_tokens(model, run)
     tokens = run.micro_batch * length / parallel.cp  # type: ignore[operator]
     sequence = parallel.tp if parallel.sequence_parallel else 1.0
     return layer_time(
@@ -154,7 +159,7 @@ def _inside(
     gathered for every pass and gradients scattered, beside the block before.
     """
     hidden, w = float(model.hidden or 0), ledger.recipe.matmul
-    tokens = run.micro_batch * tokens_of(model, run) / parallel.cp  # type: ignore[operator]
+    tokens = run.micro_batch * block_tokens(model, run) / parallel.cp  # type: ignore[operator]
     stream = tokens * hidden * w
     exposed = _tensor(run, parallel, machine, layer, 2 * all_reduce(machine, groups["tp"], stream), passes)
     _, keys = attention_width(model)
@@ -162,9 +167,9 @@ def _inside(
     exposed = exposed + ring
     if model.experts:
         sent = stream * float(model.experts_per_token or 1)
-        exposed = exposed + passes * 2 * exchange(machine, groups["ep"], sent)
+        exposed = exposed + expert_share(model) * passes * 2 * exchange(machine, groups["ep"], sent)
     if parallel.zero_stage >= 3:
-        exposed = exposed + _sharded(passes, parallel, machine, ledger, layer, groups)
+        exposed = exposed + _sharded(model, passes, parallel, machine, ledger, layer, groups)
     return exposed
 
 
@@ -201,6 +206,7 @@ def _around(machine: Machine, group: Group, layer: LayerTime, size: float, passe
 
 
 def _sharded(
+    model: ModelSpec,
     passes: float,
     parallel: ParallelDims,
     machine: Machine,
@@ -209,9 +215,11 @@ def _sharded(
     groups: dict[str, Group],
 ) -> float:
     """Return what gathering weights and scattering gradients adds to a block, beside which another one computes."""
-    block = ledger.share.block * ledger.recipe.compute
-    fetch = gather(machine, groups["dp_shard"], block)
-    scatter = gather(machine, groups["dp_shard"], ledger.share.block * ledger.recipe.gradient)
+    share, block = ledger.share, ledger.share.block
+    if 0 < expert_share(model) < 1:
+        block = share.blocks / (share.layers * float(model.layers or 1))  # dense blocks have far fewer parameters
+    fetch = gather(machine, groups["dp_shard"], block * ledger.recipe.compute)
+    scatter = gather(machine, groups["dp_shard"], block * ledger.recipe.gradient)
     slowed = machine.coefficients.contention
     ahead = larger(fetch - layer.forward, 0.0) + slowed * smaller(fetch, layer.forward)
     behind = layer.backward + (passes - 2.0) * layer.forward

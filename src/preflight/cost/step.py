@@ -17,6 +17,7 @@ from preflight.cost.shares import stage_share
 from preflight.cost.stage_time import (
     StageTime,
     block_time,
+    block_tokens,
     body_time,
     embedding_time,
     head_time,
@@ -144,7 +145,7 @@ def stage_times(
 
 def hop_seconds(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> float:
     """Return the seconds of one micro-batch's way from a stage to the next."""
-    tokens = run.micro_batch * tokens_of(model, run) / parallel.cp  # type: ignore[operator]
+    tokens = run.micro_batch * block_tokens(model, run) / parallel.cp  # type: ignore[operator]
     divided = parallel.tp if parallel.sequence_parallel or parallel.framework == "megatron" else 1.0
     size = tokens * float(model.hidden or 0) * ledger.recipe.residual / divided
     return transfer(machine, groups_of(parallel)["pp"].stride, size)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from preflight.cost.ledger import ledger_if_known, micro_batches_of
 from preflight.cost.machine import Coefficients, compute_dtype, machine_of
-from preflight.cost.parameters import attention_width, is_transformer
-from preflight.cost.stage_time import tokens_of
+from preflight.cost.parameters import attention_width, expert_share, is_transformer
+from preflight.cost.stage_time import block_tokens
 from preflight.cost.step import groups_of
 from preflight.plan.changes import layout_of
 from preflight.plan.request import Request
@@ -70,14 +70,15 @@ def moved_per_step(request: Request) -> dict[str, float]:
     pieces = micro_batches_of(run, parallel)
     layers, hidden = float(model.layers or 0) / parallel.pp, float(model.hidden or 0)
     width, passes = ledger.recipe.matmul, 3.0 if run.recompute == "full" else 2.0
-    stream = (run.micro_batch or 0) * tokens_of(model, run) / parallel.cp * hidden * width
+    stream = (run.micro_batch or 0) * block_tokens(model, run) / parallel.cp * hidden * width
     tp, cp, ep, data = parallel.tp, parallel.cp, parallel.ep, parallel.dp_replicate * parallel.dp_shard * parallel.cp
     _, keys = attention_width(model)
+    routed = layers * expert_share(model) * (model.experts_per_token or 0)
     gradients = ledger.recipe.gradient * ledger.share.trainable
     moved = {
         "tp": pieces * layers * passes * 2 * 2 * (tp - 1) / tp * stream,
         "cp": pieces * layers * passes * (cp - 1) * stream * 2 * keys / hidden / tp,
-        "ep": pieces * layers * passes * 2 * (ep - 1) / ep * stream * (model.experts_per_token or 0),
+        "ep": pieces * routed * passes * 2 * (ep - 1) / ep * stream,
         "pp": 0.0
         if parallel.pp == 1
         else pieces * parallel.vp * 2 * stream / (tp if parallel.sequence_parallel else 1),

@@ -8,7 +8,7 @@ from preflight.cost.layer_time import products_of
 from preflight.cost.ledger import Ledger, ledger_if_known
 from preflight.cost.machine import Coefficients, Machine, compute_dtype, machine_of
 from preflight.cost.parameters import attention_width, is_transformer
-from preflight.cost.stage_time import depth_of, tokens_of
+from preflight.cost.stage_time import block_tokens, depth_of
 from preflight.plan.changes import layout_of
 from preflight.plan.request import Request
 from preflight.vocabulary.roofline import Roofline, RoofPoint
@@ -21,7 +21,7 @@ def roofline_of(request: Request, coefficients: Coefficients | None = None) -> R
     ledger = ledger_if_known(model, run, parallel, request.cluster.gpu, 0)
     if machine is None or ledger is None or not run.micro_batch or not is_transformer(model):
         return None
-    tokens = run.micro_batch * tokens_of(model, run) / parallel.cp
+    tokens = run.micro_batch * block_tokens(model, run) / parallel.cp
     times = depth_of(model, run) / parallel.pp * ledger.micro_batches
     products = products_of(model, tokens, parallel.tp, parallel.ep)
     points = [point for one in products for point in _products(request, machine, ledger, one, times)]
@@ -74,7 +74,7 @@ def _attention(request: Request, machine: Machine, ledger: Ledger, tokens: float
     if run.attention in ("eager", "math") or not model.heads:
         return []
     queries, kv = attention_width(model)
-    length = tokens_of(model, run)
+    length = block_tokens(model, run)
     seen = mean_keys(model, length, model.family in ("transformer_decoder", "moe"))
     flop = 4.0 * tokens * seen * queries / parallel.tp
     moved = ledger.recipe.matmul * tokens * (2 * queries + 2 * kv) / parallel.tp
