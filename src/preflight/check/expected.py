@@ -8,6 +8,8 @@ from preflight.vocabulary import prediction
 from preflight.vocabulary.invariant import Invariant, Provenance
 from preflight.vocabulary.profile import Profile
 
+_WHOLE = ("ended", "stopped", "exited")
+
 
 def expectations(profile: Profile, script: str) -> list[Invariant]:
     """Return what a run of the script should show.
@@ -19,7 +21,7 @@ def expectations(profile: Profile, script: str) -> list[Invariant]:
     source = Provenance(
         origin="prediction", runs=(script,), torch=(profile.torch,) if profile.torch else (), note="a dry run"
     )
-    return [*_parameters(profile, source), *_rates(profile, source)]
+    return [*_parameters(profile, source), *_rates(profile, source), *_memory(profile, source)]
 
 
 def _parameters(profile: Profile, source: Provenance) -> Iterator[Invariant]:
@@ -52,3 +54,36 @@ def _rates(profile: Profile, source: Provenance) -> Iterator[Invariant]:
                 id=f"predicted-rate-{number}-{step}", relation=prediction.RATES, subject=subject, source=source,
                 text=prediction.of_rate(subject), severity="warning", support=1,
             )  # fmt: skip
+
+
+def _memory(profile: Profile, source: Provenance) -> Iterator[Invariant]:
+    """The highest number of allocated bytes until each step, and where the run was seen whole, from there on."""
+    if profile.steps < 1 or not profile.timeline:
+        return
+    # What comes after the last whole step belongs to it: a loop that was cut goes on, and evaluations come when it ends.
+    onward = profile.outcome in _WHOLE and profile.steps > 1 and not profile.growth
+    places = range(profile.steps + 1) if onward else range(profile.steps)
+    highest = [_peak(profile, None if place == profile.steps else place) for place in places]
+    lowest = [_peak(profile, place - 1, training=True) if place else 0 for place in places]
+    subject = {
+        "highest": highest, "lowest": lowest, "onward": onward, "rank": None if _alike(profile) else profile.loaded
+    }  # fmt: skip
+    yield Invariant(
+        id="predicted-memory", relation=prediction.MEMORY, subject=subject, source=source,
+        text=prediction.of_memory(subject), severity="warning", support=1,
+    )  # fmt: skip
+
+
+def _peak(profile: Profile, last: int | None, training: bool = False) -> int:
+    """The most that was allocated until the end of a step, of the run where none is named."""
+    moments = (
+        one.allocated for one in profile.timeline
+        if (last is None or one.step <= last) and not (training and one.phase == "eval")
+    )  # fmt: skip
+    return max(moments, default=0)
+
+
+def _alike(profile: Profile) -> bool:
+    """Whether the ranks that were run need the same: the lower bounds are those of the most loaded."""
+    peaks = [one.peak_bytes for one in profile.ranks if one.steps]
+    return not peaks or max(peaks) - min(peaks) <= prediction.SHARE * max(peaks)

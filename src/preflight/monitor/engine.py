@@ -35,8 +35,10 @@ class _Watch:
                 self.special.setdefault(key, []).append(_Force(one))
             else:
                 self.general.append(_Force(one))
-        self.counts = not self.special and not any(
-            one.allowed is not None or one.invariant.precondition for one in self.general
+        self.counts = (
+            not kind.bounded
+            and not self.special
+            and not any(one.allowed is not None or one.invariant.precondition for one in self.general)
         )
 
     def of(self, example: Example, window: Window) -> list[_Force]:
@@ -86,6 +88,9 @@ class _Force:
         self.judged += 1
         if example.value is UNSEEN:
             return None if example.holds else example
+        if kind.bounded:
+            told = kind.expected_of(invariant.subject, example.value)
+            return None if told is None else example._replace(expected=told, seen=kind.words(example.value))
         if self.allowed is None or frozen(example.value) in self.allowed:
             return None
         subject = invariant.subject

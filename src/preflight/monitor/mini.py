@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from preflight.monitor.window import Batch, Call, Number, Run, Seen, State, Variable, Window
+from preflight.monitor.window import Batch, Call, Memory, Number, Run, Seen, State, Variable, Window
 
 _MOMENTS = {
     "gradients": ("before_step", "gradient"),
@@ -37,7 +37,8 @@ class Mini:
     Words of states: gradients, before, after (a step), buffers, left (gradients as a backward pass begins), made (by one),
     amidst and added (parameters and gradients as another pass begins before the step),
     unscaling, thrown (gradients that are cleared unused), loaded, states.
-    ``("loss", 0.5)`` and other numbers are ``("scalar", name, object, value)``.
+    ``("loss", 0.5)`` and other numbers are ``("scalar", name, object, value)``; ``("memory", peak)`` is what the
+    allocator of ``cuda:0`` tells.
     """
 
     def __init__(self, variables: Mapping[str, Mapping[str, Any]] | None = None, rank: int = 0, world: int = 1) -> None:
@@ -74,6 +75,8 @@ class Mini:
             window.numbers.append(Number(self._next(), 0, self._iteration, self._step, row[1], row[2], row[3]))
         elif word == "loss":
             window.numbers.append(Number(self._next(), 0, self._iteration, self._step, "loss", "train.py:9", row[1]))
+        elif word == "memory":
+            window.memory.append(self._memory(row[1], row[2] if len(row) > 2 else "cuda:0"))
         elif word == "batch":
             window.batches.append(self._batch(**row[1]))
         elif word == "tensor":
@@ -129,6 +132,11 @@ class Mini:
             [bits for _, bits in pairs] if exact else None,
             extra,
         )
+
+    def _memory(self, peak: int | None, device: str) -> Memory:
+        head = (self._next(), 0, self._iteration, self._step, device)
+        resident = 1 << 30 if peak is None else None
+        return Memory(*head, peak, peak, peak, peak, None if peak is None else 80 << 30, resident)
 
     def _batch(
         self,

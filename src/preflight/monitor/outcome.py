@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from preflight.monitor.follow import Follower
+from preflight.monitor.relation import relations
 from preflight.monitor.series import Marks, Watching
 from preflight.monitor.trace.gaps import gaps
 from preflight.vocabulary.fact import Fact
@@ -37,7 +38,7 @@ def report_of(follower: Follower, invariants: Sequence[Invariant], command: str)
         violations=tuple(violations),
         watched=watched,
         facts=facts,
-        notes=tuple(notes_of(watched, follower)),
+        notes=tuple(notes_of(watched, follower, invariants)),
     )
 
 
@@ -198,14 +199,14 @@ def _thinned(found: Sequence[TraceGap]) -> str:
     return "nothing" if not times else f"{'once' if times == 1 else f'{times} times'}, see the remarks"
 
 
-def notes_of(watched: Watched, follower: Follower) -> list[str]:
+def notes_of(watched: Watched, follower: Follower, invariants: Sequence[Invariant]) -> list[str]:
     """Return what else is to be known of a run that was watched: what was not judged, and what is missing in the trace."""
     notes = []
     if not watched.examples:
         notes.append(_why_nothing(watched, follower))
     if watched.unknown_relations:
         notes.append(f"relations that this version does not know: {', '.join(watched.unknown_relations)}")
-    notes += list(map(_not_judged, watched.not_judged))
+    notes += list(map(_not_judged, watched.not_judged)) + _left_open(watched, invariants)
     if watched.suppressed_violations:
         word = "alarm" if watched.suppressed_violations == 1 else "alarms"
         notes.append(f"{watched.suppressed_violations} {word} of suppressed invariants not shown")
@@ -219,6 +220,18 @@ def notes_of(watched: Watched, follower: Follower) -> list[str]:
 def _not_judged(one: NotJudged) -> str:
     rank = "" if one.rank is None else f" of rank {one.rank}"
     return f"{one.relation} is not judged from iteration {one.iteration}{rank} on: it failed with {one.error}"
+
+
+def _left_open(watched: Watched, invariants: Sequence[Invariant]) -> list[str]:
+    """Say which predictions got no answer: a run that was not held against one is not as predicted."""
+    open_, told = set(watched.not_triggered), []
+    for name, kind in relations().items():
+        said = [one for one in invariants if one.relation == name and one.suppressed is None] if kind.predicted else []
+        left = sum(one.id in open_ for one in said)
+        if left:
+            share = "" if len(said) == 1 else f" for {left} of {len(said)} predictions"
+            told.append(f"{name} judged nothing{share}: {kind.unjudged}")
+    return told
 
 
 def _remarks(gaps: Sequence[TraceGap]) -> list[str]:

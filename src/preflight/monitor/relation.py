@@ -83,6 +83,8 @@ class Relation:
         asked: Fields of a context of which a learnt statement claims nothing for values that were never seen.
         learns: Whether invariants about named subjects are learnt from runs; otherwise only the general statement is.
         predicted: Whether it is in force only where a prediction names what must hold: it is neither general nor learnt.
+        bounded: Whether a subject says more of a value than which ones are allowed: then ``expected_of`` is asked.
+        unjudged: Why a prediction may be left without an answer, as the end of a sentence.
         cause: What usually causes a violation, in one sentence.
         advice: What to do next, in one sentence.
     """
@@ -101,6 +103,8 @@ class Relation:
     asked: ClassVar[tuple[str, ...]] = ()
     learns: ClassVar[bool] = False
     predicted: ClassVar[bool] = False
+    bounded: ClassVar[bool] = False
+    unjudged: ClassVar[str] = ""
     cause: ClassVar[str] = ""
     advice: ClassVar[str] = ""
 
@@ -126,6 +130,11 @@ class Relation:
     def words(cls, value: Any) -> Any:
         """A value that was learnt or seen, as an alarm tells it."""
         return value
+
+    @classmethod
+    def expected_of(cls, subject: Mapping[str, Any], value: Any) -> str | None:
+        """What a subject says in place of a value; None where it is as it says. Asked of relations with ``bounded``."""
+        return None
 
     @classmethod
     def trivial(cls, subject: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ def signs_of(window: Window) -> frozenset[str]:
     """The signs of a window.
 
     Names of calls; ``scalar`` and ``scalar NAME``; ``WHAT at MOMENT`` of a state, and ``exact WHAT at MOMENT`` of one with
-    fingerprints; ``batch`` of a loader, ``input`` of a model; ``tensor``; ``variable``; ``note KIND``; and ``gradients of
+    fingerprints; ``batch`` of a loader, ``input`` of a model; ``tensor``; ``memory``; ``variable``; ``note KIND``; and ``gradients of
     a step``, ``parameters before a step`` and ``parameters after a step`` where these are known.
     The steps of optimizers must have been found before.
     """
@@ -24,6 +24,8 @@ def signs_of(window: Window) -> frozenset[str]:
             found.update(["input" if one.loader.startswith("forward:") else "batch" for one in window.batches])
         if window.tensors:
             found.add("tensor")
+        if window.memory:
+            found.add("memory")
         if window.changed:
             found.add("variable")
         if window.notes:

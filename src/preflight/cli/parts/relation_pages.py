@@ -10,6 +10,7 @@ from typing import Any
 from preflight.cli.parts.writing import Writing
 from preflight.monitor.relation import Relation, relation, relations
 from preflight.monitor.window import Window
+from preflight.vocabulary.quantity import format_bytes
 
 
 def is_relation(identifier: str) -> bool:
@@ -54,6 +55,7 @@ def _line(window: Window) -> str:
     told += [(number.q, f"[{number.name} {number.value}]") for number in window.numbers]
     told += [(tensor.q, f"[{tensor.object} {tensor.position} {tensor.dtype}]") for tensor in window.tensors]
     told += [(batch.q, f"[batch of {batch.loader}]") for batch in window.batches]
+    told += [(held.q, f"[memory of {held.device}: {format_bytes(held.peak or 0)} at most]") for held in window.memory]
     rank = f"rank {window.rank}, " if window.run.world > 1 else ""
     return f"{rank}iteration {window.iteration}: {', '.join(line for _, line in sorted(told)) or 'nothing'}"
 

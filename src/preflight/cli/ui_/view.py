@@ -69,7 +69,7 @@ def sections_of(
         "figures": _figures(board, follower),
         "alarms": _alarms(report),
         "ranks": _ranks(follower, board, over),
-        "about": _about(follower, report),
+        "about": _about(follower, report, invariants),
     }
 
 
@@ -276,7 +276,7 @@ def _state(follower: Follower, process: Process, over: bool) -> tuple[str, str |
     return ("stopped" if running is False else "running"), None
 
 
-def _about(follower: Follower, report: Report) -> dict[str, Any]:
+def _about(follower: Follower, report: Report, invariants: Sequence[Invariant]) -> dict[str, Any]:
     """Return what is known of the recording itself."""
     run, watched = follower.folder.run, report.watched
     facts = {name: fact.value for name, fact in report.facts.items()}
@@ -295,7 +295,7 @@ def _about(follower: Follower, report: Report) -> dict[str, Any]:
     notes: list[str] = []
     if watched is not None and follower.windows:
         others = tuple(gap for gap in watched.gaps if gap.what not in _IN_THE_TABLE)
-        notes = notes_of(msgspec.structs.replace(watched, gaps=others), follower)
+        notes = notes_of(msgspec.structs.replace(watched, gaps=others), follower, invariants)
     return {
         "rows": [(name, str(value)) for name, value in rows if value is not None],
         "notes": [one_line(note) for note in notes],

@@ -29,6 +29,7 @@ class ParametersAsPredicted(Relation):
     severity = "warning"
     priority = 12
     predicted = True
+    unjudged = "the run has no parameter of that name, did not take a step, or spreads it over ranks"
     cause = "the run has other arguments, another checkpoint or other versions than the dry run had"
     advice = "compare the two command lines; where the run is right, do the dry run again with its arguments"
 

@@ -29,6 +29,7 @@ class RatesAsPredicted(Relation):
     severity = "warning"
     priority = 12
     predicted = True
+    unjudged = "the run did not come to that step, loads the state of its optimizer, or scales its gradients"
     cause = "the run has other arguments than the dry run had, or its schedule counts other steps"
     advice = "compare the two command lines; where the run is right, do the dry run again with its arguments"
 
