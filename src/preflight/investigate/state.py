@@ -96,7 +96,9 @@ def named(culprit: Culprit) -> str:
 
 def headline_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunState) -> str:
     """Return the incident in one line."""
-    step = scene.progress.last_step
+    leading = decided.leading
+    step = leading.step if scene.failing and leading is not None else None
+    step = scene.progress.last_step if step is None else step
     when = f" at step {step:,}" if step is not None else ""
     if not scene.failing:
         if state == "running":
@@ -108,6 +110,8 @@ def headline_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunStat
     what = decided.leading.title if decided.leading is not None else "it failed, and no line says why"
     if decided.leading is not None and decided.leading.role == "cascade" and not decided.root:
         what = f"{what}; this is the symptom, its cause is not in these lines"
+    if when and when.removeprefix(" at ") in what:
+        when = ""
     return f"{who}{when}: {what}" if who else f"{what}{when}"
 
 
