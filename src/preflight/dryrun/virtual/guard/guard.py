@@ -10,13 +10,11 @@ from __future__ import annotations
 import builtins
 import io
 import os
-import shutil
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from preflight.dryrun.virtual.guard import links
-from preflight.dryrun.virtual.guard.overlay import Overlay, Scanned, exists, really
+from preflight.dryrun.virtual.guard import changing, links
+from preflight.dryrun.virtual.guard.overlay import Overlay, Scanned, exists
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES = frozenset(
@@ -37,7 +35,7 @@ def install(scratch: str) -> Overlay:
     """Redirect and guard everything that follows in this process; return what it knows."""
     overlay = Overlay(scratch)
     _redirect_open(overlay)
-    _redirect_changes(overlay)
+    changing.install(overlay)
     links.install(overlay)
     _redirect_looks(overlay)
     _audit(overlay)
@@ -71,76 +69,6 @@ def _redirect_open(overlay: Overlay) -> None:
     io.FileIO = FileIO  # type: ignore[misc]
 
 
-def _redirect_changes(overlay: Overlay) -> None:
-    mkdir, remove, rename, rmdir = os.mkdir, os.remove, os.rename, os.rmdir
-
-    def made(path: Any, mode: int = 0o777, **kwargs: Any) -> None:
-        if overlay.mine(path):
-            return mkdir(path, mode)
-        above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
-        if exists(above) or (os.path.isdir(whole) and whole not in overlay.gone):
-            raise FileExistsError(17, "File exists", path)
-        parent = os.path.dirname(whole)
-        if not exists(parent) and not exists(overlay.above(parent)):
-            raise FileNotFoundError(2, "No such file or directory", path)
-        overlay.gone.discard(whole)
-        return _makedirs_of(above)
-
-    def _makedirs_of(path: str) -> None:
-        if not exists(os.path.dirname(path)):
-            _makedirs_of(os.path.dirname(path))
-        mkdir(path)
-
-    def removed(path: Any, **kwargs: Any) -> None:
-        if overlay.mine(path) or kwargs.get("dir_fd") is not None:
-            return remove(path, **kwargs)
-        above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
-        if exists(above):
-            remove(above)
-        elif whole in overlay.gone or not exists(whole):
-            raise FileNotFoundError(2, "No such file or directory", path)
-        overlay.gone.add(whole)
-        return None
-
-    def renamed(source: Any, target: Any, **kwargs: Any) -> None:
-        place = overlay.writing(target)
-        held = overlay.reading(source)
-        if held is source and not overlay.mine(source):
-            if os.path.isdir(source):
-                raise PermissionError(1, "a folder of the project is not moved in a dry run", source)
-            held = overlay.writing(source, keep=True)
-        rename(held, place)
-        if not overlay.mine(source):
-            overlay.gone.add(os.path.abspath(os.fsdecode(source)))
-
-    def removed_folder(path: Any, **kwargs: Any) -> None:
-        if overlay.mine(path) or kwargs.get("dir_fd") is not None:
-            return rmdir(path, **kwargs)
-        if exists(overlay.above(path)):
-            rmdir(overlay.above(path))
-        overlay.gone.add(os.path.abspath(os.fsdecode(path)))
-        return None
-
-    def tree_removed(path: Any, *args: Any, **kwargs: Any) -> None:
-        if not overlay.mine(path):
-            if exists(overlay.above(path)):
-                _clear(overlay.above(path), remove, rmdir)
-            overlay.gone.add(os.path.abspath(os.fsdecode(path)))
-
-    os.mkdir, os.remove, os.unlink = made, removed, removed
-    os.rename, os.replace, os.rmdir = renamed, renamed, removed_folder  # type: ignore[assignment]
-    shutil.rmtree = tree_removed  # type: ignore[assignment]
-
-
-def _clear(path: str, remove: Callable[[str], None], rmdir: Callable[[str], None]) -> None:
-    if os.path.isdir(path) and not os.path.islink(path):
-        for name in os.listdir(path):
-            _clear(os.path.join(path, name), remove, rmdir)
-        rmdir(path)
-    else:
-        remove(path)
-
-
 def _redirect_looks(overlay: Overlay) -> None:
     stat, lstat, listdir, scandir, access = os.stat, os.lstat, os.listdir, os.scandir, os.access
 
@@ -154,7 +82,7 @@ def _redirect_looks(overlay: Overlay) -> None:
         if overlay.mine(path):
             return listdir(path)
         above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
-        below = really(whole) and whole not in overlay.gone
+        below = overlay.shows(whole)
         there = listdir(path) if below or not exists(above) else []
         kept = [name for name in there if os.path.join(whole, name) not in overlay.gone]
         more = listdir(above) if exists(above) else []
@@ -165,7 +93,7 @@ def _redirect_looks(overlay: Overlay) -> None:
             return scandir(path)
         above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
         parts = [scandir(above)] if os.path.isdir(above) else []
-        if not parts or (really(whole) and whole not in overlay.gone):
+        if not parts or overlay.shows(whole):
             parts.append(scandir(path))
         return Scanned(parts, overlay.gone)
 

@@ -23,6 +23,9 @@ class Overlay:
         self.scratch = os.path.join(os.path.realpath(scratch), "")
         self.files = os.path.join(self.scratch, "files")
         self.gone: set[str] = set()
+        """What the script has removed or renamed, and has not made anew."""
+        self.emptied: set[str] = set()
+        """Folders whose files it has removed with them: made anew they are empty."""
         self.refused: Counter[str] = Counter()
 
     def mine(self, path: Any) -> bool:
@@ -36,6 +39,23 @@ class Overlay:
         """Return the place in the scratch folder that stands for a path."""
         return self.files + os.path.abspath(os.fsdecode(path)).replace(":", "", 1)
 
+    def hidden(self, whole: str) -> bool:
+        """Whether what lies at a path of the machine is no longer there for the script."""
+        if whole in self.gone:
+            return True
+        while self.emptied and whole != (whole := os.path.dirname(whole)):
+            if whole in self.emptied:
+                return True
+        return False
+
+    def shows(self, whole: str) -> bool:
+        """Whether the script still sees what a folder of the machine holds."""
+        return really(whole) and whole not in self.gone and not self.hidden(os.path.join(whole, "any file"))
+
+    def there(self, whole: str) -> bool:
+        """Whether something lies at a path, as the script sees it."""
+        return exists(self.above(whole)) or (really(whole) and not self.hidden(whole))
+
     def reading(self, path: Any) -> Any:
         """Return where a path is read from."""
         if self.mine(path):
@@ -43,7 +63,7 @@ class Overlay:
         above = self.above(path)
         if exists(above):
             return above
-        if os.path.abspath(os.fsdecode(path)) in self.gone:
+        if self.hidden(os.path.abspath(os.fsdecode(path))):
             return above  # which is not there, so that the error is the usual one
         return path
 
@@ -58,10 +78,10 @@ class Overlay:
             return path
         above, whole = self.above(path), os.path.abspath(os.fsdecode(path))
         parent = os.path.dirname(whole)
-        if not exists(parent) and not exists(self.above(parent)):
-            return path  # the usual error: there is no such folder
+        if not self.there(parent):
+            return above if really(parent) else path  # the usual error: there is no such folder
         makedirs(os.path.dirname(above), exist_ok=True)
-        if keep and not exists(above) and whole not in self.gone and os.path.isfile(whole):
+        if keep and not exists(above) and not self.hidden(whole) and os.path.isfile(whole):
             copyfile(whole, above)
         self.gone.discard(whole)
         return above
