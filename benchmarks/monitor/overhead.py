@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import select
 import shlex
 import statistics
@@ -100,10 +101,12 @@ def main() -> None:
             children[name] = Child(shlex.split(command.replace("{}", str(PROGRAM))), folder / name, batch)
         costs: dict[str, list[Cost]] = {name: [] for name in children}
         until = time.monotonic() + given.seconds
+        order = random.Random(0)
         for number in range(given.warm + given.rounds):
             if time.monotonic() > until and number > given.warm + 2:
                 break
-            for name, child in children.items():
+            # Who goes after whom changes, so that none always finds the caches as the same other one left them.
+            for name, child in order.sample(list(children.items()), len(children)):
                 cost = child.turn()
                 if number >= given.warm:
                     costs[name].append(cost)

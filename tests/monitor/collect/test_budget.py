@@ -74,6 +74,30 @@ def test_steps_that_are_not_short_are_kept_to_it_from_the_beginning(monkeypatch:
     assert [row[2] for row in run.rows].count("detail") >= 1
 
 
+def test_a_fifth_of_the_budget_is_kept_for_what_the_clock_does_not_see(monkeypatch: Any) -> None:
+    run = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.5 if run.detail else 0.01 if run.norms else 0.002))
+    run.go(60)
+    assert run.go(1000) <= 0.02 * 0.8
+
+
+@pytest.mark.parametrize("always", [0.015, 0.05])
+def test_norms_are_not_given_up_where_that_saves_nothing(monkeypatch: Any, always: float) -> None:
+    run = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.5 if run.detail else always))
+    run.go(1000)
+    assert run.recorder.norms_every == 1
+    # That norms cost nothing is learnt by leaving them out once.
+    assert [row[3] for row in run.rows if row[2] == "norms"] == [2, 1]
+
+
+def test_nothing_is_changed_back_and_forth(monkeypatch: Any) -> None:
+    run = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.3 if run.detail else 0.03 if run.norms else 0.005))
+    run.go(2000)
+    changes = len(run.rows)
+    run.go(10_000)
+    assert len(run.rows) == changes
+    assert run.recorder.norms_every <= 8
+
+
 def test_what_costs_little_is_taken_as_often_as_was_asked_for(monkeypatch: Any) -> None:
     run = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.05 if run.detail else 0.01))
     run.go(500)
