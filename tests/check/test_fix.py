@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.check.fix import Fixing, apply_to_text
+from preflight.check.fix import Fixing
 from preflight.check.text_file import TextFile, read_text_file, write_whole
 from preflight.cli.main import main
 from preflight.errors import InputError, PreflightError
@@ -49,36 +49,46 @@ def _finding(*edits: Edit, safe: bool = True, code: str = "TST001") -> Finding:
     )
 
 
+def _applied(text: str, *edits: Edit) -> str:
+    """The text of a file after fixes of one edit each, which are all safe."""
+    fixing = Fixing(map(_finding, edits), unsafe=False, root=None, texts={"x": TextFile("x", text)})
+    return fixing.changes["x"].after if fixing.changes else text
+
+
 # ---- edits
 
 
 def test_edits_count_characters_and_lines_as_the_parser_does() -> None:
     text = 'a = "ä\u2028b"; c = 1\r\nd = 2\re = 3\n'
-    assert apply_to_text(text, [Edit("x", 1, 16, 1, 17, "5")]) == text.replace("c = 1", "c = 5")
-    assert apply_to_text(text, [Edit("x", 3, 5, 3, 6, "4")]) == text.replace("e = 3", "e = 4")
+    assert _applied(text, Edit("x", 1, 16, 1, 17, "5")) == text.replace("c = 1", "c = 5")
+    assert _applied(text, Edit("x", 3, 5, 3, 6, "4")) == text.replace("e = 3", "e = 4")
 
 
 def test_what_is_inserted_has_the_line_ends_of_the_file() -> None:
-    assert apply_to_text("a\r\nb\r\n", [Edit("x", 2, 1, 2, 1, "n\n")]) == "a\r\nn\r\nb\r\n"
-    assert apply_to_text("a\r\nb\r\n", [Edit("x", 1, 2, 1, 2, "\nn")]) == "a\r\nn\r\nb\r\n"
-    assert apply_to_text("a\nb", [Edit("x", 3, 1, 3, 1, "c")]) == "a\nbc"
+    assert _applied("a\r\nb\r\n", Edit("x", 2, 1, 2, 1, "n\n")) == "a\r\nn\r\nb\r\n"
+    assert _applied("a\r\nb\r\n", Edit("x", 1, 2, 1, 2, "\nn")) == "a\r\nn\r\nb\r\n"
+    assert _applied("a\nb", Edit("x", 3, 1, 3, 1, "c")) == "a\nbc"
 
 
 def test_of_two_that_overlap_the_first_is_applied() -> None:
-    edits = [Edit("x", 1, 1, 1, 4, "one"), Edit("x", 1, 2, 1, 3, "two"), Edit("x", 1, 4, 1, 4, "!")]
-    assert apply_to_text("abc", edits) == "one!"
+    edits = [Edit("x", 1, 1, 1, 4, "one"), Edit("x", 1, 2, 1, 3, "two"), Edit("x", 1, 4, 1, 4, "_")]
+    assert _applied("abc", *edits) == "one_"
 
 
 def test_equal_edits_are_applied_once() -> None:
     edit = Edit("x", 1, 1, 1, 1, "import os\n")
-    assert apply_to_text("pass\n", [edit, edit]) == "import os\npass\n"
+    assert _applied("pass\n", edit, edit) == "import os\npass\n"
 
 
-@given(st.text(alphabet="ab\n\r\u2028ä", max_size=30), st.integers(1, 9), st.integers(1, 9))
-def test_an_insertion_only_inserts(text: str, line: int, column: int) -> None:
-    after = apply_to_text(text, [Edit("x", line, column, line, column, "#")])
-    assert len(after) == len(text) + 1
-    assert after.replace("#", "") == text
+@given(
+    st.lists(st.text(alphabet="ab \u2028ä", max_size=6), max_size=6), st.sampled_from(["\n", "\r\n", "\r"]),
+    st.integers(1, 9), st.integers(1, 9),
+)  # fmt: skip
+def test_an_insertion_only_inserts(comments: list[str], newline: str, line: int, column: int) -> None:
+    text = newline.join(f"#{one}" for one in comments)
+    after = _applied(text, Edit("x", line, column, line, column, "##"))
+    assert len(after) == len(text) + 2
+    assert after.replace("#", "") == text.replace("#", "")
 
 
 # ---- plans

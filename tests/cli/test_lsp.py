@@ -6,7 +6,6 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -196,19 +195,20 @@ def test_a_text_that_trains_nothing_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_all_safe_fixes_at_once(tmp_path: Path) -> None:
-    from preflight.check.fix import apply_to_text
+    from preflight.check.fix import Fixing
 
     path = tmp_path / "train.py"
     text = HEALTHY + "\nprint(loss)  # preflight: ignore[gradients-never-zeroed]\n"
+    path.write_text(text)
     found = check(str(path), text, {"persona": "pedantic"}).findings
-    safe: list[Any] = [edit for one in found if one.fix is not None and one.fix.safe for edit in one.fix.edits]
-    assert safe
+    fixed = Fixing(found, unsafe=False, root=str(tmp_path)).changes[str(path)].after
+    assert fixed != text
 
     async def steps(editor: Editor) -> None:
         await editor.open(path, text)
         everywhere = types.Range(types.Position(0, 0), types.Position(0, 0))
         (action,) = await editor.actions(path, everywhere, "source.fixAll")
-        assert applied(text, action.edit) == apply_to_text(text, safe)
+        assert applied(text, action.edit) == fixed
 
     spoken(tmp_path, steps, "--persona", "pedantic")
 

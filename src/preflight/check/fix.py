@@ -13,15 +13,6 @@ from preflight.vocabulary.finding import Edit, Finding
 Span = tuple[int, int, str]
 
 
-def apply_to_text(text: str, edits: Sequence[Edit]) -> str:
-    """Return a text with edits applied. Of two that overlap, the first given is applied; equal ones are, once."""
-    kept: list[Span] = []
-    for span in dict.fromkeys(_spans(text, edits)):
-        if not any(_overlap(span, other) for other in kept):
-            kept.append(span)
-    return _replaced(text, kept)
-
-
 class FileChange:
     """A file with its text before and after the fixes."""
 
