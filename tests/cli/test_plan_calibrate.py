@@ -58,6 +58,8 @@ def test_rows_say_what_an_option_would(call: Callable[..., Call], tmp_path: Path
         ('[{"run.micro_batsh": 2, "seconds": 1.0}]', "did you mean run.micro_batch"),
         ('[{"run.micro_batch": 2}]', "needs one of seconds"),
         ('[{"seconds": -1.0}]', "needs one of seconds"),
+        ('[{"seconds": 1.0, "allocated_bytes": "80 GB"}]', "a positive number of bytes"),
+        ('[{"seconds": 1.0, "allocated_bytes": 9e9, "reserved_bytes": 8e9}]', "reserves less than it allocates"),
         ("[", "is not JSON"),
     ],
 )
@@ -85,8 +87,8 @@ def test_validation_without_fits_is_a_table(call: Callable[..., Call]) -> None:
     assert "## Memory" in out + err
 
 
-def _trace(folder: Path, batches: int, seconds: float) -> Path:
-    """A recorded run of eight steps, each of so many batches that take so long."""
+def _trace(folder: Path, batches: int, seconds: float, held: tuple[int, int] | None = None) -> Path:
+    """A recorded run of eight steps, each of so many batches that take so long; what its allocator told at the end."""
     folder.mkdir()
     columns = {kind: list(names) for kind, names in TABLES.items()}
     begin = dict.fromkeys(columns["begin"]) | {"q": 0, "t": 0, "role": "trainer", "rank": 0, "world": 1, "pid": 7}
@@ -99,6 +101,10 @@ def _trace(folder: Path, batches: int, seconds: float) -> Path:
             call |= {"object": "optimizer0:SGD" if name == "step" else "model", "parent": -1, "thread": 1}
             rows.append(("call", tuple((dict.fromkeys(columns["call"]) | call).values())))
         rows.append(("iteration", (10 * i + 9, t + 9, i, step)))
+    if held is not None:
+        row = {"q": 10**6 - 1, "t": int(8 * batches * seconds * 1e9) - 1, "i": 8 * batches - 1, "s": 8}
+        row |= {"device": "cuda:0", "allocated": 1, "reserved": 1, "peak": held[0], "peak_reserved": held[1]}
+        rows.append(("memory", tuple((dict.fromkeys(columns["memory"]) | row).values())))
     end = {"q": 10**6, "t": int(8 * batches * seconds * 1e9), "i": 8 * batches, "s": 8, "how": "exit", "code": 0}
     rows.append(("end", tuple((dict.fromkeys(columns["end"]) | end).values())))
     (folder / "rank-00000.7.trace").write_bytes(block(payload(rows)))
@@ -113,6 +119,46 @@ def test_a_recorded_run_moves_the_plan_towards_what_it_took(
     status, _, err = call("calibrate", str(trace), *RUN, "-o", str(target))
     assert status == 0, err
     assert _seconds(call, "--calibration", str(target)) == pytest.approx(20.0, rel=0.1)
+
+
+KEPT = ["none" if word == "full" else word for word in RUN]
+"""A run whose activations are most of its peak."""
+
+
+def _memory(call: Callable[..., Call], *words: str) -> dict[str, float]:
+    told = json.loads(call(*KEPT, *words, "--format", "json")[1])["memory"]
+    return {name: told[name]["mid"] for name in ("peak_bytes", "reserved_bytes")} | told["breakdown"]
+
+
+@pytest.mark.parametrize("more", [-0.1, 0.1])
+def test_the_memory_of_a_recorded_run_moves_the_plan(call: Callable[..., Call], tmp_path: Path, more: float) -> None:
+    before = _memory(call)
+    peak = int(before["peak_bytes"] + more * before["activations"])
+    trace, target = _trace(tmp_path / "trace", 1, 20.0, (peak, int(peak * 1.02))), tmp_path / "calibration.json"
+    status, _, err = call("calibrate", str(trace), *KEPT, "-o", str(target))
+    assert status == 0, err
+    assert "of the activations, 2." in err
+    after = _memory(call, "--calibration", str(target))
+    # What is arithmetic stays; what code decides has moved the most of the way to what was measured, and not beyond.
+    assert after["optimizer_states"] == before["optimizer_states"]
+    way = (after["peak_bytes"] - before["peak_bytes"]) / (peak - before["peak_bytes"])
+    assert 0.9 < way <= 1.0
+    assert after["reserved_bytes"] / after["peak_bytes"] == pytest.approx(1.025, abs=0.005)
+    # Of another model nothing was measured.
+    other = [word if word != "llama-3-8b" else "llama-2-13b" for word in KEPT]
+    told = [json.loads(call(*other, *words, "--format", "json")[1]) for words in ((), ("--calibration", str(target)))]
+    assert told[0]["memory"] == told[1]["memory"]
+    assert any("has measured other models" in note for note in told[1]["notes"])
+
+
+def test_memory_that_is_not_of_the_run_is_left_out(call: Callable[..., Call], tmp_path: Path) -> None:
+    trace, target = _trace(tmp_path / "trace", 1, 20.0, (10**9, 10**9)), tmp_path / "calibration.json"
+    status, _, err = call("calibrate", str(trace), *RUN, "-o", str(target))
+    assert status == 0
+    assert "954 MiB were allocated at most, where the run that the options describe takes" in err
+    assert json.loads(target.read_text())["memory"] == []
+    bare = call("calibrate", str(_trace(tmp_path / "bare", 1, 20.0)), *RUN, "-o", str(target))[2]
+    assert "holds no memory of a GPU" in bare
 
 
 def test_a_folder_that_is_no_trace_or_too_short_is_refused(call: Callable[..., Call], tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ def reserved_share(run: RunSpec, experts: int = 0) -> Interval:
     dropless = experts > 0 and run.expert_capacity is None
     uneven = run.variable_length or dropless or run.attention in ("eager", "math")
     median = _MEDIAN_UNEVEN if uneven else _MEDIAN
+    if run.held_share is not None:
+        median = run.held_share
     return Interval(median * math.exp(-1.645 * _SIGMA), median, median * math.exp(1.645 * _SIGMA))
 
 

@@ -56,6 +56,8 @@ def ledger_of(
     share = share_of(model, run, count, parallel, stage)
     micro_batches = micro_batches_of(run, parallel)
     activations = activations_of(model, run, parallel, share, recipe, micro_batches)
+    if run.activation_factor != 1.0:
+        activations = activations.scaled(run.activation_factor)
     if run.finetune == "frozen":
         activations = msgspec.structs.replace(activations, saved=0.0, rebuilt=0.0, working=activations.inference)
     loss = LossBytes()

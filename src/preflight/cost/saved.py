@@ -60,6 +60,16 @@ class Activations(msgspec.Struct, frozen=True, kw_only=True):
     unpacked: float = 0.0
     points: tuple[tuple[float, float], ...] = ()
 
+    def scaled(self, factor: float) -> Activations:
+        """Return as many times the bytes that a graph keeps; what is unpacked and passed on stays as it is."""
+        names = ("saved", "rebuilt", "lingering", "host")
+        more = {name: getattr(self, name) * factor for name in names}
+        more |= {
+            name: self.unpacked + (getattr(self, name) - self.unpacked) * factor for name in ("working", "inference")
+        }
+        points = tuple((alive * factor, share) for alive, share in self.points)
+        return msgspec.structs.replace(self, **more, points=points)
+
 
 def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
     """Return why activations cannot be given, or None when everything needed is known."""

@@ -95,6 +95,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         loader_workers: Processes of the loader on every data-parallel rank; 0 loads in the training process.
         sample_seconds: What one of them needs for a sample; None where that is not known, and nothing is waited for.
         kept_bytes_per_step: Growth per step from values that are kept (with or without graph).
+        activation_factor: Activations that were measured over what the formula says; 1 where nothing was measured.
+        held_share: What the allocator holds beside what it has handed out, as a share of that; None for the usual.
     """
 
     micro_batch: int | None = None
@@ -148,4 +150,6 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     loader_workers: int | None = None
     sample_seconds: float | None = None
     kept_bytes_per_step: float = 0.0
+    activation_factor: float = 1.0
+    held_share: float | None = None
     steps: int | None = None

@@ -113,7 +113,15 @@ def _calibrated(request: Request, path: str | None) -> Request:
     notes = (*request.notes, f"time: coefficients of {where}")
     if request.cluster.gpu.name not in found.gpus:
         notes = (*notes, f"{path} was fitted on {', '.join(found.gpus)}: on another GPU it is an extrapolation")
-    return msgspec.structs.replace(request, calibration=found, notes=notes)
+    run = found.with_memory(request.model, request.run)
+    if run is not None:
+        notes = (
+            *notes,
+            f"memory: {run.activation_factor:.3g} of the activations, as {path} has measured of this model",
+        )
+    elif found.memory:
+        notes = (*notes, f"memory: as the catalog has it; {path} has measured other models")
+    return msgspec.structs.replace(request, calibration=found, notes=notes, run=run or request.run)
 
 
 def _with_script(

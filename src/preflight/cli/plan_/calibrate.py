@@ -11,6 +11,7 @@ from preflight.cli.parts.planning import settings_options
 
 if TYPE_CHECKING:
     from preflight.cost.machine import Coefficients
+    from preflight.plan.calibration.record import MemoryFit
 
 
 @click.command("calibrate", cls=GroupedCommand)
@@ -21,24 +22,40 @@ def command(files: tuple[str, ...], output: str, **given: Any) -> int:
     """Fit the coefficients of the time of a step to what was measured, and write them for --calibration.
 
     A FILE is a log of a run that the options describe (its step times or tokens per second are read), the trace folder
-    of such a run (preflight monitor collect), a list of rows in
-    JSON ([{"run.micro_batch": 2, "cluster.num_gpus": 16, "seconds": 1.31}, ...]: what an option would say, and the
-    seconds of a step), or the readings that plan/calibration/microbenchmark.py took on a GPU.
+    of such a run (preflight monitor collect: its step times, and the memory that it held of its GPUs), a list of rows
+    in JSON ([{"run.micro_batch": 2, "cluster.num_gpus": 16, "seconds": 1.31}, ...]: what an option would say, the
+    seconds of a step, and allocated_bytes and reserved_bytes where they are known), or the readings that
+    plan/calibration/microbenchmark.py took on a GPU.
     """
+    import msgspec
+
     from preflight.plan.calibration.calibrate import calibrate
     from preflight.plan.calibration.given import gathered
+    from preflight.plan.calibration.memory import fit_memory
     from preflight.plan.calibration.record import save
 
     path = given.pop("calibration", None)
-    samples, start = gathered(files, _asked(given), _known(path), _of_trace)
-    found = calibrate(samples, files, start) if samples else _of_readings(files, start)
+    measured = gathered(files, _asked(given), _known(path), _of_trace)
+    found = calibrate(measured.steps, files, measured.start) if measured.steps else _of_readings(files, measured.start)
+    memory, left_out = fit_memory(measured.memory)
+    found = msgspec.structs.replace(found, memory=memory)
     save(found, output)
     rows = f"{found.rows} measured steps" if found.rows else "readings of the micro-benchmark"
     error = f"; median error on rows left out {found.error:.1%}" if found.error is not None else ""
     click.echo(f"{output}: {rows} of {', '.join(found.gpus)}{error}", err=True)
     for name, value in _moved(found.coefficients):
         click.echo(f"  {name}: {value}", err=True)
+    for line in [*map(_memory_line, memory), *left_out]:
+        click.echo(f"  {line}", err=True)
     return 0
+
+
+def _memory_line(found: MemoryFit) -> str:
+    """Return what was measured of the memory of a model."""
+    layers, width = found.shape
+    held = "" if found.held is None else f", {found.held:.1%} held beside what is handed out"
+    runs = "1 run" if found.rows == 1 else f"{found.rows} runs"
+    return f"memory of {layers:g} layers of width {width:g}: {found.activations:.3g} of the activations{held} ({runs})"
 
 
 def _asked(given: dict[str, Any]) -> Any:
@@ -61,7 +78,10 @@ def _asked(given: dict[str, Any]) -> Any:
 
 
 def _of_trace(path: str) -> Any:
-    """Return how long a step of the optimizer took in a recorded run: the slowest rank's median, which all wait for."""
+    """Return how long a step of the optimizer took in a recorded run, and the most that a rank held of its GPU.
+
+    The time is the median of the slowest rank, which all wait for.
+    """
     import statistics
 
     from preflight.errors import UsageError
@@ -84,7 +104,12 @@ def _of_trace(path: str) -> Any:
         (values for values in ranks if values), key=lambda values: statistics.median(values[len(values) // 2 :])
     )
     middle = statistics.median(slowest[len(slowest) // 2 :])
-    return Reading("seconds", middle * of_a_step, len(slowest))
+    fullest = max(watched.memory, key=lambda held: held.peak_bytes, default=None)
+    if fullest is None:
+        click.echo(f"{path}: holds no memory of a GPU, so that of a plan stays as it is", err=True)
+        return Reading("seconds", middle * of_a_step, len(slowest))
+    held = fullest.peak_bytes, fullest.peak_reserved_bytes
+    return Reading("seconds", middle * of_a_step, len(slowest), *held)
 
 
 def _known(path: str | None) -> Coefficients | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +12,7 @@ import msgspec
 from preflight.cost.machine import Coefficients
 from preflight.errors import UsageError
 from preflight.plan.calibration.logs import Reading, read_log
+from preflight.plan.calibration.memory import Held, MemorySample
 from preflight.plan.calibration.readings import SCHEMA, Readings, coefficients_from, read_readings
 from preflight.plan.calibration.record import Calibration
 from preflight.plan.calibration.sample import Sample
@@ -18,13 +20,29 @@ from preflight.plan.request import Request
 from preflight.vocabulary.hardware import Gpu
 
 Asked = Callable[[dict[str, Any], str], Request]
+_Row = tuple[Request, Reading, str]
+_HELD = ("allocated", "reserved")
 _SPEEDS = ("seconds", "steps", "samples", "tokens", "tokens_per_gpu")
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What files say.
+
+    Attributes:
+        steps: Measured steps.
+        memory: What the runs held, where that was recorded.
+        start: Coefficients that are known before.
+    """
+
+    steps: tuple[Sample, ...]
+    memory: tuple[MemorySample, ...]
+    start: Coefficients | None
 
 
 def gathered(
     files: tuple[str, ...], asked: Asked, start: Coefficients | None, of_trace: Callable[[str], Reading]
-) -> tuple[tuple[Sample, ...], Coefficients | None]:
-    """Return the measured steps of all files, and what a micro-benchmark among them says beforehand.
+) -> Given:
+    """Return what all files measured, and what a micro-benchmark among them says beforehand.
 
     Args:
         files: Their paths.
@@ -35,20 +53,24 @@ def gathered(
     Raises:
         UsageError: A file is not there, says nothing of speed, or a row is wrong.
     """
-    samples: list[Sample] = []
+    rows: list[_Row] = []
     for path in files:
         if os.path.isdir(path):
-            samples.append(_sample(asked({}, path), of_trace(path), path))
+            rows.append((asked({}, path), of_trace(path), path))
             continue
         data = _read(path)
         readings = _readings(data, path)
         if readings is not None:
             start = coefficients_from(readings)[1]
         elif path.endswith(".json"):
-            samples += _rows(data, path, asked)
+            rows += _rows(data, path, asked)
         else:
-            samples.append(_sample(asked({}, path), read_log(data.decode("utf-8", "replace"), path), path))
-    return tuple(samples), start
+            rows.append((asked({}, path), read_log(data.decode("utf-8", "replace"), path), path))
+    return Given(
+        steps=tuple(_sample(*row) for row in rows),
+        memory=tuple(_memory(*row) for row in rows if row[1].allocated is not None),
+        start=start,
+    )
 
 
 def of_readings(files: tuple[str, ...], start: Coefficients | None) -> Calibration:
@@ -76,21 +98,30 @@ def _readings(data: bytes, path: str) -> Readings | None:
     return read_readings(data, path) if SCHEMA.rpartition("/")[0].encode() in data[:200] else None
 
 
-def _rows(data: bytes, path: str, asked: Asked) -> list[Sample]:
+def _rows(data: bytes, path: str, asked: Asked) -> list[_Row]:
     try:
         rows = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON: {error}") from None
-    samples = []
+    found: list[_Row] = []
     for index, row in enumerate(rows if isinstance(rows, list) else [rows]):
         where = f"{path}: row {index}"
         speeds = [name for name in _SPEEDS if isinstance(row, dict) and isinstance(row.get(name), int | float)]
         if len(speeds) != 1 or not row[speeds[0]] > 0:
             raise UsageError(f"{where} needs one of {', '.join(_SPEEDS)}", "a positive number of seconds or per second")
-        reading = Reading(speeds[0], float(row[speeds[0]]), 1)
-        rest = {key: value for key, value in row.items() if key != speeds[0]}
-        samples.append(_sample(asked(rest, where), reading, where))
-    return samples
+        held = {name: _bytes(row[f"{name}_bytes"], where) for name in _HELD if f"{name}_bytes" in row}
+        if "reserved" in held and not held.get("allocated", math.inf) <= held["reserved"]:
+            raise UsageError(f"{where} reserves less than it allocates, or does not say what it allocates")
+        reading = Reading(speeds[0], float(row[speeds[0]]), 1, **held)
+        told = {speeds[0], *(f"{name}_bytes" for name in _HELD)}
+        found.append((asked({key: value for key, value in row.items() if key not in told}, where), reading, where))
+    return found
+
+
+def _bytes(value: Any, where: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+        raise UsageError(f"{where} says {value!r} of its memory", "a positive number of bytes")
+    return float(value)
 
 
 def _sample(request: Request, reading: Reading, name: str) -> Sample:
@@ -101,4 +132,13 @@ def _sample(request: Request, reading: Reading, name: str) -> Sample:
     )
     return Sample(
         model=request.model, run=run, parallel=request.parallel, cluster=request.cluster, seconds=seconds, name=name
+    )
+
+
+def _memory(request: Request, reading: Reading, name: str) -> MemorySample:
+    assert request.parallel is not None
+    assert reading.allocated is not None
+    held = Held(allocated=reading.allocated, reserved=reading.reserved)
+    return MemorySample(
+        model=request.model, run=request.run, parallel=request.parallel, cluster=request.cluster, held=held, name=name
     )

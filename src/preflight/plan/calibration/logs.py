@@ -45,11 +45,15 @@ class Reading(msgspec.Struct, frozen=True):
             ``tokens_per_gpu`` a second of one.
         value: The median of the second half of the lines.
         lines: How many lines said it.
+        allocated: The most bytes that a rank had allocated on its GPU, where that was recorded.
+        reserved: The most that its allocator held.
     """
 
     what: str
     value: float
     lines: int
+    allocated: float | None = None
+    reserved: float | None = None
 
     def seconds(self, samples: float, length: float, gpus: int) -> float:
         """Return the seconds of a step of so many samples of a length on so many GPUs."""

@@ -37,6 +37,22 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     shapes: tuple[tuple[float, float], ...] = ()
 
 
+class MemoryFit(msgspec.Struct, frozen=True, kw_only=True):
+    """What measured runs of a model hold.
+
+    Attributes:
+        shape: (layers, width) of the model.
+        rows: How many runs.
+        activations: Their activations over what the formula says.
+        held: What the allocator holds beside what it has handed out, as a share of that; None where it was not told.
+    """
+
+    shape: tuple[float, float]
+    rows: int
+    activations: float
+    held: float | None = None
+
+
 class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """Coefficients with their origin.
 
@@ -47,6 +63,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
         high: The upper end.
         error: Median absolute relative error over rows left out of the fit.
         reach: What the rows cover; outside, a prediction is an extrapolation. None without rows.
+        memory: What was measured of memory, by model.
     """
 
     schema: str = SCHEMA
@@ -58,11 +75,19 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     low: float | None = None
     high: float | None = None
     error: float | None = None
+    memory: tuple[MemoryFit, ...] = ()
 
     @property
     def own(self) -> tuple[float, float] | None:
         """The ends of its own residuals, where it has enough rows to know them."""
         return (self.low, self.high) if self.low is not None and self.high is not None else None
+
+    def with_memory(self, model: ModelSpec, run: RunSpec) -> RunSpec | None:
+        """Return the run with what was measured of the memory of its model; None where nothing was."""
+        for one in self.memory:
+            if one.shape == shape_of(model):
+                return msgspec.structs.replace(run, activation_factor=one.activations, held_share=one.held)
+        return None
 
     def standing(self, model: ModelSpec, run: RunSpec, parallel: ParallelDims, cluster: Cluster) -> str | None:
         """Return whether a run lies ``inside`` what was seen, ``beyond`` it, or was calibrated on ``few`` rows.
