@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from preflight.monitor.thinning import thinned
 from preflight.monitor.window import Memory, Window
 from preflight.vocabulary.watched import HeldMemory, Mark, Series
 
@@ -25,24 +26,41 @@ _UNITS = {"step time": "s", **dict.fromkeys(_MEMORY, "B")}
 
 
 class Curve:
-    """One number over the steps; when it has too many points every second one is dropped."""
+    """One number over the steps; of a long run what stands out and a point now and then."""
 
     def __init__(self) -> None:
-        self.steps: list[int] = []
-        self.values: list[float | None] = []
-        self._every = 1
+        self._steps: list[int] = []
+        self._values: list[float | None] = []
+        self._numbers: list[int] = []  # how many points came before each
+        self._width = 1
         self._seen = 0
+
+    def __len__(self) -> int:
+        return len(self._steps)
 
     def add(self, step: int, value: float | None) -> None:
         """Take a value."""
+        self._steps.append(step)
+        self._values.append(value if value is not None and math.isfinite(value) else None)
+        self._numbers.append(self._seen)
         self._seen += 1
-        if (self._seen - 1) % self._every:
-            return
-        self.steps.append(step)
-        self.values.append(value if value is not None and math.isfinite(value) else None)
-        if len(self.steps) > MOST_POINTS:
-            self.steps, self.values = self.steps[::2], self.values[::2]
-            self._every *= 2
+        if len(self._steps) > 2 * MOST_POINTS:
+            kept = self._kept()
+            self._steps = [self._steps[at] for at in kept]
+            self._values = [self._values[at] for at in kept]
+            self._numbers = [self._numbers[at] for at in kept]
+
+    def points(self) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
+        """The steps and values of the points to show, alike over the whole run, and the last one."""
+        places = range(len(self._steps)) if len(self._steps) <= MOST_POINTS else self._kept()
+        shown = [*places, *([len(self._steps) - 1] if places and places[-1] != len(self._steps) - 1 else [])]
+        return tuple(self._steps[at] for at in shown), tuple(self._values[at] for at in shown)
+
+    def _kept(self) -> list[int]:
+        """The places of at most so many points, in spans as short as that allows."""
+        while len(kept := thinned(self._numbers, self._values, self._width)) >= MOST_POINTS:
+            self._width *= 2
+        return kept
 
 
 class Watching:
@@ -86,14 +104,13 @@ class Watching:
 
     def series(self) -> tuple[Series, ...]:
         """The curves that have more than one point."""
-        return tuple(
-            Series(
-                name=name, subject=subject, unit=_UNITS.get(name), rank=rank,
-                steps=tuple(curve.steps), values=tuple(curve.values),
-            )
-            for (name, subject, rank), curve in sorted(self._curves.items())
-            if len(curve.steps) > 1
-        )  # fmt: skip
+        found = []
+        for (name, subject, rank), curve in sorted(self._curves.items()):
+            if len(curve) > 1:
+                steps, values = curve.points()
+                unit = _UNITS.get(name)
+                found.append(Series(name=name, subject=subject, unit=unit, rank=rank, steps=steps, values=values))
+        return tuple(found)
 
     def memory(self) -> tuple[HeldMemory, ...]:
         """The most that each rank held of a device."""

@@ -8,7 +8,7 @@ from preflight.vocabulary.trace import TraceGap
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """A number of the training over its steps; where there are many, every so many are kept.
+    """A number of the training over its steps; where there are many, the first, lowest and highest of every so many.
 
     Attributes:
         name: What it is: ``loss``, ``learning rate``, ``gradient norm``, ``step time``.

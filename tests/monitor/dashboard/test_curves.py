@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
+import random
+import statistics
 from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from preflight.monitor.dashboard.curves import MOST_POINTS, TAIL, Curve
 from preflight.monitor.dashboard.spans import MOST_COLUMNS, Cell, Spans
+from preflight.monitor.series import MOST_POINTS as LONGEST
+from preflight.monitor.series import Curve as Short
 
 
 def filled(count: int) -> Curve:
@@ -30,9 +36,40 @@ def test_it_has_the_first_and_all_of_the_last_and_is_even_between(count: int) ->
     assert steps[0] == 0
     assert steps[-min(count, TAIL) :] == list(range(count - min(count, TAIL), count))
     gaps = [after - before for before, after in pairwise(steps)]
-    until = next((at for at, gap in enumerate(gaps) if gap == 1), len(gaps))
-    # Before the tail all gaps are alike, but for the one in which the tail begins.
-    assert len(set(gaps[: max(until - 1, 0)])) <= 1
+    until = next((at for at, gap in enumerate(gaps) if gap == 1 and set(gaps[at:]) == {1}), len(gaps))
+    # Before the tail, spans are alike: of values that only rise, the first and the last of each are kept.
+    assert len(set(gaps[: max(until - 1, 0)])) <= 2
+
+
+@given(
+    st.integers(MOST_POINTS + 1, 6 * MOST_POINTS), st.sets(st.integers(0, 6 * MOST_POINTS), max_size=5),
+    st.sampled_from([9.0, -9.0, None]),
+)  # fmt: skip
+@settings(max_examples=10, deadline=None)
+def test_one_step_that_stands_out_never_vanishes(count: int, places: set[int], value: float | None) -> None:
+    """Each spike is alone in its surroundings, or a larger one stands for it."""
+    long, short = Curve(), Short()
+    for step in range(count):
+        told = value if step in places else math.sin(step)
+        long.add(step, told)
+        short.add(step, told)
+    for steps, values in (zip(*points(long), strict=True), short.points()):
+        shown = dict(zip(steps, values, strict=True))
+        lone = {at for at in places if at < count and not any(0 < abs(at - other) <= count // 50 for other in places)}
+        assert {at for at in lone if shown.get(at, 0.0) != value} == set()
+        assert set(shown.values()) <= {value} | {math.sin(step) for step in shown}
+    assert len(short.points()[0]) <= LONGEST
+    assert short.points()[0][-1] == count - 1
+
+
+def test_the_middle_of_what_is_kept_is_the_middle_of_all() -> None:
+    draw = random.Random(7)
+    taken = [draw.lognormvariate(0, 0.4) for _ in range(50_000)]
+    short = Short()
+    for step, value in enumerate(taken):
+        short.add(step, value)
+    kept = [value for value in short.points()[1] if value is not None]
+    assert statistics.median(kept) == pytest.approx(statistics.median(taken), rel=0.1)
 
 
 def test_what_is_told_in_pieces_is_what_is_there() -> None:

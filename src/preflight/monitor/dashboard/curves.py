@@ -1,10 +1,12 @@
-"""A number over the steps of a run of any length: even over the whole, with every one of the last points."""
+"""A number over the steps of a run of any length: what stands out of the whole, and every one of the last points."""
 
 from __future__ import annotations
 
 import math
 
 import msgspec
+
+from preflight.monitor.thinning import thinned
 
 MOST_POINTS = 1000
 TAIL = 200
@@ -30,7 +32,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Curve:
-    """Points in the order in which they come, thinned evenly where there are too many.
+    """Points in the order in which they come, thinned where there are too many.
 
     Attributes:
         generation: How often points were dropped.
@@ -43,7 +45,7 @@ class Curve:
         self._steps: list[int] = []
         self._values: list[float | None] = []
         self._numbers: list[int] = []  # how many points came before each
-        self._every = 1
+        self._width = 1
         self._seen = 0
 
     def __len__(self) -> int:
@@ -79,13 +81,10 @@ class Curve:
         return other
 
     def _thin(self) -> None:
-        """Keep every so many points of what is before the tail; the same ones whenever it is done."""
+        """Keep what stands out of what is before the tail; the same points whenever it is done."""
         tail = len(self._steps) - TAIL
-        while True:
-            kept = [at for at in range(tail) if self._numbers[at] % self._every == 0]
-            if len(kept) <= _EVEN:
-                break
-            self._every *= 2
+        while len(kept := thinned(self._numbers[:tail], self._values[:tail], self._width)) > _EVEN:
+            self._width *= 2
         kept += range(tail, len(self._steps))
         self._steps = [self._steps[at] for at in kept]
         self._values = [self._values[at] for at in kept]
