@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from preflight.compare.life import life_of
+from preflight.report.parts.life_rows import stage_rows
 from preflight.vocabulary.finding import Finding, Location
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.quantity import Interval
@@ -39,6 +40,21 @@ def life(*reports: Report) -> Report:
 )
 def test_the_newest_of_each_kind_decides(reports: tuple[Report, ...], verdict: str) -> None:
     assert life(*reports).verdict == verdict
+
+
+def test_a_rehearsal_decides_nothing_and_says_so() -> None:
+    real = report("investigate probe", inputs={"subject": "network on 4 ranks"})
+    made = report(
+        "investigate probe", "NO-GO", findings=(WRONG,), inputs={"injected": ["slow-rank=1"], "subject": "4 ranks"}
+    )
+    found = life(real, made)
+    assert (found.verdict, found.findings) == ("GO", ())
+    assert found.life is not None
+    assert [stage.latest for stage in found.life.stages] == [True, False]
+    told = [row[3] for row in stage_rows(found.life)]
+    assert told[1].startswith("rehearsal, slow-rank=1 injected: 4 ranks")
+    assert "rehearsal" not in told[0]
+    assert life(made).verdict == "UNKNOWN"
 
 
 def test_findings_are_those_of_the_newest() -> None:

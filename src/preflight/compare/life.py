@@ -38,9 +38,10 @@ def life_of(folder: str, stages: Sequence[Stage], notes: Sequence[str] = ()) -> 
 
     Returns:
         A report with ``life``. Its verdict, findings and violations are those of the newest report of each kind: a check
-        that is GO by now takes the place of one that was not.
+        that is GO by now takes the place of one that was not. A rehearsal, whose faults were made on purpose, decides
+        nothing.
     """
-    newest = {_kind(stage.report): stage.number for stage in stages}
+    newest = {_kind(stage.report): stage.number for stage in stages if not stage.report.rehearsed}
     marked = tuple(msgspec.structs.replace(one, latest=one.number in newest.values()) for one in stages)
     latest = [stage.report for stage in marked if stage.latest]
     findings: list[Finding] = [finding for report in latest for finding in report.findings]

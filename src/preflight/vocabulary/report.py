@@ -101,7 +101,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
         number: Its place in the run's life, from 1.
         time: When it was made, seconds since 1970 (UTC).
         words: The command line.
-        latest: Whether it is the newest of its kind.
+        latest: Whether it is the newest of its kind; a rehearsal never is.
         report: The report.
     """
 
@@ -154,6 +154,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_evaluated: tuple[NotEvaluated, ...] = ()
     scripts: tuple[Report, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def rehearsed(self) -> tuple[str, ...]:
+        """The faults that were made on purpose, to see what would be said of them; empty for what really was."""
+        given = self.inputs.get("injected")
+        return tuple(map(str, given)) if isinstance(given, (list, tuple)) else ()
 
     @property
     def alarms(self) -> tuple[Violation, ...]:

@@ -86,7 +86,10 @@ def _measured(words: tuple[str, ...], given: dict[str, Any], say: Any) -> Any:
     subject = f"{', '.join(names)} on {len(ranks) or 1} rank{'s' if len(ranks) > 1 else ''}"
     notes = [f"injected for demonstration: {', '.join(given['inject'])}"] if given["inject"] else []
     done = any(one.outcome == "done" for one in measured)
-    report = outcome("probe", subject, findings_of(measured), measurements=measured, notes=notes, undecided=not done)
+    report = outcome(
+        "probe", subject, findings_of(measured), measurements=measured, notes=notes, undecided=not done,
+        inputs={"injected": list(given["inject"])} if given["inject"] else None,
+    )  # fmt: skip
     if given["save"]:
         _save(report, given["save"])
     return report
@@ -129,7 +132,11 @@ def _compared(words: tuple[str, ...]) -> Any:
     )
     nodes = len({one.node for one in measured})
     subject = f"{len(ranks)} ranks on {nodes} node{'s' if nodes != 1 else ''}"
-    return outcome("probe", subject, findings_of(measured), measurements=measured, notes=notes, undecided=not measured)
+    injected = sorted({fault for report in reports for fault in report.rehearsed})
+    return outcome(
+        "probe", subject, findings_of(measured), measurements=measured, notes=notes, undecided=not measured,
+        inputs={"injected": injected} if injected else None,
+    )  # fmt: skip
 
 
 def _bytes(text: str) -> int:

@@ -51,7 +51,7 @@ def command(**given: Any) -> int:
     match = _match(given)
     with following(look) as say:
         played = play(match, say)
-    report = _report(played, match)
+    report = _report(played, match, given["inject"])
     speaks = played.told[0] if played.told else None
     if not launched or int(os.environ["RANK"]) == speaks or speaks is None:
         answer(report, look, SourceLines())
@@ -82,7 +82,7 @@ def _match(given: dict[str, Any]) -> Any:
     )  # fmt: skip
 
 
-def _report(played: Any, match: Any) -> Any:
+def _report(played: Any, match: Any, injected: tuple[str, ...]) -> Any:
     from preflight.investigate.doctor.asking import NoAnswer, ask
     from preflight.investigate.outcome import outcome
     from preflight.investigate.topology.expected import kinds, unequal
@@ -97,13 +97,15 @@ def _report(played: Any, match: Any) -> Any:
         except NoAnswer as error:
             notes.append(f"how cards are connected is not known: {error}")
     ends = ", ".join(f"{count} {name}" for name, count in sorted(outcome_of(played.meetings).items()))
+    notes += [f"injected for demonstration: {', '.join(injected)}"] if injected else []
     notes.append(f"meetings, as each of the two saw them: {ends or 'none'}")
     hosts = len(set(played.hosts.values()))
     subject = f"{played.world} ranks on {hosts} node{'s' if hosts != 1 else ''}"
     measured = measurements(played)
     return outcome(
-        "topology", subject, findings_of(played, links), measurements=measured, notes=notes, undecided=not measured
-    )
+        "topology", subject, findings_of(played, links), measurements=measured, notes=notes, undecided=not measured,
+        inputs={"injected": list(injected)} if injected else None,
+    )  # fmt: skip
 
 
 def _of_ranks(cards: dict[tuple[int, int], str], hosts: dict[int, str]) -> dict[tuple[int, int], str]:

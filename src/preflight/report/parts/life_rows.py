@@ -33,6 +33,8 @@ def told_by(report: Report) -> str:
     counted = "" if report.plan is not None or report.incident is not None else counts(report)
     said = "; ".join(text for text in (counted, advice(report)) if text)
     about = subject(report)
+    if report.rehearsed:
+        about = f"rehearsal, {one_line(', '.join(report.rehearsed))} injected: {about}"
     return f"{about}: {one_line(said)}" if said else about
 
 
