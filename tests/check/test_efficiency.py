@@ -58,3 +58,25 @@ def test_a_recommendation_for_a_notebook_names_the_cell(tmp_path: Path) -> None:
     assert workers.location.cell == 2
     assert any(f"(book.ipynb:cell 2:{workers.location.line})" in r.change.replace(f"{tmp_path}/", "")
                for r in report.recommendations)  # fmt: skip
+
+
+def test_a_part_whose_rules_lacked_facts_is_left_out(script: Path) -> None:
+    named, unnamed = analyze(script, gpu="a100-40gb"), analyze(script)
+    assert named.efficiency is not None
+    assert unnamed.efficiency is not None
+    # How busy a batch keeps a GPU is known where the GPU is.
+    assert {part.name for part in named.efficiency.parts} - {part.name for part in unnamed.efficiency.parts} == {
+        "batch"
+    }
+
+
+def test_where_hardly_a_rule_could_be_evaluated_there_is_no_score(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(
+        "from transformers import AutoModel, Trainer, TrainingArguments\n"
+        "model = AutoModel.from_pretrained('gpt2')\n"
+        "Trainer(model=model, args=TrainingArguments('out')).train()\n"
+    )
+    report = analyze(path)
+    assert report.efficiency is None
+    assert any("efficiency has no score" in note for note in report.notes)

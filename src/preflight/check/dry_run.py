@@ -181,7 +181,7 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
             for moment in profile.timeline
         ),
         method="dry-run",
-        reason=None if fits != "unknown" else _why_unknown(complete),
+        reason=None if fits != "unknown" else _why_unknown(profile, complete),
         how=(
             f"{profile.operators} operators of {profile.steps} steps ran on fake tensors with torch {profile.torch}",
             f"peak in {profile.peak_phase} of step {profile.peak_step}",
@@ -192,7 +192,9 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
     )
 
 
-def _why_unknown(complete: bool) -> str:
+def _why_unknown(profile: Profile, complete: bool) -> str:
+    if profile.steps > 1 and not complete:
+        return f"{_early_end(profile)}, after {profile.steps} optimizer steps: what comes later was not seen"
     if not complete:
         return "the dry run did not get through two optimizer steps"
     return "what was seen is too close to the capacity for what the driver's context and NCCL may take beside it"

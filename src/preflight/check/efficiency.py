@@ -8,7 +8,7 @@ from preflight.check.context import Context
 from preflight.check.verdict import trains
 from preflight.vocabulary.finding import Finding, Location
 from preflight.vocabulary.measured import Measured
-from preflight.vocabulary.report import Efficiency, EfficiencyPart, Recommendation
+from preflight.vocabulary.report import Efficiency, EfficiencyPart, NotEvaluated, Recommendation
 
 BANDS = (
     (80.0, "Well-optimized configuration"),
@@ -60,21 +60,33 @@ _PARTS: tuple[tuple[str, float, dict[str, float]], ...] = (
 _DOES_NOT_FIT = "MEM00"
 
 
-def score(context: Context, findings: list[Finding], shown: Sequence[Finding]) -> Efficiency | None:
-    """The score, from the findings of all personas; None where no training was recognised.
+NOT_SCORED = "the efficiency has no score: hardly any of the rules that make it up could be evaluated"
+_LEAST_WEIGHT = 25.0
+"""Of parts that could be judged, for a score to say something of the whole."""
+
+
+def score(
+    context: Context, findings: list[Finding], shown: Sequence[Finding], missing: Sequence[NotEvaluated] = ()
+) -> Efficiency | None:
+    """The score, from the findings of all personas; None where no training was recognised, or hardly any part could be judged.
 
     Args:
         context: What is known of the script.
         findings: All findings, also those that are not shown.
         shown: Those that the report lists; of the others the reason names the rule and the line.
+        missing: Rules that could not be evaluated. A part that has more than half of its points from these, and that nothing
+            lowers, has no score: that nothing was found says nothing there.
     """
     if not trains(context.facts):
         return None
     listed = {finding.code for finding in shown}
+    unseen = {rule.code for rule in missing}
     parts: list[EfficiencyPart] = []
     for name, weight, costs in _PARTS:
         hits = {f.code: f for f in findings if f.code in costs and f.confidence != "possible"}
         if name == "distribution" and not context.distributed and not hits:
+            continue
+        if not hits and 2 * sum(points for code, points in costs.items() if code in unseen) > sum(costs.values()):
             continue
         left = 100.0
         for code in sorted(hits):
@@ -82,7 +94,10 @@ def score(context: Context, findings: list[Finding], shown: Sequence[Finding]) -
         said = (f"{code} takes {costs[code]:.0f} %{_unlisted(hits[code], listed)}" for code in sorted(hits))
         reason = "; ".join(said) or "nothing found that slows it"
         parts.append(EfficiencyPart(name, round(left, 1), weight, reason))
-    total = sum(p.score * p.weight for p in parts) / sum(p.weight for p in parts)
+    weight_of_all = sum(part.weight for part in parts)
+    if weight_of_all < _LEAST_WEIGHT:
+        return None
+    total = sum(p.score * p.weight for p in parts) / weight_of_all
     return Efficiency(round(total, 1), band_of(total), tuple(parts))
 
 

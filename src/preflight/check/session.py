@@ -11,7 +11,7 @@ import msgspec
 
 from preflight.check.asked import Device, Options, device_of, launch_of
 from preflight.check.context import Context
-from preflight.check.efficiency import recommendations, score
+from preflight.check.efficiency import NOT_SCORED, recommendations, score
 from preflight.check.evaluate import evaluate_rules
 from preflight.check.growth import with_growth
 from preflight.check.memory import memory_of
@@ -68,6 +68,9 @@ def check_script(script: Script, options: Options, keep: Keep | None = None, dec
     findings, missing, dropped = _found(script, options, device, context, profile)
     shown = tuple(findings if keep is None else keep(findings, missing))
     verdict, notes = verdict_of(context, shown, decides)
+    efficiency = score(context, findings, shown, missing)
+    if efficiency is None and trains(context.facts):
+        notes.append(NOT_SCORED)
     if options.job is not None:
         from preflight.check import against_job
 
@@ -88,7 +91,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None, dec
         findings=shown,
         facts=context.facts,
         memory=context.memory,
-        efficiency=score(context, findings, shown),
+        efficiency=efficiency,
         recommendations=tuple(recommendations(context, list(shown), more.get("measured"))),
         not_evaluated=tuple(missing),
         notes=tuple(notes),

@@ -236,7 +236,10 @@ def _not_evaluated(canvas: Canvas, report: Report, *, verbose: bool) -> None:
 
 
 def _notes(canvas: Canvas, report: Report) -> None:
-    if report.notes:
+    reason = report.memory.reason if report.memory is not None else None
+    # What stands under MEMORY, and above it where it decides, is not said once more.
+    notes = [note for note in report.notes if reason is None or not note.endswith(reason)]
+    if notes:
         canvas.heading("REMARKS")
-        for note in report.notes:
+        for note in notes:
             canvas.write(one_line(note), indent=2, first="- ")

@@ -93,11 +93,8 @@ class Network:
         )
         if base == "torch.nn.Sequential" or base in SIZES:
             total += self._derived(obj, base, path, repeat, inside)
-        elif any(
-            b.endswith("PreTrainedModel") or b.startswith(("transformers.", "timm.", "torchvision.models"))
-            for b in bases
-        ) and not any(isinstance(v, Obj) and v.name.startswith("torch.nn.") for v in map(settle, obj.attrs.values())):
-            raise Unsized(f"{path or 'the model'} extends {bases[0]}, whose layers are not in the script")
+        elif (foreign := next((b for b in bases if not _bare(b)), None)) is not None:
+            raise Unsized(f"{path or 'the model'} extends {foreign}, whose layers are not in the script")
         for name, held in list(obj.attrs.items()) + self._added.get(id(obj), []):
             total += self._held(name, held, f"{path}.{name}" if path else name, repeat, inside)
         return total
@@ -168,7 +165,7 @@ class Network:
                     parts = list(first.entries.values())
             if parts is None:
                 raise Unsized(f"{path or name} holds parts that are not all known")
-            total = sum(self._held(str(i), p, f"{path}.{i}", repeat, inside) for i, p in enumerate(parts))
+            total = sum(self._part(str(i), p, f"{path}.{i}", repeat, inside) for i, p in enumerate(parts))
             return total + sum(self._held(n, v, f"{path}.{n}", repeat, inside) for n, v in self._added.get(id(obj), []))
         if name in ("torch.nn.ModuleDict", "torch.nn.ParameterDict"):
             return self._table(obj, path, repeat, inside)
@@ -209,12 +206,18 @@ class Network:
         table = settle(obj.args[0]) if obj.args else Dict({})
         if not isinstance(table, Dict) or table.open:
             raise Unsized(f"{path or obj.name} holds parts that are not all known")
-        total = sum(self._held(str(k), v, f"{path}.{k}", repeat, inside) for k, v in table.entries.items())
-        return total + sum(
-            self._held(n, v, f"{path}.{n}", repeat, inside)
-            for n, v in obj.attrs.items()
-            if n not in table.entries and n.startswith("[")
-        )
+        if any(store.name == "[]" and settle(store.target) is obj for store in self.reading.trace.stores):
+            raise Unsized(f"{path or obj.name} holds parts under names that are not known")
+        held = {str(k): v for k, v in table.entries.items()} | {n.strip("['\"]"): v for n, v in obj.attrs.items()}
+        return sum(self._part(name, part, f"{path}.{name}", repeat, inside) for name, part in held.items())
+
+    def _part(self, name: str, part: Value, path: str, repeat: int, inside: set[int]) -> int:
+        """A part of a container of layers: unlike any attribute, it is a layer even where nothing else tells."""
+        value = settle(part)
+        seen = isinstance(value, Obj) and (value.kind not in ("attr", "item") or _is_module(self.reading, value))
+        if isinstance(value, Unknown) or (isinstance(value, Obj) and not seen):
+            raise Unsized(f"{path.lstrip('.')}: {_why(value)}")
+        return self._held(name, part, path, repeat, inside)
 
     def _tied(self, obj: Obj) -> int:
         """Elements of weights that were replaced by a parameter of another layer."""
@@ -263,6 +266,25 @@ class Network:
 
         spec = spec_of(self.reading, obj)
         return spec.parameters if spec is not None else None
+
+
+_BARE = (
+    "Module",
+    "BaseModule",
+    "ModuleList",
+    "PreTrainedModel",
+    "PretrainedModel",
+    "LightningModule",
+    "MessagePassing",
+    "Mixin",
+)
+"""What the names of those classes end in that have no layers of their own, to be extended by others."""
+_LANGUAGE = ("builtins", "abc", "typing", "typing_extensions", "enum", "collections", "dataclasses", "torch")
+
+
+def _bare(base: str) -> bool:
+    """Whether a class that is not in the script brings no layers of its own to those that extend it."""
+    return base.partition(".")[0] in _LANGUAGE or base.endswith(_BARE)
 
 
 def _first_unknown(obj: Obj) -> str:

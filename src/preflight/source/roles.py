@@ -34,7 +34,7 @@ _OF_LIBRARY: dict[str, tuple[tuple[str, str], ...]] = {
     "bitsandbytes": (("optimizer", r"bitsandbytes\.optim\.[A-Z]\w"),),
     "apex": (("optimizer", r"apex\.optimizers\.[A-Z]\w"),),
     "deepspeed": (
-        ("optimizer", r"deepspeed\.(ops\.\w+\.\w|DeepSpeedOptimizer)"),
+        ("optimizer", r"deepspeed\.(ops\.(adam|adagrad|lamb|lion|muon|sgd)\.\w|DeepSpeedOptimizer)"),
         ("scheduler", r"deepspeed\.LRScheduler"),
         ("loader", r"deepspeed\.DeepSpeedDataLoader$"),
     ),

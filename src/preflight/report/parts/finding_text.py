@@ -34,14 +34,14 @@ def _finding(canvas: Canvas, index: int, finding: Finding, sources: Mapping[str,
     rule = f"{clean(finding.code)} {clean(finding.rule)}" + (f" ({sure})" if sure else "")
     where = place(finding.location)
     if where:
-        canvas.write(f"{where}  {rule}", indent=inner, style="cyan")
+        canvas.place(where, f"  {rule}", indent=inner, style="cyan")
     else:
         canvas.write(rule, indent=inner, style="cyan")
     snippet_lines(canvas, finding.location, sources, inner, SEVERITY_STYLES[finding.severity])
     for evidence in finding.evidence:
         canvas.write(evidence_line(evidence), indent=inner, first="seen: ")
     for related in finding.related:
-        canvas.write(f"{place(related.location)}: {one_line(related.message)}", indent=inner, first="see:  ")
+        canvas.place(place(related.location), f": {one_line(related.message)}", indent=inner, first="see:  ")
     if finding.fix is not None:
         _fix(canvas, finding.fix, inner)
 

@@ -74,6 +74,18 @@ class Canvas:
             before = self.paint(first, first_style) if index == 0 else " " * under
             self.lines.append((" " * indent + before + self.paint(line, style)).rstrip())
 
+    def place(self, where: str, text: str, indent: int = 0, first: str = "", style: str | None = None) -> None:
+        """Add a place and what is said of it, in one line or with the place in a line of its own.
+
+        A path is never broken: in two pieces it can neither be clicked nor copied. One that is wider than the room stays whole.
+        """
+        lead = display_width(first)
+        if lead + display_width(where) > self.width - indent:
+            self.lines.append(" " * indent + first + self.paint(where + text[:1].strip(), style))
+            self.write(text[1:].strip(), indent=indent + lead, style=style)
+        else:
+            self.write(f"{where}{text}", indent=indent, first=first, style=style)
+
     def bar(self, share: float, width: int) -> str:
         """Return a bar of a share between 0 and 1; anything above nothing shows at least its smallest mark."""
         share = min(max(share, 0.0), 1.0)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.iteration import items_of_record
+from preflight.source.evaluate.overwritten import overwrite, read_from_file
 from preflight.source.trace import ITEMS
 from preflight.source.values import (
     Choice,
@@ -112,6 +113,8 @@ def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST)
             base.open = True
             if base.name == "scope":
                 soften(m, base.entries)
+            elif read_from_file(value):
+                overwrite(m, base.entries, node)
     elif isinstance(base, Seq):
         if isinstance(k, Known) and isinstance(k.value, int) and -len(base.items) <= k.value < len(base.items):
             m.touch(base)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from preflight.source.evaluate.iteration import iterate
 from preflight.source.evaluate.members import each_once
 from preflight.source.evaluate.operators import is_soft
+from preflight.source.evaluate.overwritten import overwrite, read_from_file
 from preflight.source.values import Dict, Known, Seq, Value, settle
 
 if TYPE_CHECKING:
@@ -169,6 +170,8 @@ def _dict(
                 base.open = base.open or table.open
             else:
                 base.open = True
+                if read_from_file(table):
+                    overwrite(m, base.entries, node)
         for k, v in kwargs.items():
             m.write(base.entries, k, v)
         return m.known(None)

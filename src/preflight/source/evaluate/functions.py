@@ -186,7 +186,7 @@ def _body(m: Machine, func: Func, frame: Frame, node: ast.AST, context: Context)
             return nothing
         result, preferred = join(result, nothing), nothing
     if result is None:
-        return m.unknown(f"{func.qualname} never returns", node)
+        return m.unknown(f"{func.qualname} always raises, with what is known of its arguments", node)
     if preferred is not None and preferred is not result and len({s for _, s in frame.returns}) > 1:
         first = join(preferred, result, 0)
         return first

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from preflight.source.facts.data import training_loader
+from preflight.source.facts.data import BY_ENGINE, training_loader
 from preflight.source.facts.settings import argument_of, deepspeed_config, trainer_setting, training_arguments
 from preflight.source.facts.telling import fact_of, place_of, unknown
 from preflight.source.launcher import Launch
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, Fact]) -> dict[str, Fact]:
     """Facts of the batch."""
-    micro, accumulation = _micro(reading), _accumulation(reading)
+    accumulation = _accumulation(reading)
+    micro = _micro(reading, gpus or launch.world_size or 1, accumulation)
     return {
         "batch.micro": micro,
         "gradient_accumulation": accumulation,
@@ -28,13 +29,19 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
     }
 
 
-def _micro(reading: Reading) -> Fact:
+def _micro(reading: Reading, world: int, accumulation: Fact) -> Fact:
     if training_arguments(reading) is not None:
         return fact_of(trainer_setting(reading, "per_device_train_batch_size"), None, int)
     config = deepspeed_config(reading)
     if config and isinstance(config.get("train_micro_batch_size_per_gpu"), int):
         return Fact(config["train_micro_batch_size_per_gpu"], None, "DeepSpeed configuration")
     loader = training_loader(reading)
+    if loader is not None and loader.name == BY_ENGINE:
+        total = config.get("train_batch_size") if config else None
+        times = world * (accumulation.value if isinstance(accumulation.value, int) else 1)
+        if isinstance(total, int) and total >= times:
+            return Fact(total // times, None, f"train_batch_size {total} of the DeepSpeed configuration / {times}")
+        return unknown("DeepSpeed makes the loader, and its configuration does not tell the batch")
     if loader is not None:
         return _of_loader(loader)
     found = _of_shape(reading)

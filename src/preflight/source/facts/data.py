@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from preflight.source.reading import Reading
 
 
+BY_ENGINE = "deepspeed.DeepSpeedDataLoader"
+"""What ``deepspeed.initialize`` makes of its ``training_data``: its configuration tells the batch."""
+
+
 def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, Fact]) -> dict[str, Fact]:
     """Facts of the data."""
     return {"dataloader.num_workers": _workers(reading), **_sequence(reading), "image_size": _image(reading)}
@@ -63,6 +67,8 @@ def _workers(reading: Reading) -> Fact:
     if loader is None:
         return unknown("no data loader was recognised")
     given = loader.argument(5, "num_workers")
+    if loader.name == BY_ENGINE:
+        return unknown("DeepSpeed makes the loader")
     if given is None:
         if loader.open_args:
             return unknown("the loader's arguments are not all known")

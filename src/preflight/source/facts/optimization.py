@@ -10,7 +10,7 @@ from preflight.source.facts.telling import at, fact_of, place_of, unknown
 from preflight.source.launcher import Launch
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop
-from preflight.source.values import Known, Obj, Value, options_of, plain, settle
+from preflight.source.values import Dict, Known, Obj, Seq, Value, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
 
 if TYPE_CHECKING:
@@ -126,11 +126,12 @@ _DEFAULT_LR = {
 
 
 def _default_lr(reading: Reading, made: Obj) -> Fact:
-    groups = settle(made.args[0]) if made.args else None
+    given = _of_groups(made)
     name = _name(made)
     if made.open_args or not made.name.startswith("torch.optim.") or made.cls is not None:
         return unknown("the learning rate is not given by name")
-    del groups
+    if given is not None:
+        return fact_of(given, "first group of parameters", (int, float))
     return (
         Fact(_DEFAULT_LR[name], place_of(made), f"default of {name}")
         if name in _DEFAULT_LR
@@ -138,11 +139,30 @@ def _default_lr(reading: Reading, made: Obj) -> Fact:
     )
 
 
+def _of_groups(made: Obj) -> Value | None:
+    """The learning rate that the first group of parameters has of its own."""
+    groups = settle(made.argument(0, "params") or Known(None))
+    first = settle(groups.items[0]) if isinstance(groups, Seq) and groups.items else groups
+    if isinstance(first, Dict):
+        return first.entries.get("lr")
+    return None
+
+
+def _word(value: Value | None) -> str | None:
+    """A word, also where a call makes it one of a list of words: ``SchedulerType("cosine")``."""
+    settled = settle(value) if value is not None else None
+    if isinstance(settled, Obj) and settled.kind == "call" and len(settled.args) == 1:
+        settled = settle(settled.args[0])
+    return settled.value if isinstance(settled, Known) and isinstance(settled.value, str) else None
+
+
 def _scheduler(reading: Reading) -> Fact:
     for made in sorted(reading.made("scheduler"), key=lambda o: o.context is not None and o.context.shadow):
-        kind = plain(made.argument(0, "name")) if made.name.endswith("get_scheduler") else None
-        name = kind if isinstance(kind, str) else _name(made).removeprefix("get_")
-        return Fact(name, place_of(made), "constructor")
+        if not made.name.endswith("get_scheduler"):
+            return Fact(_name(made).removeprefix("get_"), place_of(made), "constructor")
+        kind = made.argument(0, "name")
+        word = _word(kind)
+        return Fact(word, place_of(made), "constructor") if word is not None else fact_of(kind, "get_scheduler", str)
     if training_arguments(reading) is not None:
         return fact_of(trainer_setting(reading, "lr_scheduler_type"), None, str)
     config = deepspeed_config(reading)

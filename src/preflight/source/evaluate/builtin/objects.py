@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.builtin.model import MODEL
 from preflight.source.evaluate.library import Call
+from preflight.source.evaluate.overwritten import overwrite, read_from_file
 from preflight.source.values import (
     Class,
     Dict,
@@ -83,14 +84,17 @@ def _setattr(m: Machine, c: Call) -> Value | None:
     if isinstance(name, Known) and isinstance(name.value, str):
         set_attribute(m, c.args[0], name.value, c.args[2], c.node)
     elif name is not None and not isinstance(settle(c.args[2]), Known):
-        _any_may_change(m, c.args[0])
+        _any_may_change(m, c.args[0], c.args[2], c.node)
     return m.known(None)
 
 
-def _any_may_change(m: Machine, target: Value) -> None:
+def _any_may_change(m: Machine, target: Value, value: Value, node: ast.AST) -> None:
     """A name from outside is set (``for k, v in kwargs.items(): setattr(config, k, v)``): what is there are defaults."""
     base = settle(target)
     if isinstance(base, Obj) and base.kind == "instance":
+        if read_from_file(value):
+            overwrite(m, base.attrs, node)
+            return
         for name, value in list(base.attrs.items()):
             if isinstance(value, Known) and not value.soft:
                 m.write(base.attrs, name, Known(value.value, value.site, value.how, True))

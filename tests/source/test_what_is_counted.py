@@ -1,0 +1,116 @@
+"""Networks whose layers are not all in the script have no count, and those built in a loop have the whole one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight import analyze
+
+LOOP = """
+opt = torch.optim.AdamW(model.parameters())
+for x, y in loader:
+    loss = model(x).mean()
+    loss.backward()
+    opt.step()
+    opt.zero_grad()
+"""
+CONFIG = """
+class Config:
+    def __init__(self, hidden=10):
+        self.hidden = hidden
+    @classmethod
+    def load(cls, path):
+        config = cls()
+        with open(path) as file:
+            values = json.load(file)
+        {set}
+        return config
+config = Config.load(sys.argv[1])
+model = nn.Linear(config.hidden, 10)
+"""
+ONE_BY_ONE = "for key, value in values.items():\n            "
+
+
+def _parameters(tmp_path: Path, script: str) -> tuple[object, str]:
+    path = tmp_path / "train.py"
+    path.write_text(
+        f"import json, sys, io, torch\nfrom torch import nn\nimport timm.models.vision_transformer as vits\n{script}{LOOP}"
+    )
+    fact = analyze(path).facts["model.parameters"]
+    return fact.value, fact.reason or ""
+
+
+def test_layers_put_into_a_table_one_by_one_are_counted(tmp_path: Path) -> None:
+    script = """
+class Net(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.layers = nn.ModuleDict({"0": nn.Linear(3, 3)})
+        for i in range(n):
+            self.layers[str(i)] = nn.Linear(10, 10, bias=False)
+model = Net(20)
+"""
+    assert _parameters(tmp_path, script)[0] == 2000
+
+
+def test_a_table_with_names_from_outside_has_no_count(tmp_path: Path) -> None:
+    script = """
+class Net(nn.Module):
+    def __init__(self, names):
+        super().__init__()
+        self.first = nn.Linear(10, 10)
+        self.layers = nn.ModuleDict()
+        for name in names:
+            self.layers[name] = nn.Linear(10, 10)
+model = Net(json.load(open("names.json")))
+"""
+    value, reason = _parameters(tmp_path, script)
+    assert value is None
+    assert "names that are not known" in reason
+
+
+@pytest.mark.parametrize("own", ["pass", "self.norm2 = nn.LayerNorm(768)"])
+def test_a_network_that_extends_one_of_a_library_has_no_count(tmp_path: Path, own: str) -> None:
+    script = f"""
+class Net(vits.VisionTransformer):
+    def __init__(self, **kw):
+        super().__init__(**kw)
+        {own}
+model = Net(embed_dim=768)
+"""
+    value, reason = _parameters(tmp_path, script)
+    assert value is None
+    assert "VisionTransformer" in reason
+
+
+def test_a_part_of_a_sequence_that_is_not_known_is_not_counted_as_nothing(tmp_path: Path) -> None:
+    script = """
+class Net(vits.VisionTransformer):
+    def __init__(self, **kw):
+        super().__init__(**kw)
+model = Net(embed_dim=768)
+model.head = nn.Sequential(nn.BatchNorm1d(768, affine=False), model.head)
+model = model.head
+"""
+    assert _parameters(tmp_path, script)[0] is None
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ONE_BY_ONE + "setattr(config, key, value)",
+        ONE_BY_ONE + "config.__dict__[key] = value",
+        "config.__dict__.update(values)",
+    ],
+)
+def test_defaults_that_a_file_replaces_are_not_what_will_be_used(tmp_path: Path, how: str) -> None:
+    value, reason = _parameters(tmp_path, CONFIG.replace("{set}", how))
+    assert value is None
+    assert "file" in reason
+
+
+def test_defaults_that_options_may_replace_stay(tmp_path: Path) -> None:
+    script = CONFIG.replace("{set}", "pass")
+    assert _parameters(tmp_path, script)[0] == 110
