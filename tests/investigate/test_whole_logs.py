@@ -145,3 +145,66 @@ def test_a_process_that_crashed_was_not_cancelled_from_outside(tmp_path: Path) -
     cancelled = "0: slurmstepd: error: *** STEP 4242.0 ON gpu12 CANCELLED AT 2026-01-16T23:05:49 ***\n"
     text = f"srun: error: gpu12: task 0: Segmentation fault\nsrun: Terminating job step 4242.0\n{cancelled}"
     assert told(tmp_path, text).category == "other"
+
+
+def test_a_total_that_hooks_print_after_a_failure_is_no_end(tmp_path: Path) -> None:
+    head = "[07/25 21:44:0{}] detectron2.engine.{}\n"
+    failed = head.format(4, "train_loop ERROR: Exception during training:") + CRASH.format(
+        code="self._detect_anomaly(losses)", error="FloatingPointError: Loss became infinite or NaN at iteration=1!"
+    )
+    total = head.format(4, "hooks INFO: Total training time: 0:00:15 (0:00:00 on hooks)")
+    closed = CRASH.format(
+        code="dist.all_gather(sizes)",
+        error="RuntimeError: [gloo/transport/tcp/pair.cc:575] Connection closed by peer [10.0.0.1]:32971",
+    )
+    start = head.format(0, "train_loop INFO: Starting training from iteration 0")
+    for name, content in {"": start, ".rank1": start + closed + total, ".rank2": start + failed + total}.items():
+        (tmp_path / f"log.txt{name}").write_text(content, encoding="utf-8")
+    incident = diagnose([str(tmp_path)]).incident
+    assert (incident.category, incident.culprit.ranks) == ("numerical", (2,))
+
+
+def test_the_rank_that_complains_first_is_told_beside_the_one_that_it_waits_for(tmp_path: Path) -> None:
+    line = "[Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=600000)"
+    said = "".join(f"[rank{rank}]:[E ProcessGroupNCCL.cpp:523] {line.format(rank)}\n  what():  {line.format(rank)}\n"
+                   for rank in (1, 2, 3))  # fmt: skip
+    incident = told(tmp_path, said)
+    assert incident.culprit.ranks == (0,)
+    assert incident.first_failure is not None
+    assert incident.first_failure.rank == 1
+
+
+def test_numbers_alone_are_steps(tmp_path: Path) -> None:
+    lines = "".join(f"{step} train {10.0 - step / 100}\n{step} val {10.1 - step / 100}\n" for step in range(50))
+    assert told(tmp_path, lines).category == "none"
+
+
+def test_a_script_that_is_not_there_is_no_healthy_run(tmp_path: Path) -> None:
+    assert told(tmp_path, "bash: ./train.sh: No such file or directory\n").category == "environment"
+
+
+@pytest.mark.parametrize(
+    ("frames", "category"),
+    [
+        ('  File "/x/torch/_inductor/cpp_builder.py", line 331, in _run\n    status = check_output(cmd)\n', "compile"),
+        ("", "other"),
+    ],
+)
+def test_a_program_that_a_library_calls_is_no_process_of_the_job(tmp_path: Path, frames: str, category: str) -> None:
+    error = "subprocess.CalledProcessError: Command '['g++', 'main.cpp']' returned non-zero exit status 1."
+    top = 'Traceback (most recent call last):\n  File "train.py", line 9, in main\n    run()\n'
+    assert told(tmp_path, f"{top}{frames}{error}\n").category == category
+
+
+def test_what_fails_while_records_are_tokenized_is_the_data(tmp_path: Path) -> None:
+    text = (
+        "Traceback (most recent call last):\n"
+        '  File "/app/prompts.py", line 418, in tokenize_prompt\n    turns = prompt[0]\nKeyError: 0\n'
+    )
+    assert told(tmp_path, text).category == "data"
+
+
+def test_a_further_start_after_an_interrupt_is_told_by_its_steps(tmp_path: Path) -> None:
+    steps = "".join(f"===> Epoch[1]({number}00/2500): Loss: 1.1121\n" for number in range(1, 25))
+    incident = told(tmp_path, steps + CRASH.format(code="x.cuda()", error="KeyboardInterrupt") + steps)
+    assert incident.category == "none"

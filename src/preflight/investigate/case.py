@@ -148,6 +148,12 @@ def events_of(case: Case) -> tuple[Event, ...]:
     }
     said = {hit.signature for hit in case.reading.hits if id(hit) not in inside}
     entries: dict[int, list[Hit]] = {}
+    # What a library calls and what fails is a cause, though a launcher ends with the same words.
+    called = {
+        (one.hit.file, one.hit.line)
+        for one in case.reading.raised
+        if one.exception.endswith("CalledProcessError") and meaning_of(one).role == "root"
+    }
     for hit in case.reading.hits:
         if hit.signature == "elastic.summary" and hit.about is not None:
             entries.setdefault(hit.file, []).append(hit)
@@ -160,6 +166,8 @@ def events_of(case: Case) -> tuple[Event, ...]:
                 continue
             hit = _of_entry(entries, hit)
         if signature is not None:
+            if signature.role in ("teardown", "cascade") and (hit.file, hit.line) in called:
+                continue
             told = _of_hit(case, hit, signature)
             if proven(signature, case.reading.hits, case.signatures):
                 told = msgspec.structs.replace(told, role="root")

@@ -171,13 +171,20 @@ def _leading(events: Sequence[Event], culprit: Culprit) -> Event | None:
             found = event
             continue
         mine, theirs = rank_in_order(event, culprit), rank_in_order(found, culprit)
-        if mine < theirs or (mine == theirs and (before(event, found) or _supersedes(event, found))):
+        if _supersedes(found, event) and found.rank != event.rank:
+            continue
+        if mine < theirs or _supersedes(event, found) or (mine == theirs and before(event, found)):
             found = event
     return found
 
 
 def _supersedes(one: Event, other: Event) -> bool:
-    return one.signature is not None and other.id in one.signature.supersedes and one.rank == other.rank
+    """Return whether one says all that the other does, of the same rank or of one that its line does not name."""
+    return (
+        one.signature is not None
+        and other.id in one.signature.supersedes
+        and (other.rank == one.rank or other.rank is None)
+    )
 
 
 def _together(roots: Sequence[Event], leading: Event | None, culprit: Culprit) -> list[Event]:

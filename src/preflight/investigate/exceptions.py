@@ -143,14 +143,21 @@ _OF_A_STEP = (
 _SPLITS = re.compile(r"dataset_dict\.py$")
 """A dictionary of data sets by the names of their splits: a name that it lacks is the program's."""
 _LOADER = re.compile(r"torch/utils/data/|data_?loader|data_?set|collat")
+_MAPPED = re.compile(
+    r"(?:^|_)tokenize(?:_|$)|^tokenize_\w+$|^(?:_map_single|_map_async_iter|apply_function|iter_outputs)$"
+)
+"""What makes a sample out of a record: a function that tokenizes, and those with which ``datasets`` maps a data set."""
 
 
 def in_loader(raised: Raised) -> bool:
     """Return whether an exception was raised while a sample was fetched or a batch was put together."""
     return any(
-        _LOADER.search(frame.path)
-        and not _SPLITS.search(frame.path)
-        and re.search(r"__getitem__|__iter__|__next__|collate|fetch|_worker_loop", frame.function)
+        _MAPPED.search(frame.function)
+        or (
+            _LOADER.search(frame.path)
+            and not _SPLITS.search(frame.path)
+            and re.search(r"__getitem__|__iter__|__next__|collate|fetch|_worker_loop", frame.function)
+        )
         for frame in raised.frames
     )
 
@@ -191,6 +198,9 @@ def meaning_of(raised: Raised) -> Meaning:
         if name in _SAID_OF_ARGUMENTS and not _STOPPING.search(raised.frames[-1].function):
             return Meaning(title, "environment", "root")
         return Meaning(title, "other", "teardown")
+    if name == "CalledProcessError" and (called := _of_frames(raised)) in ("compile", "environment"):
+        # It is no process of the job that ended, but a program that a library called.
+        return Meaning(title, called, "root")
     about = next((category for pattern, category in _PACKAGES if re.match(pattern, raised.exception)), None)
     if about is not None:
         return Meaning(title, about, "root")

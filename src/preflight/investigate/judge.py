@@ -266,5 +266,7 @@ def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | N
         alike = (one.rank for one in scene.failing if one.category == event.category and one.rank in culprit.ranks)
         told = {one.rank for one in scene.failing if one.rank is not None}
         rank = next(alike, None if len(told) != 1 else next(iter(told)))
+    if rank is None and event.role == "cascade":  # printed again without a label: the first one that said it with one
+        rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank is not None), None)
     return FirstFailure(rank=rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),
                         line=event.hit.line, text=event.hit.text, step=event.step)  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from preflight.source.logs import read_logs
 from preflight.source.logs.naming import label, named
-from preflight.source.logs.prefixes import head_of
+from preflight.source.logs.prefixes import KnownHeads, head_of
 from preflight.vocabulary.log import Who
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
@@ -58,6 +58,15 @@ LAYOUTS: dict[str, tuple[dict[str, str], Who]] = {
     ),
     "rank with a colon": ({"r.log": _interleaved("[rank: {}] ")}, Who(3)),
     "Rank N and a bar": ({"r.log": _interleaved("Rank {} | ")}, Who(3)),
+    "a logger's name and level before the rank": (
+        {"t.log": _interleaved("2025-10-31 03:11:02,475 - SimpleTuner - INFO - [rank{}]: ")},
+        Who(3),
+    ),
+    "a viewer's number of the line": ({"v.log": _interleaved("[80746] [rank{}]:")}, Who(3)),
+    "ranks behind the name of the first one's file": (
+        {"log.txt": FILLER, **_files("log.txt.rank{}", range(1, 4))},
+        Who(3),
+    ),
     "kubectl --prefix": ({"k.log": _interleaved("[pod/llm-worker-{}/pytorch] ")}, Who(None, "llm-worker-3")),
     "kubectl --prefix with ranks": (
         {"k.log": _interleaved("[pod/llm-worker-0/pytorch] [rank{}]: ")},
@@ -170,3 +179,17 @@ def test_a_name_tells_what_it_says_and_no_more() -> None:
     assert named("out/slurm-881.out").job == "881"
     assert named("runs/exp7/train.log").who == Who()
     assert named("logs/franky_3.log").who == Who()
+
+
+def test_a_file_beside_those_of_other_ranks_is_that_of_the_first_one() -> None:
+    told = {path: one.who.rank for path, one in zip(FIRST, label(FIRST), strict=True)}
+    assert told == {"out/log.txt": 0, "out/log.txt.rank1": 1, "out/log.txt.rank2": 2, "out/other.txt": None}
+
+
+FIRST = ["out/log.txt", "out/log.txt.rank1", "out/log.txt.rank2", "out/other.txt"]
+
+
+def test_what_a_rank_says_behind_a_bar_is_its_own() -> None:
+    line = " 92%|█████[rank1]:[E ProcessGroupNCCL.cpp:523] [Rank 1] Watchdog caught collective operation timeout"
+    assert KnownHeads().head_of(line).who == Who(1)
+    assert KnownHeads().head_of(" 92%|█████ | 16/17 [00:01<00:01, [rank1] is slow, 1.1it/s]").who == Who()

@@ -53,6 +53,9 @@ DIALECTS: dict[str, tuple[str, int | None, dict[str, float]]] = {
     "nanoGPT": ("iter 10: loss 9.5, time 300.00ms, mfu 12.3%", 10, {"loss": 9.5, "seconds": 0.3, "mfu": 12.3}),
     "nanoGPT, validation": ("step 100: train loss 4.1, val loss 4.2", 100, {"loss": 4.1, "val_loss": 4.2}),
     "modded nanoGPT": ("step:5/1100 train_loss:4.5 train_time:1200ms step_avg:12.3ms", 5, {"loss": 4.5}),
+    "nanoGPT, numbers alone": ("100 train 8.227235", 100, {"loss": 8.227235}),
+    "nanoGPT, numbers alone, validation": ("100 val 8.4982", 100, {"val_loss": 8.4982}),
+    "llm.c, its file": ("s:100 trl:7.0850 lr:0.000087 norm:1.03", 100, {"loss": 7.085, "grad_norm": 1.03}),
     "llm.c": (
         "step 1/100 | loss 4.2 (+nanz)| norm 15.3 (+nanz)| lr 2.1e-7 | 300.1 ms | 30.2% bf16 MFU | 1800 tok/s",
         1,

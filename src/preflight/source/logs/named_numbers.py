@@ -12,6 +12,8 @@ _NAMED = re.compile(
     rf"(?P<number>{NUMBER})(?P<unit>\s?(?:ms\b|us\b|secs?\b|s\b(?!/)|min\b|[KMG]i?B?\b|%|[KMkG]\b|tok/s|s/it|it/s|samples/s|tokens/s))?",
     re.IGNORECASE,
 )
+_PLAIN = re.compile(rf"\d+ (?P<split>train|val) (?P<number>{NUMBER})\s*$")
+"""A step, the split and the loss, without a word more."""
 _ALL_MS = re.compile(r"^\W*(?:\([^)]*\) )?times? (?:across ranks )?\(ms\)")
 """A heading that says that all times behind it are milliseconds."""
 _BARE = re.compile(
@@ -23,9 +25,9 @@ _EPOCH = re.compile(r"\bepoch['\"]?\s*[:=]?\s*\[?\s*(\d+(?:\.\d+)?)", re.IGNOREC
 
 
 _NAMES = {
-    "loss": "loss lm-loss train-loss training-loss total-loss reduced-train-loss train/loss train_loss running-loss loss-train lm-loss-value"
+    "loss": "trl loss lm-loss train-loss training-loss total-loss reduced-train-loss train/loss train_loss running-loss loss-train lm-loss-value"
     " train/crossentropyloss loss/train/total ce-loss crossentropyloss train/ce-loss actor/loss loss-train/total",
-    "val_loss": "val-loss validation-loss eval-loss valid-loss eval/loss val/loss lm-loss-validation test-loss loss-val",
+    "val_loss": "tel val-loss validation-loss eval-loss valid-loss eval/loss val/loss lm-loss-validation test-loss loss-val",
     "grad_norm": "grad-norm gradient-norm gnorm grad/norm norm total-grad-norm optim/total-grad-norm gradnorm global-grad-norm actor/grad-norm"
     " train/grad-norm gradient-norm-total",
     "lr": "lr learning-rate train/lr optim/learning-rate-group0 learning-rate-group0 lr-0 actor/lr train/learning-rate",
@@ -73,6 +75,9 @@ MOST_VALUES = 64
 def named_numbers(text: str) -> dict[str, tuple[int, float]]:
     """Return, by normalised name, where each number begins, and what it is to be multiplied with."""
     values: dict[str, tuple[int, float]] = {}
+    plain = _PLAIN.match(text)
+    if plain is not None:
+        return {"loss" if plain["split"] == "train" else "val_loss": (plain.start("number"), 1.0)}
     milliseconds = 1e-3 if _ALL_MS.search(text) else 1.0
     for match in _NAMED.finditer(text):
         if len(values) >= MOST_VALUES:

@@ -26,6 +26,8 @@ _NODE = re.compile(
 _POD = re.compile(r"(?:^|/)((?:[a-z0-9]+-)+(?:worker|master|launcher|node|head|ps|trainer)-\d+)(?=$|[/._])")
 _PODS = re.compile(r"(?:^|/)pods/([^/_]+)_([^/_]+)_[^/]+/[^/]+/(\d+)\.log")
 _NUMBER = re.compile(r"\d+")
+_RANK_BEHIND = re.compile(r"[._-](?:rank)[._-]?[1-9]\d{0,5}$", re.IGNORECASE)
+"""As detectron2 and others of its kind name the files of all ranks but the first: ``log.txt.rank3`` beside ``log.txt``."""
 _ENDINGS = re.compile(r"(?:\.(?:log|txt|out|err|gz|zst|bz2|xz|stdout|stderr))+$", re.IGNORECASE)
 
 
@@ -86,12 +88,19 @@ def label(paths: Sequence[str]) -> list[Named]:
     alone = [named(path) for path in paths]
     plain = [path for path, told in zip(paths, alone, strict=True) if told.layout in ("", "slurm")]
     counted = numbered([path for path in plain if not _rotated(path)])
+    counted |= _first_ones([path for path, told in zip(paths, alone, strict=True) if told.who.rank], plain)
     return [
         Named(msgspec.structs.replace(told.who, rank=counted[path]), "srun-files", told.job)
         if path in counted
         else told
         for path, told in zip(paths, alone, strict=True)
     ]
+
+
+def _first_ones(others: Sequence[str], plain: Sequence[str]) -> dict[str, int]:
+    """Return the files of rank 0 that bear no rank, where those of the others have the same name and their rank behind it."""
+    beside = {_RANK_BEHIND.sub("", path) for path in others if _RANK_BEHIND.search(path)}
+    return {path: 0 for path in plain if path in beside}
 
 
 def _rotated(path: str) -> bool:

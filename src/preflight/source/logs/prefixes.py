@@ -53,6 +53,8 @@ _TOKENS = re.compile(
             r"(?P<node_nccl>[A-Za-z0-9][\w.-]*):(?P<pid_nccl>\d+):\d+ \[(?P<device>\d+)\](?= )",
             r"(?P<node_docker>[A-Za-z][\w.-]*[-_]\d+) +\| ",
             r"\[(?P<node_pair>[A-Za-z][\w.-]{0,60}\d[\w.-]{0,60}):(?P<pid_pair>\d{2,8})\]",
+            # the number of a line in a viewer
+            r"\[\d{1,9}\](?= \[(?i:rank)[ :_=]?\d)",
             # how loud, from where
             r"[\[(]?(?P<level>TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|SEVERE)\b[\])]?(?:\|[\w./-]+:\d+[\])])?",
             r"[\[(]?[\w./<>-]+\.(?:py|cpp|cc|cu|cuh|c|h|hpp|go|rs):\d+(?::\w+)?[\])]?(?::<?\w+>?)?",
@@ -61,6 +63,7 @@ _TOKENS = re.compile(
             r"\[(?:NeMo|titan|rank_zero|root|trainer|Trainer|PyTorch|__main__)\b\]?(?: (?P<nemo>[IWED])\b)?",
             r"std(?:out|err) [FP](?= )",
             r"(?:root|__main__)\b",
+            r"[A-Za-z_][\w.]{0,60}(?= - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)",
         )
     )
 )
@@ -273,7 +276,7 @@ class KnownHeads:
         if bare is not None:
             return bare
         if "%|" in text[:_FARTHEST_BAR] and not self._style and _BAR.match(text):
-            return _NOTHING
+            return _behind_bar(text)
         known = self._known.get(text[:9])
         if known is not None:
             for one in known:
@@ -308,6 +311,17 @@ _BAR = re.compile(r"\s*(?:(?!(?i:rank|std|root))[A-Z][a-z]{2,}(?: [a-z]+){0,4}:?
 """A progress bar, with or without a word of what it is of."""
 _FARTHEST_BAR = 40
 _NOTHING = Head(_NOBODY, None, None, "", 0)
+_BEHIND_BAR = re.compile(r"\[rank(\d{1,7})\]:(?=\[[IWEF]|\s)")
+
+
+def _behind_bar(text: str) -> Head:
+    """Return who wrote behind a bar that was not ended by a new line: what a rank says there is its own."""
+    if "[rank" not in text:
+        return _NOTHING
+    match = _BEHIND_BAR.search(text)
+    return Head(Who(rank=int(match[1])), None, None, "", 0) if match is not None else _NOTHING
+
+
 _MOST_ALIKE = 6
 _MOST_KNOWN = 4096
 

@@ -13,7 +13,7 @@ LITERALS = (
     b"loss", b"Loss", b"LOSS", b"it/s", b"s/it", b"iteration ", b"Iteration: ", b"iters/sec", b"step:", b"step=", b"Step ", b"step ", b"Step:", b"Iter ", b"iter ",
     b"Iter:", b"global_step", b"grad_norm", b"grad norm", b"tokens/s", b"tok/s", b"samples/s", b"tflops", b"TFLOP", b"throughput",
     b"SamplesPerSec", b"num_updates", b"forward-compute", b"fwd_microstep", b"perplexity", b"Perplexity", b"[batch=", b"[step=",
-    b"time across ranks (ms)", b"learning rate", b"learning_rate", b"loss_scale",
+    b"time across ranks (ms)", b" train ", b" trl:", b" tel:", b"learning rate", b"learning_rate", b"loss_scale",
 )  # fmt: skip
 """A line that tells of a step holds one of these."""
 
@@ -26,9 +26,11 @@ _STEP = (
         r"(?:^|[\s\[({|,/'\"])(?:global[_ ]?)?(?:train(?:ing)?[_ /]?)?(?:iteration|iter|step|num_updates|update|batch)s?['\"]?\s?[:=]?\s*\[?\s*#?(\d[\d,]*)(?:\s*/\s*(\d[\d,]*))?(?![\d.]*[A-Za-z])",
         re.IGNORECASE,
     ),
-    re.compile(r"\bepoch\s?:?\s?\[?\d+\]?[^|\]]{0,16}?[\s:\[]+(\d+)\s*/\s*(\d+)", re.IGNORECASE),
+    re.compile(r"\bepoch\s?:?\s?\[?\d+\]?[^|\]]{0,16}?[\s:\[(]+(\d+)\s*/\s*(\d+)", re.IGNORECASE),
     _BRACKETS,
     re.compile(r"\[\s*\d+,\s*(\d+)(?:\s*/\s*(\d+))?\]"),
+    re.compile(r"^s:(\d+)()(?= t[er]l:)"),
+    re.compile(r"^(\d+)()(?= (?:train|val) [-\dni])"),
 )
 _SPOKEN = re.compile(
     r"[.!?]\s*$|\b(?:if|when|becomes?|because|assert|raise|return|print|warn(?:ing)?)\b", re.IGNORECASE
