@@ -14,6 +14,7 @@ from .recorder import Recorder
 from .sequences import NAMES, Sequences
 from .state import States
 from .tail import Tails
+from .targets import Targets
 from .variables import Variables
 
 
@@ -34,6 +35,7 @@ class Backwards:
         self.uncleared = uncleared
         self.tails = Tails()
         self.sequences = sequences
+        self.targets = Targets(recorder, sequences)
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -70,6 +72,8 @@ class Backwards:
             seen["tail"] = tail
         if recorder.detail and recorder.wants("scalar"):
             self._tokens(entry, first)
+        with recorder.work("targets"):
+            self.targets.look(entry, first)
         if first.numel() == 1 and first.is_floating_point():
             number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
             place = from_program(entry.place)

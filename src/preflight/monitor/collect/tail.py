@@ -12,7 +12,7 @@ _MOST_NODES = 40
 _MOST_LOOKS = 6
 _MOST_PLACES = 64
 _END = 1 << 63  # a negative dimension is kept as a number of 64 bits without a sign
-_WEIGHTS = ("Addmm", "Mm", "Bmm", "Baddbmm", "Addbmm", "Mv", "Convolution", "Embedding", "AccumulateGrad", "Compiled")
+WEIGHTS = ("Addmm", "Mm", "Bmm", "Baddbmm", "Addbmm", "Mv", "Convolution", "Embedding", "AccumulateGrad", "Compiled")
 
 
 class Tails:
@@ -51,7 +51,7 @@ def _walk(root: Any) -> list[list[Any]]:
         name = _name(node)
         entry: list[Any] = [name, _shape(node), _dimension(node), []]
         found.append(entry)
-        if name.startswith(_WEIGHTS):
+        if name.startswith(WEIGHTS):
             continue
         for below, _ in node.next_functions:
             if below is None:
