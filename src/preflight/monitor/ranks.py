@@ -14,6 +14,9 @@ REDUCING = frozenset(
 )
 SENDING = frozenset(f"collective.{word}" for word in ("send", "recv", "isend", "irecv", "batch_isend_irecv"))
 EXCHANGING = frozenset({"collective.all_to_all", "collective.all_to_all_single"})
+_ENOUGH = 0.4
+"""The share of the weights that collectives must move for the gradients to count as exchanged."""
+_LOOKS = 16
 
 
 def group_of(call: Call, window: Window) -> tuple[int, ...]:
@@ -86,3 +89,31 @@ class Wrapped:
                         self.groups.add(tuple(ranks))
                     elif ranks and window.run.world > 1:
                         self.alone = True
+
+
+class Together(Wrapped):
+    """The ranks that train one model: those that a wrapper names, and those whose program exchanges gradients itself.
+
+    The latter are looked for in the first iterations: collectives that move a good part of the weights between a backward
+    pass and a step.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = _LOOKS
+
+    def see(self, windows: Mapping[int, Window]) -> None:
+        """Take in what was wrapped or exchanged in these windows."""
+        super().see(windows)
+        if not self._left or not any(window.named("step") for window in windows.values()):
+            return
+        self._left -= 1
+        for window in windows.values():
+            moved = reduced(window)
+            owned = _owned(window) if moved else 0
+            self.groups |= {group for group, count in moved.items() if len(group) > 1 and count >= _ENOUGH * owned > 0}
+
+
+def _owned(window: Window) -> int:
+    """How many numbers are trained."""
+    return sum(one.numel for one in window.run.variables.values() if one.kind == "parameter" and one.trainable)
