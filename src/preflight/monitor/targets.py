@@ -70,11 +70,13 @@ class Counts:
 class Evenness:
     """Whether things that hold different numbers of targets count the same, again and again."""
 
-    def __init__(self) -> None:
+    def __init__(self, fixed: bool = False) -> None:
+        """Take whether numbers count that stay as they are: of several tasks in turn they may be meant so."""
+        self._fixed = fixed
         self._last: deque[tuple[float, tuple[float, ...]]] = deque(maxlen=_STEPS)  # how far apart, and the numbers
 
     def judge(self, counts: tuple[float, ...], shares: tuple[float, ...]) -> bool | None:
-        """Whether it is so now and was before, with other numbers; None where there is nothing to judge.
+        """Whether it is so now and was before; None where there is nothing to judge.
 
         It takes numbers that lie far apart, in several steps: of what differs little it matters little how it is
         weighed, and a single small batch is the end of an epoch.
@@ -84,7 +86,7 @@ class Evenness:
         sizes = [abs(share) for share in shares]
         even = max(sizes) - min(sizes) <= _CLOSE * max(sizes)
         apart = min(pstdev(map(math.log, counts)), _MOST)
-        changing = any(one != counts for _, one in self._last)
+        changing = self._fixed or any(one != counts for _, one in self._last)
         self._last.append((apart if even else 0.0, counts))
         if not apart:
             return None

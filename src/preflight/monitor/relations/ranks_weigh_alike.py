@@ -20,7 +20,7 @@ class RanksWeighAlike(Relation):
     Ranks that train one model average their gradients. Where each divides its loss by its own number of targets, a rank
     with few of them has the weight of one with many, and the step is not the one of the whole batch.
     It is broken where ranks have the same weight although their numbers of targets lie far apart in several steps of
-    three in a row (nearly twofold in each of them, or further in two), and change from step to step.
+    three in a row (nearly twofold in each of them, or further in two).
     Judged of losses over classes, where a wrapper averages the gradients and no hook weighs them.
     """
 
@@ -58,7 +58,7 @@ class RanksWeighAlike(Relation):
     def _judge(self, group: tuple[int, ...], steps: Mapping[int, tuple[Call, list[Counted]]]) -> Iterator[Example]:
         counts = tuple(sum(one.targets for one in found) for _, found in steps.values())
         shares = tuple(sum(one.share for one in found) for _, found in steps.values())
-        wrong = self._even.setdefault(group, Evenness()).judge(counts, shares)
+        wrong = self._even.setdefault(group, Evenness(fixed=True)).judge(counts, shares)
         if wrong is None:
             return
         words = ", ".join(f"{count:g} on rank {rank}" for rank, count in list(zip(steps, counts, strict=True))[:8])
@@ -81,6 +81,7 @@ class RanksWeighAlike(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _ranks(lambda count, total: 1 / count)
+        yield _ranks(lambda count, total: 1 / count, ((48, 16), (48, 16)))  # loaders of different sizes
 
 
 def _ranks(each: Callable[[int, int], float], sizes: Sequence[tuple[int, ...]] = _SIZES) -> list[Window]:
