@@ -7,6 +7,7 @@ import io
 import json
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 
 from preflight.report.json import from_json
@@ -128,3 +129,15 @@ def test_every_format_shows_a_run_in_which_all_is_well(format: str) -> None:
 
     well = msgspec.structs.replace(REPORT, verdict="GO", violations=())
     assert render(well, format)
+
+
+def test_a_value_between_two_that_are_missing_is_a_dot() -> None:
+    page = render(REPORT, "html")
+    assert page.count("stroke-linecap:round") == 2  # the first and the last of three, of which the second is missing
+
+
+def test_of_many_alarms_most_are_folded_and_none_is_left_out() -> None:
+    many = msgspec.structs.replace(REPORT, violations=tuple(violation(f"relation-{n}", n) for n in range(1, 301)))
+    shown, folded = render(many, "html").split('<details class="more"><summary>275 more</summary>')
+    assert shown.count('<article class="error"') == 25
+    assert folded.count('<article class="error"') == 275

@@ -108,3 +108,10 @@ def test_of_many_ranks_the_accused_are_shown() -> None:
     assert len(drawn["rows"]) == MOST_ROWS
     assert {"rank 900", "rank 950"} <= {row["name"] for row in drawn["rows"]}
     assert drawn["left_out"] == 1000 - MOST_ROWS
+
+
+def test_of_many_ranks_with_something_those_with_most_are_shown() -> None:
+    cells = [(rank, 0.0, 1) for rank in range(500)] + [(rank, 1.0, 9) for rank in (123, 499)]
+    drawn = heatmap(cells, ranks=range(500), first=0.0, last=2.0, width=1.0, ticks=[], title=lambda *_: "")
+    assert drawn is not None
+    assert {"rank 123", "rank 499"} <= {row["name"] for row in drawn["rows"]}

@@ -11,6 +11,9 @@
     document.getElementById("shown").textContent = left + (left === 1 ? " finding shown" : " findings shown");
   }
   boxes.forEach(function (box) { box.addEventListener("change", apply); });
+  addEventListener("beforeprint", function () {
+    document.querySelectorAll("details.more").forEach(function (rest) { rest.open = true; });
+  });
   var filters = document.getElementById("filters");
   if (filters && boxes.length) { filters.hidden = false; apply(); }
 })();

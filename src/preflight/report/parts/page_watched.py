@@ -93,19 +93,21 @@ def _curve(series: Series, starts: list[int], steps: int) -> dict[str, Any]:
     room = high - low or 1.0
     last = max([steps - 1, *series.steps, 1])
     lines: list[str] = []
+    dots: list[str] = []
     points: list[str] = []
-    for step, value in zip(series.steps, series.values, strict=True):
-        if value is None:
-            lines += [" ".join(points)] if points else []
+    for step, value in [*zip(series.steps, series.values, strict=True), (0, None)]:
+        if value is not None:
+            points.append(f"{step / last * WIDTH:.1f},{HEIGHT - (value - low) / room * (HEIGHT - 8) - 4:.1f}")
+        elif points:
+            # A value between two that are missing is a line of no length, which is drawn as a dot.
+            (lines if len(points) > 1 else dots).append(" ".join(points * 2 if len(points) == 1 else points))
             points = []
-            continue
-        points.append(f"{step / last * WIDTH:.1f},{HEIGHT - (value - low) / room * (HEIGHT - 8) - 4:.1f}")
-    lines += [" ".join(points)] if points else []
     missing = len(series.values) - len(finite)
     subject = f" of {clean(series.subject)}" if series.subject else ""
     return {
         "name": f"{clean(series.name)}{subject}, rank {series.rank}",
         "lines": lines,
+        "dots": dots,
         "low": _value(low, series.unit),
         "high": _value(high, series.unit),
         "missing": missing,

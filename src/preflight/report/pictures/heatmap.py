@@ -26,7 +26,7 @@ def heatmap(
 
     Args:
         cells: What happened.
-        ranks: All ranks; of many, the accused and those of the cells come first.
+        ranks: All ranks; of many, the accused are shown and those with the largest counts.
         first: Where the axis begins.
         last: Where it ends.
         width: How long a cell is on it.
@@ -38,8 +38,10 @@ def heatmap(
     every = sorted({*ranks, *(rank for rank, _, _ in told)})
     if not told or last <= first:
         return None
-    telling = {rank for rank, _, _ in told}
-    order = sorted(every, key=lambda rank: (rank not in accused, rank not in telling, rank))
+    counts: dict[int, int] = {}
+    for rank, _, count in told:
+        counts[rank] = counts.get(rank, 0) + count
+    order = sorted(every, key=lambda rank: (rank not in accused, -counts.get(rank, 0), rank))
     shown = sorted(order[:MOST_ROWS])
     place = {rank: at for at, rank in enumerate(shown)}
     most, row = max(count for _, _, count in told), 14 if len(shown) > 16 else 20
