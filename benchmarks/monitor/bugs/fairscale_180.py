@@ -2,7 +2,7 @@
 # source: https://github.com/facebookresearch/fairscale/issues/180
 # first effect: step 0
 # names: step, scale, GradScaler
-# launch: torchrun --standalone --nproc-per-node 2
+# launch: torchrun --nproc-per-node 2
 # family: replicas
 # detectable: yes of the parts of one model some are stepped and others are not, and the ranks go on with different scales
 

@@ -2,7 +2,7 @@
 # source: https://github.com/vllm-project/speculators/pull/942
 # first effect: step 0
 # names: backward, loss, all_reduce
-# launch: torchrun --standalone --nproc-per-node 2
+# launch: torchrun --nproc-per-node 2
 # family: replicas
 # detectable: yes a position counts for more on the rank that supervises fewer of them
 

@@ -2,7 +2,7 @@
 # source: https://github.com/huggingface/transformers/issues/34242
 # first effect: step 0
 # names: backward, loss, all_reduce
-# launch: torchrun --standalone --nproc-per-node 2
+# launch: torchrun --nproc-per-node 2
 # family: replicas
 # detectable: yes a token counts for more on the rank that has fewer of them
 
