@@ -15,7 +15,8 @@ const path = require('node:path');
 function commandLine(settings, python, exists, platform = process.platform) {
   const given = (settings.command ?? []).filter((word) => word !== '');
   const [program, ...words] = given.length > 0 ? given : [beside(python, exists, platform) ?? 'preflight'];
-  const args = [...words, 'lsp', '--stdio'];
+  // The client adds --stdio by itself.
+  const args = [...words, 'lsp'];
   for (const name of ['gpu', 'gpus', 'launch', 'persona']) {
     const value = settings[name];
     if (value !== undefined && value !== null && value !== '') {

@@ -7,7 +7,7 @@ const { commandLine, notStarted } = require('../src/server');
 const nowhere = () => false;
 
 test('without settings the program on the path is started', () => {
-  assert.deepEqual(commandLine({}, undefined, nowhere), { command: 'preflight', args: ['lsp', '--stdio'] });
+  assert.deepEqual(commandLine({}, undefined, nowhere), { command: 'preflight', args: ['lsp'] });
 });
 
 test('the program beside the selected Python is taken where it is there', () => {
@@ -22,12 +22,12 @@ test('a command that was set wins, with its own words first', () => {
   const settings = { command: ['uvx', '--from', 'preflight-torch[lsp]', 'preflight'], gpu: 'h100', gpus: 8, launch: 'torchrun a.py' };
   assert.deepEqual(commandLine(settings, '/opt/venv/bin/python', () => true, 'linux'), {
     command: 'uvx',
-    args: ['--from', 'preflight-torch[lsp]', 'preflight', 'lsp', '--stdio', '--gpu', 'h100', '--gpus', '8', '--launch', 'torchrun a.py'],
+    args: ['--from', 'preflight-torch[lsp]', 'preflight', 'lsp', '--gpu', 'h100', '--gpus', '8', '--launch', 'torchrun a.py'],
   });
 });
 
 test('what is empty is not said', () => {
-  assert.deepEqual(commandLine({ command: [], gpu: '', gpus: null, persona: '' }, undefined, nowhere).args, ['lsp', '--stdio']);
+  assert.deepEqual(commandLine({ command: [], gpu: '', gpus: null, persona: '' }, undefined, nowhere).args, ['lsp']);
 });
 
 test('a missing program is told with the way to install it', () => {
