@@ -15,7 +15,7 @@ from preflight.monitor.trace.folder import TraceFolder
 
 Tables = dict[str, dict[str, list[Any]]]
 FIRST, LAST = 20, 90
-"""The iterations that are repeated: after the first ones, which are all recorded in detail."""
+"""The iterations that are repeated: after the first ones, which are all recorded in detail and come once."""
 
 
 def recorded(folder: Path) -> Path:
@@ -36,7 +36,7 @@ def refused(trace: Path) -> str | None:
         found = by_iteration(trace)[1]
     except TraceError as error:
         return str(error)
-    if missing := [i for i in range(FIRST, LAST) if i not in found]:
+    if missing := [i for i in range(LAST + 1) if i not in found]:
         return f"{trace} holds no iteration {missing[0]} of a trainer; it must be a recording of gpt.py --steps 100"
     return None
 
@@ -66,7 +66,10 @@ def by_iteration(trace: Path) -> tuple[list[tuple[str, tuple[Any, ...]]], dict[i
 
 
 def lengthened(trace: Path, rows: int, rank: int = 0, world: int = 1) -> Iterator[list[tuple[str, tuple[Any, ...]]]]:
-    """The rows of a longer trace of one rank: what comes before the first iteration, then iteration by iteration."""
+    """The rows of a longer trace of one rank: what comes before the first iteration, then iteration by iteration.
+
+    It begins as the recording does, so that what is told once, such as a rate, is known.
+    """
     before, found = by_iteration(trace)
     place = {name: list(TABLES["begin"]).index(name) for name in ("rank", "world")}
     spread = list(TABLES["variable"]).index("spread")
@@ -79,15 +82,13 @@ def lengthened(trace: Path, rows: int, rank: int = 0, world: int = 1) -> Iterato
             values[spread] = {"kind": "replicated", "ranks": list(range(world))}
         start.append((kind, tuple(values)))
     yield start
-    made, number = len(start), 0
-    first_q = min(row[0] for _, row in found[FIRST])
-    stride = max(row[0] for _, row in found[LAST]) - first_q + 2
-    lap = 0
+    made, lap = len(start), 0
+    first = min(row[0] for _, row in found[FIRST])
+    stride = max(row[0] for _, row in found[LAST]) - first + 2
     while made < rows:
-        for i in range(FIRST, LAST):
-            moved = [(kind, _moved(kind, row, lap * stride - first_q + 1000, number - i)) for kind, row in found[i]]
+        for i in range(FIRST if lap else 0, LAST):
+            moved = [(kind, _moved(kind, row, lap * stride, lap * (LAST - FIRST))) for kind, row in found[i]]
             made += len(moved)
-            number += 1
             yield moved
         lap += 1
 

@@ -9,6 +9,7 @@ from preflight.monitor.examples import Examples, Failure, Judged
 from preflight.monitor.grouping import Groups
 from preflight.monitor.keys import frozen
 from preflight.monitor.relation import UNSEEN, Example, Relation, relations
+from preflight.monitor.repeats import Said
 from preflight.monitor.scope import MODEL, scope_of
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant, Violation
@@ -80,11 +81,15 @@ class _Force:
             known = self._applies[key] = self.invariant.applies(context)
         return known
 
+    def speaks_of(self, example: Example) -> bool:
+        """Whether an example of its subject is one in which it must hold."""
+        return not self.invariant.precondition or self.applies(example.context)
+
     def broken(self, example: Example, kind: type[Relation]) -> Example | None:
         """The example as it is told when it breaks the invariant; None when it does not."""
-        invariant = self.invariant
-        if invariant.precondition and not self.applies(example.context):
+        if not self.speaks_of(example):
             return None
+        invariant = self.invariant
         self.judged += 1
         if example.value is UNSEEN:
             return None if example.holds else example
@@ -121,11 +126,15 @@ class Engine:
                 by_relation.setdefault(one.relation, []).append(one)
         self._watches = [_Watch(known[name], by_relation[name]) for name in sorted(by_relation)]
         self._examples = Examples(watch.kind for watch in self._watches)
+        # By rank: what was said of the last window without being asked; of that, what must be judged by the subject.
+        self._repeated: dict[int, tuple[Said, list[tuple[int, list[Example]]]]] = {}
         self.groups = Groups()
 
     @property
     def judged(self) -> dict[str, int]:
         """In how many examples each invariant was judged, by its id."""
+        for said, _ in self._repeated.values():
+            self._count(said)
         forces = (force for watch in self._watches for force in _all(watch))
         return {force.invariant.id: force.judged for force in forces if force.judged}
 
@@ -136,7 +145,15 @@ class Engine:
 
     def see(self, window: Window) -> list[Violation]:
         """Judge a window; return the violations that are new with it."""
-        return self._judge(self._examples.see(window))
+        said, judged = self._examples.shares(window)
+        before, each = self._repeated.get(window.rank, (None, []))
+        if said is not before:
+            if before is not None:
+                self._count(before)
+            each = [one for one in said.examples if self._watches[one[0]].special]
+            self._repeated[window.rank] = said, each
+        said.times += 1
+        return self._judge([*((number, examples, window) for number, examples in each), *judged] if each else judged)
 
     def ended(self, rank: int) -> list[Violation]:
         """A rank gives no more windows: nothing waits for it any longer."""
@@ -164,6 +181,14 @@ class Engine:
                 for force in watch.general:
                     force.judged += held
         return found
+
+    def _count(self, said: Said) -> None:
+        """Count what was said again and again: it holds, so that nothing is broken by it."""
+        times, said.times = said.times, 0
+        for number, examples in said.examples:
+            watch = self._watches[number]
+            for force in watch.general if not watch.special else ():
+                force.judged += times * sum(1 for one in examples if force.speaks_of(one))
 
     def _broken(self, watch: _Watch, example: Example, window: Window) -> Iterator[Violation]:
         """Hold an example against each invariant that speaks of it; give the violations that are new with it."""

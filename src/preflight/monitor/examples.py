@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.repeats import Repeats
+from preflight.monitor.repeats import Repeats, Said
 from preflight.monitor.signs import signs_of
 from preflight.monitor.steps import steps_of
 from preflight.monitor.window import Window
@@ -31,7 +31,7 @@ class _Instances:
         self._all = [(number, kind()) for number, kind in kinds]
         self.follows = list(dict.fromkeys(look for _, one in self._all for look in one.follows))
         self._awake: dict[tuple[frozenset[str], bool], list[tuple[int, Relation]]] = {}
-        self.repeats = Repeats()
+        self.repeats = Repeats(self._all)
 
     def awake(self, window: Window) -> list[tuple[int, Relation]]:
         """The relations that must see a window, in their order."""
@@ -95,6 +95,11 @@ class Examples:
 
     def see(self, window: Window) -> list[Judged]:
         """The examples that a window gives, and those of an iteration that it completes."""
+        said, judged = self.shares(window)
+        return [*((number, found, window) for number, found in said.examples), *judged]
+
+    def shares(self, window: Window) -> tuple[Said, list[Judged]]:
+        """The same in two shares: what relations say without being asked, the same again and again, and the rest."""
         instances = self._instances.get(window.rank)
         if instances is None:
             instances = self._instances[window.rank] = _Instances(self._single)
@@ -105,8 +110,8 @@ class Examples:
                 self._leave_out(instances.following(look), window, error)
         repeats = instances.repeats
         repeats.look(window)
-        said, asked = repeats.settled(instances.awake(window))
-        judged: list[Judged] = [(number, found, window) for number, found in said]
+        said, asked = repeats.shares(instances.awake(window))
+        judged: list[Judged] = []
         for number, instance in asked:
             try:
                 found = repeats.see(number, instance, window) if instance.repeats else list(instance.see(window))
@@ -119,7 +124,7 @@ class Examples:
             if self._world > 1:
                 self._waiting.setdefault(window.iteration, {})[window.rank] = window
                 judged += self._join()
-        return judged
+        return said, judged
 
     def ended(self, rank: int) -> list[Judged]:
         """A rank gives no more windows: nothing waits for it any longer."""

@@ -73,8 +73,11 @@ class Relation:
         wakes: Signs of a window (see signs.py) without any of which it has nothing to see in it: no example comes of
             it, and none that comes later is another for it. None where it must see every window.
         follows: What must look at every window in order for it (``flow_of`` ...), also at those that it does not see.
-        repeats: After how many iterations in a row with the same calls (see repeats.py), of which all that it said held, it
-            says the same of a further one and knows no more than before; 0 where it looks at more than calls.
+        repeats: After how many windows in a row in which what it looks at has the same form (see forms.py), and of which
+            all that it said held, it says the same of a further one and needs not see it; 0 where it must see all.
+        looks: What it looks at, as far as the form decides: names of calls, or ``calls`` for all of them except those of
+            submodules; ``tensors``, ``numbers``, ``rates``, ``batches``; ``WHAT at MOMENT`` of states.
+        reads: Signs of a window (see signs.py) of which it looks at the numbers too: it sees each window with one of them.
         whole: Whether it needs whole iterations; one that speaks of single calls may also judge the last one of a run,
             which may have been cut short.
         severity: What a violation means: ``error`` where the training is wrong.
@@ -96,6 +99,8 @@ class Relation:
     wakes: ClassVar[frozenset[str] | None] = None
     follows: ClassVar[tuple[Callable[[Window], object], ...]] = ()
     repeats: ClassVar[int] = 0
+    looks: ClassVar[frozenset[str]] = frozenset({"calls"})
+    reads: ClassVar[frozenset[str]] = frozenset()
     whole: ClassVar[bool] = True
     severity: ClassVar[Severity] = "error"
     category: ClassVar[Category] = "usercode"
@@ -113,8 +118,14 @@ class Relation:
         return ()
 
     def quiet(self, window: Window) -> bool:
-        """Whether nothing but the calls of a window matters to it; asked of relations with ``repeats``."""
+        """Whether the form of a window decides what it says of it; asked of relations with ``repeats``, after ``see``."""
         return True
+
+    def slept(self, window: Window, times: int) -> None:
+        """Take in windows that it was not shown, ``times`` of them with the form of the last one, which is given.
+
+        Called before it sees one again; for relations that keep numbers of the window before, or count windows.
+        """
 
     def see_ranks(self, windows: dict[int, Window]) -> Iterable[Example]:
         """Judge the windows of one iteration of all ranks, by rank."""

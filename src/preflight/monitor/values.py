@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from operator import mul
+
 from preflight.monitor.window import State
 
 CLOSE = 1e-6
 """Norms that are nearer than this share of the larger one are the same."""
 Value = tuple[float | None, int | None]
 """A norm and a fingerprint, as far as each was taken."""
+
+
+def total_norm(state: State) -> float:
+    """Return the norm over all variables of a state."""
+    known = state.norm if None not in state.norm else [norm for norm in state.norm if norm is not None]
+    return math.sqrt(sum(map(mul, known, known)))
 
 
 def values_of(state: State) -> dict[int, Value]:

@@ -27,6 +27,7 @@ class AccumulationEven(Relation):
     needs = frozenset({"step", "backward", "zero_grad", "loop"})
     wakes = frozenset({"step"})
     repeats = 4
+    looks = frozenset({"step", "backward", "zero_grad", "loop"})
     severity = "warning"
     priority = 21
     cause = "the condition for a step counts within the epoch, and nothing takes care of the batches that are left over"

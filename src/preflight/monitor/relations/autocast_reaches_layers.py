@@ -24,6 +24,9 @@ class AutocastReachesLayers(Relation):
     name = "autocast-reaches-layers"
     needs = frozenset({"module", "tensor"})
     wakes = frozenset({"tensor"})
+    repeats = 1
+    looks = frozenset({"forward", "tensors"})
+    reads = frozenset({"module"})
     whole = False
     severity = "warning"
     priority = 25

@@ -28,6 +28,9 @@ class AveragesBeginAsCopies(Relation):
     name = "averages-begin-as-copies"
     needs = frozenset({"step", "state", "forward", "load"})
     wakes = frozenset({"exact parameter at before_step", "step", "forward", "load"})
+    repeats = 1
+    looks = frozenset({"forward", "step"})
+    reads = frozenset({"load", "exact parameter at before_step"})
     severity = "warning"
     priority = 15
     cause = "the second network is made like the first one and never given its weights"

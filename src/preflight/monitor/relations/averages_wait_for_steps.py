@@ -23,6 +23,9 @@ class AveragesWaitForSteps(Relation):
     name = "averages-wait-for-steps"
     needs = frozenset({"step", "state", "accumulating"})
     wakes = frozenset({"exact parameter at before_step", "exact parameter at accumulating", "step"})
+    repeats = 1
+    looks = frozenset({"step"})
+    reads = frozenset({"exact parameter at accumulating", "exact parameter at before_step"})
     priority = 16
     cause = "the update of the average stands in the loop over micro-batches, without asking whether there was a step"
     advice = "update the average only after optimizer.step()"

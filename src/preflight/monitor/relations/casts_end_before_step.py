@@ -23,6 +23,7 @@ class CastsEndBeforeStep(Relation):
     needs = frozenset({"step"})
     wakes = frozenset({"step"})
     repeats = 1
+    looks = frozenset({"step"})
     whole = False
     priority = 11
     cause = "one autocast context is open around the whole training loop"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from operator import mul
 from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
-from preflight.monitor.window import State, Window
+from preflight.monitor.values import total_norm
+from preflight.monitor.window import Window
 
 _FAR = 0.05
 _IN_A_ROW = 2
@@ -30,6 +30,8 @@ class ClippingByOwnNorm(Relation):
     name = "clipping-by-own-norm"
     needs = frozenset({"clip_grad_norm", "step", "state", "scalar"})
     wakes = frozenset({"gradients of a step"})
+    repeats = 2
+    looks = frozenset({"step", "clip_grad_norm"})
     whole = False
     priority = 22
     cause = "squared norms are added up over ranks that all hold the same gradients, or belong to other parameters"
@@ -38,6 +40,15 @@ class ClippingByOwnNorm(Relation):
     def __init__(self) -> None:
         self._count: dict[int, int] = {}
         self._norms: list[tuple[int, float]] = []
+
+    def quiet(self, window: Window) -> bool:
+        """Whether the program clips by no norm of its own."""
+        return not any((call.args or {}).get("given") for call in window.named("clip_grad_norm"))
+
+    def slept(self, window: Window, times: int) -> None:
+        """Know the last norms."""
+        for _ in self.see(window):
+            pass
 
     def see(self, window: Window) -> Iterator[Example]:
         self._norms += [
@@ -55,7 +66,7 @@ class ClippingByOwnNorm(Relation):
             whole = given.get("of") == [len(step.gradients.ids)] and _whole(step, window)
             if not limit or not measured or not whole or not math.isfinite(measured[0]):
                 continue
-            used, wanted = _norm(step.gradients), min(measured[0], limit)
+            used, wanted = total_norm(step.gradients), min(measured[0], limit)
             wrong = abs(used - wanted) > _FAR * wanted
             count = self._count[step.optimizer] = self._count.get(step.optimizer, 0) + 1 if wrong else 0
             told = count >= _IN_A_ROW
@@ -77,12 +88,6 @@ class ClippingByOwnNorm(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([(2.0, 0.71), (3.0, 0.71)])
-
-
-def _norm(gradients: State) -> float:
-    """The norm over all gradients."""
-    norms = [norm for norm in gradients.norm if norm is not None]
-    return math.sqrt(sum(map(mul, norms, norms)))
 
 
 def _whole(step: Step, window: Window) -> bool:

@@ -21,6 +21,7 @@ class ClippingCovers(Relation):
     needs = frozenset({"clip_grad_norm", "clip_grad_value"})
     wakes = frozenset({"clip_grad_norm", "clip_grad_value"})
     repeats = 1
+    looks = frozenset({"clip_grad_norm", "clip_grad_value"})
     priority = 18
     cause = "an iterator that was already used up, or a call at a moment when there are no gradients"
     advice = "hand a list (list(model.parameters())) to clipping, between the last backward pass and the step"

@@ -23,6 +23,20 @@ class ClippingInOrder(Relation):
     name = "clipping-in-order"
     needs = frozenset({"clip_grad_norm", "clip_grad_value", "step", "backward", "scaler.unscale", "scaler.step"})
     repeats = 3
+    looks = frozenset(
+        {
+            "backward",
+            "autograd.grad",
+            "clip_grad_norm",
+            "clip_grad_value",
+            "scaler.scale",
+            "scaler.update",
+            "scaler.unscale",
+            "scaler.step",
+            "zero_grad",
+            "step",
+        }
+    )
     priority = 16
     cause = "the call of clip_grad_norm_ stands at the wrong place of the loop"
     advice = "order it so: backward(), scaler.unscale_(optimizer) if there is a scaler, clip_grad_norm_(), step()"

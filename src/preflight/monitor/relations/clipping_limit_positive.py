@@ -21,6 +21,7 @@ class ClippingLimitPositive(Relation):
     needs = frozenset({"clip_grad_norm", "clip_grad_value"})
     wakes = frozenset({"clip_grad_norm", "clip_grad_value"})
     repeats = 1
+    looks = frozenset({"clip_grad_norm", "clip_grad_value"})
     whole = False
     priority = 7
     cause = "a limit that was meant to switch clipping off is handed on to it"

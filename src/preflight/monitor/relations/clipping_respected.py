@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from operator import mul
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.values import total_norm
 from preflight.monitor.window import Call, State, Window
 
 _SLACK = 1.02
@@ -43,7 +43,7 @@ class ClippingRespected(Relation):
                 limit = clips[-1].args["max_norm"]  # type: ignore[index]
                 count = known[0] + 1 if known is not None else 1
                 self._known[step.optimizer] = (count, limit, step.call.place)
-                used = _norm(step.gradients)
+                used = total_norm(step.gradients)
                 if math.isfinite(used):
                     yield _example(step, used, limit, "was clipped to")
             elif step.named("clip_grad_norm"):
@@ -52,7 +52,7 @@ class ClippingRespected(Relation):
                 known is not None
                 and known[0] >= _LEARNT
                 and known[2] == step.call.place
-                and math.isfinite(used := _norm(step.gradients))
+                and math.isfinite(used := total_norm(step.gradients))
             ):
                 yield _example(step, used, known[1], "was not clipped, as each step before was, to")
             else:
@@ -74,12 +74,6 @@ def _rows(norm: float, clipped: bool) -> tuple[object, ...]:
     given = {"max_norm": 1.0, "norm_type": 2.0, "parameters": 1, "gradients": 1, "optimizers": [0], "of": [1]}
     clip = (("clip_grad_norm", {"args": given}),) if clipped else ()
     return ("backward", *clip, ("gradients", {"model.weight": norm}), "step optimizer0:SGD")
-
-
-def _norm(gradients: State) -> float:
-    """The norm over all gradients."""
-    norms = [norm for norm in gradients.norm if norm is not None]
-    return math.sqrt(sum(map(mul, norms, norms)))
 
 
 def _covers(call: Call, step: Step, gradients: State) -> bool:

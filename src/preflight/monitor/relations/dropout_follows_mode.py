@@ -21,6 +21,7 @@ class DropoutFollowsMode(Relation):
     needs = frozenset({"forward", "dropout"})
     wakes = frozenset({"dropout", "forward"})
     repeats = 1
+    looks = frozenset({"dropout", "forward"})
     whole = False
     severity = "warning"
     priority = 14

@@ -21,6 +21,8 @@ class DtypeKept(Relation):
     name = "dtype-kept"
     needs = frozenset({"step"})
     wakes = frozenset({"step", "variable"})
+    repeats = 2
+    looks = frozenset({"step"})
     whole = False
     severity = "warning"
     priority = 15

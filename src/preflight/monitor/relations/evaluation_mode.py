@@ -22,6 +22,8 @@ class EvaluationMode(Relation):
     name = "evaluation-mode"
     needs = frozenset({"forward", "step"})
     wakes = frozenset({"forward", "fetch", "loop", "backward"})
+    repeats = 2
+    looks = frozenset({"forward", "backward", "fetch", "loop"})
     whole = False
     severity = "warning"
     priority = 14
@@ -35,7 +37,26 @@ class EvaluationMode(Relation):
         self._loader = ""
         self._loaders: dict[str, str] = {}
 
+    def quiet(self, window: Window) -> bool:
+        """Whether it holds no passes that may be an evaluation: of them it counts how often they come."""
+        return all((call.context or "").startswith("grad") for call in window.named("forward"))
+
+    def slept(self, window: Window, times: int) -> None:
+        """Count the passes that train."""
+        for name in self._passes(window)[0]:
+            self._trained[name] = self._trained.get(name, 0) + times
+
     def see(self, window: Window) -> Iterator[Example]:
+        trained, blocks = self._passes(window)
+        for name, passes in blocks.items():
+            yield from self._judge(name, passes)
+        for name in trained:
+            self._trained[name] = self._trained.get(name, 0) + 1
+        for name in blocks:
+            self._beside[name] = self._beside.get(name, 0) + 1
+
+    def _passes(self, window: Window) -> tuple[set[str], dict[str, list[tuple[Call, str]]]]:
+        """Which models are trained, and passes without gradients, each with the loader that gave the last batch."""
         owned = window.run.trainable()
         blocks: dict[str, list[tuple[Call, str]]] = {}
         trained: set[str] = set()
@@ -49,12 +70,7 @@ class EvaluationMode(Relation):
                     trained.add(call.object)
                 else:
                     blocks.setdefault(call.object, []).append((call, self._loader))
-        for name, passes in blocks.items():
-            yield from self._judge(name, passes)
-        for name in trained:
-            self._trained[name] = self._trained.get(name, 0) + 1
-        for name in blocks:
-            self._beside[name] = self._beside.get(name, 0) + 1
+        return trained, blocks
 
     def _judge(self, name: str, passes: list[tuple[Call, str]]) -> Iterator[Example]:
         steps, beside = self._trained.get(name, 0), self._beside.get(name, 0)

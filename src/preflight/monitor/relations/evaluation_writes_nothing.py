@@ -29,6 +29,8 @@ class EvaluationWritesNothing(Relation):
     needs = frozenset({"forward", "evaluation", *_MOVED})
     wakes = frozenset({"forward", "scalar written", *_MOVED})
     repeats = 1
+    looks = frozenset({"forward", *_MOVED})
+    reads = frozenset({"scalar written"})
     whole = False
     priority = 17
     cause = "an update of weights stands in forward() and does not ask whether the model is in training"
@@ -39,10 +41,6 @@ class EvaluationWritesNothing(Relation):
             str, tuple[int, int]
         ] = {}  # by parameter the steps done, and the passes since that changed it
         self._moves = False
-
-    def quiet(self, window: Window) -> bool:
-        """Whether nothing was written in an evaluation."""
-        return all(number.name != "written" for number in window.numbers)
 
     def see(self, window: Window) -> Iterator[Example]:
         self._moves = self._moves or any(window.named(name) for name in _MOVED)

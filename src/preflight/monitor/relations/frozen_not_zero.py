@@ -26,6 +26,9 @@ class FrozenNotZero(Relation):
     needs = frozenset({"step", "state", "module", "forward"})
     wakes = frozenset({"parameters before a step", "parameters after a step"})
     follows = (flow_of,)
+    repeats = 3
+    looks = frozenset({"step", "parameter at before_step", "parameter at after_step"})
+    reads = frozenset({"module"})
     severity = "warning"
     priority = 11
     cause = "the whole model was frozen, and the new part of it was not thawed, or was thawed before"

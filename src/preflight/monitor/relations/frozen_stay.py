@@ -20,6 +20,9 @@ class FrozenStay(Relation):
     name = "frozen-stay"
     needs = frozenset({"step", "state"})
     wakes = frozenset({"parameters after a step"})
+    repeats = 1
+    looks = frozenset({"step"})
+    reads = frozenset({"exact parameter at after_step"})
     priority = 19
     cause = "the parameter was frozen while it had a gradient that nothing clears any more, and the optimizer goes on using it"
     advice = (

@@ -23,6 +23,8 @@ class GradientsCleared(Relation):
     needs = frozenset({"zero_grad", "step", "backward", "state"})
     wakes = frozenset({"step"})
     repeats = 2  # the first step of an optimizer is not judged, the next one looks back at the window before
+    looks = frozenset({"step", "backward", "zero_grad", "forward"})
+    reads = frozenset({"gradient at before_backward"})
     priority = 10
     cause = (
         "optimizer.zero_grad() is missing, is called on another optimizer, or its result is not what backward adds to"
@@ -30,10 +32,6 @@ class GradientsCleared(Relation):
     advice = (
         "call optimizer.zero_grad() once for every optimizer.step(), before the first backward pass of the next step"
     )
-
-    def quiet(self, window: Window) -> bool:
-        """Whether no gradients were looked at as a backward pass began."""
-        return all(state.moment != "before_backward" for state in window.states)
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):

@@ -23,6 +23,8 @@ class GradientsFinite(Relation):
     category = "numerical"
     needs = frozenset({"step", "state"})
     wakes = frozenset({"gradients of a step"})
+    repeats = 2
+    looks = frozenset({"step", "scaler.step", "gradient at before_step", "parameter at after_step"})
     priority = 25
     cause = "the loss or its gradient overflowed or divided by zero: a rate that is too high, a log or square root of zero, a bad sample, or float16 without a loss scaler"
     advice = "look at the first module whose output is not finite (torch.autograd.detect_anomaly), and clip or skip such steps"

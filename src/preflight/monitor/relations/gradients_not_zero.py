@@ -27,6 +27,9 @@ class GradientsNotZero(Relation):
     name = "gradients-not-zero"
     needs = frozenset({"step", "state", "module", "forward"})
     follows = (flow_of,)
+    repeats = 1
+    looks = frozenset({"step"})
+    reads = frozenset({"module"})
     wakes = frozenset({"gradients of a step"})
     severity = "warning"
     priority = 30

@@ -22,6 +22,7 @@ class GradientsOfOneLoss(Relation):
     needs = frozenset({"step", "backward", "zero_grad"})
     wakes = frozenset({"step"})
     repeats = 2
+    looks = frozenset({"step", "backward", "zero_grad"})
     priority = 12
     cause = "each optimizer's gradients are cleared after its own step only, so that the other loss's backward pass fills them again"
     advice = "call zero_grad() of an optimizer right before the backward pass of its own loss"

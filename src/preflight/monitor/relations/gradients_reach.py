@@ -29,6 +29,9 @@ class GradientsReach(Relation):
     name = "gradients-reach"
     needs = frozenset({"step", "state", "module", "tensor", "forward"})
     follows = (flow_of,)
+    repeats = 2
+    looks = frozenset({"step", "forward", "gradient at before_step"})
+    reads = frozenset({"module"})
     wakes = frozenset({"gradients of a step"})
     priority = 9
     cause = "the graph is cut above them: detach(), no_grad(), .data or .item() on the way, a cache, or re-entrant checkpointing of inputs without gradients"
@@ -40,6 +43,10 @@ class GradientsReach(Relation):
         self._missed: dict[int, int] = {}
         self._modules: tuple[list[int], int, list[str]] = [], -1, []
         self._settled: list[int] = []  # variables of a step that all had gradients in several steps and missed none
+
+    def quiet(self, window: Window) -> bool:
+        """Whether of each variable it is known if it always has gradients, or never."""
+        return all(had >= _ALWAYS or (had == 0 and self._missed[ident] >= _NEVER) for ident, had in self._had.items())
 
     def see(self, window: Window) -> Iterator[Example]:
         self._flow = flow_of(window)

@@ -24,6 +24,8 @@ class GradientsThrownAway(Relation):
     name = "gradients-thrown-away"
     needs = frozenset({"step", "backward", "zero_grad", "forward", "batch"})
     wakes = frozenset({"step", "input"})
+    repeats = 2
+    looks = frozenset({"step", "backward"})
     priority = 11
     cause = "zero_grad() is called at every micro-batch instead of once for every step"
     advice = "call zero_grad() right after step(), or only where a new accumulation begins"
@@ -31,6 +33,15 @@ class GradientsThrownAway(Relation):
     def __init__(self) -> None:
         self._rounds: dict[int, int] = {}
         self._batches: list[Batch] = []
+
+    def quiet(self, window: Window) -> bool:
+        """Whether each step came after one pass, so that it does not matter what went into it."""
+        return all(len(step.named("backward")) < 2 for step in steps_of(window))
+
+    def slept(self, window: Window, times: int) -> None:
+        """Know the last batches."""
+        for _ in self.see(window):
+            pass
 
     def see(self, window: Window) -> Iterator[Example]:
         for batch in window.batches:

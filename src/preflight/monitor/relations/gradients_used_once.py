@@ -22,18 +22,31 @@ class GradientsUsedOnce(Relation):
     name = "gradients-used-once"
     needs = frozenset({"step", "state", "backward"})
     wakes = frozenset({"step", "backward", "autograd.grad"})
+    repeats = 2
+    looks = frozenset({"step", "backward", "autograd.grad", "gradient at before_step"})
     priority = 14
     cause = "optimizer.step() is called twice (beside scaler.step() or a trainer), or a parameter is in two optimizers that both step"
     advice = "step each optimizer once per backward pass, and give each parameter to one optimizer"
 
     def __init__(self) -> None:
         self._passes = 0
+        self._compared = False  # whether two steps of the last window used one pass
         self._last = -1  # the pass of which the steps below used the gradients
         self._steps: list[tuple[State, str]] = []
         self._used: dict[int, tuple[float, str]] = {}
 
+    def quiet(self, window: Window) -> bool:
+        """Whether each pass was used by one step, so that there were no gradients to be compared."""
+        return not self._compared
+
+    def slept(self, window: Window, times: int) -> None:
+        """Know the gradients that the last step used."""
+        for _ in self.see(window):
+            pass
+
     def see(self, window: Window) -> Iterator[Example]:
         steps = steps_of(window)
+        self._compared = False
         passes = sorted([call.q for name in ("backward", "autograd.grad") for call in window.named(name)])
         for step in steps:
             call = step.call
@@ -69,6 +82,7 @@ class GradientsUsedOnce(Relation):
         others: set[str] = set()
         if alone:
             return wrong, others
+        self._compared = True
         for state, user in self._steps if not self._used else self._steps[-1:]:
             for ident, norm in zip(state.ids, state.norm, strict=True):
                 if not norm or norm != norm:

@@ -32,6 +32,17 @@ class LoadBringsOn(Relation):
             "exact parameter at loaded",
         }
     )
+    repeats = 2
+    looks = frozenset({"step"})
+    reads = frozenset(
+        {
+            "load_state_dict",
+            "optimizer.new",
+            "exact parameter at before_step",
+            "exact parameter at after_step",
+            "exact parameter at loaded",
+        }
+    )
     severity = "warning"
     priority = 13
     cause = "the state that is loaded was copied before the training and never updated (an average without its update)"

@@ -37,6 +37,9 @@ class LoadedStays(Relation):
     name = "loaded-stays"
     category = "checkpoint"
     needs = frozenset({"load_state_dict", "state", "step"})
+    repeats = 2
+    looks = frozenset({"step", "root"})
+    reads = frozenset({"load_state_dict"})
     severity = "warning"
     priority = 11
     cause = "the weights are initialised after they were loaded (init_weights, post_init, reset_parameters, apply)"

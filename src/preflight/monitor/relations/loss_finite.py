@@ -21,6 +21,8 @@ class LossFinite(Relation):
     category = "numerical"
     needs = frozenset({"backward", "step", "scalar"})
     wakes = frozenset({"scalar loss", "step", "scaler.step", "zero_grad"})
+    repeats = 2
+    looks = frozenset({"step", "scaler.step", "zero_grad", "backward", "numbers"})
     whole = False
     priority = 8
     cause = "the rate is too high, a logarithm or a division met zero, or a number left the range of a low precision"

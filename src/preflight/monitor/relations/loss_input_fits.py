@@ -51,6 +51,7 @@ class LossInputFits(Relation):
     needs = frozenset({"backward"})
     wakes = frozenset({"backward"})
     repeats = 1
+    looks = frozenset({"backward"})
     whole = False
     priority = 3
     cause = "the model ends in an activation that the loss applies itself, or lacks the one that the loss expects"

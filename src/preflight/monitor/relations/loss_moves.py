@@ -60,6 +60,8 @@ class LossMoves(Relation):
         rough = any((call.args or {}).get("dtype") not in _EXACT for call in window.named("backward"))
         doubtful = self._same_inputs(window) or rough or not window.complete
         for number in window.numbers:
+            if number.name not in ("loss", "lr"):
+                continue
             stepped = self._steps + sum(call.q < number.q for call in steps)
             if number.name == "lr" and number.value is not None:
                 self._rate = number.value

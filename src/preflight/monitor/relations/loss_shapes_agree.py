@@ -28,6 +28,7 @@ class LossShapesAgree(Relation):
     needs = frozenset({"warning", "backward"})
     wakes = frozenset({"backward", "note warning"})
     repeats = 1
+    looks = frozenset({"backward"})
     priority = 4
     cause = "predictions have a dimension of size one that the targets lack, so that both are stretched to a square"
     advice = "squeeze the predictions or unsqueeze the targets so that both have the same shape"

@@ -29,6 +29,9 @@ class LossesKeptApart(Relation):
     name = "losses-kept-apart"
     needs = frozenset({"step", "backward", "zero_grad", "state", "accumulating", "collective", *_CHANGED})
     wakes = frozenset({"step", "gradient at accumulating", "gradient at before_clear"})
+    repeats = 2
+    looks = frozenset({"step", "backward", "gradient at before_step"})
+    reads = frozenset({"gradient at accumulating", "gradient at before_clear"})
     priority = 12
     cause = "the second loss is computed on what the first network gave, without detaching it"
     advice = "detach what goes into the second network for its own loss, or clear the first network's gradients and step in turn"
@@ -36,6 +39,11 @@ class LossesKeptApart(Relation):
     def __init__(self) -> None:
         self._states: list[State] = []
         self._used: dict[int, float | None] = {}  # the gradients of the last step
+
+    def slept(self, window: Window, times: int) -> None:
+        """Know the gradients that the last step used."""
+        for _ in self.see(window):
+            pass
 
     def see(self, window: Window) -> Iterator[Example]:
         self._states += [

@@ -24,6 +24,7 @@ class OptimizerResumes(Relation):
     needs = frozenset({"load_state_dict", "step"})
     wakes = frozenset({"load_state_dict", "step"})
     repeats = 3
+    looks = frozenset({"load_state_dict", "step"})
     whole = False
     severity = "warning"
     priority = 19

@@ -27,6 +27,9 @@ class PassesHaveAnEnd(Relation):
     name = "passes-have-an-end"
     needs = frozenset({"step", "backward", "zero_grad", "forward", "tensor", "state"})
     wakes = frozenset({"step", "forward", "gradient at before_clear"})
+    repeats = 2
+    looks = frozenset({"step", "forward", "backward", "tensors", "gradient at before_step"})
+    reads = frozenset({"gradient at before_clear"})
     severity = "warning"
     priority = 18
     cause = "what goes into the network is detached, or was computed under no_grad"
@@ -41,6 +44,11 @@ class PassesHaveAnEnd(Relation):
         self._told: set[str] = set()  # roots whose gradients were told since their last step
         self._unknown: set[str] = set()  # and those of whose last step they were not: what is left may be of it
         self._rounds: dict[str, int] = {}
+
+    def slept(self, window: Window, times: int) -> None:
+        """Know the gradients that the last step used."""
+        for _ in self.see(window):
+            pass
 
     def see(self, window: Window) -> Iterator[Example]:
         passes = [call for call in window.named("forward") if call.context.startswith("grad")]

@@ -22,6 +22,9 @@ class RateAboveZero(Relation):
     name = "rate-above-zero"
     needs = frozenset({"step", "scalar", "scheduler.step"})
     wakes = frozenset({"step", "scheduler.step"})
+    repeats = 6
+    looks = frozenset({"step", "rates"})
+    reads = frozenset({"scheduler.step"})
     whole = False
     severity = "warning"
     priority = 26

@@ -23,6 +23,9 @@ class RateFollowsSchedule(Relation):
     name = "rate-follows-schedule"
     needs = frozenset({"step", "load_state_dict", "scalar"})
     wakes = frozenset({"load_state_dict", "scheduler.step", "step"})
+    repeats = 2
+    looks = frozenset({"step", "scheduler.step"})
+    reads = frozenset({"load_state_dict"})
     whole = False
     severity = "warning"
     priority = 24

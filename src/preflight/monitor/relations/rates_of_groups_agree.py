@@ -27,6 +27,8 @@ class RatesOfGroupsAgree(Relation):
     name = "rates-of-groups-agree"
     needs = frozenset({"step", "scalar"})
     wakes = frozenset({"step", "scalar lr"})
+    repeats = 5
+    looks = frozenset({"step", "rates"})
     whole = False
     priority = 24
     cause = (

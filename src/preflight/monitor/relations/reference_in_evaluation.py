@@ -23,7 +23,9 @@ class ReferenceInEvaluation(Relation):
     name = "reference-in-evaluation"
     needs = frozenset({"forward", "step", "state"})
     wakes = frozenset({"forward", "exact parameter at before_step"})
-    repeats = 1
+    repeats = 3
+    looks = frozenset({"forward", "step", "backward"})
+    reads = frozenset({"exact parameter at before_step"})
     severity = "warning"
     priority = 18
     cause = "the model was made or loaded in training mode, or train() was called on a module that holds both"
@@ -35,12 +37,6 @@ class ReferenceInEvaluation(Relation):
         self._moving: set[str] = set()
         self._trained: set[str] = set()
         self._counts: dict[str, int] = {}
-
-    def quiet(self, window: Window) -> bool:
-        """Whether nothing is read without gradients, and the weights were not looked at."""
-        if any(state.bits is not None for state in window.states):
-            return False
-        return all((call.context or "").startswith("grad") for call in window.named("forward"))
 
     def see(self, window: Window) -> Iterator[Example]:
         self._look(window)

@@ -24,6 +24,8 @@ class SamplesDiffer(Relation):
     category = "data"
     needs = frozenset({"forward", "backward", "batch", "alike"})
     wakes = frozenset({"forward"})
+    repeats = 2
+    looks = frozenset({"forward", "backward", "batches"})
     severity = "warning"
     priority = 7
     cause = "samples are references to one object, the index of a memory does not advance, or one sample is expanded to a batch"
@@ -32,6 +34,15 @@ class SamplesDiffer(Relation):
     def __init__(self) -> None:
         self._rounds: dict[str, int] = {}
         self._last: dict[str, list[int | None]] = {}
+
+    def quiet(self, window: Window) -> bool:
+        """Whether no batch was of one sample: then it matters which number it holds."""
+        return not any((call.args or {}).get("alike") for call in window.named("forward"))
+
+    def slept(self, window: Window, times: int) -> None:
+        """Know the last batch."""
+        for _ in self.see(window):
+            pass
 
     def see(self, window: Window) -> Iterator[Example]:
         rows = {batch.loader[8:]: batch for batch in window.batches if batch.loader.startswith("forward:")}

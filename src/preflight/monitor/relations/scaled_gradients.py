@@ -25,6 +25,9 @@ class ScaledGradients(Relation):
 
     name = "scaled-gradients"
     needs = frozenset({"scaler.scale", "scaler.unscale", "scaler.step", "scaler.update", "state", "scalar"})
+    repeats = 2
+    looks = frozenset({"scaler.unscale", "step", "zero_grad", "clip_grad_norm", "clip_grad_value"})
+    reads = frozenset({"scaler.step", "scalar scale", "gradient at after_backward", "gradient at before_unscale"})
     priority = 17
     cause = "gradients are divided by the scale by hand and by the scaler, or they are not finite at any scale"
     advice = "leave unscaling to scaler.unscale_(optimizer) or scaler.step(optimizer), and look for what is not finite in the loss"

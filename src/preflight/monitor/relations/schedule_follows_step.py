@@ -25,6 +25,7 @@ class ScheduleFollowsStep(Relation):
     follows = (advances_of,)
     wakes = frozenset({"backward", "scheduler.step", "step", "scaler.step"})
     repeats = 3
+    looks = frozenset({"backward", "scheduler.step", "step", "scaler.step"})
     whole = False
     severity = "warning"
     priority = 22

@@ -22,6 +22,7 @@ class SeedMovesOn(Relation):
     needs = frozenset({"seed", "forward", "step"})
     wakes = frozenset({"seed", "forward", "step"})
     repeats = 3
+    looks = frozenset({"seed", "forward", "step"})
     whole = False
     severity = "warning"
     priority = 20

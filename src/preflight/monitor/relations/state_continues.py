@@ -66,6 +66,9 @@ class StateContinues(Relation):
             "parameters after a step",
         }
     )
+    repeats = 2
+    looks = frozenset({"step", "parameter at before_step", "parameter at after_step"})
+    reads = frozenset({"optimizer.new", "load_state_dict", "scalar lr", "optimizer at after_step"})
     severity = "warning"
     priority = 22
     cause = "the optimizer is made inside the loop over epochs, or its state is not in the checkpoint that a run goes on from"
@@ -77,6 +80,11 @@ class StateContinues(Relation):
         self._kept: dict[int, _Kept] = {}
         self._counts: dict[tuple[int, int], _Look] = {}  # by optimizer and variable
         self._loaded: set[str] = set()
+
+    def slept(self, window: Window, times: int) -> None:
+        """Know the weights that the last step left."""
+        for _ in self.see(window):
+            pass
 
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.named("optimizer.new"):

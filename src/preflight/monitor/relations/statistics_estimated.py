@@ -23,6 +23,7 @@ class StatisticsEstimated(Relation):
     needs = frozenset({"forward"})
     wakes = frozenset({"forward"})
     repeats = 1
+    looks = frozenset({"forward"})
     whole = False
     severity = "warning"
     priority = 29

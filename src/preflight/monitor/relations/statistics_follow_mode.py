@@ -26,6 +26,9 @@ class StatisticsFollowMode(Relation):
     name = "statistics-follow-mode"
     needs = frozenset({"forward", "module", "mode", "step", "state"})
     wakes = frozenset({"mode", "forward", "module", "load_state_dict", "exact buffer at after_step"})
+    repeats = 2
+    looks = frozenset({"forward", "mode"})
+    reads = frozenset({"module", "load_state_dict", "exact buffer at after_step"})
     severity = "warning"
     priority = 30
     cause = "a layer's mode or momentum was set and not set back, or model.train() put frozen layers back into training"

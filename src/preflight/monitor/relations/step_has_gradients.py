@@ -26,6 +26,17 @@ class StepHasGradients(Relation):
     name = "step-has-gradients"
     needs = frozenset({"step", "backward", "state"})
     wakes = frozenset({"step"})
+    repeats = 7
+    looks = frozenset(
+        {
+            "step",
+            "backward",
+            "zero_grad",
+            "gradient at before_step",
+            "parameter at before_step",
+            "parameter at after_step",
+        }
+    )
     priority = 9
     cause = "the optimizer holds other tensors than those that the loss depends on, or the gradients were cleared before the step"
     advice = (

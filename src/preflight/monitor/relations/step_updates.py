@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -38,6 +38,7 @@ class StepUpdates(Relation):
     def __init__(self) -> None:
         self._norms: dict[int, tuple[list[int], list[float | None]]] = {}
         self._rates: dict[str, float | None] = {}
+        self._all: tuple[list[int], frozenset[int]] = [], frozenset()  # the variables of a step, as a set
 
     def see(self, window: Window) -> Iterator[Example]:
         # A rate is told when it changes: the last one told is in force.
@@ -48,7 +49,7 @@ class StepUpdates(Relation):
                 self._norms[step.optimizer] = (step.after.ids, step.after.norm)
             if step.gradients is None or step.after is None:
                 continue
-            with_gradient = _worth_a_change(step.gradients)
+            with_gradient = self._worth_a_change(step.gradients)
             own = step.call.object + "."
             if not with_gradient or any(value == 0 for name, value in self._rates.items() if name.startswith(own)):
                 continue
@@ -59,8 +60,20 @@ class StepUpdates(Relation):
             yield from self._exact(step, with_gradient, window, context)
             yield from self._together(step, with_gradient, before, window, context)
 
+    def _worth_a_change(self, gradients: State) -> Set[int]:
+        """The variables whose gradient is more than rounding beside the largest of the step."""
+        ids, norms = gradients.ids, gradients.norm
+        finite = [norm for norm in norms if norm is not None and norm == norm]
+        least = _ROUNDING * max(finite, default=0.0)
+        if len(finite) < len(norms) or min(finite, default=0.0) <= least:
+            pairs = zip(ids, norms, strict=True)
+            return {ident for ident, norm in pairs if norm is not None and (norm != norm or norm > least)}
+        if self._all[0] != ids:
+            self._all = ids, frozenset(ids)
+        return self._all[1]
+
     @staticmethod
-    def _exact(step: Step, with_gradient: set[int], window: Window, context: Mapping[str, object]) -> Iterator[Example]:
+    def _exact(step: Step, with_gradient: Set[int], window: Window, context: Mapping[str, object]) -> Iterator[Example]:
         if step.before is None or step.before.bits is None or step.after is None or step.after.bits is None:
             return
         old = dict(zip(step.before.ids, step.before.bits, strict=True))
@@ -83,15 +96,14 @@ class StepUpdates(Relation):
     @staticmethod
     def _together(
         step: Step,
-        with_gradient: set[int],
+        with_gradient: Set[int],
         before: tuple[list[int], list[float | None]] | None,
         window: Window,
         context: Mapping[str, object],
     ) -> Iterator[Example]:
         if before is None or step.after is None or before[0] != step.after.ids:
             return
-        judged = [ident for ident in step.after.ids if ident in with_gradient]
-        if len(judged) < 2:  # a single norm may stay the same by chance
+        if sum(map(with_gradient.__contains__, step.after.ids)) < 2:  # a single norm may stay the same by chance
             return
         moved = any(
             old != new and ident in with_gradient
@@ -101,7 +113,7 @@ class StepUpdates(Relation):
             (),
             moved,
             {**context, "judged": "together"},
-            variables=() if moved else tuple(window.run.name(ident) for ident in judged),
+            variables=() if moved else tuple(window.run.name(one) for one in step.after.ids if one in with_gradient),
             expected="a change of the parameters with a gradient",
             seen=None if moved else "no norm of a parameter changed",
             call=step.call,
@@ -138,14 +150,3 @@ class StepUpdates(Relation):
             ("after", {"model.a": 1.0, "model.b": 2.0}),
         )
         yield [mini.window(*rows), mini.window(*rows)]
-
-
-def _worth_a_change(gradients: State) -> set[int]:
-    """The variables whose gradient is more than rounding beside the largest of the step."""
-    finite = [norm for norm in gradients.norm if norm is not None and norm == norm]
-    least = _ROUNDING * max(finite, default=0.0)
-    return {
-        ident
-        for ident, norm in zip(gradients.ids, gradients.norm, strict=True)
-        if norm is not None and (norm != norm or norm > least)
-    }

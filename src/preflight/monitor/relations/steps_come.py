@@ -31,7 +31,10 @@ class StepsCome(Relation):
 
     name = "steps-come"
     needs = frozenset({"step", "backward", "zero_grad", "scaler.step", "forward", "state"})
-    repeats = 6
+    repeats = 2
+    looks = frozenset(
+        {"forward", "backward", "zero_grad", "step", "scaler.step", "numbers", "gradient at before_clear"}
+    )
     priority = 7
     cause = "the condition around optimizer.step() is no longer true, the call is missing, or another object is stepped in its place"
     advice = "call optimizer.step() after the backward pass (or the last of those that are accumulated)"
@@ -48,8 +51,9 @@ class StepsCome(Relation):
         self._with: set[int] = set()  # optimizers whose parameters had gradients as a backward pass began
 
     def quiet(self, window: Window) -> bool:
-        """Whether all numbers are finite."""
-        return next(_not_finite(window), None) is None
+        """Whether all numbers are finite, and it is known how many passes a step takes, and who makes steps."""
+        known = len(self._usual) == _LEARNT and len(set(self._usual)) == 1 and max(self._first.values(), default=-1) < 0
+        return known and next(_not_finite(window), None) is None
 
     def see(self, window: Window) -> Iterator[Example]:
         training = True

@@ -29,6 +29,7 @@ class TrainingMode(Relation):
     needs = frozenset({"mode", "forward", "step"})
     wakes = frozenset({"step", "mode", "forward"})
     repeats = 3
+    looks = frozenset({"root", "mode", "forward", "step"})
     whole = False
     priority = 12
     cause = "model.eval() was called for an evaluation and nothing called model.train() afterwards"

@@ -26,6 +26,9 @@ class TyingKept(Relation):
     name = "tying-kept"
     needs = frozenset({"untied", "step", "variable", "state"})
     wakes = frozenset({"untied", "step"})
+    repeats = 2
+    looks = frozenset({"step", "parameter at before_step"})
+    reads = frozenset({"untied"})
     whole = False
     priority = 12
     cause = (

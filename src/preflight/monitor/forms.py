@@ -1,0 +1,197 @@
+"""The form of a window: what is in it, apart from numbers that are others in every iteration.
+
+Most windows of a training have the form of the one before. What a relation looks at is told in words
+(``Relation.looks``): names of calls, and ``calls`` for all of them except those of submodules; ``tensors``, ``numbers``,
+``rates`` and ``batches``; and ``WHAT at MOMENT`` of states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from math import isfinite
+from operator import le
+from typing import Any
+
+from preflight.monitor.window import Batch, Call, Number, Seen, State, Window
+
+_COUNTING = frozenset({"fetch", "loop", "scheduler.step"})
+"""Calls whose arguments and results count or tell rates: of these only the words are compared."""
+_CALLS = "calls"
+_KIND = ""
+
+Columns = list[tuple[Any, ...]]
+_PARENT, _ARGUMENTS = Call._fields.index("parent"), Call._fields.index("args")
+
+
+def _tensors(rows: list[Seen]) -> Any:
+    """Everything but numbers of rows and norms."""
+    columns = list(zip(*rows, strict=True))
+    return [*columns[4:9], *columns[10:]]
+
+
+def _numbers(rows: list[Number]) -> Any:
+    """Which numbers were told, and which of them were finite."""
+    return [(one.name, one.object, one.value is not None and one.value - one.value == 0) for one in rows]
+
+
+def _rates(rows: list[Number]) -> Any:
+    return [(one.object, one.value) for one in rows if one.name == "lr"]
+
+
+def _batches(rows: list[Batch]) -> Any:
+    """Everything but the fingerprints and which samples they are."""
+    return [(one.loader, one.size, one.shapes, one.dtypes, not one.bits, not one.indices) for one in rows]
+
+
+_ROWS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "tensors": ("tensors", _tensors),
+    "numbers": ("numbers", _numbers),
+    "rates": ("numbers", _rates),
+    "batches": ("batches", _batches),
+}
+"""By word, in which rows of a window it is found, and how their form is made."""
+
+
+def _kind_of(window: Window) -> Any:
+    """What the signs of a window are made of, apart from its calls (see signs.py)."""
+    return (
+        [one.name for one in window.numbers],
+        [(one.what, one.moment, one.level, one.bits is None) for one in window.states],
+        [one.loader for one in window.batches],
+        bool(window.tensors),
+        len(window.calls) - len(window.plain),
+    )
+
+
+def _state(one: State) -> Any:
+    """Of what and how it was taken, and which norms are missing, zero or not finite."""
+    norms = one.norm
+    sound = all(norms) and isfinite(sum(norms))  # type: ignore[arg-type]
+    return (one.level, one.ids, one.bits is None, (one.extra or {}).get("optimizer"), sound or list(map(_class, norms)))
+
+
+def _class(norm: float | None) -> str:
+    if norm is None:
+        return "none"
+    if norm == 0:
+        return "zero"
+    return "finite" if isfinite(norm) else "not finite"
+
+
+class Forms:
+    """Compares each window of a rank with the one before.
+
+    Attributes:
+        whole: Whether the window is one that can repeat: a complete one with a step, in which nothing became known.
+        alike: How many windows in a row had the form of the one before, in everything.
+    """
+
+    def __init__(self, looks: Iterable[frozenset[str]]) -> None:
+        """Take what relations look at."""
+        self._looks = list(dict.fromkeys(looks))
+        words = frozenset().union(*self._looks)
+        self._rows = [(word, *_ROWS[word]) for word in _ROWS if word in words]
+        self._states = frozenset(word for word in words if " at " in word)
+        self._moments = frozenset(word.partition(" at ")[2] for word in self._states)
+        self._known = self._states.union(_ROWS)
+        self.whole = False
+        self.alike = 0
+        self._calls: list[Call] = []
+        self._columns: Columns = []
+        self._order: list[int] | None = None
+        self._found: Mapping[str, Any] = {}
+
+    def changed(self, window: Window) -> Collection[frozenset[str]]:
+        """Of what relations look at, that whose form is another one than in the window before."""
+        before, self.whole = self.whole, window.complete and not window.changed and not window.notes
+        self.whole = self.whole and bool(window.named("step"))
+        if not self.whole:
+            self.alike = 0
+            return self._looks
+        calls, columns, order, found = self._calls, self._columns, self._order, self._found
+        self._calls = window.plain
+        self._columns = list(zip(*self._calls, strict=True))
+        self._order = _order(self._calls, self._columns)
+        self._found = self._rows_of(window)
+        if not before:
+            self.alike = 0
+            return self._looks
+        same = order == self._order and _alike(calls, self._calls, columns, self._columns)
+        if same and found == self._found:
+            self.alike += 1
+            return ()
+        self.alike = 0
+        others = {word for word in self._known if found.get(word) != self._found.get(word)}
+        if not same:
+            others |= self._other_calls(calls)
+        return [looks for looks in self._looks if not looks.isdisjoint(others)]
+
+    def _other_calls(self, calls: list[Call]) -> set[str]:
+        """The names of calls that are others than in the window before; all where the rest has another order."""
+        before, now = _by_name(calls), _by_name(self._calls)
+        names = {*before, *now}
+        others = {name for name in names if not _same(before.get(name, []), now.get(name, []))}
+        rest = names - others
+        if not _same([one for one in calls if one.name in rest], [one for one in self._calls if one.name in rest]):
+            others = names
+        return others | {_CALLS}
+
+    def _rows_of(self, window: Window) -> Mapping[str, Any]:
+        found: dict[str, Any] = {_KIND: _kind_of(window)}
+        for word, where, form in self._rows:
+            rows = getattr(window, where)
+            if rows:
+                found[word] = form(rows)
+        for state in window.states:
+            if state.moment in self._moments:
+                word = f"{state.what} at {state.moment}"
+                if word in self._states:
+                    found.setdefault(word, []).append(_state(state))
+        return found
+
+
+def _by_name(calls: list[Call]) -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
+    for call in calls:
+        found.setdefault(call.name, []).append(call)
+    return found
+
+
+def _same(before: list[Call], now: list[Call]) -> bool:
+    if len(before) != len(now):
+        return False
+    columns, others = list(zip(*before, strict=True)), list(zip(*now, strict=True))
+    return _order(before, columns) == _order(now, others) and _alike(before, now, columns, others)
+
+
+def _alike(before: list[Call], now: list[Call], columns: Columns, others: Columns) -> bool:
+    """Whether calls differ in nothing but numbers, times and the iteration."""
+    if len(before) != len(now):
+        return False
+    if not now:
+        return True
+    # names, objects; threads, places, contexts
+    if columns[6:8] != others[6:8] or columns[9:12] != others[9:12]:
+        return False
+    if [one < 0 for one in columns[_PARENT]] != [one < 0 for one in others[_PARENT]]:
+        return False
+    return columns[_ARGUMENTS:] == others[_ARGUMENTS:] or all(map(_same_words, before, now))
+
+
+def _same_words(one: Call, other: Call) -> bool:
+    if one[_ARGUMENTS:] == other[_ARGUMENTS:]:
+        return True
+    return one.name in _COUNTING and one.error == other.error and _words(one) == _words(other)
+
+
+def _words(call: Call) -> list[dict[str, str]]:
+    parts: list[Mapping[str, Any]] = [call.args or {}, call.result or {}]
+    return [{key: value for key, value in part.items() if isinstance(value, str)} for part in parts]
+
+
+def _order(calls: list[Call], columns: Columns) -> list[int] | None:
+    """In which order calls began and ended; None when each ended before the next one began."""
+    if not calls or all(map(le, columns[1], columns[0][1:])):
+        return None
+    numbers = [*columns[0], *columns[1]]
+    return sorted(range(len(numbers)), key=numbers.__getitem__)
