@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from preflight.dryrun.virtual.compiling import FILES, LINES, UNMARKED
-from preflight.dryrun.virtual.engine.gpu import VirtualGpu
+from preflight.dryrun.virtual.device import Device
 from preflight.dryrun.virtual.judging import Judge
 
 LOADER = "DataLoader"
@@ -83,7 +83,7 @@ class Rounds:
         modes: Is told of training loops that are cut.
     """
 
-    def __init__(self, gpu: VirtualGpu) -> None:
+    def __init__(self, gpu: Device) -> None:
         self.gpu = gpu
         self.cut: dict[str, tuple[int, int | None]] = {}
         self.blocks: set[int] = set()

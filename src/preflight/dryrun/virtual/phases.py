@@ -10,13 +10,14 @@ from torch.optim import Optimizer
 from torch.optim import optimizer as optimizers
 
 from preflight.dryrun.virtual import private, private_guard
-from preflight.dryrun.virtual.engine.gpu import Fake, VirtualGpu
+from preflight.dryrun.virtual.device import Device
+from preflight.dryrun.virtual.engine.gpu import Fake
 from preflight.dryrun.virtual.engine.wrappers import local
 from preflight.dryrun.virtual.memory import ledger as words
 from preflight.dryrun.virtual.progress import Progress
 
 
-def install(gpu: VirtualGpu) -> list[Any]:
+def install(gpu: Device) -> list[Any]:
     """Watch modules, backward passes and optimizers; return the optimizers that were seen, a list that grows."""
     progress, seen = gpu.progress, _Seen(gpu)
     modules.register_module_forward_pre_hook(lambda module, inputs: seen.enter(module))
@@ -41,7 +42,7 @@ def install(gpu: VirtualGpu) -> list[Any]:
 class _Seen:
     """Optimizers and top modules, and what their storages are for."""
 
-    def __init__(self, gpu: VirtualGpu) -> None:
+    def __init__(self, gpu: Device) -> None:
         self.gpu = gpu
         self.optimizers: list[Optimizer] = []
         self.tops: set[int] = set()

@@ -111,26 +111,6 @@ def forget_memo(mode: Any) -> None:
         describer.lookup_tensor.clear()
 
 
-class _NoReferences:
-    """Stands in for the module ``weakref`` where PyTorch asks whether a tensor has weak references."""
-
-    @staticmethod
-    def getweakrefs(tensor: Any) -> list[Any]:
-        return []
-
-
-def swap_tensors(swap: Callable[[Any, Any], None], first: Any, second: Any) -> None:
-    """Swap the contents of two tensors though there are weak references to them: those of the watchers mean the object."""
-    from torch import utils
-
-    kept = getattr(utils, "weakref", None)
-    utils.weakref = _NoReferences
-    try:
-        swap(first, second)
-    finally:
-        utils.weakref = kept
-
-
 def let_referred_tensors_swap() -> None:
     """Let a tensor be moved in place although something refers to it weakly, as it can on a real GPU.
 

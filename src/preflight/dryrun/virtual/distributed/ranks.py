@@ -22,11 +22,23 @@ def install(gpu: VirtualGpu, messages: dict[str, str]) -> None:
     """
     if not torch.distributed.is_available():
         return
+    local = os.environ.get("LOCAL_RANK", "")
+    gpu.index = int(local) if local.isdigit() and int(local) < gpu.devices else 0
+    _install_groups(gpu)
+    _install_objects(gpu)
+    private.show_accelerator_as_cuda()
+    collectives.install()
+    replicas.install(gpu)
+    _install_spawn(gpu)
+    gpu.traffic.mail = pipelines.Mail(messages)
+    pipelines.install(gpu.traffic, gpu.traffic.mail)
+
+
+def _install_groups(gpu: VirtualGpu) -> None:
+    """Let process groups be made that have nobody at the other end, and say that they are what the script asked for."""
     import torch.distributed as dist
     from torch.distributed import distributed_c10d as c10d
 
-    local = os.environ.get("LOCAL_RANK", "")
-    gpu.index = int(local) if local.isdigit() and int(local) < gpu.devices else 0
     asked: dict[str, str] = {}
     start, make_group = c10d.init_process_group, c10d.new_group
 
@@ -45,45 +57,31 @@ def install(gpu: VirtualGpu, messages: dict[str, str]) -> None:
         start("fake", store=store, rank=rank, world_size=size)
         gpu.seen.note("process group", ranks=size)
 
-    def grouped(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return make_group(ranks, backend="fake")
+    _replace(start, begin)
+    _replace(make_group, lambda ranks=None, *args, **kwargs: make_group(ranks, backend="fake"))
+    _replace(c10d.is_nccl_available, lambda: True)
+    dist.get_backend = lambda group=None: asked.get("backend", "nccl")  # PyTorch itself has to see what it really is
 
-    def told(name: str, answer: Any, at: int) -> Any:
-        """Note a collective of Python objects, whose group is an argument of that name or at that place."""
+
+def _install_objects(gpu: VirtualGpu) -> None:
+    """Let collectives of Python objects give what every rank would have sent had it been this one."""
+    from torch.distributed import distributed_c10d as c10d
+
+    def noted(name: str, answer: Any, at: int) -> None:
+        """Note a collective, whose group is an argument of that name or at that place."""
 
         def called(*args: Any, **kwargs: Any) -> Any:
             group = kwargs.get("group", args[at] if len(args) > at else None)
             gpu.traffic.note(name, 0, group, on_gpu=False)
             return answer(*args, **kwargs)
 
-        return called
+        _replace(getattr(c10d, name), called)
 
-    answers = {
-        "init_process_group": begin,
-        "new_group": grouped,
-        "get_backend": lambda group=None: asked.get("backend", "nccl"),
-        "is_nccl_available": lambda: True,
-        "all_gather_object": told("all_gather_object", _gather_objects, 2),
-        "gather_object": told(
-            "gather_object",
-            lambda obj, found=None, *_, **__: _gather_objects(__.get("object_gather_list", found), obj),
-            3,
-        ),
-        "broadcast_object_list": told("broadcast_object_list", lambda *_, **__: None, 2),
-        "scatter_object_list": told("scatter_object_list", _scatter_objects, 3),
-        "monitored_barrier": told("monitored_barrier", lambda *_, **__: None, 0),
-    }
-    for name, answer in answers.items():
-        if name == "get_backend":
-            dist.get_backend = answer  # PyTorch itself has to see what the group really is
-        else:
-            _replace(getattr(c10d, name), answer)
-    private.show_accelerator_as_cuda()
-    collectives.install()
-    replicas.install(gpu)
-    _install_spawn(gpu)
-    gpu.traffic.mail = pipelines.Mail(messages)
-    pipelines.install(gpu.traffic, gpu.traffic.mail)
+    noted("all_gather_object", _gather_objects, 2)
+    noted("gather_object", lambda obj, found=None, *_, **k: _gather_objects(k.get("object_gather_list", found), obj), 3)
+    noted("broadcast_object_list", lambda *_, **__: None, 2)
+    noted("scatter_object_list", _scatter_objects, 3)
+    noted("monitored_barrier", lambda *_, **__: None, 0)
 
 
 def _replace(function: Any, answer: Any) -> None:

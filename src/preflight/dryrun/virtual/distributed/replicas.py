@@ -125,16 +125,28 @@ class Reducer:
         self.expects = self.sync
 
 
+_PARAMETERS = (
+    "device_ids output_device dim broadcast_buffers init_sync process_group bucket_cap_mb "
+    "find_unused_parameters check_reduction gradient_as_bucket_view static_graph"
+).split()
+"""The arguments of ``DistributedDataParallel`` after the module, in the order of PyTorch."""
+
+
 def install(gpu: VirtualGpu) -> None:
     """Give ``DistributedDataParallel`` methods that need no reducer; it stays the same class."""
     from torch.nn.parallel import DistributedDataParallel as Wrapper
 
+    Wrapper.__init__, Wrapper.forward, Wrapper.no_sync = _making(gpu), _passing(gpu), _no_sync
+    Wrapper.join = lambda self, *args, **kwargs: contextlib.nullcontext()
+    Wrapper.register_comm_hook = lambda self, state, hook: None
+    Wrapper._set_static_graph = lambda self: setattr(self.__dict__["_reducer"], "lenient", True)
+    Wrapper._get_ddp_logging_data = lambda self: {}
+    Wrapper.__getstate__ = lambda self: self.__dict__
+
+
+def _making(gpu: VirtualGpu) -> Any:
     def make(self: Any, module: Any, *args: Any, **kwargs: Any) -> None:
-        names = (
-            "device_ids output_device dim broadcast_buffers init_sync process_group bucket_cap_mb "
-            "find_unused_parameters check_reduction gradient_as_bucket_view static_graph"
-        ).split()
-        given = dict(zip(names, args, strict=False)) | kwargs
+        given = dict(zip(_PARAMETERS, args, strict=False)) | kwargs
         torch.nn.Module.__init__(self)
         if not any(p.requires_grad for p in module.parameters()):
             raise RuntimeError(
@@ -160,6 +172,10 @@ def install(gpu: VirtualGpu) -> None:
         )
         self.__dict__["_reducer"].group = self.process_group
 
+    return make
+
+
+def _passing(gpu: VirtualGpu) -> Any:
     def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
         reducer = self.__dict__["_reducer"]
         reducer.sync = self.require_backward_grad_sync
@@ -172,20 +188,16 @@ def install(gpu: VirtualGpu) -> None:
             inputs, kwargs = private.map_tensors(torch.Tensor, lambda t: t.to(device), (inputs, kwargs))
         return self.module(*inputs, **kwargs)
 
-    @contextlib.contextmanager
-    def no_sync(self: Any) -> Iterator[None]:
-        before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
-        try:
-            yield
-        finally:
-            self.require_backward_grad_sync = before
+    return forward
 
-    Wrapper.__init__, Wrapper.forward, Wrapper.no_sync = make, forward, no_sync
-    Wrapper.join = lambda self, *args, **kwargs: contextlib.nullcontext()
-    Wrapper.register_comm_hook = lambda self, state, hook: None
-    Wrapper._set_static_graph = lambda self: setattr(self.__dict__["_reducer"], "lenient", True)
-    Wrapper._get_ddp_logging_data = lambda self: {}
-    Wrapper.__getstate__ = lambda self: self.__dict__
+
+@contextlib.contextmanager
+def _no_sync(self: Any) -> Iterator[None]:
+    before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
+    try:
+        yield
+    finally:
+        self.require_backward_grad_sync = before
 
 
 def _send(gpu: VirtualGpu, tensors: list[Any], size: int, group: Any) -> None:

@@ -17,6 +17,22 @@ def install(capability: tuple[int, int]) -> None:
     Args:
         capability: Compute capability of the GPU, which decides between the kernels of attention.
     """
+    library = torch.library.Library("aten", "IMPL")
+    _kept.append(library)
+    for name, function in (("scaled_dot_product_attention", _attention(capability)), ("dropout", _dropout)):
+        library.impl(name, function, "AutogradPrivateUse1")
+        # In inference mode there is no autograd key, and the operator arrives whole.
+        SPECIAL[name] = lambda gpu, func, args, kwargs, function=function: function(*args, **kwargs)
+    for name in ("softmax", "log_softmax"):
+        library.impl(f"{name}.int", _soft(getattr(torch.ops.aten, f"_{name}")), "AutogradPrivateUse1")
+    library.impl("ctc_loss.Tensor", _ctc_loss, "AutogradPrivateUse1")
+    for name in WHOLE:
+        if hasattr(torch.ops.aten, name):
+            library.impl(name, _unreachable, "PrivateUse1")
+
+
+def _attention(capability: tuple[int, int]) -> Any:
+    """Return attention that calls the kernel which a GPU of that capability would take."""
 
     def attention(
         query: Any,
@@ -30,50 +46,45 @@ def install(capability: tuple[int, int]) -> None:
         enable_gqa: bool = False,
     ) -> Any:
         kind = choose(query, key, value, attn_mask, capability, dropout_p, enable_gqa)
-        if enable_gqa and kind != "flash" and key.shape[-3] != query.shape[-3]:
+        if kind == "flash":
+            return _flash(query, key, value, dropout_p, is_causal, scale)
+        if enable_gqa and key.shape[-3] != query.shape[-3]:
             times = query.shape[-3] // key.shape[-3]
             key, value = key.repeat_interleave(times, -3), value.repeat_interleave(times, -3)
-        if kind == "flash":
-            width = query.shape[-1]
-            if width % 8:
-                query, key, value = (torch.nn.functional.pad(t, (0, 8 - width % 8)) for t in (query, key, value))
-                scale = scale if scale is not None else width**-0.5
-            found = torch.ops.aten._scaled_dot_product_flash_attention(
-                query, key, value, dropout_p, is_causal, False, scale=scale
-            )[0]
-            return found[..., :width] if width % 8 else found
         if attn_mask is not None and attn_mask.dtype == torch.bool:
             attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(
                 attn_mask.logical_not(), float("-inf")
             )
-        if kind == "efficient":
-            graph = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
-            if attn_mask is not None:
-                attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-            return torch.ops.aten._scaled_dot_product_efficient_attention(
-                query, key, value, attn_mask, graph, dropout_p, is_causal, scale=scale
+        if kind == "math":
+            return torch.ops.aten._scaled_dot_product_attention_math(
+                query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale
             )[0]
-        return torch.ops.aten._scaled_dot_product_attention_math(
-            query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale
+        graph = torch.is_grad_enabled() and any(t.requires_grad for t in (query, key, value))
+        if attn_mask is not None:
+            attn_mask = attn_mask.expand(query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+        return torch.ops.aten._scaled_dot_product_efficient_attention(
+            query, key, value, attn_mask, graph, dropout_p, is_causal, scale=scale
         )[0]
 
-    def dropout(input: Any, p: float, train: bool) -> Any:
-        if p == 0 or not train or input.numel() == 0:
-            return input
-        return torch.native_dropout(input, p, train)[0]
+    return attention
 
-    library = torch.library.Library("aten", "IMPL")
-    _kept.append(library)
-    for name, function in (("scaled_dot_product_attention", attention), ("dropout", dropout)):
-        library.impl(name, function, "AutogradPrivateUse1")
-        # In inference mode there is no autograd key, and the operator arrives whole.
-        SPECIAL[name] = lambda gpu, func, args, kwargs, function=function: function(*args, **kwargs)
-    for name in ("softmax", "log_softmax"):
-        library.impl(f"{name}.int", _soft(getattr(torch.ops.aten, f"_{name}")), "AutogradPrivateUse1")
-    library.impl("ctc_loss.Tensor", _ctc_loss, "AutogradPrivateUse1")
-    for name in WHOLE:
-        if hasattr(torch.ops.aten, name):
-            library.impl(name, _unreachable, "PrivateUse1")
+
+def _flash(query: Any, key: Any, value: Any, dropout: float, causal: bool, scale: float | None) -> Any:
+    """Call the flash kernel: heads whose width is no multiple of 8 are filled up, and cut again."""
+    width = query.shape[-1]
+    if width % 8:
+        query, key, value = (torch.nn.functional.pad(t, (0, 8 - width % 8)) for t in (query, key, value))
+        scale = scale if scale is not None else width**-0.5
+    found = torch.ops.aten._scaled_dot_product_flash_attention(query, key, value, dropout, causal, False, scale=scale)[
+        0
+    ]
+    return found[..., :width] if width % 8 else found
+
+
+def _dropout(input: Any, p: float, train: bool) -> Any:
+    if p == 0 or not train or input.numel() == 0:
+        return input
+    return torch.native_dropout(input, p, train)[0]
 
 
 WHOLE = ("silu_backward", "mish_backward", "_fused_rms_norm")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from preflight.dryrun.virtual import private, private_guard
 from preflight.dryrun.virtual.engine import gpu as virtual
 
 Fake = private.fake_class()
+_to, _type, _numpy = torch.Tensor.to, torch.Tensor.type, torch.Tensor.numpy
 
 
 def translate(value: Any, device: torch.device) -> Any:
@@ -27,84 +27,89 @@ def install(gpu: virtual.VirtualGpu) -> None:
 
     Operators find the true device by another way (``prim::device``); the attributes here are what Python code sees.
     """
+    _install_devices(gpu)
+    _install_moves(gpu)
+    _install_types_of(gpu)
+    _install_numbers()
+    Fake.__deepcopy__ = _deepcopy
+    _install_constructors(gpu)
 
-    def on_gpu(tensor: Any) -> bool:
-        return bool(tensor.fake_device.type == private.BACKEND)
 
+def _on_gpu(tensor: Any) -> bool:
+    return bool(tensor.fake_device.type == private.BACKEND)
+
+
+def _install_devices(gpu: virtual.VirtualGpu) -> None:
+    """Let a tensor say that it lies on ``cuda``, and where in its memory."""
     true_device = Fake.device.fget
 
     def device(tensor: Any) -> torch.device:
-        if virtual.inside() or not on_gpu(tensor):
+        if virtual.inside() or not _on_gpu(tensor):
             return true_device(tensor)
         return torch.device("cuda", gpu.index)
 
-    plain_to, plain_type, plain_numpy = torch.Tensor.to, torch.Tensor.type, torch.Tensor.numpy
+    Fake.device = property(device)
+    Fake.is_cuda = property(_on_gpu)
+    Fake.__repr__ = lambda tensor, **_: f"tensor(..., device='{device(tensor)}', size={tuple(tensor.shape)})"
+    Fake.data_ptr = lambda tensor: (
+        tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size() if tensor.numel() else 0
+    )
+    Fake.record_stream = lambda tensor, stream: None
 
-    def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        if not virtual.inside():
-            args = tuple(_target(a) for a in args)
-            kwargs = {key: _target(value) for key, value in kwargs.items()}
-        args = tuple(map(private_guard.target, args))
-        kwargs = {key: private_guard.target(value) for key, value in kwargs.items()}
-        return plain_to(tensor, *args, **kwargs)
 
-    def _target(value: Any) -> Any:
+def _install_moves(gpu: virtual.VirtualGpu) -> None:
+    """Let ``to`` and ``cuda`` put a tensor on the virtual GPU, by any name or number of a device."""
+
+    def wanted(value: Any) -> Any:
         if isinstance(value, int) and not isinstance(value, bool):
             return gpu.device
         return translate(value, gpu.device)
 
+    def to(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if not virtual.inside():
+            args = tuple(wanted(a) for a in args)
+            kwargs = {key: wanted(value) for key, value in kwargs.items()}
+        args = tuple(map(private_guard.target, args))
+        kwargs = {key: private_guard.target(value) for key, value in kwargs.items()}
+        return _to(tensor, *args, **kwargs)
+
     def cuda(tensor: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
-        return tensor if isinstance(tensor, Fake) and on_gpu(tensor) else plain_to(tensor, gpu.device)
+        return tensor if isinstance(tensor, Fake) and _on_gpu(tensor) else _to(tensor, gpu.device)
 
-    def refuse_numpy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        if on_gpu(tensor):
-            raise TypeError(
-                f"can't convert {device(tensor)} device type tensor to numpy. "
-                "Use Tensor.cpu() to copy the tensor to host memory first."
-            )
-        return plain_numpy(tensor, *args, **kwargs)
+    Fake.to = torch.Tensor.to = to
+    Fake.cuda = torch.Tensor.cuda = cuda
+    Fake.pin_memory = torch.Tensor.pin_memory = lambda tensor, device=None: tensor
 
-    def copied(tensor: Any, memo: dict[int, Any]) -> Any:
-        """Return a deep copy that belongs to the same virtual GPU: what fake tensors know of themselves is not copied."""
-        if id(tensor) in memo or not tensor.is_leaf:
-            return memo[id(tensor)] if id(tensor) in memo else torch.Tensor.__deepcopy__(tensor, memo)
-        with torch.no_grad():
-            new = tensor.clone(memory_format=torch.preserve_format)
-        memo[id(tensor)] = new.requires_grad_(tensor.requires_grad)
-        for name in tensor.__dict__.keys() - new.__dict__.keys():
-            new.__dict__[name] = copy.deepcopy(tensor.__dict__[name], memo)
-        new.grad = copy.deepcopy(tensor.grad, memo)
-        return new
 
+def _install_types_of(gpu: virtual.VirtualGpu) -> None:
+    """Let ``type`` name the types of CUDA and take their names."""
     names = {"torch.float32": "FloatTensor", "torch.float16": "HalfTensor", "torch.int64": "LongTensor"}
 
     def type_(tensor: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if dtype is None and isinstance(tensor, Fake) and on_gpu(tensor):
+        if dtype is None and isinstance(tensor, Fake) and _on_gpu(tensor):
             return "torch.cuda." + names.get(str(tensor.dtype), f"{str(tensor.dtype)[6:].title()}Tensor")
         named = getattr(dtype, "__name__", "") if getattr(dtype, "__module__", "") == "torch.cuda" else ""
         if named or (isinstance(dtype, str) and dtype.startswith("torch.cuda.")):
-            wanted = _TYPES[named or dtype.rpartition(".")[2]]
-            return plain_to(tensor, gpu.device, wanted)
-        return plain_type(tensor, dtype, *args, **kwargs)
+            return _to(tensor, gpu.device, _TYPES[named or dtype.rpartition(".")[2]])
+        return _type(tensor, dtype, *args, **kwargs)
 
-    Fake.device = property(device)
-    Fake.is_cuda = property(on_gpu)
-    Fake.to = torch.Tensor.to = to
-    Fake.cuda = torch.Tensor.cuda = cuda
-    Fake.__deepcopy__ = copied
-    Fake.numpy = refuse_numpy
-    Fake.__array__ = refuse_numpy
     Fake.type = torch.Tensor.type = type_
-    Fake.pin_memory = torch.Tensor.pin_memory = lambda tensor, device=None: tensor
-    Fake.record_stream = lambda tensor, stream: None
+
+
+def _install_numbers() -> None:
+    """Let numbers be asked for as on a real GPU: by way of the host."""
+
+    def numpy(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if _on_gpu(tensor):
+            raise TypeError(
+                f"can't convert {tensor.device} device type tensor to numpy. "
+                "Use Tensor.cpu() to copy the tensor to host memory first."
+            )
+        return _numpy(tensor, *args, **kwargs)
+
+    Fake.numpy = Fake.__array__ = numpy
     Fake.tolist = lambda tensor: tensor.cpu().tolist()
-    Fake.data_ptr = lambda tensor: (
-        tensor.untyped_storage().data_ptr() + tensor.storage_offset() * tensor.element_size() if tensor.numel() else 0
-    )
-    Fake.__deepcopy__ = _deepcopy
-    Fake.__repr__ = lambda tensor, **_: f"tensor(..., device='{device(tensor)}', size={tuple(tensor.shape)})"
     Fake.__format__ = lambda tensor, how: format(tensor.item() if tensor.dim() == 0 else repr(tensor), how)
-    _install_constructors(gpu)
 
 
 def _deepcopy(tensor: Any, memo: dict[int, Any]) -> Any:
@@ -179,7 +184,7 @@ def _install_constructors(gpu: virtual.VirtualGpu) -> None:
 
     def swap(first: Any, second: Any) -> None:
         private.forget_memo(gpu.fake)
-        private.swap_tensors(original_swap, first, second)
+        original_swap(first, second)
 
     torch.utils.swap_tensors = swap
     private.let_referred_tensors_swap()

@@ -26,7 +26,7 @@ class Host:
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
-        self.devices = 1
+        self.devices, self.index = 1, 0
         self.operators = 0
         # Nothing is ever put there.
         self.ledger, self.work = Ledger(CachingAllocator(None), progress.where), Work(progress)

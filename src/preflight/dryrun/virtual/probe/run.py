@@ -10,8 +10,7 @@ import torch
 import torch._dynamo  # before torch.cuda looks as if it were built: it would then ask for what only CUDA builds have
 from torch.optim import optimizer as optimizers
 
-from preflight.dryrun.virtual import loaders, loops, phases, saving
-from preflight.dryrun.virtual import run as virtual
+from preflight.dryrun.virtual import executing, loaders, loops, phases, saving
 from preflight.dryrun.virtual.absent import missing
 from preflight.dryrun.virtual.engine import cuda
 from preflight.dryrun.virtual.guard import guard
@@ -43,34 +42,33 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     cut = Cut(plan.get("samples"), plan.get("tokens"), progress)
     shrink = Shrink(plan.get("layers"), plan.get("width"))
     host.install()
-    cuda.install(gpu, job["card"])  # type: ignore[arg-type]
-    phases.install(gpu)  # type: ignore[arg-type]
+    cuda.install(gpu, job["card"])
+    phases.install(gpu)
     watch.install()
     shrink.install()
-    rounds = Rounds(gpu) if plan.get("samples") is not None else loops.Rounds(gpu)  # type: ignore[arg-type]
+    rounds = Rounds(gpu) if plan.get("samples") is not None else loops.Rounds(gpu)
     loaders.install(rounds)
     cut.install()
     saving.install(progress.line)
-    virtual._prepare(
-        job, progress, rounds
-    )  # weights are drawn, other than in a dry run: their size is what counts here
+    # Weights are drawn, other than in a dry run: their size is what counts here.
+    executing.prepare(job, progress, rounds)
     overlay = guard.install(job["scratch"])
     missing.install(job, progress, rounds, overlay)
     if plan.get("noise", True):
         standins.install()
     trials = _Trials(watch, cut)
     trials.install()
-    late = virtual._end_when_told(progress)
+    late = executing.end_when_told(progress)
     outcome: dict[str, Any] = {"outcome": "ended"}
     with host.Mode(watch, cut):
         try:
-            virtual._execute(job["script"])
+            executing.execute(job["script"])
         except Stop:
             outcome = {"outcome": "time is up" if late else "stopped"}
         except SystemExit as error:
             outcome = {"outcome": "exited", "status": str(error.code)}
         except BaseException as error:
-            outcome = {"outcome": "failed", **virtual._failure(error, progress)}
+            outcome = {"outcome": "failed", **executing.failure(error, progress)}
         if outcome["outcome"] in ("ended", "exited", "stopped") and not late:
             trials.finish()
     seen = summary.of(watch, trials.told)
