@@ -27,6 +27,7 @@ from preflight.report.parts.sentences import (
     verdict_line,
 )
 from preflight.report.parts.verification_text import verification_section
+from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.report import Efficiency, Life, Report
 
 ENDINGS = (".txt", ".text", ".log")
@@ -88,75 +89,85 @@ def _several(canvas: Canvas, report: Report, options: Options) -> None:
 
 
 def _block(canvas: Canvas, report: Report, options: Options) -> None:
+    """Add one report, whatever its command was, without the verdict at its end."""
     canvas.write(subject(report), first=f"{report.verdict}  ", first_style=VERDICT_STYLES[report.verdict], style="bold")
     if report.incident is not None:
-        if report.command.endswith(" why"):
-            whys_section(canvas, report.incident)
-            if not report.incident.five_whys:
-                canvas.write(clean(report.incident.headline), indent=2)
-        else:
-            incident_section(canvas, report.incident, verbose=options.verbose)
-            if report.violations:
-                alarm_section(canvas, report, options.sources, verbose=options.verbose)
-        if report.walk is not None and (options.verbose or report.command != "investigate"):
-            walk_section(canvas, report.walk)
-        if report.opinion is not None:
-            opinion_section(canvas, report.opinion)
-        if report.command.endswith(" why") and report.incident.five_whys:
-            return
-        _notes(canvas, report)
-        return
-    if report.comparison is not None:
+        _incident(canvas, report, report.incident, options)
+    elif report.comparison is not None:
         comparison_section(canvas, report.comparison)
-        for severity, title in TITLES.items():
-            findings = findings_of(report, severity)
-            if findings:
-                findings_section(canvas, f"NEW {title}", findings, options.sources)
-        if report.violations:
-            alarm_section(canvas, report, options.sources, verbose=options.verbose)
-        _notes(canvas, report)
-        return
-    if report.associations is not None:
+        _findings(canvas, report, options, "NEW ")
+        _alarms(canvas, report, options)
+    elif report.associations is not None:
         associations_section(canvas, report.associations)
-        _notes(canvas, report)
-        return
-    if report.verification is not None:
+    elif report.verification is not None:
         verification_section(canvas, report.verification)
+    else:
+        _script(canvas, report, options)
+    if not _says_only_why(report):
         _notes(canvas, report)
-        return
-    said = advice(report)
-    told = [text for text in ("" if report.plan is not None else counts(report), said) if text]
+
+
+def _says_only_why(report: Report) -> bool:
+    """Whether a report is nothing but its five questions: its remarks belong to the whole incident."""
+    return report.incident is not None and report.command.endswith(" why") and bool(report.incident.five_whys)
+
+
+def _incident(canvas: Canvas, report: Report, incident: Incident, options: Options) -> None:
+    if report.command.endswith(" why"):
+        whys_section(canvas, incident)
+        if not incident.five_whys:
+            canvas.write(clean(incident.headline), indent=2)
+    else:
+        incident_section(canvas, incident, verbose=options.verbose)
+        _alarms(canvas, report, options)
+    if report.walk is not None and (options.verbose or report.command != "investigate"):
+        walk_section(canvas, report.walk)
+    if report.opinion is not None:
+        opinion_section(canvas, report.opinion)
+
+
+def _script(canvas: Canvas, report: Report, options: Options) -> None:
+    """Add what a check, a plan or a look at a run says: findings first, then memory, step, money and facts."""
+    plan, verbose = report.plan, options.verbose
+    told = [text for text in ("" if plan is not None else counts(report), advice(report)) if text]
     if told:
         canvas.write("; ".join(told), indent=2)
     inputs = input_line(report)
     if inputs:
         canvas.write(inputs, indent=2, style="dim")
+    _findings(canvas, report, options)
+    _alarms(canvas, report, options)
+    if report.pulses or report.measurements or report.differences:
+        live_sections(canvas, report, verbose=verbose)
+    if plan is not None:
+        layout_section(canvas, plan)
+    if report.memory is not None:
+        memory_section(canvas, report.memory, verbose=verbose)
+        _holders(canvas, report, verbose=verbose)
+    if plan is not None:
+        attention_line(canvas, plan)
+    _step(canvas, report)
+    if plan is not None:
+        plan_sections(canvas, plan, verbose=verbose, remark=if_it_fitted(report))
+    if report.efficiency is not None:
+        _efficiency(canvas, report.efficiency, verbose=verbose)
+    _recommendations(canvas, report)
+    if plan is not None:
+        closing_sections(canvas, plan, verbose=verbose)
+    _facts(canvas, report, verbose=verbose)
+    _not_evaluated(canvas, report, verbose=verbose)
+
+
+def _findings(canvas: Canvas, report: Report, options: Options, prefix: str = "") -> None:
     for severity, title in TITLES.items():
         findings = findings_of(report, severity)
         if findings:
-            findings_section(canvas, title, findings, options.sources)
+            findings_section(canvas, prefix + title, findings, options.sources)
+
+
+def _alarms(canvas: Canvas, report: Report, options: Options) -> None:
     if report.violations:
         alarm_section(canvas, report, options.sources, verbose=options.verbose)
-    if report.pulses or report.measurements or report.differences:
-        live_sections(canvas, report, verbose=options.verbose)
-    if report.plan is not None:
-        layout_section(canvas, report.plan)
-    if report.memory is not None:
-        memory_section(canvas, report.memory, verbose=options.verbose)
-        _holders(canvas, report, verbose=options.verbose)
-    if report.plan is not None:
-        attention_line(canvas, report.plan)
-    _step(canvas, report)
-    if report.plan is not None:
-        plan_sections(canvas, report.plan, verbose=options.verbose, remark=if_it_fitted(report))
-    if report.efficiency is not None:
-        _efficiency(canvas, report.efficiency, verbose=options.verbose)
-    _recommendations(canvas, report)
-    if report.plan is not None:
-        closing_sections(canvas, report.plan, verbose=options.verbose)
-    _facts(canvas, report, verbose=options.verbose)
-    _not_evaluated(canvas, report, verbose=options.verbose)
-    _notes(canvas, report)
 
 
 def _holders(canvas: Canvas, report: Report, *, verbose: bool) -> None:

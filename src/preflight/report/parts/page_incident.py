@@ -58,10 +58,21 @@ def _when(incident: Incident) -> str:
 
 
 def incident_view(incident: Incident, walk: Walk | None = None) -> dict[str, Any]:
-    """Return everything that the page shows of an incident."""
+    """Return everything that the page shows of an incident, by the names that its template uses."""
     return {
         "headline": one_line(incident.headline),
         "reason": one_line(incident.reason or ""),
+        **_who(incident),
+        **_why(incident),
+        **_when_and_where(incident),
+        **_what_to_do(incident),
+        "walk": _walk(walk) if walk is not None else None,
+    }
+
+
+def _who(incident: Incident) -> dict[str, Any]:
+    """Return who began it, and who else may have."""
+    return {
         "first": first_failure_rows(incident.first_failure) if incident.first_failure is not None else [],
         "culprit": culprit_in_words(incident.culprit),
         "culprit_reasons": [_reason(reason) for reason in incident.culprit.reasons],
@@ -74,6 +85,12 @@ def incident_view(incident: Incident, walk: Walk | None = None) -> dict[str, Any
             }
             for suspect in incident.culprit.suspects[:MOST_SUSPECTS]
         ],
+    }
+
+
+def _why(incident: Incident) -> dict[str, Any]:
+    """Return the cause with its reasons, what else it may be, and what it is not."""
+    return {
         "reasons": [_reason(reason) for reason in incident.reasons],
         "hypotheses": [
             {
@@ -85,12 +102,7 @@ def incident_view(incident: Incident, walk: Walk | None = None) -> dict[str, Any
             }
             for one in incident.hypotheses
         ],
-        "lanes": incident_picture(incident.timeline),
-        "timeline": [_moment(moment) for moment in incident.timeline[:MOST_MOMENTS]],
-        "timeline_left": max(len(incident.timeline) - MOST_MOMENTS, 0),
-        "consequences": [_moment(moment) for moment in incident.consequences],
-        "recovered": [_moment(moment) for moment in incident.recovered],
-        "map": _map(incident.activity, incident.culprit.ranks) if incident.activity is not None else None,
+        "ruled_out": [_reason(reason) for reason in incident.ruled_out],
         "whys": [
             {
                 "question": one_line(why.question),
@@ -101,7 +113,34 @@ def incident_view(incident: Incident, walk: Walk | None = None) -> dict[str, Any
             }
             for why in incident.five_whys
         ],
-        "walk": _walk(walk) if walk is not None else None,
+        "series": [(clean(one.kind), one_line(one.text), _alarm(one.false_alarms)) for one in incident.series],
+    }
+
+
+def _when_and_where(incident: Incident) -> dict[str, Any]:
+    """Return what happened in order, on which ranks, and how well that order is known."""
+    return {
+        "lanes": incident_picture(incident.timeline),
+        "timeline": [_moment(moment) for moment in incident.timeline[:MOST_MOMENTS]],
+        "timeline_left": max(len(incident.timeline) - MOST_MOMENTS, 0),
+        "consequences": [_moment(moment) for moment in incident.consequences],
+        "recovered": [_moment(moment) for moment in incident.recovered],
+        "map": _map(incident.activity, incident.culprit.ranks) if incident.activity is not None else None,
+        "attempts": [_attempt(attempt) for attempt in incident.attempts],
+        "clocks": [
+            (clean(one.node), f"{one.ahead:+.3f} s", f"± {one.error:.3f} s", str(one.markers))
+            for one in incident.clocks
+        ],
+        "unknown": [
+            (str(one.count), ranks(one.ranks), one_line(one.template), quote_place(one.quote))
+            for one in incident.unknown
+        ],
+    }
+
+
+def _what_to_do(incident: Incident) -> dict[str, Any]:
+    """Return what tells more, what mends it, what it cost, and what would have caught it before."""
+    return {
         "next": [
             {
                 "text": one_line(step.text),
@@ -121,17 +160,6 @@ def incident_view(incident: Incident, walk: Walk | None = None) -> dict[str, Any
                 "name": clean(one.remedy),
             }
             for one in incident.remedies
-        ],
-        "ruled_out": [_reason(reason) for reason in incident.ruled_out],
-        "series": [(clean(one.kind), one_line(one.text), _alarm(one.false_alarms)) for one in incident.series],
-        "attempts": [_attempt(attempt) for attempt in incident.attempts],
-        "clocks": [
-            (clean(one.node), f"{one.ahead:+.3f} s", f"± {one.error:.3f} s", str(one.markers))
-            for one in incident.clocks
-        ],
-        "unknown": [
-            (str(one.count), ranks(one.ranks), one_line(one.template), quote_place(one.quote))
-            for one in incident.unknown
         ],
         "caught_by": [
             {"kind": one.kind, "id": clean(one.id), "text": one_line(one.text), "draft": one.draft or ""}
