@@ -38,6 +38,12 @@ TEXTS: dict[str, str] = {
             j.add(letter)
         j = len(j)
     """,
+    "sets together": """
+        a = {1, 2, 3}; b = sorted(a.difference({2})); c = 2 in a.difference({2}); d = 1 in a.intersection({2, 1}); e = len(a.union({9}, [8]))
+        f = sorted(a - {2}); g = 2 in (a & {1}); h = sorted(a ^ {3, 4}); i = 3 in a.symmetric_difference({3, 4}); j = len(a | {1, 7})
+        k = a.issubset({1, 2, 3}); l = a.isdisjoint([4]); m = {1}.issuperset(a); n = sorted(set("hello") - set("help"))
+        o = {"lr": 1, "wd": 2}; del o["lr"]; p = "lr" in o; q = len(o); r = [1, 2, 1].index(1)
+    """,
     "text": """
         name = "gpt"; width = 768
         a = f"{name}-{width}"; b = f"{width:>8d}|"; c = f"{3.14159:.2f}"; d = f"{name!r}"; e = f"{width=}"; f = f"{{}}"

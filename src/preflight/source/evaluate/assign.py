@@ -104,6 +104,8 @@ _BLANK = frozenset(
 
 def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST) -> None:
     """Assign to an item."""
+    from preflight.source.evaluate.containers import scatter
+
     base = settle(target)
     k = settle(key)
     if isinstance(base, Dict):
@@ -121,9 +123,11 @@ def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST)
             base.items[k.value] = value
         elif isinstance(k, Obj) and k.name == "slice" and _replace(m, base, k, value, node):
             pass
-        elif not base.open:
+        else:
             m.touch(base)
-            base.open = True
+            if isinstance(settle(value), Known):
+                base.items.append(value)
+            scatter(m, base)
     elif isinstance(base, Obj):
         if isinstance(k, Known) and isinstance(k.value, str):
             m.write(base.attrs, k.value, value)
@@ -169,17 +173,21 @@ def _replace(m: Machine, base: Seq, key: Obj, value: Value, node: ast.AST) -> bo
 
 def delete(m: Machine, target: ast.expr) -> None:
     """Forget a name; items and attributes only lose what was known of them."""
+    from preflight.source.evaluate.containers import forget, scatter
+
     if isinstance(target, ast.Name):
         event = m.event("builtins.del", target, None, None, [m.lookup(target.id) or Known(None)], {})
         event.result = Known(None)
     elif isinstance(target, ast.Subscript):
         base, key = settle(evaluate(m, target.value)), settle(evaluate(m, target.slice))
-        if isinstance(base, Dict) and isinstance(key, Known) and m.journal is None:
-            base.entries.pop(key.value, None)
+        if isinstance(base, Dict) and isinstance(key, Known):
+            forget(m, base, key.value)
+        elif isinstance(base, Dict):
+            base.open = True
         elif isinstance(base, Seq):
             m.touch(base)
             if not _taken_out(m, base, key):
-                base.open = True
+                scatter(m, base)
     elif isinstance(target, (ast.Tuple, ast.List)):
         for element in target.elts:
             delete(m, element)

@@ -6,10 +6,10 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.iteration import iterate
-from preflight.source.evaluate.members import each_once
+from preflight.source.evaluate.members import ALGEBRA, combined, each_once
 from preflight.source.evaluate.operators import is_soft
 from preflight.source.evaluate.overwritten import overwrite, read_from_file
-from preflight.source.values import Dict, Known, Seq, Value, settle
+from preflight.source.values import Dict, Known, Seq, Value, join, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -37,69 +37,100 @@ def call_container(
 
 
 def _seq(m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value | None:
-    if name in ("append", "add") and args:
-        m.touch(base)
-        if len(base.items) < MAX_LIST:
-            base.items.append(args[0])
-        _settle_members(m, base)
-        if repeats(m):
-            base.open = True
-        return m.known(None)
-    if name in ("extend", "update") and args:
-        m.touch(base)
-        items, element = iterate(m, args[0], node)
-        base.items.extend((items or [])[:MAX_LIST] if items is not None else [element] if element is not None else [])
-        _settle_members(m, base)
-        if items is None or repeats(m):
-            base.open = True
-        return m.known(None)
-    if name == "insert" and len(args) == 2:
-        m.touch(base)
-        at = settle(args[0])
-        position = at.value if isinstance(at, Known) and isinstance(at.value, int) else len(base.items)
-        base.items.insert(position, args[1])
-        return m.known(None)
+    if name in _GROWS and args:
+        return _grown(m, base, name, args, node)
     if name == "pop":
-        m.touch(base)
-        at = settle(args[0]) if args else Known(-1)
-        if (
-            not base.open
-            and isinstance(at, Known)
-            and isinstance(at.value, int)
-            and -len(base.items) <= at.value < len(base.items)
-        ):
-            return base.items.pop(at.value)
-        base.open = True
-        return base.items[-1] if base.items else m.unknown("item of a list that is not fully known", node, base)
+        return _popped(m, base, settle(args[0]) if args else Known(-1), node)
+    if name in ("remove", "clear", "reverse", "sort", "discard"):
+        return _rearranged(m, base, name, args, kwargs, node)
+    if name in ("index", "count") and args:
+        return _asked(m, base, name, args[0], node)
     if name == "copy":
         return Seq(list(base.items), base.kind, m.site(node), base.open)
-    if name in ("remove", "clear", "reverse", "sort", "discard"):
-        m.touch(base)
-        if name == "clear":
-            base.items.clear()
-            base.open = repeats(m)
-        elif name == "reverse":
-            base.items.reverse()
-        elif name == "sort":
-            _sort(m, base, kwargs, node)
-        else:
-            _remove(m, base, settle(args[0]) if args else None)
-        return m.known(None)
-    if name == "index" and args:
-        wanted = settle(args[0])
-        for i, item in enumerate(map(settle, base.items)):
-            if isinstance(item, Known) and isinstance(wanted, Known) and item.value == wanted.value:
-                return m.known(i, node)
-        return m.unknown("position in a list", node, base)
-    if name == "count" and args:
-        worth, wanted = m.plain(base, _MISSING), m.plain(args[0], _MISSING)
-        if worth is not _MISSING and wanted is not _MISSING:
-            return m.known(worth.count(wanted), node)
-        return m.unknown("count in a list", node, base)
-    if name in ("union", "difference", "intersection", "symmetric_difference"):
-        extra = [i for a in args if isinstance(settle(a), Seq) for i in settle(a).items]  # type: ignore[attr-defined]
-        return Seq([*base.items, *(extra if name == "union" else [])], "set", m.site(node), True)
+    if name in ALGEBRA:
+        return combined(m, name, base, args, node)
     return None
+
+
+_GROWS = frozenset("append add extend update insert".split())
+
+
+def _grown(m: Machine, base: Seq, name: str, args: list[Value], node: ast.AST) -> Value:
+    m.touch(base)
+    if name == "insert":
+        at = settle(args[0])
+        if isinstance(at, Known) and isinstance(at.value, int) and len(base.items) < MAX_LIST:
+            base.items.insert(at.value, args[-1])
+        else:
+            base.items.append(args[-1])
+            scatter(m, base)
+        if repeats(m):
+            scatter(m, base)
+        return m.known(None)
+    if name in ("extend", "update"):
+        items, element = iterate(m, args[0], node)
+        base.items.extend((items or [])[:MAX_LIST] if items is not None else [element] if element is not None else [])
+        base.open = base.open or items is None
+    elif len(base.items) < MAX_LIST:
+        base.items.append(args[0])
+    _settle_members(m, base)
+    base.open = base.open or repeats(m)
+    return m.known(None)
+
+
+def _popped(m: Machine, base: Seq, at: Value, node: ast.AST) -> Value:
+    m.touch(base)
+    known = isinstance(at, Known) and isinstance(at.value, int)
+    if known and not base.open and not repeats(m):
+        assert isinstance(at, Known)
+        if -len(base.items) <= at.value < len(base.items):
+            return base.items.pop(at.value)
+    last = base.items[-1] if base.items else m.unknown("item of a list that is not fully known", node, base)
+    scatter(m, base)
+    return last
+
+
+def scatter(m: Machine, base: Seq) -> None:
+    """Take note that items came or went where it is not known: each place may hold any of the plain ones.
+
+    Things keep their places: that they are in the list matters more than where.
+    """
+    either = [item for item in base.items if isinstance(settle(item), Known)]
+    if either:
+        m.tick(len(base.items) // 8)
+        worth: Value = m.unknown("an item that may have moved")
+        for item in either[:6]:
+            worth = join(worth, item)
+        base.items[:] = [worth if isinstance(settle(item), Known) else item for item in base.items]
+    base.open = True
+
+
+def _rearranged(
+    m: Machine, base: Seq, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value | None:
+    m.touch(base)
+    if name == "clear":
+        base.items.clear()
+        base.open = repeats(m)
+    elif name == "reverse":
+        if base.open or repeats(m):
+            scatter(m, base)
+        base.items.reverse()
+    elif name == "sort":
+        _sort(m, base, kwargs, node)
+    else:
+        _remove(m, base, settle(args[0]) if args else None)
+    return m.known(None)
+
+
+def _asked(m: Machine, base: Seq, name: str, wanted: Value, node: ast.AST) -> Value:
+    worth, what = m.plain(base, _MISSING), m.plain(wanted, _MISSING)
+    if worth is not _MISSING and what is not _MISSING:
+        if name == "count":
+            return m.known(worth.count(what), node)
+        if what in worth:
+            return m.known(worth.index(what), node)
+    return m.unknown("position in a list" if name == "index" else "count in a list", node, base)
 
 
 def _settle_members(m: Machine, base: Seq) -> None:
@@ -116,7 +147,7 @@ def _sort(m: Machine, base: Seq, kwargs: dict[str, Value], node: ast.AST) -> Non
     if ordered is not None:
         base.items[:] = ordered
     else:
-        base.open = True
+        scatter(m, base)
 
 
 def _remove(m: Machine, base: Seq, wanted: Value | None) -> None:
@@ -129,7 +160,7 @@ def _remove(m: Machine, base: Seq, wanted: Value | None) -> None:
         if item.value == wanted.value and not base.open and not repeats(m):
             del base.items[index]
             return
-    base.open = True
+    scatter(m, base)
 
 
 def repeats(m: Machine) -> bool:
@@ -146,7 +177,7 @@ def _dict(
             found = base.entries.get(key.value) if _hashable(key.value) else None
             if found is not None:
                 if name == "pop":
-                    _forget(m, base, key.value)
+                    forget(m, base, key.value)
                 return found
             default = args[1] if len(args) > 1 else m.known(None)
             if base.open:
@@ -154,6 +185,7 @@ def _dict(
             if name == "setdefault":
                 m.write(base.entries, key.value, default)
             return default
+        base.open = base.open or name != "get"
         return m.unknown("entry of a dictionary", node, base, *args)
     if name in ("items", "keys", "values"):
         rows: list[Value] = []
@@ -181,7 +213,7 @@ def _dict(
         return base if name == "clone" else m.known(None)
     if name == "clear":
         for k in list(base.entries):
-            _forget(m, base, k)
+            forget(m, base, k)
         return m.known(None)
     return None
 
@@ -190,10 +222,14 @@ def _hashable(value: Any) -> bool:
     return value is None or isinstance(value, (str, int, float, bool, bytes, tuple))
 
 
-def _forget(m: Machine, base: Dict, key: Any) -> None:
+def forget(m: Machine, base: Dict, key: Any) -> None:
+    """Take an entry out; on a side of a branch it is one that may be gone."""
+    if key not in base.entries:
+        return
     if m.journal is None:
-        base.entries.pop(key, None)
+        del base.entries[key]
     else:
+        m.write(base.entries, key, join(m.unknown("an entry that may be gone"), base.entries[key]))
         base.open = True
 
 

@@ -300,10 +300,17 @@ class Machine:
             return
         assert a is not None
         assert b is not None
-        longer, shorter = (a, b) if len(a[0]) >= len(b[0]) else (b, a)
-        same = len(longer[0]) == len(shorter[0]) and all(x is y for x, y in zip(longer[0], shorter[0], strict=True))
-        seq.items[:] = longer[0]
-        seq.open = longer[1] or shorter[1] or not same
+        if seq.kind == "set":
+            held = [{id(item) for item in side[0]} for side in (a, b)]
+            shared = [item for item in a[0] if id(item) in held[1]]
+            more = [item for side, other in ((a, held[1]), (b, held[0])) for item in side[0] if id(item) not in other]
+        else:
+            longer, shorter = (a[0], b[0]) if len(a[0]) >= len(b[0]) else (b[0], a[0])
+            shared, more = list(map(join, longer, shorter)), longer[len(shorter) :]
+        # A plain item that only one side has may be missing; of a thing it matters more that it may be there.
+        absent = Unknown("an item that may be missing", None, ())
+        seq.items[:] = [*shared, *(join(absent, item) if isinstance(item, Known) else item for item in more)]
+        seq.open = a[1] or b[1] or bool(more)
 
     # ---- events
 

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from preflight.source.evaluate.members import combined
 from preflight.source.values import Choice, Dict, Ext, Func, Known, Obj, Phi, Seq, Unknown, Value, join, settle
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ def apply(m: Machine, op: ast.operator, left: Value, right: Value, node: ast.AST
         return custom
     if isinstance(a, Seq) and isinstance(b, Seq) and symbol == "+":
         return Seq(a.items + b.items, a.kind, m.site(node), a.open or b.open)
+    if isinstance(a, Seq) and isinstance(b, Seq) and a.kind == b.kind == "set" and symbol in _OF_SETS:
+        return combined(m, _OF_SETS[symbol], a, [b], node)
     if isinstance(a, Seq) and isinstance(b, Known) and symbol == "*" and isinstance(b.value, int):
         return _repeated(m, a, b.value, node)
     if isinstance(b, Seq) and isinstance(a, Known) and symbol == "*" and isinstance(a.value, int):
@@ -90,6 +93,7 @@ def apply(m: Machine, op: ast.operator, left: Value, right: Value, node: ast.AST
     return m.made("op", symbol, node, [left, right])
 
 
+_OF_SETS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
 _METHODS = dict(
     zip(
         (*_BINARY, *_COMPARE),
@@ -225,6 +229,7 @@ def _path(m: Machine, a: Obj, b: Value, node: ast.AST) -> Value:
 def augmented(m: Machine, node: ast.AugAssign) -> None:
     """``a += b``: lists grow in place, everything else is rebound."""
     from preflight.source.evaluate.assign import assign
+    from preflight.source.evaluate.containers import repeats
     from preflight.source.evaluate.iteration import iterate
 
     evaluate = _deep()
@@ -240,7 +245,7 @@ def augmented(m: Machine, node: ast.AugAssign) -> None:
             settled.items.extend(items[:MAX_SIZE])
         else:
             settled.items.append(element if element is not None else change)
-            settled.open = True
+        settled.open = settled.open or items is None or repeats(m)
         m.event(".extend", node, None, before, [change], {})
         return
     result = apply(m, node.op, before, change, node)
@@ -404,9 +409,12 @@ def _member(a: Value, b: Value) -> bool | None:
         return None
     if isinstance(b, Dict):
         try:
-            return True if a.value in b.entries else (None if b.open else False)
+            held = b.entries.get(a.value)
         except TypeError:
             return None
+        if held is None or (b.open and isinstance(held, Choice) and any(isinstance(o, Unknown) for o in held.options)):
+            return None if b.open else False
+        return True
     if isinstance(b, Seq):
         if any(isinstance(i, Known) and i.value == a.value for i in map(settle, b.items)):
             return True
