@@ -8,7 +8,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from preflight.monitor.window import ORDER, ROWS, Call, Run, Variable, Window
+from preflight.monitor.window import ORDER, ROWS, Call, Run, Window
 
 _LISTS = {
     "call": "calls",
@@ -131,8 +131,3 @@ def _dictionaries(columns: dict[str, list[Any]] | None) -> list[dict[str, Any]]:
         return []
     names = list(columns)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def variables_of(run: Run) -> list[Variable]:
-    """All variables that are known, in the order of their numbers."""
-    return [run.variables[ident] for ident in sorted(run.variables)]

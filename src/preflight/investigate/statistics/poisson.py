@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from preflight.investigate.statistics.binomial import at_least, at_most, bisect, lower_bound, upper_bound
+from preflight.investigate.statistics.binomial import at_most, bisect, lower_bound, upper_bound
 
 
 def up_to(count: int, mean: float) -> float:
@@ -32,11 +32,6 @@ def ratio_interval(
     tail, scale = (1 - level) / 2, time_there / time_here
     low, high = lower_bound(here, here + there, tail), upper_bound(here, here + there, tail)
     return (low / (1 - low) * scale if low < 1 else math.inf), (high / (1 - high) * scale if high < 1 else math.inf)
-
-
-def ratio_p(here: int, time_here: float, there: int, time_there: float) -> float:
-    """How probable so many here, or more, are where both rates are the same."""
-    return at_least(here, here + there, time_here / (time_here + time_there))
 
 
 def fewer_p(here: int, time_here: float, there: int, time_there: float) -> float:

@@ -65,11 +65,6 @@ class Names:
         known = self._modules.get(id(module))
         return known[1] if known is not None and known[0]() is module else None
 
-    def is_root(self, module: Any) -> bool:
-        """Whether a module is one that stands for itself."""
-        module = inner(module)
-        return any(known() is module for known in self.roots.values())
-
     def root(self, module: Any, frame: FrameType | None = None, given: str | None = None) -> str:
         """Make a module a root, unless it is a part of one already, and return its name."""
         module = inner(module)

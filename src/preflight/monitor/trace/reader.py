@@ -76,11 +76,6 @@ class Reader:
         self._starts: deque[int] = deque(maxlen=64)
         self._reason = CUT
 
-    @property
-    def lost_bytes(self) -> int:
-        """Bytes that hold no readable block."""
-        return sum(part.end - part.start for part in self.damage)
-
     def poll(self) -> Iterator[Block]:
         """Yield the blocks that are complete and were not read before.
 
