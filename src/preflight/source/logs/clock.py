@@ -40,8 +40,8 @@ class Clock:
     def at(self, stamp: Stamp) -> float:
         """Return the time of a stamp."""
         if not stamp.missing:
-            seconds = self._anchor = stamp.seconds
-        elif stamp.missing == "year":
+            return self.at_seconds(stamp.seconds)
+        if stamp.missing == "year":
             seconds = self._anchor = self._with_year(stamp.seconds)
         elif stamp.missing == "date":
             seconds = self._with_date(stamp.seconds)
@@ -51,9 +51,18 @@ class Clock:
             seconds = stamp.seconds
             self.undated = True
             return seconds
+        self._pass(seconds)
+        return seconds
+
+    def at_seconds(self, seconds: float) -> float:
+        """Return the time of a stamp that tells its date and its year."""
+        self._anchor = seconds
+        self._pass(seconds)
+        return seconds
+
+    def _pass(self, seconds: float) -> None:
         self.first = seconds if self.first is None else min(self.first, seconds)
         self.last = seconds if self.last is None else max(self.last, seconds)
-        return seconds
 
     def _with_year(self, seconds: float) -> float:
         """A log is written before its file was written last, and close to its other lines."""

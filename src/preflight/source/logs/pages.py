@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from preflight.source.logs.blocks import Block
 from preflight.source.logs.prefixes import Head, KnownHeads, LineStyle, plain, unwrapped
@@ -70,8 +70,9 @@ class Page:
         self.labelled = labelled
         self.walked = 0
         self._timeless = 0
-        self._returns = b"\r" in self.data
-        self._first_line = block.line
+        self.returns = b"\r" in self.data
+        self.first_line = block.line
+        self._ends: Any = None
         self._last_counted = (0, block.line)
         self._breaks: list[int] | None = None
         self._known = known or KnownHeads(style)
@@ -79,24 +80,33 @@ class Page:
         self._stamp = stamp
         self._labels: dict[bytes, Who] = {}
 
+    @property
+    def ends(self) -> Any:
+        """Where the lines end, as an array; the last one is not among them where nothing breaks it."""
+        if self._ends is None:
+            import numpy as np
+
+            self._ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\n"))
+        return self._ends
+
     def bounds(self, place: int) -> tuple[int, int]:
         """Return where the line that holds a byte begins and ends; a carriage return breaks a line as well."""
         data = self.data
         low = place - LONGEST if place > LONGEST else 0
-        if self._returns and (start := data.rfind(b"\r", max(place - _SHORT, 0), place)) >= 0:
+        if self.returns and (start := data.rfind(b"\r", max(place - _SHORT, 0), place)) >= 0:
             return max(start, data.rfind(b"\n", start, place)) + 1, self._end(place)
         start = data.rfind(b"\n", low, place)
-        if not self._returns and start >= 0:
+        if not self.returns and start >= 0:
             end = data.find(b"\n", place, place + LONGEST)
             if end >= 0:
                 return start + 1, end
-        if self._returns and place - start > _SHORT:
+        if self.returns and place - start > _SHORT:
             start = max(start, data.rfind(b"\r", max(start, low), place))
         return start + 1 if start >= 0 else low, self._end(place)
 
     def _end(self, place: int) -> int:
         high = min(place + LONGEST, len(self.data))
-        if not self._returns:
+        if not self.returns:
             end = self.data.find(b"\n", place, high)
             return high if end < 0 else end
         # A file of bars has no other breaks, and a file with a bar or two has few of these: what is near is enough for both.
@@ -114,7 +124,7 @@ class Page:
             if self._breaks is None:
                 self._breaks = _breaks(self.data) if len(self.data) > _LARGE else [0]
             piece = min(start // _PIECE, len(self._breaks) - 1)
-            place, number = piece * _PIECE, self._first_line + self._breaks[piece]
+            place, number = piece * _PIECE, self.first_line + self._breaks[piece]
         number += self.data.count(b"\n", place, start)
         self._last_counted = (start, number)
         return number

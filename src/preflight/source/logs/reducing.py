@@ -12,22 +12,21 @@ from preflight.source.logs import endings as ends_of
 from preflight.source.logs.beheaded import beheaded, beheaded_table
 from preflight.source.logs.blocks import Block
 from preflight.source.logs.cut_off import cut_off
-from preflight.source.logs.neighbours import METRICS_BELOW, bar_before
 from preflight.source.logs.pages import Line, Page
 from preflight.source.logs.prefixes import KnownHeads, LineStyle
 from preflight.source.logs.reduced import Reduced
 from preflight.source.logs.repeats import Repeats
 from preflight.source.logs.residue import Residue
+from preflight.source.logs.rows import Repeated
 from preflight.source.logs.rules import ENDING, STEP, TRACEBACK, TROUBLE, WORLD, Rules
-from preflight.source.logs.sampling import Sample
 from preflight.source.logs.shapes import Shape, Shapes, key_of
 from preflight.source.logs.signing import TRUSTED, Signing
 from preflight.source.logs.speakers import Speakers
-from preflight.source.logs.steps import step_of
+from preflight.source.logs.stepping import Stepping
 from preflight.source.logs.times import Stamp
 from preflight.source.logs.tracebacks import MOST_LINES, named_in, parse
 from preflight.source.logs.witness import Witness
-from preflight.vocabulary.log import Ending, LogFile, Raised, StepLine, Who
+from preflight.vocabulary.log import Ending, LogFile, Raised, Who
 
 _MOST_TRACEBACKS = 2000
 _MOST_WALKED = 4_000_000
@@ -67,8 +66,8 @@ class Reducer:
         self._shapes = Shapes(rules.words, style, self._witness, rules.shapes.setdefault(style, {}))
         self._repeats = Repeats()
         self._walked = self._untold = 0
-        self._steps = Sample(most_steps)
-        self.keep_steps = self._steps.limit
+        self._steps = Stepping(self._shapes, rules.repeated.setdefault(style, Repeated()), self._signing, most_steps)
+        self.keep_steps = self._steps.keep
         self._residue = Residue()
         self._stamp: Stamp | None = None
         self._speakers = Speakers(file, style)
@@ -77,7 +76,7 @@ class Reducer:
         """Take what matters out of the next block; return the number of the line that comes after it."""
         page = Page(block, self._style, self._stamp, self._labelled, self._known)
         self._speakers.see(block)
-        self._steps.next_page()
+        self._steps.begin(page)
         if not page.offset and (cut := beheaded(page)) is not None:
             self._take_raised(page, *cut, first=True)
         if not page.offset and (entry := beheaded_table(page)) is not None:
@@ -89,7 +88,7 @@ class Reducer:
         kind = 0
         key: bytes | None = None
         numbers: set[int] = set()
-        for literal, _, stop in self._rules.finder.find(block.data):
+        for literal, _, stop in self._steps.literals(self._rules.finder.find):
             if stop > end:
                 if start >= 0:
                     self._line(page, start, end, kind, numbers, key)
@@ -99,9 +98,13 @@ class Reducer:
                 if start >= block.own:
                     start = -1
                     break
+                if self._steps.has(start):
+                    start = -1
+                    continue
                 key = key_of(block.data, start, end)
                 shape = (known.get(key) or everywhere.get(key)) if key else None
-                if shape is not None and self._again(page, start, end, shape):
+                if shape is not None and key is not None:
+                    self._again(page, start, end, shape, key)
                     start = -1
                     continue
                 kind = 0
@@ -115,10 +118,11 @@ class Reducer:
                 numbers.update(signed)
         if start >= 0:
             self._line(page, start, end, kind, numbers, key)
+        self._steps.end()
         self._signing.settle(page)
         self._stamp = page.stamp_before(block.own) or self._stamp
         if block.last:
-            self._steps_at_the_end(page)
+            self._steps.keep_last()
             if self._residue.passed and self._stamp is not None:
                 self.clock.at(self._stamp)
             if (line := cut_off(page)) is not None:
@@ -126,27 +130,23 @@ class Reducer:
                 self.result.raised.append(Raised(exception="", message="", frames=(), hit=hit))
         return page.number(block.own)
 
-    def _again(self, page: Page, start: int, end: int, shape: Shape) -> bool:
-        """Take a line of a shape that was taken apart before; False where it has to be read as any other."""
+    def _again(self, page: Page, start: int, end: int, shape: Shape, key: bytes) -> None:
+        """Take a line of a shape that was taken apart before."""
+        self._steps.before(start)
         if shape.taken:
             who = self._shapes.who(page, start, shape)
-            if not self._signing.count(page, shape.taken, who, start, end):
-                self._signing.take(page, page.line(start, end), list(shape.taken), None)
+            self._signing.again(page, shape.taken, who, start, end)
         if shape.trouble is not None:
             shape.trouble.add(self._shapes.who(page, start, shape).rank)
-        if shape.kind & STEP and self._steps.wants(start, end) and shape.step is not None:
-            step = self._shapes.step(page, start, end, shape, shape.step)
-            if step is None:
-                self._step(page, page.line(start, end))
-            else:
-                self._steps.add(step)
-        return True
+        if shape.kind & STEP:
+            self._steps.again(start, end, shape, key)
 
     def _line(self, page: Page, start: int, end: int, kind: int, numbers: set[int], key: bytes | None) -> None:
+        self._steps.before(start)
         if kind == STEP and not numbers:
             if self._steps.wants(start, end):
                 line = page.line(start, end)
-                self._step(page, line)
+                self._steps.add(line)
                 self._shapes.learn(page, key, line, kind)
             return
         if kind == TRACEBACK and not numbers:
@@ -172,7 +172,7 @@ class Reducer:
         taken = (*counted, *self._signing.take(page, line, asked, form))
         alone = len(asked) == len(numbers) == len(taken)  # of one that refused it, too, its file keeps that it did
         if kind & STEP and self._steps.wants(start, end):
-            self._step(page, line)
+            self._steps.add(line)
         if kind & TRACEBACK:
             self._traceback(page, line)
         took = bool(taken)
@@ -285,42 +285,6 @@ class Reducer:
             size = int(match[1])
         if size:
             self.result.world_sizes[size] = self.result.world_sizes.get(size, 0) + 1
-
-    # Steps
-
-    def _step(self, page: Page, line: Line) -> None:
-        step = self._step_of(page, line)
-        if step is not None:
-            self._steps.add(step)
-
-    def _step_of(self, page: Page, line: Line) -> StepLine | None:
-        text = line.text[line.head.end :]
-        if METRICS_BELOW.match(text):
-            parts = [text]
-            for below in page.below(line, 80):
-                if not below[:1].isspace() or not below.strip():
-                    break
-                parts.append(below.strip())
-            text = " | ".join(parts)
-        step = step_of(text[:8000])
-        if step is None:
-            return None
-        number = step.step if step.step is not None else bar_before(page.data, line.start)
-        stamp = line.head.stamp
-        return StepLine(
-            file=self._file.index,
-            line=line.number,
-            step=number,
-            values=step.values,
-            who=self._witness.who(line),
-            time=self.clock.at(stamp) if stamp else None,
-        )
-
-    def _steps_at_the_end(self, page: Page) -> None:
-        for start, end in self._steps.passed_over():
-            step = self._step_of(page, page.line(start, end))
-            if step is not None:
-                self._steps.add_last(step)
 
     def done(self) -> Reduced:
         """Return what the file gave up to now; more may be read after that."""

@@ -40,6 +40,7 @@ class Rules:
         header: The literal of a traceback's first line; -1 where that line may hold others, too.
         weighing: The signatures that may take a line and refuse another one that differs from it in numbers alone.
         shapes: What is known of lines by their shape, by the labels that those of a file bear; files read later use it, too.
+        repeated: Those that came again and again, by the same labels.
     """
 
     def __init__(self, signatures: Sequence[Signature], engine: str | None = None) -> None:
@@ -63,6 +64,7 @@ class Rules:
         line = HEADER.encode() + b":"
         self.header = self.words.index(HEADER.encode()) if sum(word in line for word in self.words) == 1 else -1
         self.shapes: dict[str, dict[bytes, Any]] = {}
+        self.repeated: dict[str, Any] = {}
         self.weighing = frozenset(number for number, weighs in enumerate(self.matcher.weighs_numbers) if weighs)
 
 

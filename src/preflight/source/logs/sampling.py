@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import compress
 
 from preflight.vocabulary.log import StepLine
@@ -44,6 +45,17 @@ class Sample:
         self._numbers.append(self.seen)
         if len(self._kept) > self._most:
             self._thin()
+
+    def takes(self, count: int) -> bool:
+        """Whether so many lines that come next are all kept, and none of those before has to go for them."""
+        return self._share >= 1.0 and len(self._kept) + count <= self._most
+
+    def add_all(self, steps: Sequence[StepLine | None]) -> None:
+        """Keep the steps of lines that it ``takes``; None for a line that tells of none."""
+        told = [(number, step) for number, step in enumerate(steps, self.seen + 1) if step is not None]
+        self._kept += [step for _, step in told]
+        self._numbers += [number for number, _ in told]
+        self.seen += len(steps)
 
     def limit(self, most: int) -> None:
         """Keep no more than about ``most`` from now on."""

@@ -69,6 +69,7 @@ class Shapes:
     Attributes:
         known: By what ``key_of`` gives; None for one whose lines have to be read one by one.
         everywhere: Those that mean the same in every file whose lines bear such labels.
+        witness: Says who wrote the lines, and when.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Shapes:
         self._once: set[bytes] = set()
         self._numbered = _numbered(tuple(words))
         self._style = style
-        self._witness = witness
+        self.witness = witness
         self._writers: dict[bytes, Who] = {}
 
     def learn(
@@ -149,14 +150,14 @@ class Shapes:
         """Return who wrote a line of a known shape."""
         begin, end = shape.writer
         if end == 0:
-            return self._witness.file.who
+            return self.witness.file.who
         name = page.data[start + begin : start + end]
         who = self._writers.get(name)
         if who is None:
             if len(self._writers) >= _MOST_WRITERS:
                 self._writers.clear()
             head = head_of(name.decode(), self._style if begin == 0 else "")
-            who = self._writers[name] = merged(head.who, self._witness.file.who)
+            who = self._writers[name] = merged(head.who, self.witness.file.who)
         return who
 
     def step(self, page: Page, start: int, end: int, shape: Shape, places: Places) -> StepLine | None:
@@ -168,7 +169,7 @@ class Shapes:
             stamp = _stamp(text, begin, stop, form)
             if stamp is None:
                 return None
-            time = self._witness.clock.at(stamp)
+            time = self.witness.clock.at(stamp)
         number = None
         try:
             if places.commas:
@@ -186,7 +187,7 @@ class Shapes:
         if places.step is None:
             number = bar_before(page.data, start)
         return StepLine(
-            file=self._witness.file.index,
+            file=self.witness.file.index,
             line=page.number(start),
             step=number,
             values=values,

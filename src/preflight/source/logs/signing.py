@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -73,6 +73,26 @@ class Signing:
             tally.count += 1
             tally.recent.append((page, start, end))
         return True
+
+    def again(self, page: Page, numbers: Collection[int], who: Who, start: int, end: int) -> None:
+        """Take a line that signatures are known to take."""
+        if not self.count(page, numbers, who, start, end):
+            self.take(page, page.line(start, end), list(numbers), None)
+
+    def knows(self, numbers: Collection[int], who: Who) -> bool:
+        """Whether each of the signatures has enough lines of a writer, so that those that follow are counted."""
+        tallies = (self._tallies.get((number, _writer(who))) for number in numbers)
+        return all(tally is not None and tally.count >= KEPT for tally in tallies)
+
+    def count_all(
+        self, page: Page, numbers: Collection[int], who: Who, spans: Iterable[tuple[int, int]], count: int
+    ) -> None:
+        """Count lines that signatures ``knows`` of; of a writer's many, the last ``KEPT`` are enough."""
+        entries = [(page, start, end) for start, end in spans]
+        for number in numbers:
+            tally = self._tallies[number, _writer(who)]
+            tally.count += count
+            tally.recent.extend(entries)
 
     def form(self, page: Page, start: int, end: int) -> Form | None:
         """Return what is known of lines that differ from this one in their numbers alone."""

@@ -127,6 +127,11 @@ def iso_at(text: str, start: int, end: int) -> Stamp | None:
         return None
 
 
+def minute_at(text: str, start: int) -> float | None:
+    """Return when the minute began that stands at a place; None where ``iso_at`` has not read it yet."""
+    return _minutes.get(text[start : start + 16])
+
+
 def days(year: int, month: int, day: int) -> int:
     """Return the days from 1970-01-01 to a date of the Gregorian calendar.
 
