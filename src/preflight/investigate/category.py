@@ -10,6 +10,7 @@ import msgspec
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.vote import Scene, before
 from preflight.investigate.exceptions import at_import, category_of_file, in_loader
+from preflight.investigate.interrupted import interrupts_in, without_broken_off
 from preflight.investigate.observations.weighing import observed_in, weighed
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
 from preflight.vocabulary.log import Raised
@@ -54,12 +55,13 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 def decide(scene: Scene, culprit: Culprit) -> Decided:
     """Return the category of the root and of the symptom, and the causes that may be behind them."""
     roots = [event for event in scene.failing if event.role in ("root", "confirmation") and not _by_agent(scene, event)]
-    roots = _without_aftermath(roots) or _mute(scene, culprit)
-    symptoms = [event for event in scene.failing if event.role == "cascade"]
+    interrupts = interrupts_in(scene.failing)
+    roots = without_broken_off(_without_aftermath(roots), interrupts) or ([] if interrupts else _mute(scene, culprit))
+    symptoms = without_broken_off([event for event in scene.failing if event.role == "cascade"], interrupts)
     observed = observed_in(scene)
-    symptom = _symptom(scene, culprit, symptoms or list(scene.failing))
+    symptom = _symptom(scene, culprit, symptoms or (list(interrupts) if not roots else []) or list(scene.failing))
     if not roots:
-        leading = _leading(symptoms, culprit)
+        leading = _leading(symptoms, culprit) or next(iter(interrupts), None)
         hypotheses = weighed(_causes([leading] if leading else [], scene), observed)
         rooted = _category_of(hypotheses)
         if leading is None:

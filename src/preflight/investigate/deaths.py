@@ -10,6 +10,8 @@ from preflight.vocabulary.log import Frame, Raised
 
 _MANY = ("elastic.", "network.", "end.child-failed", "end.mpi", "exit.")
 """What is only printed where several processes run: they may die one after the other in the same start."""
+_STEPS = 2
+"""So many steps behind its death are those of another process."""
 
 
 def cuts_of(whole: Case) -> dict[int, list[int]]:
@@ -31,6 +33,10 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
             died.pop(file, None)
         else:
             died[file] = raised
+    for file, raised in died.items():
+        behind = sum(step.file == file and step.line > raised.hit.line for step in whole.steps)
+        if behind >= _STEPS:
+            found.setdefault(file, []).append(raised.hit.line + 1)
     return found
 
 

@@ -70,7 +70,7 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
      r"|ConnectionRefusedError|TimeoutError|DeadlineExceeded\w*|RendezvousError\w*", "network", "cascade"),
     (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError|TuneError"
      r"|RayActorError|ActorDiedError|WorkerCrashedError|NodeDiedError|ActorUnavailableError|WorkerGroupError", "other", "teardown"),
-    (r"SignalException|KeyboardInterrupt|Preempted\w*", "preemption", "teardown"),
+    (r"SignalException|KeyboardInterrupt|Preempted\w*|Terminated", "preemption", "teardown"),
     (r"SystemExit", "other", "teardown"),
     (r"FloatingPointError|ZeroDivisionError|OverflowError|LinAlgError|\w*(Nan|NaN|Inf)\w*(Error|Exception)", "numerical", "root"),
     (r"UnicodeDecodeError|JSONDecodeError|StopIteration|EOFError|UnpicklingError|PicklingError|ArrowInvalid|BadZipFile|ReadError"
@@ -120,6 +120,8 @@ _WORDS: tuple[tuple[str, Category], ...] = (
     (r"CANCELLED|[Pp]reempt|time limit|TIME LIMIT|SIGTERM", "preemption"),
     (r"torch\._dynamo|inductor|[Tt]riton", "compile"),
 )  # fmt: skip
+_OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
+"""What ray raises where a task raised: the class of that stands in brackets."""
 _CLASS = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
 _LINE = re.compile(
     rf"(?:^|[\s:\]])(?P<told>{_CLASS}(?:Error|Exception|Interrupt|Warning|BadZipFile)): ?(?P<message>.*)$"
@@ -180,7 +182,8 @@ def category_of_file(path: str) -> Category | None:
 
 def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
-    name = raised.exception.rpartition(".")[2]
+    wrapped = _OF_RAY.search(raised.hit.text)
+    name = wrapped[1] if wrapped is not None else raised.exception.rpartition(".")[2]
     if not name:
         launched = any(
             _LAUNCHERS.search(frame.path.replace("\\", "/")) for frame in (*raised.frames[:1], *raised.frames[-1:])

@@ -213,9 +213,21 @@ def _calm_state(last: Judged) -> RunState:
     state = state_of(last.scene)
     if state not in ("running", "ended"):
         return state
-    if state == "running" and any(one.kind == "stopped" and not one.ranks for one in last.shown):
+    stopped = any(one.kind == "stopped" and not one.ranks for one in last.shown)
+    if state == "running" and stopped and not _evaluated_since(last.scene):
         return "hung"
     return "slow" if slow(last.shown) is not None else state
+
+
+def _evaluated_since(scene: Scene) -> bool:
+    """Return whether scores or results were told after the last step: the training was over, and nothing hangs."""
+    places = [(step.file, step.line) for step in scene.case.steps]
+    last = max((line for file, line in places if file == places[-1][0]), default=0) if places else 0
+    return any(
+        event.id in ("progress.evaluation", "progress.results-saved") and event.place > (places[-1][0], last)
+        for event in scene.case.events
+        if places
+    )
 
 
 def _calm_category(lagging: SeriesFinding | None, state: RunState) -> Category:
@@ -266,6 +278,9 @@ def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | N
         alike = (one.rank for one in scene.failing if one.category == event.category and one.rank in culprit.ranks)
         told = {one.rank for one in scene.failing if one.rank is not None}
         rank = next(alike, None if len(told) != 1 else next(iter(told)))
+    ended = {scene.case.people.rank_of(one.about, one.file) for one in scene.case.endings if one.code and one.code > 0}
+    if rank is not None and rank not in ended:  # of those that said the same, the one that ended by itself
+        rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank in ended - {None}), rank)
     if rank is None and event.role == "cascade":  # printed again without a label: the first one that said it with one
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank is not None), None)
     return FirstFailure(rank=rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),

@@ -77,6 +77,8 @@ class Form(NamedTuple):
 _NO_STEP = Form((), {}, None, None)
 _forms: dict[tuple[str, ...], Form] = {}
 _MOST_FORMS = 5000
+_A_LOSS = re.compile(r"^loss_?\d$|[a-z]_?loss$")
+"""One of several losses that a program names by a number or by what they are of."""
 
 
 def step_of(text: str) -> Step | None:
@@ -169,7 +171,7 @@ def _tells(text: str, values: Collection[str]) -> bool:
         or ("loss" not in values and any("batch_size" in name for name in values))
     ):
         return False
-    known = sum(name in values for name in _CERTAIN)
+    known = sum(name in values for name in _CERTAIN) or int(any(_A_LOSS.search(name) for name in values))
     return known >= 2 or (known == 1 and (len(values) > 1 or text.lstrip().startswith("{")))
 
 

@@ -1,0 +1,43 @@
+"""What fails because a run is being interrupted: processes that are asked to end break off whatever they were at.
+
+Where several processes are asked at once, their last words are printed through each other: pipes that end, files that were
+half written, ranks that wait for those which are gone. The word of the interrupt decides, wherever among them it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from preflight.investigate.case import Event
+
+_INTERRUPTS = ("exception.KeyboardInterrupt", "exception.SignalException", "preemption.worker-asked")
+_BROKEN_OFF = re.compile(
+    r"^exception\.(?:EOFError|UnpicklingError|ConnectionResetError|ConnectionRefusedError|ConnectionAbortedError|BrokenPipeError"
+    r"|Terminated|ProcessLookupError|)$"
+)
+"""Exceptions of a process whose partner has gone; the last one has no name, as its traceback is cut off."""
+_LOCKED = re.compile(
+    r"release unlocked lock|pickle data was truncated|can only (?:test|join) a child process|handle is closed"
+)
+
+
+def interrupts_in(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Return the events that tell that somebody interrupted the run, in the order of their lines."""
+    found = [event for event in events if event.id in _INTERRUPTS]
+    return tuple(sorted(found, key=lambda event: event.place))
+
+
+def without_broken_off(events: Sequence[Event], interrupts: Sequence[Event]) -> list[Event]:
+    """Return the events without those that an interrupt at the same step of the same file broke off."""
+    return [event for event in events if not any(_broken_off(event, one) for one in interrupts)]
+
+
+def _broken_off(event: Event, interrupt: Event) -> bool:
+    if event.hit.file != interrupt.hit.file or event.step != interrupt.step or event.attempt != interrupt.attempt:
+        return False
+    if _BROKEN_OFF.search(event.id) or event.id == "network.remote-disconnect" or _LOCKED.search(event.hit.text):
+        return True
+    # What closes a connection is gone at that moment; what waits for it complains later, and takes its process down.
+    waits = event.category == "network" and event.role == "cascade"
+    return (waits or event.id == "end.abort") and event.hit.line > interrupt.hit.line
