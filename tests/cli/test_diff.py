@@ -65,6 +65,10 @@ def test_two_settings_of_plans(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     _, found = diff(capsys, first, second)
     assert {"memory", "layout", "time"} <= set(found["shared"])
     assert any(one["name"] == "zero stage" and one["after"] == 3 for one in found["changes"])
+    second.write_text(first.read_text().replace("13.0", "7.0", 1))
+    _, found = diff(capsys, first, second)
+    changed = {one["name"]: (one["before"], one["after"]) for one in found["changes"]}
+    assert changed["model, layers"][0] > changed["model, layers"][1]
 
 
 def test_a_script_and_a_plan_share_their_memory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -93,7 +97,28 @@ def test_nothing_in_common_is_not_known(
     log.write_text("nothing to see\n")
     status = run("diff", log, two[1])
     assert status == 3
-    assert "have nothing in common" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"preflight investigate tells of {log}" in said
+    assert f"preflight check tells of {two[1]}" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.bin", bytes(range(256)), "neither text nor a dump that is known"),
+        ("empty.log", b"", "empty"),
+        ("list.json", b"[1, 2]", "JSON that is no report, no model's configuration and no dump"),
+    ],
+)
+def test_what_nothing_can_be_read_of_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, two: tuple[Path, Path], name: str, content: bytes, message: str
+) -> None:
+    other = tmp_path / name
+    other.write_bytes(content)
+    assert run("diff", two[1], other) == 2
+    said = capsys.readouterr().err
+    assert f"{other}: {message}" in said
+    assert "what can be compared: scripts" in said
 
 
 def test_what_is_not_there_is_named(capsys: pytest.CaptureFixture[str], two: tuple[Path, Path]) -> None:

@@ -89,7 +89,7 @@ def test_of_a_watched_run_the_first_step_times_do_not_count() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "better", "ratio", "worse"),
     [
-        (2.0, 3.0, "lower", 1.5, True), (2.0, 3.0, "higher", 1.5, False), (0.0, 3.0, "lower", None, False),
+        (2.0, 3.0, "lower", 1.5, True), (2.0, 3.0, "higher", 1.5, False), (0.0, 3.0, "lower", None, True),
         ("no", "yes", None, None, False), (False, True, "higher", None, False), (None, 3.0, "lower", None, False),
     ],
 )  # fmt: skip

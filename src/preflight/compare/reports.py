@@ -18,7 +18,6 @@ F = TypeVar("F", bound=Finding)
 _ORDER: tuple[Aspect, ...] = ("incident", "memory", "time", "cost", "score", "layout", "setting")
 _SAME = 5e-4
 """Two numbers nearer than this share of them are the same to three digits."""
-_NOTHING = "the two have nothing in common that could be compared"
 _NUMBER = re.compile(r"\d[\d,.]*")
 
 
@@ -51,8 +50,14 @@ def compare(before: Report, after: Report, names: tuple[str, str]) -> Report:
     return Report(
         schema=SCHEMA, command="diff", tool=Tool("preflight", VERSION), verdict=_verdict(comparison),
         inputs={"subject": f"{names[0]} -> {names[1]}"}, findings=new, violations=come, comparison=comparison,
-        notes=() if _told(comparison) else (_NOTHING,),
+        notes=() if _told(comparison) else (_nothing(comparison),),
     )  # fmt: skip
+
+
+def _nothing(found: Comparison) -> str:
+    """Say that nothing could be compared, and what each of the two was taken for."""
+    both = " and ".join(f"preflight {one.command} tells of {one.name}" for one in (found.before, found.after))
+    return f"the two have nothing in common that could be compared: {both}"
 
 
 def _side(report: Report, name: str) -> Side:

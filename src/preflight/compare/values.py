@@ -40,6 +40,7 @@ def values(report: Report) -> Iterator[Value]:
     yield from _step(report)
     if report.plan is not None:
         yield from _plan(report.plan)
+        yield from _planned(report)
     if report.efficiency is not None:
         yield Value(
             aspect="score", name="efficiency", value=round(report.efficiency.score, 1), unit="%", better="higher"
@@ -81,6 +82,18 @@ def _step(report: Report) -> Iterator[Value]:
     for name, part in (step.get("breakdown") or {}).items():
         if isinstance(part, (int, float)):
             yield Value(aspect="time", name=f"of it {name.replace('_', ' ')}", value=part, unit="s", better="lower")
+
+
+def _planned(report: Report) -> Iterator[Value]:
+    """What is planned, and on what."""
+    for name, title in (("gpu", "GPU"), ("gpus", "GPUs")):
+        if report.inputs.get(name) is not None:
+            yield Value(aspect="layout", name=title, value=_plain(report.inputs[name]))
+    model = report.plan.model if report.plan is not None else None
+    for field in model.__struct_fields__ if model is not None else ():
+        value = getattr(model, field)
+        if isinstance(value, (bool, int, float, str)):
+            yield Value(aspect="layout", name=f"model, {field.replace('_', ' ')}", value=value)
 
 
 def _plan(plan: Plan) -> Iterator[Value]:

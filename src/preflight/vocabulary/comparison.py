@@ -44,6 +44,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     def worse(self) -> bool:
         """Whether the second side is the worse one in this."""
         ratio = self.ratio
+        if ratio is None and self.before == 0 and isinstance(self.after, (int, float)):
+            return self.better == "lower" and self.after > 0
         return ratio is not None and ((self.better == "lower" and ratio > 1) or (self.better == "higher" and ratio < 1))
 
 

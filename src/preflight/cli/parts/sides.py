@@ -11,6 +11,10 @@ from preflight.vocabulary.report import Report
 
 _SCRIPTS = (".py", ".ipynb")
 _SETTINGS = (".yaml", ".yml")
+_KINDS = (
+    "what can be compared: scripts, settings of a plan (.yaml), config.json of a model, traces, logs and dumps, and "
+    "reports that a command wrote with -o REPORT.json"
+)
 
 
 def report_of(path: str, given: dict[str, Any]) -> Report:
@@ -54,7 +58,10 @@ def _of_json(path: str, given: dict[str, Any]) -> Report:
         return from_json(data)
     if isinstance(content, dict) and ("model_type" in content or "architectures" in content):
         return _planned(path, given)
-    return _investigated(path)
+    report = _investigated(path)
+    if not _known(report):
+        raise InputError(f"{path}: JSON that is no report, no model's configuration and no dump that is known", _KINDS)
+    return report
 
 
 def _of_folder(path: str, given: dict[str, Any]) -> Report:
@@ -92,4 +99,13 @@ def _planned(path: str, given: dict[str, Any]) -> Report:
 def _investigated(path: str) -> Report:
     from preflight.investigate.diagnose import diagnose
 
-    return diagnose(path)
+    report = diagnose(path)
+    if not report.inputs.get("lines") and not report.findings and not _known(report):
+        why = report.notes[0].removeprefix(f"{path}: ") if report.notes else "nothing in it was read"
+        raise InputError(f"{path}: {why}", _KINDS)
+    return report
+
+
+def _known(report: Report) -> bool:
+    """Whether anything is known of what happened: of dumps, no lines are counted."""
+    return report.incident is not None and (report.incident.state != "unknown" or bool(report.incident.timeline))

@@ -39,6 +39,8 @@ def _row(change: Change) -> ChangeRow:
     if ratio is not None and change.better is not None:
         tone = "worse" if change.worse else "better"
         said = "" if change.unit in ("share", "%") else by_how_much(ratio)
+    elif change.worse:
+        tone = "worse"  # from nothing, which no factor tells
     elif ratio is not None and ratio > 0:
         said = f"{ratio:.3g} times" if ratio >= 1 else f"1/{1 / ratio:.3g}"
     before, after = _shown(change.before, change.unit), _shown(change.after, change.unit)
