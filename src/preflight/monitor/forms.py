@@ -7,17 +7,17 @@ Most windows of a training have the form of the one before. What a relation look
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import isfinite
 from operator import le
-from typing import Any
+from typing import Any, NamedTuple
 
-from preflight.monitor.window import Batch, Call, Number, Seen, State, Window
+from preflight.monitor.signs import kind_of
+from preflight.monitor.window import Batch, Call, Number, Run, Seen, State, Window
 
 _COUNTING = frozenset({"fetch", "loop", "scheduler.step"})
 """Calls whose arguments and results count or tell rates: of these only the words are compared."""
 _CALLS = "calls"
-_KIND = ""
 
 Columns = list[tuple[Any, ...]]
 _PARENT, _ARGUMENTS = Call._fields.index("parent"), Call._fields.index("args")
@@ -29,45 +29,21 @@ def _tensors(rows: list[Seen]) -> Any:
     return [*columns[4:9], *columns[10:]]
 
 
-def _numbers(rows: list[Number]) -> Any:
-    """Which numbers were told, and which of them were finite."""
-    return [(one.name, one.object, one.value is not None and one.value - one.value == 0) for one in rows]
+def _number(one: Number) -> Any:
+    """What it is, whether it is finite, and a rate's value."""
+    return one.name, one.object, one.value is not None and one.value - one.value == 0, one.name == "lr" and one.value
 
 
-def _rates(rows: list[Number]) -> Any:
-    return [(one.object, one.value) for one in rows if one.name == "lr"]
-
-
-def _batches(rows: list[Batch]) -> Any:
+def _batch(one: Batch) -> Any:
     """Everything but the fingerprints and which samples they are."""
-    return [(one.loader, one.size, one.shapes, one.dtypes, not one.bits, not one.indices) for one in rows]
-
-
-_ROWS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "tensors": ("tensors", _tensors),
-    "numbers": ("numbers", _numbers),
-    "rates": ("numbers", _rates),
-    "batches": ("batches", _batches),
-}
-"""By word, in which rows of a window it is found, and how their form is made."""
-
-
-def _kind_of(window: Window) -> Any:
-    """What the signs of a window are made of, apart from its calls (see signs.py)."""
-    return (
-        [one.name for one in window.numbers],
-        [(one.what, one.moment, one.level, one.bits is None) for one in window.states],
-        [one.loader for one in window.batches],
-        bool(window.tensors),
-        len(window.calls) - len(window.plain),
-    )
+    return one.loader, one.size, one.shapes, one.dtypes, not one.bits, not one.indices
 
 
 def _state(one: State) -> Any:
     """Of what and how it was taken, and which norms are missing, zero or not finite."""
     norms = one.norm
-    sound = all(norms) and isfinite(sum(norms))  # type: ignore[arg-type]
-    return (one.level, one.ids, one.bits is None, (one.extra or {}).get("optimizer"), sound or list(map(_class, norms)))
+    sound = (all(norms) and isfinite(sum(norms))) or list(map(_class, norms))  # type: ignore[arg-type]
+    return one.what, one.moment, one.level, one.bits is None, (one.extra or {}).get("optimizer"), one.ids, sound
 
 
 def _class(norm: float | None) -> str:
@@ -76,6 +52,48 @@ def _class(norm: float | None) -> str:
     if norm == 0:
         return "zero"
     return "finite" if isfinite(norm) else "not finite"
+
+
+class _Rows(NamedTuple):
+    """The form of all that is in a window except its calls."""
+
+    kind: Any
+    tensors: list[Any]
+    numbers: list[Any]
+    batches: list[Any]
+    states: list[Any]
+
+    @classmethod
+    def of(cls, window: Window) -> _Rows:
+        """The rows of a window."""
+        return cls(
+            kind_of(window),
+            _tensors(window.tensors),
+            list(map(_number, window.numbers)),
+            list(map(_batch, window.batches)),
+            list(map(_state, window.states)),
+        )
+
+    def others(self, before: _Rows) -> set[str]:
+        """In which words it differs from the rows of the window before."""
+        found = set()
+        if self.tensors != before.tensors:
+            found.add("tensors")
+        if self.batches != before.batches:
+            found.add("batches")
+        if self.numbers != before.numbers:
+            if [one[:3] for one in self.numbers] != [one[:3] for one in before.numbers]:
+                found.add("numbers")
+            if [one for one in self.numbers if one[0] == "lr"] != [one for one in before.numbers if one[0] == "lr"]:
+                found.add("rates")
+        if self.states != before.states:
+            for what, moment in {one[:2] for one in (*self.states, *before.states)}:
+                own, other = (
+                    [one for one in each if one[:2] == (what, moment)] for each in (self.states, before.states)
+                )
+                if own != other:
+                    found.add(f"{what} at {moment}")
+        return found
 
 
 class Forms:
@@ -89,39 +107,34 @@ class Forms:
     def __init__(self, looks: Iterable[frozenset[str]]) -> None:
         """Take what relations look at."""
         self._looks = list(dict.fromkeys(looks))
-        words = frozenset().union(*self._looks)
-        self._rows = [(word, *_ROWS[word]) for word in _ROWS if word in words]
-        self._states = frozenset(word for word in words if " at " in word)
-        self._moments = frozenset(word.partition(" at ")[2] for word in self._states)
-        self._known = self._states.union(_ROWS)
         self.whole = False
         self.alike = 0
         self._calls: list[Call] = []
         self._columns: Columns = []
         self._order: list[int] | None = None
-        self._found: Mapping[str, Any] = {}
+        self._rows = _Rows.of(Window(Run(0, 1), 0))
 
     def changed(self, window: Window) -> Collection[frozenset[str]]:
         """Of what relations look at, that whose form is another one than in the window before."""
         before, self.whole = self.whole, window.complete and not window.changed and not window.notes
         self.whole = self.whole and bool(window.named("step"))
-        if not self.whole:
+        if not self.whole or not self._looks:
             self.alike = 0
             return self._looks
-        calls, columns, order, found = self._calls, self._columns, self._order, self._found
+        calls, columns, order, rows = self._calls, self._columns, self._order, self._rows
         self._calls = window.plain
         self._columns = list(zip(*self._calls, strict=True))
-        self._order = _order(self._calls, self._columns)
-        self._found = self._rows_of(window)
+        self._order = _order(self._columns)
+        self._rows = _Rows.of(window)
         if not before:
             self.alike = 0
             return self._looks
         same = order == self._order and _alike(calls, self._calls, columns, self._columns)
-        if same and found == self._found:
+        if same and rows == self._rows:
             self.alike += 1
             return ()
         self.alike = 0
-        others = {word for word in self._known if found.get(word) != self._found.get(word)}
+        others = self._rows.others(rows)
         if not same:
             others |= self._other_calls(calls)
         return [looks for looks in self._looks if not looks.isdisjoint(others)]
@@ -136,19 +149,6 @@ class Forms:
             others = names
         return others | {_CALLS}
 
-    def _rows_of(self, window: Window) -> Mapping[str, Any]:
-        found: dict[str, Any] = {_KIND: _kind_of(window)}
-        for word, where, form in self._rows:
-            rows = getattr(window, where)
-            if rows:
-                found[word] = form(rows)
-        for state in window.states:
-            if state.moment in self._moments:
-                word = f"{state.what} at {state.moment}"
-                if word in self._states:
-                    found.setdefault(word, []).append(_state(state))
-        return found
-
 
 def _by_name(calls: list[Call]) -> dict[str, list[Call]]:
     found: dict[str, list[Call]] = {}
@@ -161,7 +161,7 @@ def _same(before: list[Call], now: list[Call]) -> bool:
     if len(before) != len(now):
         return False
     columns, others = list(zip(*before, strict=True)), list(zip(*now, strict=True))
-    return _order(before, columns) == _order(now, others) and _alike(before, now, columns, others)
+    return _order(columns) == _order(others) and _alike(before, now, columns, others)
 
 
 def _alike(before: list[Call], now: list[Call], columns: Columns, others: Columns) -> bool:
@@ -189,9 +189,9 @@ def _words(call: Call) -> list[dict[str, str]]:
     return [{key: value for key, value in part.items() if isinstance(value, str)} for part in parts]
 
 
-def _order(calls: list[Call], columns: Columns) -> list[int] | None:
+def _order(columns: Columns) -> list[int] | None:
     """In which order calls began and ended; None when each ended before the next one began."""
-    if not calls or all(map(le, columns[1], columns[0][1:])):
+    if not columns or all(map(le, columns[1], columns[0][1:])):
         return None
     numbers = [*columns[0], *columns[1]]
     return sorted(range(len(numbers)), key=numbers.__getitem__)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from preflight.monitor.window import Window
 
 
@@ -34,6 +36,14 @@ def signs_of(window: Window) -> frozenset[str]:
             found.update(step.signs)
         window.signs = frozenset(found)
     return window.signs
+
+
+def kind_of(window: Window) -> Any:
+    """What decides over the signs of a window besides its calls and steps: where it is the same, they are.
+
+    Of numbers, states and batches what the signs are made of is part of their form, too (see forms.py).
+    """
+    return len(window.calls) - len(window.plain), bool(window.memory)
 
 
 class _Scalars(dict[str, str]):
