@@ -327,3 +327,36 @@ HOSTILE = {
 def test_no_line_is_tried_in_every_way(name: str) -> None:
     text, holds = HOSTILE[name]
     assert holds(text)
+
+
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("wrapped.log", '{"log":"step 1: loss 2.0","k":%s}\n'),
+        ("error.json", '{"message":{"message":"x","extraInfo":%s}}'),
+        ("metrics.jsonl", '{"step":1,"loss":2.0,"x":%s}\n'),
+        ("trainer_state.json", '{"log_history":[{"loss":1.0,"step":1,"z":%s}],"global_step":1}'),
+        ("events.json", '{"apiVersion":"v1","kind":"List","items":%s}'),
+        ("journal.json", '{"__REALTIME_TIMESTAMP":"1700000000000000","MESSAGE":"NVRM: Xid 79","x":%s}\n'),
+        ("nccl_trace_rank_0.json", '{"version":"2.4","pg_config":{},"entries":%s}'),
+        ("diagnostic.log", 'DCGM\n{"DCGM Diagnostic":%s}'),
+    ],
+)
+def test_json_that_is_nested_too_deep_ends_nothing(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text % DEEP)
+    (tmp_path / "train.log").write_text("step 1: loss 2.0\n")
+    reading = read_logs([tmp_path])
+    assert len(reading.files) == 2
+    assert any(step.step == 1 for step in reading.steps)
+
+
+def test_a_trace_of_the_monitor_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "trace").mkdir()
+    for name in ("rank-0.4711.trace", "worker-0.4711.12.trace", "run.json", "alerts.jsonl", "train.log"):
+        (tmp_path / "trace" / name).write_text("CUDA out of memory\n")
+    (tmp_path / "run.json").write_text("{}")
+    read = sorted(Path(file.path).relative_to(tmp_path).as_posix() for file in read_logs([tmp_path]).files)
+    assert read == ["run.json", "trace/train.log"]

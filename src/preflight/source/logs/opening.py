@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -20,6 +21,8 @@ _MAGIC = (
 _TAR = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tzst", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.zstd")
 _ZIP_DATA = (".pt", ".pth", ".ckpt", ".npz", ".whl", ".jar", ".safetensors", ".distcp")
 """Zip files by their content that are no archives of logs: a checkpoint is not looked into."""
+_SEGMENT = re.compile(r"(?:rank|worker)-\d+\.\d+(?:\.\d+)?\.trace")
+_OF_A_TRACE = ("run.json", "sealed.json", "invariants.jsonl", "arrivals.jsonl", "alerts.jsonl")
 
 
 class Source(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -101,12 +104,22 @@ def _below(place: str, notes: list[str]) -> Iterator[Source]:
             continue
         walked.add(real)
         names[:] = sorted(name for name in names if name not in ("__pycache__", ".git"))
+        of_monitor = _of_monitor(files)
         for name in sorted(files):
             count += 1
+            if name in of_monitor:
+                continue
             path = os.path.join(folder, name)
             yield _source(path, "/".join((above, os.path.relpath(path, place).replace("\\", "/"))))
     if not count:
         notes.append(f"{place}: there is no file in this folder")
+
+
+def _of_monitor(names: Sequence[str]) -> set[str]:
+    """Return the files of a folder that make up a trace of ``preflight monitor``: it is no log, and is judged by itself."""
+    if not any(name == "sealed.json" or _SEGMENT.fullmatch(name) for name in names):
+        return set()
+    return {name for name in names if _SEGMENT.fullmatch(name) or name in _OF_A_TRACE or name.endswith(".parquet")}
 
 
 def _why(error: OSError) -> str:

@@ -339,7 +339,7 @@ def unwrapped(text: str) -> str:
         return text
     try:
         found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return text
     message = next((found[key] for key in _MESSAGE if isinstance(found.get(key), str)), None)
     if message is None:
