@@ -105,6 +105,7 @@ FLAGS = (
     "use_parallel_residual", "parallel_attn", "multi_query", "new_decoder_architecture", "do_layer_norm_before",
     "layer_norm_elementwise_affine", "enable_bias", "relative_attention", "share_att_key", "position_biased_input",
     "use_relative_position_bias", "use_absolute_position_embeddings", "use_mask_token", "use_swiglu_ffn", "conv_bias",
+    "use_bias", "use_qk_norm", "attention_out_bias",
 )  # fmt: skip
 
 

@@ -214,6 +214,8 @@ def test_folders_are_named_after_the_program(tmp_path: Path) -> None:
     [
         (("run",), "no program is given", "put it after --"),
         (("run", "python", "train.py"), "has to stand after --", "run -- python train.py"),
+        (("run", "-o", "out"), "no program is given", "put it after --"),
+        (("show", "trace"), "trace is a trace, not a file of invariants", "preflight monitor check trace"),
         (("run", "--", "pyhton", "train.py"), "no program is called 'pyhton'", "did you mean python"),
         (("run", "--", sys.executable, "nix.py"), "there is no file 'nix.py'", ""),
         (("check", "nowhere"), "nowhere does not exist", ""),
@@ -227,6 +229,8 @@ def test_folders_are_named_after_the_program(tmp_path: Path) -> None:
 )
 def test_bad_input_gets_one_clear_error(tmp_path: Path, arguments: tuple[str, ...], message: str, hint: str) -> None:
     (tmp_path / "file.txt").write_text("not an invariant\n")
+    (tmp_path / "trace").mkdir()
+    (tmp_path / "trace" / "run.json").write_text("{}")
     done = preflight("monitor", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""

@@ -35,6 +35,14 @@ def test_a_page_tells_layout_memory_step_and_changes(report: Report, format: str
     assert report.plan.sensitivities[0].text.split(":")[0].split(" ->")[0] in text.replace("&gt;", ">")
 
 
+@pytest.mark.parametrize("format", ["text", "markdown"])
+def test_a_page_tells_the_size_of_the_model(format: str) -> None:
+    text = render(
+        plan_report(request_of((), {"model__name": "mixtral-8x7b", "run__global_batch": 8})), format, width=120
+    )
+    assert "46.7 B parameters, 12.88 B of them for a token: 32 layers, hidden 4096" in text
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_text_keeps_within_the_width(report: Report, width: int) -> None:
     for line in render(report, "text", width=width).splitlines():

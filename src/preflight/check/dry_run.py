@@ -193,8 +193,8 @@ def _seen(profile: Profile, device: Device) -> MemoryEstimate:
 
 
 def _why_unknown(profile: Profile, complete: bool) -> str:
-    if profile.steps > 1 and not complete:
-        return f"{_early_end(profile)}, after {profile.steps} optimizer steps: what comes later was not seen"
+    if not complete and (end := _early_end(profile)) is not None:
+        return f"{end}, after {profile.steps} optimizer steps" if profile.steps else end
     if not complete:
         return "the dry run did not get through two optimizer steps"
     return "what was seen is too close to the capacity for what the driver's context and NCCL may take beside it"

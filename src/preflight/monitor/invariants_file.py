@@ -21,6 +21,10 @@ def read_invariants(path: str | os.PathLike[str]) -> list[Invariant]:
     """
     file = Path(path)
     if file.is_dir():
+        if (file / "run.json").exists():
+            raise InputError(
+                f"{path} is a trace, not a file of invariants", f"preflight monitor check {path} reports on it"
+            )
         raise InputError(f"{path} is a folder", "name the invariants file that is in it")
     try:
         content = file.read_bytes()

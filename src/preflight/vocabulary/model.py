@@ -132,3 +132,42 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     sliding_window: int | None = None
     network: Network | None = None
     text: ModelSpec | None = None
+
+
+def architecture_in_words(model: ModelSpec) -> str:
+    """Return an architecture in one line."""
+    parts = [f"{model.layers} layers"] if model.layers else []
+    if model.decoder_layers:
+        parts[0] = f"{model.layers} + {model.decoder_layers} layers"
+    for value, what in ((model.hidden, "hidden"), (model.heads, "heads")):
+        if value:
+            parts.append(f"hidden {value}" if what == "hidden" else f"{value} heads")
+    if model.kv_heads and model.kv_heads != model.heads:
+        parts.append(f"{model.kv_heads} key-value heads")
+    width = model.expert_ffn or model.ffn
+    if width:
+        parts.append(f"feed-forward {width}{' gated' if model.gated else ''}")
+    if model.experts:
+        parts.append(f"{model.experts} experts, {model.experts_per_token} per token")
+    if model.vocab:
+        parts.append(f"vocabulary {model.vocab}")
+    if model.patch_size:
+        parts.append(f"patches of {model.patch_size}")
+    if model.activation_elements:
+        parts.append(f"{model.activation_elements / 1e6:.3g} million elements kept for an image of {model.image_size}")
+    return ", ".join(parts)
+
+
+def model_in_words(model: ModelSpec) -> str:
+    """Return how large a model is and of what: ``8.03 B parameters: 32 layers, hidden 4096, ...``."""
+    if model.parameters is None:
+        count = f"parameters not known ({model.parameters_reason})" if model.parameters_reason else ""
+    else:
+        count = f"{_billions(model.parameters)} parameters"
+    if model.active_parameters is not None:
+        count += f", {_billions(model.active_parameters)} of them for a token"
+    return ": ".join(part for part in (count, architecture_in_words(model)) if part)
+
+
+def _billions(count: float) -> str:
+    return f"{count / 1e9:.4g} B" if count >= 1e9 else f"{count / 1e6:.4g} M"

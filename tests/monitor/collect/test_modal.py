@@ -155,3 +155,23 @@ def test_a_forward_pass_is_told_where_its_statistics_cannot_be_read(monkeypatch:
         model(torch.randn(3, 4))
     assert [call["object"] for call in kept.calls("forward")][-2:] == ["inferring", "model"]
     assert [row["where"] for row in kept.table("trouble")] == ["statistics"]
+
+
+def test_a_model_that_is_given_its_batch_by_name_is_recorded_without_a_fault() -> None:
+    class ByName(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 1)
+
+        def forward(self, *, inputs: Any) -> Any:
+            return self.layer(inputs)
+
+    with recorded() as kept:
+        model = ByName()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(inputs=torch.randn(3, 4)).sum().backward()
+            optimizer.step()
+    assert len(kept.calls("forward")) == 2
+    assert kept.table("trouble") == []

@@ -63,6 +63,35 @@ def mixtral(config: Config) -> Counted:
     return assemble(config, spec, attention(config, traits) + 2 * spec.hidden, 0, routed, expert, 0)
 
 
+def granite_moe(config: Config) -> Counted:
+    """Count Granite MoE: as Mixtral, with keys and values of every head unless said otherwise."""
+    traits = msgspec.structs.replace(TRAITS["granite"])
+    experts = config.whole("num_local_experts", 8)
+    ffn = config.count("intermediate_size", traits.ffn)
+    chosen = config.whole("num_experts_per_tok", 2)
+    spec = _moe(config, traits, experts=experts, experts_per_token=chosen, expert_ffn=ffn)
+    assert spec.hidden
+    expert = 3 * spec.hidden * ffn
+    routed = experts * expert + spec.hidden * experts
+    return assemble(config, spec, attention(config, traits) + 2 * spec.hidden, 0, routed, expert, 0)
+
+
+def olmoe(config: Config) -> Counted:
+    """Count OLMoE: queries and keys normalised over all heads."""
+    traits = Traits(
+        vocab=50304, hidden=2048, ffn=2048, layers=16, heads=16, attention_bias_key="attention_bias", head_norms="full",
+        positions=4096,
+    )  # fmt: skip
+    experts = config.whole("num_experts", 64)
+    ffn = config.count("intermediate_size", traits.ffn)
+    chosen = config.whole("num_experts_per_tok", 8)
+    spec = _moe(config, traits, experts=experts, experts_per_token=chosen, expert_ffn=ffn)
+    assert spec.hidden
+    expert = 3 * spec.hidden * ffn
+    routed = experts * expert + spec.hidden * experts
+    return assemble(config, spec, attention(config, traits) + 2 * spec.hidden, 0, routed, expert, 0)
+
+
 def sparse_layer_count(config: Config, layers: int) -> int:
     """Return how many layers are routed by ``decoder_sparse_step`` and ``mlp_only_layers``."""
     step = config.count("decoder_sparse_step", 1)
@@ -229,6 +258,8 @@ def llama4_text(config: Config) -> Counted:
 
 BUILDERS: dict[str, Builder] = {
     "mixtral": mixtral,
+    "granitemoe": granite_moe,
+    "olmoe": olmoe,
     "qwen2_moe": qwen2_moe,
     "qwen3_moe": qwen3_moe,
     "gpt_oss": gpt_oss,

@@ -32,6 +32,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     query_bias: bool = False
     output_bias: bool = False
     qkv_bias_key: str | None = None
+    bias_default: bool = False
     attention_bias_key: str | None = None
     mlp_bias_key: str | None = None
     head_norms: str | None = None
@@ -40,12 +41,24 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     positions: int = 2048
     window: bool = False
     fused: bool = False
+    gated: bool = True
+    output_bias_key: str | None = None
+    parallel: bool = False
+    block_extra: int = 0
 
 
 LLAMA = Traits(attention_bias_key="attention_bias", mlp_bias_key="mlp_bias")
 GEMMA = Traits(
     vocab=256000, hidden=3072, ffn=24576, layers=28, heads=16, kv_heads=16, head_dim=256, tied=True,
     attention_bias_key="attention_bias", activation="gelu_pytorch_tanh", positions=8192,
+)  # fmt: skip
+COHERE = Traits(
+    vocab=256000, hidden=8192, ffn=22528, layers=40, heads=64, tied=True, norm="layernorm", norms=1, parallel=True,
+    attention_bias_key="attention_bias", head_norms_key="use_qk_norm", positions=8192,
+)  # fmt: skip
+GLM = Traits(
+    vocab=151552, ffn=13696, layers=40, kv_heads=2, head_dim=128, qkv_bias_key="attention_bias", bias_default=True,
+    positions=131072,
 )  # fmt: skip
 TRAITS: dict[str, Traits] = {
     "llama": LLAMA,
@@ -74,6 +87,33 @@ TRAITS: dict[str, Traits] = {
         vocab=128256, hidden=2048, ffn=11008, layers=36, heads=16, kv_heads=4, tied=True,
         attention_bias_key="attention_bias", mlp_bias_key="mlp_bias", positions=32768,
     ),
+    "starcoder2": Traits(
+        vocab=49152, hidden=3072, ffn=12288, layers=30, heads=24, kv_heads=2, tied=True, norm="layernorm", norm_vectors=2,
+        attention_bias_key="use_bias", mlp_bias_key="use_bias", bias_default=True, gated=False,
+        activation="gelu_pytorch_tanh", positions=4096, window=True,
+    ),
+    "granite": LLAMA,
+    "cohere": COHERE,
+    "cohere2": msgspec.structs.replace(COHERE, head_dim=128, head_norms_key=None, window=True),
+    "glm": GLM,
+    "glm4": msgspec.structs.replace(GLM, norms=4),
+    "exaone4": Traits(vocab=102400, ffn=16384, head_norms="head", window=True),
+    "seed_oss": Traits(
+        vocab=155136, ffn=27648, layers=64, heads=80, kv_heads=8, head_dim=128, qkv_bias_key="attention_bias",
+        output_bias_key="attention_out_bias", mlp_bias_key="mlp_bias", bias_default=True, positions=524288,
+    ),
+    "arcee": Traits(
+        hidden=2560, ffn=18432, attention_bias_key="attention_bias", mlp_bias_key="mlp_bias", gated=False,
+        activation="relu2", positions=4096,
+    ),
+    "ernie4_5": Traits(
+        vocab=103424, hidden=1024, ffn=3072, layers=18, heads=16, kv_heads=2, head_dim=128, tied=True,
+        attention_bias_key="use_bias", mlp_bias_key="use_bias", positions=131072,
+    ),
+    "apertus": Traits(
+        vocab=131072, ffn=14336, attention_bias_key="attention_bias", head_norms="head", gated=False, activation="xielu",
+        block_extra=2, positions=65536,
+    ),
 }  # fmt: skip
 
 
@@ -89,15 +129,22 @@ def widths(config: Config, traits: Traits) -> tuple[int, int, int, int]:
 def query_bias(config: Config, traits: Traits) -> bool:
     """Return whether queries, keys and values have a bias."""
     key = traits.qkv_bias_key or traits.attention_bias_key
-    return traits.query_bias or config.flag(key or "", False)
+    return traits.query_bias or config.flag(key or "", traits.bias_default)
+
+
+def output_bias(config: Config, traits: Traits) -> bool:
+    """Return whether the output of attention has a bias."""
+    if traits.output_bias_key is not None:
+        return config.flag(traits.output_bias_key, False)
+    default = traits.bias_default and traits.attention_bias_key is not None
+    return traits.output_bias or config.flag(traits.attention_bias_key or "", default)
 
 
 def attention(config: Config, traits: Traits) -> int:
     """Return the parameters of one attention layer, norms on heads included."""
     hidden, heads, kv_heads, head_dim = widths(config, traits)
-    both = config.flag(traits.attention_bias_key or "", False)
     total = linear(hidden, (heads + 2 * kv_heads) * head_dim, query_bias(config, traits))
-    total += linear(heads * head_dim, hidden, both or traits.output_bias)
+    total += linear(heads * head_dim, hidden, output_bias(config, traits))
     if traits.head_norms == "head":
         total += 2 * head_dim
     elif traits.head_norms == "full":
@@ -124,10 +171,10 @@ def describe(config: Config, traits: Traits, **more: Any) -> ModelSpec:
         "kv_heads": kv_heads,
         "head_dim": head_dim,
         "ffn": config.count("intermediate_size", traits.ffn),
-        "gated": True,
+        "gated": traits.gated,
         "activation": config.word("hidden_act", config.word("hidden_activation", traits.activation)),
         "norm": traits.norm,
-        "bias": config.flag(traits.attention_bias_key or "", False) or traits.output_bias,
+        "bias": output_bias(config, traits),
         "qkv_bias": query_bias(config, traits),
         "qk_norm": traits.head_norms is not None or config.flag(traits.head_norms_key or "", False),
         "fused_qkv": traits.fused,
@@ -136,6 +183,7 @@ def describe(config: Config, traits: Traits, **more: Any) -> ModelSpec:
         "max_positions": config.whole("max_position_embeddings", traits.positions),
         "tied_embeddings": config.flag("tie_word_embeddings", traits.tied),
         "learned_positions": False,
+        "parallel_blocks": traits.parallel,
         "sliding_window": config.maybe("sliding_window") if traits.window else None,
         "dropout": config.ratio("attention_dropout", 0.0),
     }
@@ -160,9 +208,12 @@ def dense(config: Config, traits: Traits) -> Counted:
     assert spec.ffn
     assert spec.vocab
     assert spec.layers is not None
-    ffn_bias = config.flag(traits.mlp_bias_key, False) if traits.mlp_bias_key else False
-    feed_forward = 2 * linear(spec.hidden, spec.ffn, ffn_bias) + linear(spec.ffn, spec.hidden, ffn_bias)
-    block = attention(config, traits) + feed_forward
+    # One key for all biases has one default; a key of the feed-forward layer alone is off by default.
+    both = traits.bias_default and traits.mlp_bias_key == traits.attention_bias_key
+    ffn_bias = config.flag(traits.mlp_bias_key, both) if traits.mlp_bias_key else False
+    up = 2 if traits.gated else 1
+    feed_forward = up * linear(spec.hidden, spec.ffn, ffn_bias) + linear(spec.ffn, spec.hidden, ffn_bias)
+    block = attention(config, traits) + feed_forward + traits.block_extra
     block += norm_count(config, traits) * traits.norm_vectors * spec.hidden
     base = spec.vocab * spec.hidden + spec.layers * block + traits.norm_vectors * spec.hidden
     heads = causal_heads(config, spec.hidden, spec.vocab, bool(spec.tied_embeddings))

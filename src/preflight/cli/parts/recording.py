@@ -21,8 +21,11 @@ class ProgramCommand(ScriptCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take what is after ``--`` as the program, and say so where it was forgotten."""
         if "--" not in args and "-h" not in args and "--help" not in args:
-            options = {name for option in self.get_params(ctx) for name in option.opts}
-            first = next((at for at, word in enumerate(args) if word not in options and not word.startswith("-")), None)
+            valued = {n for one in self.get_params(ctx) if not getattr(one, "is_flag", False) for n in one.opts}
+            before = ["", *args]
+            first = next(
+                (at for at, word in enumerate(args) if not word.startswith("-") and before[at] not in valued), None
+            )
             start = next((at for at, word in enumerate(args) if _starts_program(word)), first)
             if start is None:
                 raise UsageError(

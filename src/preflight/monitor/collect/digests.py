@@ -129,7 +129,7 @@ class Digests:
         if found:
             self.batch(f"forward:{entry.object}", found, None)
         if self._wanted:
-            sizes = self._norms(found) if self.recorder.detail else [None] * len(found)
+            sizes = self._norms(found) if found and self.recorder.detail else [None] * len(found)
             for position, tensor in enumerate(found):
                 self._gather(entry.number, entry.object, _IN[position], tensor, sizes[position])
 

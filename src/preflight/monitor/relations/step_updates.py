@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Set
 
 from preflight.monitor.mini import Mini
@@ -19,6 +20,7 @@ class StepUpdates(Relation):
     Judged by fingerprints for each parameter where they were taken, and by norms for all together in every step.
     Steps with a rate of zero are left out, and so are gradients that are mere rounding beside the others of the step:
     the bias of a layer in front of a normalisation has one, and an update of its size leaves no trace.
+    What is not finite any more stays so whatever is added to it, and is not judged either: other relations tell of it.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
     """
@@ -50,6 +52,8 @@ class StepUpdates(Relation):
             if step.gradients is None or step.after is None:
                 continue
             with_gradient = self._worth_a_change(step.gradients)
+            gone = _not_finite(step.after)
+            with_gradient = with_gradient - gone if gone else with_gradient
             own = step.call.object + "."
             if not with_gradient or any(value == 0 for name, value in self._rates.items() if name.startswith(own)):
                 continue
@@ -132,6 +136,16 @@ class StepUpdates(Relation):
             )
         ]
 
+        gone = float("nan")
+        yield [
+            mini.window(
+                ("gradients", {"model.weight": gone, "model.frozen": 0.5}),
+                ("before", {"model.weight": (gone, 11), "model.frozen": (2.0, 22)}),
+                "step optimizer0:SGD",
+                ("after", {"model.weight": (gone, 11), "model.frozen": (2.1, 23)}),
+            )
+        ]
+
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}})
@@ -150,3 +164,10 @@ class StepUpdates(Relation):
             ("after", {"model.a": 1.0, "model.b": 2.0}),
         )
         yield [mini.window(*rows), mini.window(*rows)]
+
+
+def _not_finite(state: State) -> set[int]:
+    """The variables that hold numbers which are none."""
+    return {
+        ident for ident, norm in zip(state.ids, state.norm, strict=True) if norm is not None and not math.isfinite(norm)
+    }

@@ -148,27 +148,3 @@ def _image(fields: dict[str, Any], assumptions: list[str]) -> None:
     fields.setdefault("learned_positions", True)
     if "tokens_per_image" not in fields and fields["image_size"]:
         fields["tokens_per_image"] = (fields["image_size"] // fields["patch_size"]) ** 2 + 1
-
-
-def in_words(model: ModelSpec) -> str:
-    """Return an architecture in one line."""
-    parts = [f"{model.layers} layers"] if model.layers else []
-    if model.decoder_layers:
-        parts[0] = f"{model.layers} + {model.decoder_layers} layers"
-    for value, what in ((model.hidden, "hidden"), (model.heads, "heads")):
-        if value:
-            parts.append(f"hidden {value}" if what == "hidden" else f"{value} heads")
-    if model.kv_heads and model.kv_heads != model.heads:
-        parts.append(f"{model.kv_heads} key-value heads")
-    width = model.expert_ffn or model.ffn
-    if width:
-        parts.append(f"feed-forward {width}{' gated' if model.gated else ''}")
-    if model.experts:
-        parts.append(f"{model.experts} experts, {model.experts_per_token} per token")
-    if model.vocab:
-        parts.append(f"vocabulary {model.vocab}")
-    if model.patch_size:
-        parts.append(f"patches of {model.patch_size}")
-    if model.activation_elements:
-        parts.append(f"{model.activation_elements / 1e6:.3g} million elements kept for an image of {model.image_size}")
-    return ", ".join(parts)

@@ -11,10 +11,10 @@ from preflight.catalog.architectures import resolve_model
 from preflight.catalog.files import Folders
 from preflight.cost.parameters import count_parameters
 from preflight.errors import InputError, UsageError
-from preflight.plan.inputs.architecture import architecture_in, in_words
+from preflight.plan.inputs.architecture import architecture_in
 from preflight.plan.inputs.settings import Settings
 from preflight.plan.inputs.sizes import model_of_size
-from preflight.vocabulary.model import ModelFamily, ModelSpec
+from preflight.vocabulary.model import ModelFamily, ModelSpec, architecture_in_words
 
 # From the strongest to the weakest: what is said twice is taken from the first.
 SOURCES = ("model.architecture", "model.config", "model.name", "model.size_billions")
@@ -62,7 +62,7 @@ def _from(path: str, settings: Settings, catalog: Folders) -> Chosen:
     if path == "model.architecture":
         where = settings.where(path)
         model, assumptions = architecture_in(value, None if kind in (None, "transformer") else kind, where)
-        return Chosen(model, f"{model.family} of {in_words(model)}", assumptions)
+        return Chosen(model, f"{model.family} of {architecture_in_words(model)}", assumptions)
     if path == "model.size_billions":
         try:
             sized = model_of_size(value, _family(kind))
@@ -117,7 +117,10 @@ def configured(path: str, catalog: Folders = ()) -> Chosen:
     said = content.get("model_type") or content.get("_class_name")
     what = f"the type {said!r} is not counted" if said else "it names no model_type"
     known = ", ".join((*diffusers_classes(), *model_types()))
-    raise InputError(f"{file}: {what}", f"known: {known}; or describe it with model.architecture")
+    raise InputError(
+        f"{file}: {what}",
+        f"describe it with model.architecture in a YAML file, or let --script train.py --dry-run measure it; known: {known}",
+    )
 
 
 def _read(file: str) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from preflight.catalog.architectures import KIND, load_model
 from preflight.cost.networks.trace import trace_of
 from preflight.cost.parameters import count_parameters, is_transformer
 from preflight.errors import UsageError
-from preflight.plan.inputs.architecture import in_words
-from preflight.vocabulary.model import ModelFamily, ModelSpec
+from preflight.vocabulary.model import ModelFamily, ModelSpec, architecture_in_words
 from preflight.vocabulary.run import RunSpec
 
 # Layers and widths of published decoders of each size: LLaMA 1 and 2 (arXiv 2302.13971, 2307.09288), below them GPT-2's and
@@ -66,7 +65,7 @@ def model_of_size(billions: float, family: ModelFamily) -> Sized:
         raise UsageError(f"a model of {billions:g} billion parameters", f"more than 0 and at most {LARGEST:g}")
     if family == "transformer_decoder":
         model = decoder_of(billions)
-        return Sized(model, f"{billions:g} billion parameters stand for a decoder of {in_words(model)}")
+        return Sized(model, f"{billions:g} billion parameters stand for a decoder of {architecture_in_words(model)}")
     wanted = billions * 1e9
     name, shape, own = _nearest(wanted, family)
     ratio = wanted / own
@@ -78,7 +77,8 @@ def model_of_size(billions: float, family: ModelFamily) -> Sized:
     model = _resized(shape, wanted, own)
     scaled = f", scaled by {ratio:.3g}" if abs(ratio - 1) > 0.01 else ""
     return Sized(
-        model, f"{billions:g} billion parameters stand for {name} ({own / 1e9:.3g} billion{scaled}): {in_words(model)}"
+        model,
+        f"{billions:g} billion parameters stand for {name} ({own / 1e9:.3g} billion{scaled}): {architecture_in_words(model)}",
     )
 
 

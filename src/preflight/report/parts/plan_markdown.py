@@ -19,6 +19,7 @@ from preflight.report.parts.plan_rows import (
     run_words,
     stage_rows,
 )
+from preflight.vocabulary.model import model_in_words
 from preflight.vocabulary.plan import Plan
 
 Table = Callable[[tuple[str, ...], Sequence[tuple[str, ...]]], list[str]]
@@ -36,6 +37,8 @@ def plan_lines(plan: Plan, level: str, escape: Callable[[str], str], table: Tabl
         lines += [f"{level}# Compared", "", *table(COMPARED_TITLES, cells(compared_rows(plan)))]
         lines += [f"- {escape(reason)}" for reason in compared_reasons(plan)] + [""]
     if plan.chosen is not None:
+        if plan.model is not None and (size := model_in_words(plan.model)):
+            lines += [f"{level}# Model", "", escape(size) + ".", ""]
         lines += [f"{level}# Layout", "", escape(layout_words(plan.chosen.parallel)) + ".", ""]
         lines += [escape(run_words(plan.chosen.run)) + ".", ""]
         if len(plan.chosen.stages) > 1:

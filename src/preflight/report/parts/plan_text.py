@@ -23,6 +23,7 @@ from preflight.report.parts.plan_rows import (
     scaling_rows,
     stage_rows,
 )
+from preflight.vocabulary.model import model_in_words
 from preflight.vocabulary.plan import Plan
 
 # The speed of a GPU follows from the step, and all candidates fit.
@@ -39,6 +40,9 @@ def layout_section(canvas: Canvas, plan: Plan) -> None:
             canvas.write(reason, indent=2, first="- ")
     if plan.chosen is None:
         return
+    if plan.model is not None and (size := model_in_words(plan.model)):
+        canvas.heading("MODEL")
+        canvas.write(size, indent=2)
     canvas.heading("LAYOUT")
     canvas.write(layout_words(plan.chosen.parallel), indent=2)
     canvas.write(run_words(plan.chosen.run), indent=2)
