@@ -25,7 +25,8 @@ def pages() -> dict[str, str]:
     parts = [
         "# Gallery\n\nWritten by `make docs` from the pieces beside it.\n"
         "What is found, as the tool says it, before and after it is mended.\n"
-        "Every command here is run by a test, and what it prints is compared.\n"
+        "Every command here is run by a test, and what it prints is compared; so are the pictures, which are those of the\n"
+        "page that the command writes with `-o PAGE.html`.\n"
         f"There are {sum(map(len, pieces.values()))}.\n"
     ]
     parts += [f"## {FOUND_BY[word]}\n\n" + "\n".join(lines) + "\n" for word, lines in pieces.items() if lines]
