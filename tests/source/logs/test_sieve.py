@@ -30,8 +30,7 @@ def _plain(literals: list[bytes], text: bytes) -> list[tuple[int, int, int]]:
 
 def _sifted(sieve: Sieve, finder: Finder, text: bytes) -> list[tuple[int, int, int]]:
     kept = sieve.keep(text)
-    places = ((number, kept.place(begin, end), end - begin) for number, begin, end in finder.find(kept.data))
-    return sorted((number, place, place + length) for number, place, length in places if place >= 0)
+    return sorted(kept.placed(finder.find(kept.data)))
 
 
 @settings(max_examples=25, deadline=None)
@@ -86,7 +85,7 @@ def test_every_shipped_literal_is_found_in_text_of_its_words(rules: Rules) -> No
         gaps = (b"." * (70 + (shift - at - len(word)) % 4) for at, word in enumerate(rules.words))
         text = b"".join(part for pair in zip(gaps, rules.words, strict=True) for part in pair)
         kept = sieve.keep(text)
-        found = {number for number, begin, end in rules.finder.find(kept.data) if kept.place(begin, end) >= 0}
+        found = {number for number, _, _ in kept.placed(rules.finder.find(kept.data))}
         assert found == set(range(len(rules.words)))
 
 

@@ -62,9 +62,7 @@ class Finder:
                 self._sieve.fit(buffer)
             self._rests = _RESTS
             return self._find(buffer)
-        found = self._find(kept.data)
-        places = ((number, kept.place(begin, end), end - begin) for number, begin, end in found)
-        return [(number, place, place + length) for number, place, length in places if place >= 0]
+        return kept.placed(self._find(kept.data))
 
 
 def _engine(literals: tuple[bytes, ...], wanted: str | None) -> tuple[str, Callable[[bytes], Found]]:

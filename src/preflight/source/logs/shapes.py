@@ -17,7 +17,7 @@ from preflight.source.logs.pages import Line, Page, merged
 from preflight.source.logs.prefixes import LineStyle, head_of
 from preflight.source.logs.residue import Found
 from preflight.source.logs.rules import STEP, TROUBLE
-from preflight.source.logs.times import Stamp, iso_at, may_be_time, stamp_at
+from preflight.source.logs.times import Stamp, iso_at, may_be_time, seconds_of, stamp_at
 from preflight.source.logs.witness import Witness
 from preflight.vocabulary.log import StepLine, Who
 
@@ -162,24 +162,31 @@ class Shapes:
 
     def step(self, page: Page, start: int, end: int, shape: Shape, places: Places) -> StepLine | None:
         """Return the step of a line of a known shape; None where it has to be read as any other."""
-        text = page.data[start:end].decode()
+        data = page.data
         time: float | None = None
         if places.stamp is not None:
             begin, stop, form = places.stamp
-            stamp = _stamp(text, begin, stop, form)
-            if stamp is None:
-                return None
-            time = self.witness.clock.at(stamp)
+            known = seconds_of(data[start + begin : start + stop].decode()) if form == "iso" else None
+            if known is not None:
+                time = self.witness.clock.at_seconds(known)
+            else:
+                stamp = _stamp(data[start:end].decode(), begin, stop, form)
+                if stamp is None:
+                    return None
+                time = self.witness.clock.at(stamp)
         number = None
         try:
             if places.commas:
-                values = {name: float(text[a:b].replace(",", "")) * factor for name, a, b, factor in places.values}
+                values = {
+                    name: float(data[start + a : start + b].replace(b",", b"")) * factor
+                    for name, a, b, factor in places.values
+                }
                 if places.step is not None:
-                    number = int(float(text[places.step[0] : places.step[1]].replace(",", "")))
+                    number = int(float(data[start + places.step[0] : start + places.step[1]].replace(b",", b"")))
             else:
-                values = {name: float(text[a:b]) * factor for name, a, b, factor in places.values}
+                values = {name: float(data[start + a : start + b]) * factor for name, a, b, factor in places.values}
                 if places.step is not None:
-                    number = int(float(text[places.step[0] : places.step[1]]))
+                    number = int(float(data[start + places.step[0] : start + places.step[1]]))
         except (ValueError, OverflowError):  # a number that is none, or that is without end
             return None
         if places.fixed:

@@ -46,11 +46,17 @@ class Kept(NamedTuple):
     data: bytes
     pieces: list[int]
 
-    def place(self, begin: int, end: int) -> int:
-        """Return where in the buffer what stands at these bytes begins; -1 where parts come together in it."""
-        first, last = begin // _PIECE, (end - 1) // _PIECE
-        start = self.pieces[first]
-        return start * _PIECE + begin % _PIECE if self.pieces[last] - start == last - first else -1
+    def placed(self, found: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+        """Return what was found in it as it stands in the buffer, without what stands where parts come together."""
+        pieces = self.pieces
+        placed = []
+        for number, begin, end in found:
+            first, last = begin // _PIECE, (end - 1) // _PIECE
+            piece = pieces[first]
+            if first == last or pieces[last] - piece == last - first:
+                by = (piece - first) * _PIECE
+                placed.append((number, begin + by, end + by))
+        return placed
 
 
 class _Rows(NamedTuple):

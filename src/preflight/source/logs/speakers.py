@@ -54,7 +54,7 @@ class Speakers:
         """Look at the lines of a block."""
         data = block.data
         sample = _sample(data, block.own)
-        labels = list(dict.fromkeys(match[0][1:] for match in _KNOWN.finditer(sample)))
+        labels = list(dict.fromkeys(match[0][1:] for match in _KNOWN.finditer(sample))) if b"\n[" in sample else []
         if self._style == "srun":
             labels = [b""]
         for label in labels:

@@ -127,6 +127,18 @@ def iso_at(text: str, start: int, end: int) -> Stamp | None:
         return None
 
 
+def seconds_of(text: str) -> float | None:
+    """Return the time that a text of the form of ``iso_at`` is; None where its minute was not read yet, or it is none."""
+    began = _minutes.get(text[:16])
+    if began is None or text[16:17] != ":":
+        return None
+    second, part = text[17:19], text[20:]
+    if not second.isdecimal() or (part and not part.isdecimal()):
+        return None
+    seconds = int(second)
+    return None if seconds > 60 else began + seconds + (int(part) / 10 ** len(part) if part else 0)
+
+
 def minute_at(text: str, start: int) -> float | None:
     """Return when the minute began that stands at a place; None where ``iso_at`` has not read it yet."""
     return _minutes.get(text[start : start + 16])
