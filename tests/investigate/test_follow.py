@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from preflight.investigate.diagnose import diagnose
 from preflight.investigate.follow import EVERY, HOLDS, follow
+from preflight.source.logs import following
 from preflight.vocabulary.report import Report
 
 STEP = "2026-01-01 10:{:02d}:{:02d},000 INFO step {} loss {:.3f}\n"
@@ -81,3 +85,24 @@ def test_what_is_mended_at_once_is_not_told(tmp_path: Path) -> None:
     assert world.told == []
     assert report.incident is not None
     assert (report.verdict, report.incident.state) == ("GO", "ended")
+
+
+def test_the_last_report_rests_on_all_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_STEPS", 16)
+    monkeypatch.setattr(following, "_FEWEST", 16)
+    log = tmp_path / "train.log"
+    log.write_text(lines(0, 400))
+    report, world = followed(tmp_path, {1.0: writes(log, lines(400, 700) + FAILURE)})
+    assert world.told[0][1].incident != report.incident
+    whole = diagnose(str(tmp_path))
+    assert report.incident == whole.incident
+    assert report.notes == whole.notes
+
+
+def test_a_report_that_rests_on_a_sample_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "_STEPS", 16)
+    monkeypatch.setattr(following, "_FEWEST", 16)
+    log = tmp_path / "train.log"
+    log.write_text(lines(0, 400))
+    report, _ = followed(tmp_path, {1.0: writes(log, FAILURE), 2.5: log.unlink})
+    assert any("sample" in note for note in report.notes)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from preflight.investigate.diagnose import report_of
 from preflight.vocabulary.report import Report
 from preflight.vocabulary.signature import Signature
+
+if TYPE_CHECKING:
+    from preflight.source.logs.following import Follower
 
 # Between two looks at the files.
 EVERY = 0.2
@@ -38,7 +44,9 @@ def follow(
         quiet: Seconds without growth after which a run that failed or ended is done with.
 
     Returns:
-        The report of everything that was read.
+        The report of everything that was read. While logs grow a sample of their steps is judged; in the end files of which
+        steps were left out are read once more, so that the report rests on what a reading of the finished files rests on.
+        Where it cannot (it was interrupted, a file is gone or was begun anew), the report says that it rests on the sample.
     """
     from preflight.catalog.signature_files import load_signatures
     from preflight.source.logs.following import Follower
@@ -63,11 +71,28 @@ def follow(
                 told = True
                 alarm(report)
             if _done(report) and now() - grown >= quiet and (told or failed is None):
-                return report
+                return _whole(follower, report, known, paths)
             # A judgement that takes long is made less often, half of a core at most; but a failure does not wait to be told.
             sleep(max(EVERY, cost if new and (failed is None or told) else 0.0))
     except KeyboardInterrupt:
+        return _sampled(report) if follower.thinned else report
+
+
+def _whole(follower: Follower, report: Report, signatures: Sequence[Signature], paths: Sequence[str]) -> Report:
+    """Return the report of the files as they are in the end, with all their steps."""
+    from preflight.source.logs import read_logs
+
+    if not follower.thinned:
         return report
+    if not follower.there:
+        return _sampled(report)
+    return report_of(read_logs(paths, signatures), signatures, paths)
+
+
+def _sampled(report: Report) -> Report:
+    """Return a report that says that not all steps were judged."""
+    note = "of the steps, an even sample and the last ones of each file were judged; preflight investigate without --follow reads all"
+    return msgspec.structs.replace(report, notes=(*report.notes, note))
 
 
 def _warm(signatures: Sequence[Signature]) -> None:

@@ -87,6 +87,20 @@ class _Followed:
             return False
         return self._read(now - tail.grown >= QUIET, now)
 
+    @property
+    def thinned(self) -> bool:
+        """Whether steps of it were left out."""
+        return self._reducer is not None and self._reducer.thinned
+
+    @property
+    def there(self) -> bool:
+        """Whether all that was read of it can be read again."""
+        try:
+            about = os.stat(self.tail.path)
+        except OSError:
+            return False
+        return not self._notes and about.st_ino == self.tail.file_id and about.st_size >= self.tail.offset
+
     def keep_steps(self, most: int) -> None:
         """Keep no more than about so many steps from now on."""
         self.want = msgspec.structs.replace(self.want, most_steps=most)
@@ -212,6 +226,16 @@ class Follower:
     def _followed(self, source: Source, want: Wanted, steps: int) -> _Followed:
         want = msgspec.structs.replace(want, index=len(self._files), most_steps=steps)
         return _Followed(want, self._tails.pop(source.place, Tail(source.place)), self._rules)
+
+    @property
+    def thinned(self) -> bool:
+        """Whether steps were left out, which are there when the files are read again."""
+        return any(followed.thinned for followed in self._files.values())
+
+    @property
+    def there(self) -> bool:
+        """Whether all that was read can be read again: no file is gone, or was begun anew."""
+        return all(followed.there for followed in self._files.values())
 
     def reading(self) -> Reading:
         """Return everything that was read up to now."""

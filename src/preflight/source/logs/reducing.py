@@ -72,6 +72,11 @@ class Reducer:
         self._stamp: Stamp | None = None
         self._speakers = Speakers(file, style)
 
+    @property
+    def thinned(self) -> bool:
+        """Whether steps were left out, as there were more than are kept."""
+        return self._steps.thinned
+
     def read(self, block: Block) -> int:
         """Take what matters out of the next block; return the number of the line that comes after it."""
         page = Page(block, self._style, self._stamp, self._labelled, self._known)

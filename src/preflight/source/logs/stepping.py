@@ -45,6 +45,11 @@ class Stepping:
         self._rows: Rows | None = None
         self._next = 0
 
+    @property
+    def thinned(self) -> bool:
+        """Whether steps were left out, as there were more than are kept."""
+        return self._sample.thinned
+
     def begin(self, page: Page) -> None:
         """Begin with a block."""
         self._sample.next_page()
