@@ -210,11 +210,13 @@ def test_two_processes_of_one_rank_at_the_same_time_are_named(folder: Path) -> N
 
 def test_what_the_recorder_says_of_itself_is_handed_on(folder: Path) -> None:
     rows = [("begin", begin()), row("trouble", q=1, i=4, where="writer", error="rows dropped: 5 call")]
-    rows += [row("thinned", q=2, i=5, what="tensor", every=4, reason="above the budget"), ("end", end(9))]
+    rows += [row("thinned", q=2, i=5, what="tensor", every=4, reason="above the budget")]
+    rows += [row("thinned", q=3, i=9, what="tensor", every=1, reason="above the budget"), ("end", end(9))]
     write(folder, "rank-00000.7.trace", rows)
     assert _said(folder) == [
         ("trouble", "rank 0, iteration 4: writer: rows dropped: 5 call"),
         ("thinned", "rank 0 recorded tensor in 1 of 4 iterations from iteration 5 on: above the budget"),
+        ("thinned", "rank 0 recorded tensor in every iteration again from iteration 9 on: above the budget"),
     ]
 
 

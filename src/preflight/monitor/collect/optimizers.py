@@ -19,7 +19,12 @@ _MOST_WRITTEN = 100
 _BEFORE_EVERY = 4  # iterations in which norms of parameters before a step are taken, beside the detailed ones
 _CLOSER = 3  # iterations after parameters were frozen or freed in which what no optimizer holds is looked at
 _MOST_CLOSER = 4  # how often that is done; some programs do so in every step
-_FIRST = 2  # steps of an optimizer after which it is known whether it began with a state
+_FIRST = (
+    2  # steps of an optimizer that are looked at however seldom others are: what it began with, and on which weights
+)
+_PHASE = 3  # iterations that are recorded in detail where a new optimizer begins a phase of training
+_MOST_PHASES = 4
+_IDLE = 16  # steps of others in a row after which the optimizer whose steps count is one that is not used any more
 _STATES_EVERY = 10  # detailed iterations in which an optimizer's own state is looked at
 
 
@@ -43,6 +48,8 @@ class Optimizers:
         self._casts: dict[int, int] = {}
         self.uncleared: set[int] = set()
         self._versions: dict[int, tuple[int, int]] = {}
+        self._phases = 0
+        self._idle = 0  # steps of other optimizers since the last one of that whose steps count
 
     def install(self, patches: Patches) -> None:
         """Put the hooks in place."""
@@ -79,7 +86,16 @@ class Optimizers:
         ]
         args = {"index": index, "sizes": sizes, "frozen": frozen, "groups": groups}
         self.recorder.event("optimizer.new", f"optimizer{index}:{type(optimizer).__name__}", args)
+        self._begins_phase()
         return index
+
+    def _begins_phase(self) -> None:
+        """Look closer at what follows a new optimizer in the middle of a run, a few times, as at the run's beginning."""
+        recorder = self.recorder
+        late = recorder.iteration > 0 and recorder.iteration >= recorder.detail_until
+        if late and recorder.settings.detail_first and self._phases < _MOST_PHASES:
+            self._phases += 1
+            recorder.detail_until = recorder.iteration + 1 + _PHASE
 
     def _take_in(self) -> None:
         """Number the optimizers that were made and not used yet: what they hold is not without one."""
@@ -168,8 +184,7 @@ class Optimizers:
         index = self.variables.index_of(optimizer)
         if index < 0:
             index = self.register(optimizer)
-        if recorder.primary is None:
-            recorder.primary = index
+        self._lead(index)
         if self._made:
             self._take_in()
         known = self.variables
@@ -184,9 +199,10 @@ class Optimizers:
         exact = recorder.detail
         held = self.variables.living(index)
         written = self._written(held)
-        if recorder.norms:
+        young = self._steps.get(index, 0) < _FIRST
+        if recorder.norms or young:
             self.states.gradients("before_step", index, False, held)
-            if exact or written or recorder.evaluated or recorder.iteration % _BEFORE_EVERY == 0:
+            if exact or written or young or recorder.evaluated or recorder.iteration % _BEFORE_EVERY == 0:
                 self.states.parameters("before_step", index, exact, held)
             if (exact or recorder.iteration < self._closer_until) and self._others(index):
                 self.states.parameters("before_step", -1, True)
@@ -195,7 +211,7 @@ class Optimizers:
         seen: dict[str, Any] = {"closure": closure}
         if written:
             seen["written"] = written
-        if index == recorder.primary or recorder.detail or self._steps.get(index, 0) < _FIRST:
+        if index == recorder.primary or recorder.detail or young:
             seen["states"] = len(optimizer.state)
         self._opened_in = recorder.iteration
         entry = self._open[id(optimizer)] = recorder.enter("step", name, seen)
@@ -204,6 +220,14 @@ class Optimizers:
             # Copies of the weights in the lower precision live until the outermost autocast context ends.
             seen["casts_kept"] = self._casts.get(index) == recorder.casts_cleared
         self._casts[index] = recorder.casts_cleared if inside else -1
+
+    def _lead(self, index: int) -> None:
+        """Count the steps of the first optimizer, and of another one when that is gone or no longer steps."""
+        recorder = self.recorder
+        first = recorder.primary
+        self._idle = 0 if index == first else self._idle + 1
+        if first is None or self._idle > _IDLE or not self.variables.lives(first):
+            recorder.primary, self._idle = index, 0
 
     def _others(self, index: int) -> bool:
         """Whether to look at what no optimizer holds: with one of them, and with any where there is more than before."""
@@ -249,10 +273,10 @@ class Optimizers:
             held = self.variables.living(index)
             for variable, tensor in held:
                 self._versions[variable.ident] = (id(tensor), tensor._version)
-            if recorder.norms or recorder.exact_after:
+            steps = self._steps[index] = self._steps.get(index, 0) + 1
+            if recorder.norms or recorder.exact_after or steps <= _FIRST:
                 self.states.parameters("after_step", index, recorder.exact_after, held)
-                steps = self._steps[index] = self._steps.get(index, 0) + 1
-                if recorder.detail and (steps <= 2 or recorder.iteration % _STATES_EVERY == 0):
+                if recorder.detail and (steps <= _FIRST or recorder.iteration % _STATES_EVERY == 0):
                     self.states.optimizer("after_step", optimizer, index)
                     if index == recorder.primary:
                         self.states.buffers("after_step", True)

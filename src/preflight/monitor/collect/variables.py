@@ -65,6 +65,10 @@ class Variables:
                 return index
         return -1
 
+    def lives(self, index: int) -> bool:
+        """Whether an optimizer is still there."""
+        return self._optimizers[index]() is not None
+
     def optimizers(self) -> list[tuple[int, Any]]:
         """The optimizers that are alive, with their numbers."""
         known = [(index, held()) for index, held in enumerate(self._optimizers)]

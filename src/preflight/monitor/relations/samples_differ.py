@@ -9,6 +9,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Batch, Call, Window
 
 _IN_A_ROW = 2
+_Bits = list[list[int | None]]
 
 
 class SamplesDiffer(Relation):
@@ -17,7 +18,8 @@ class SamplesDiffer(Relation):
     Entries that were stored as references to one list, a buffer whose index never advances, an expanded tensor or a seed
     that is set in `__getitem__` make batches of one sample, which train as much as a single one would.
     Looked at are tensors with four samples or more and several different numbers in each: all of them that go into a model
-    in training, in two looks in a row, while the batch itself changes.
+    in training, in two looks in a row, while they change, or while what a loader gives beside them does, as labels do
+    where every sample reads the same input.
     """
 
     name = "samples-differ"
@@ -33,7 +35,7 @@ class SamplesDiffer(Relation):
 
     def __init__(self) -> None:
         self._rounds: dict[str, int] = {}
-        self._last: dict[str, list[int | None]] = {}
+        self._last: dict[str, _Bits] = {}
 
     def quiet(self, window: Window) -> bool:
         """Whether no batch was of one sample: then it matters which number it holds."""
@@ -53,16 +55,18 @@ class SamplesDiffer(Relation):
         }
         if not window.named("backward"):
             return
+        beside = [batch.bits for batch in window.batches if not batch.loader.startswith("forward:")]
         for name, call in passes.items():
             batch = rows.get(name)
             if batch is not None and all(len(shape) < 2 or len(shape) and shape[0] >= 4 for shape in batch.shapes):
-                yield self._judge(call, batch)
+                yield self._judge(call, batch, beside)
 
-    def _judge(self, call: Call, batch: Batch) -> Example:
+    def _judge(self, call: Call, batch: Batch, beside: _Bits) -> Example:
         wide = [position for position, shape in enumerate(batch.shapes) if len(shape) > 1]
         alike = (call.args or {}).get("alike") or []
-        changed = self._last.get(call.object) not in (None, batch.bits)
-        self._last[call.object] = batch.bits
+        bits = [batch.bits, *beside]
+        changed = self._last.get(call.object) not in (None, bits)
+        self._last[call.object] = bits
         same = bool(wide) and set(wide) <= set(alike)
         rounds = self._rounds[call.object] = self._rounds.get(call.object, 0) + 1 if same and changed else 0
         wrong = rounds >= _IN_A_ROW
@@ -86,12 +90,14 @@ class SamplesDiffer(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([[0], [0], [0]])
+        yield _run([[0], [0], [0]], bits=[5, 5, 5], labels=[1, 2, 3])
 
 
-def _run(alike: list[list[int]], bits: list[int] | None = None) -> list[Window]:
+def _run(alike: list[list[int]], bits: list[int] | None = None, labels: list[int] | None = None) -> list[Window]:
     mini = Mini({"model.weight": {}})
     return [
         mini.window(
+            ("batch", {"loader": "loader0", "bits": [5, labels[number] if labels else 0], "shapes": [[8, 4], [8]]}),
             ("batch", {"loader": "forward:model", "bits": [bits[number] if bits else number], "shapes": [[8, 4]]}),
             ("forward model", {"args": {"training": True, "alike": positions}}),
             "backward",

@@ -16,12 +16,22 @@ _WORN = 3
 
 
 class _Kept(NamedTuple):
-    """What is known of an optimizer that has state."""
+    """What is known of an optimizer that has state.
+
+    Attributes:
+        kind: Its class.
+        word: What it is called.
+        settings: Of its groups, as it was made.
+        steps: How many it had made when its weights were looked at last.
+        s: The run's own count of steps at the last of them.
+        weights: As that step left them.
+    """
 
     kind: str
     word: str
     settings: list[dict[str, Any]]
     steps: int
+    s: int
     weights: State
 
 
@@ -109,6 +119,7 @@ class StateContinues(Relation):
                     step.call.object,
                     self._settings.get(step.call.object) or [],
                     step.done + 1,
+                    step.call.s,
                     step.after,
                 )
 
@@ -125,10 +136,10 @@ class StateContinues(Relation):
             and self._alike(kept, settings)
             and kept.steps >= _WORN
             and kept.weights.ids == before.ids
-            and _all_same(_values(kept.weights), now)
+            and (_all_same(_values(kept.weights), now) or _went_on(kept, step))
         ]
         wrong = fresh and bool(old)
-        count = self._kept[old[-1]].steps if wrong else 0
+        count = self._kept[old[-1]].steps + _between(self._kept[old[-1]], step) if wrong else 0
         return self._example(
             step, before.ids if wrong else [], f"no state, after {count} steps of the one before", window
         )
@@ -196,6 +207,8 @@ class StateContinues(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _two("Adam", "SGD", 1.0)
         yield _two("Adam", "Adam", 2.0)
+        yield _thinned("Adam", written=True)
+        yield _thinned("SGD", written=False)
         yield _counted(1, 2, 3)
         yield _counted(1, 3, 4, 5)
         yield _counted(2, 3, 4)
@@ -203,7 +216,21 @@ class StateContinues(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _two("Adam", "Adam", 1.0)
+        yield _thinned("Adam", written=False)
         yield _counted(1, 4, 7)
+
+
+def _between(kept: _Kept, step: Step) -> int:
+    """How many steps lie between the last one of an optimizer that was looked at and the first one of another."""
+    return max(step.call.s - kept.s - 1, 0)
+
+
+def _went_on(kept: _Kept, step: Step) -> bool:
+    """Whether only steps lie between the weights that are known of an optimizer and those that another one finds.
+
+    Its last steps were not looked at, and nobody has written to the weights since the last one.
+    """
+    return _between(kept, step) > 0 and not (step.call.args or {}).get("written")
 
 
 def _excess(before: _Look, count: float, step: Step) -> float:
@@ -231,6 +258,30 @@ def _two(first: str, second: str, weight: float) -> list[Window]:
         )
         found.append(mini.window(made, *(row for rows in steps for row in rows)))
     return found
+
+
+def _thinned(second: str, written: bool) -> list[Window]:
+    """One optimizer takes over from another whose last steps were not looked at."""
+    mini = Mini({"model.weight": {}})
+    known, new = {"optimizer": 0}, {"optimizer": 1}
+    groups = {"args": {"groups": [{"lr": 0.1}]}}
+    looked = (
+        ("before", {"model.weight": 1.0}, known),
+        "step optimizer0:Adam",
+        ("after", {"model.weight": 1.0}, known),
+        ("states", {"model.weight": 0.5}, {**known, "steps": [1.0]}),
+    )
+    told = {"args": {"closure": False, **({"written": [0]} if written else {})}}
+    return [
+        mini.window(("optimizer.new optimizer0:Adam", groups), *looked, *looked, *looked),
+        mini.window("step optimizer0:Adam", "step optimizer0:Adam"),
+        mini.window(
+            (f"optimizer.new optimizer1:{second}", groups),
+            ("before", {"model.weight": 2.0}, new),
+            (f"step optimizer1:{second}", told),
+            ("after", {"model.weight": 3.0}, new),
+        ),
+    ]
 
 
 def _counted(*counts: int) -> list[Window]:

@@ -86,7 +86,8 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
         text = f"{name}, iteration {row['i']}: {row['where']}: {row['error']}"
         yield _gap("trouble", text, process, iteration=row["i"] if type(row["i"]) is int else None)
     for row in process.thinned:
-        often = f"in 1 of {row['every']} iterations" if row["every"] else "no more"
+        every = row["every"]
+        often = "no more" if not every else "in every iteration again" if every == 1 else f"in 1 of {every} iterations"
         text = f"{name} recorded {row['what']} {often} from iteration {row['i']} on: {row['reason']}"
         yield _gap("thinned", text, process, iteration=row["i"] if type(row["i"]) is int else None, part=row["what"])
 
