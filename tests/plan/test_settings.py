@@ -179,6 +179,47 @@ def test_what_a_framework_cannot_run_has_a_reason() -> None:
     assert "megatron" in reasons["torchtitan"]
 
 
+def _for_megatron(**model: object) -> tuple[dict[str, str], dict[str, str]]:
+    parallel = ParallelDims(dp_replicate=8, framework="megatron")
+    run = RunSpec(
+        micro_batch=1, global_batch=8, sequence_length=2048, precision="bf16", optimizer="adamw", stack="megatron"
+    )
+    request = request_for(parallel, run)
+    request = msgspec.structs.replace(request, model=msgspec.structs.replace(request.model, **model))
+    return settings_of(request, Candidate(parallel=parallel, run=run, memory=MemoryEstimate()))
+
+
+def test_megatron_is_told_the_sizes_of_experts_and_of_a_decoder() -> None:
+    texts, _ = _for_megatron(
+        family="moe", experts=64, experts_per_token=6, expert_ffn=1408, shared_experts=2, ffn=10944, qk_norm=True
+    )
+    for part in (
+        "--moe-ffn-hidden-size 1408",
+        "--moe-shared-expert-intermediate-size 2816",
+        "--qk-layernorm",
+    ):
+        assert part in texts["megatron"]
+    assert "--decoder-seq-length 2048" in _for_megatron(family="encoder_decoder")[0]["megatron"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"kv_lora_rank": 512},
+        {"family": "moe", "experts": 8, "experts_per_token": 2, "dense_layers": 1},
+        {"family": "encoder_decoder", "decoder_ffn": 77},
+        {"parallel_blocks": True},
+        {"norms_per_block": 4},
+        {"sliding_window": 4096},
+        {"shared_layers": True},
+    ],
+)
+def test_a_model_that_the_arguments_do_not_describe_gets_none(model: dict[str, object]) -> None:
+    texts, reasons = _for_megatron(**model)
+    assert "megatron" not in texts
+    assert "not written here" in reasons["megatron"]
+
+
 def test_megatrons_refused_loss_has_a_reason_and_the_others_are_named() -> None:
     parallel = ParallelDims(tp=8, framework="megatron")
     for loss in ("eager", "parallel", "fused"):

@@ -7,7 +7,7 @@ import msgspec
 from preflight.cost.parameters import (
     attention_width,
     decoder_depth,
-    decoder_of,
+    decoder_side,
     expert_share,
     feed_forward,
     head_kind,
@@ -82,7 +82,7 @@ def flops_per_sample(
     if model.family == "encoder_decoder":
         rows = float(target_length or sequence_length or 0)
         behind = float(decoder_depth(model))
-        matrices += behind * 2 * (rows * _block_matrices(decoder_of(model)) + _cross_matrices(model, rows, length))
+        matrices += behind * 2 * (rows * _block_matrices(decoder_side(model)) + _cross_matrices(model, rows, length))
         attention += behind * queries * ((2 if causal else 4) * rows * rows + 4 * rows * length)
     head = 0.0
     if head_kind(model) in ("lm", "mlm") and model.vocab:

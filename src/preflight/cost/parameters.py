@@ -77,7 +77,7 @@ def decoder_depth(model: ModelSpec) -> int:
     return (model.layers or 0) if model.decoder_layers is None else model.decoder_layers
 
 
-def decoder_of(model: ModelSpec) -> ModelSpec:
+def decoder_side(model: ModelSpec) -> ModelSpec:
     """Return an encoder-decoder with the sizes of its decoder in the place of the encoder's.
 
     Heads divide the same width on both sides (BART: ``decoder_attention_heads``, ``decoder_ffn_dim``).
@@ -228,14 +228,14 @@ def _encoder_decoder(model: ModelSpec) -> ParameterCount | None:
         return None
     attention, mlp = attention_parameters(model), feed_forward_parameters(model, feed_forward(model))
     block = attention + mlp + 2 * _norm_size(model)
-    behind = feed_forward_parameters(model, feed_forward(decoder_of(model)))
+    behind = feed_forward_parameters(model, feed_forward(decoder_side(model)))
     other = decoder * (2 * attention + behind + 3 * _norm_size(model))
     if model.learned_positions:
         if not model.max_positions:
             return None
         positions = 2 * (model.max_positions + 2) * hidden  # BART's tables have two rows more than positions
     else:
-        positions = 32.0 * ((model.heads or 0) + (decoder_of(model).heads or 0))
+        positions = 32.0 * ((model.heads or 0) + (decoder_side(model).heads or 0))
     head = vocab * hidden if model.tied_embeddings is False else 0.0
     return ParameterCount(
         embedding=vocab * hidden + positions,

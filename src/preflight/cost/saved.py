@@ -17,7 +17,7 @@ from preflight.cost.numeric import anywhere, larger, smaller, where
 from preflight.cost.parameters import (
     attention_width,
     decoder_depth,
-    decoder_of,
+    decoder_side,
     head_kind,
     is_transformer,
     vision_tokens,
@@ -250,7 +250,7 @@ def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Shar
     batch = 1.0 * run.micro_batch  # type: ignore[operator]
     source = float(model.source_positions or run.sequence_length or 0)
     target = float(run.target_length or run.sequence_length or 0)
-    encoder, decoder = block_bytes(model, layout), block_bytes(decoder_of(model), layout, cross=True)
+    encoder, decoder = block_bytes(model, layout), block_bytes(decoder_side(model), layout, cross=True)
     queries, keys = attention_width(model)
     behind_square = decoder.square / 2  # of one of its two attentions
     enc = (encoder.saved + encoder.square * source) * batch * source

@@ -9,7 +9,7 @@ from preflight.cost.parameters import (
     ParameterCount,
     attention_width,
     decoder_depth,
-    decoder_of,
+    decoder_side,
     feed_forward,
     head_kind,
 )
@@ -59,7 +59,7 @@ def adapter_parameters(model: ModelSpec, run: RunSpec) -> float | None:
         return float(run.trainable_parameters)
     if run.lora_rank is None or not model.layers or not model.hidden:
         return None
-    ends = model.layers * _adapted(model, run, 1) + decoder_depth(model) * _adapted(decoder_of(model), run, 2)
+    ends = model.layers * _adapted(model, run, 1) + decoder_depth(model) * _adapted(decoder_side(model), run, 2)
     head = float(model.hidden) + float(model.vocab or 0) if "head" in run.lora_targets else 0.0
     return run.lora_rank * (ends + head)
 

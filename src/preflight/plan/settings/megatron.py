@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from preflight.cost.parameters import decoder_depth, decoder_side
 from preflight.plan.request import Request
 from preflight.plan.settings_reason import CannotSay
+from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.plan import Candidate
 
 TITLE = "Megatron-LM: pretrain_gpt.py, pretrain_bert.py or pretrain_t5.py and its arguments"
@@ -33,7 +35,7 @@ def write(request: Request, candidate: Candidate) -> str:
     """
     _check(request, candidate)
     lines = [
-        _launch(request), _shape(request), _parallel(request, candidate), _experts(candidate), _batch(candidate), _rest(candidate),
+        _launch(request), _shape(request), _parallel(request, candidate), _experts(candidate), _batch(request, candidate), _rest(candidate),
     ]  # fmt: skip
     return " \\\n  ".join(" ".join(shlex.quote(str(word)) for word in line) for line in lines if line) + "\n"
 
@@ -43,6 +45,8 @@ def _check(request: Request, candidate: Candidate) -> None:
     model, run, parallel = request.model, candidate.run, candidate.parallel
     if model.family not in _SCRIPTS or not model.layers:
         raise CannotSay(f"it trains decoders, BERT and T5, not a {model.family.replace('_', ' ')}")
+    if (other := _other_block(model)) is not None:
+        raise CannotSay(f"the command line for {other} is not written here")
     if parallel.framework not in (None, "megatron"):
         raise CannotSay(f"the layout was planned for {parallel.framework}")
     if run.stack != "megatron":
@@ -67,6 +71,23 @@ def _check(request: Request, candidate: Candidate) -> None:
         raise CannotSay("it offloads the states of its distributed optimizer (ZeRO 1), and nothing else")
 
 
+def _other_block(model: ModelSpec) -> str | None:
+    """Return what sets a model's blocks apart from those that the arguments of ``_shape`` and ``_experts`` name."""
+    if model.kv_lora_rank:
+        return "multi-head latent attention"
+    if model.experts and model.dense_layers:
+        return "dense blocks among those with experts, whose places are not known"
+    if model.source_positions:
+        return "an encoder of audio"
+    if decoder_side(model) != model:
+        return "a decoder with sizes of its own"
+    if model.parallel_blocks or model.norms_per_block not in (None, 2):
+        return f"blocks with {'one norm' if model.norms_per_block == 1 else 'other norms'}"
+    if model.attention_softcap or model.sliding_window:
+        return "capped or windowed attention"
+    return "blocks that share their parameters" if model.shared_layers else None
+
+
 def _launch(request: Request) -> list[Any]:
     cluster = request.cluster
     words: list[Any] = ["torchrun", "--nproc_per_node", min(cluster.gpus_per_node, cluster.num_gpus)]
@@ -79,7 +100,7 @@ def _shape(request: Request) -> list[Any]:
     model = request.model
     depth: list[Any] = ["--num-layers", model.layers]
     if model.family == "encoder_decoder":
-        depth = ["--encoder-num-layers", model.layers, "--decoder-num-layers", model.decoder_layers or model.layers]
+        depth = ["--encoder-num-layers", model.layers, "--decoder-num-layers", decoder_depth(model)]
     words: list[Any] = [
         *depth, "--hidden-size", model.hidden, "--num-attention-heads", model.heads,
         "--ffn-hidden-size", model.ffn or model.expert_ffn, "--vocab-size", model.vocab,
@@ -98,8 +119,17 @@ def _shape(request: Request) -> list[Any]:
         words += ["--untie-embeddings-and-output-weights"]
     if not model.learned_positions:
         words += ["--position-embedding-type", "rope"]
+    if model.qkv_bias and not model.bias:
+        words += ["--add-qkv-bias"]
+    if model.qk_norm:
+        words += ["--qk-layernorm"]
     if model.experts:
         words += ["--num-experts", model.experts, "--moe-router-topk", model.experts_per_token]
+        width = model.expert_ffn or model.ffn or 0
+        if width != model.ffn:
+            words += ["--moe-ffn-hidden-size", width]
+        if model.shared_experts:
+            words += ["--moe-shared-expert-intermediate-size", model.shared_experts * width]
     return words
 
 
@@ -140,12 +170,15 @@ def _experts(candidate: Candidate) -> list[Any]:
     return words
 
 
-def _batch(candidate: Candidate) -> list[Any]:
+def _batch(request: Request, candidate: Candidate) -> list[Any]:
     run = candidate.run
-    return [
+    words: list[Any] = [
         "--micro-batch-size", run.micro_batch, "--global-batch-size", run.global_batch,
         "--seq-length", run.sequence_length, "--max-position-embeddings", run.sequence_length,
     ]  # fmt: skip
+    if request.model.family == "encoder_decoder":
+        words += ["--decoder-seq-length", run.target_length or run.sequence_length]
+    return words
 
 
 def _rest(candidate: Candidate) -> list[Any]:
