@@ -19,9 +19,7 @@ _MOST_WRITTEN = 100
 _BEFORE_EVERY = 4  # iterations in which norms of parameters before a step are taken, beside the detailed ones
 _CLOSER = 3  # iterations after parameters were frozen or freed in which what no optimizer holds is looked at
 _MOST_CLOSER = 4  # how often that is done; some programs do so in every step
-_FIRST = (
-    2  # steps of an optimizer that are looked at however seldom others are: what it began with, and on which weights
-)
+_FIRST = 2  # steps of each optimizer that are always looked at: what it began with, and on which weights
 _PHASE = 3  # iterations that are recorded in detail where a new optimizer begins a phase of training
 _MOST_PHASES = 4
 _IDLE = 16  # steps of others in a row after which the optimizer whose steps count is one that is not used any more

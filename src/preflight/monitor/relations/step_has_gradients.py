@@ -11,6 +11,8 @@ from preflight.monitor.window import Window
 
 _ALONE, _AMONG_OTHERS = 2, 6
 """Steps in a row without any gradient that are one too many; several optimizers may take turns."""
+_HALF = "=float16"
+"""In the context of a call: autocast to this type."""
 
 
 class StepHasGradients(Relation):
@@ -38,9 +40,13 @@ class StepHasGradients(Relation):
         }
     )
     priority = 9
-    cause = "the optimizer holds other tensors than those that the loss depends on, or the gradients were cleared before the step"
+    cause = (
+        "the optimizer holds other tensors than those that the loss depends on, the gradients were cleared before the "
+        "step, or the loss is so small in float16, or so flat, that they become zero"
+    )
     advice = (
-        "make the optimizer from model.parameters() after the model is final, and call zero_grad() before backward()"
+        "make the optimizer from model.parameters() after the model is final, call zero_grad() before backward(), and "
+        "scale a loss in float16 with a GradScaler"
     )
 
     def __init__(self) -> None:
@@ -64,9 +70,7 @@ class StepHasGradients(Relation):
         cleared = _cleared(step, window)
         held = step.after.ids if step.after is not None else []
         names = tuple(window.run.name(ident) for ident in held) if wrong else ()
-        words = (
-            "the gradients were cleared between the backward pass and the step" if cleared else "none has a gradient"
-        )
+        words, detail = _told(step, cleared)
         return Example(
             (),
             not wrong,
@@ -75,13 +79,7 @@ class StepHasGradients(Relation):
             expected="a gradient in at least one parameter of the optimizer",
             seen=f"{len(names)} parameters, {words}, {count} steps in a row" if wrong else None,
             call=step.call,
-            detail=(
-                "Gradients are cleared between the backward pass and the step, which therefore changes nothing"
-                if cleared
-                else "No parameter of the optimizer has a gradient when it steps, although backward passes were made"
-            )
-            if wrong
-            else "",
+            detail=detail if wrong else "",
         )
 
     @classmethod
@@ -122,6 +120,36 @@ class StepHasGradients(Relation):
                 ("after", {"model.weight": 1.0}),
             )
             yield [mini.window(*rows) for _ in range(3)]
+        mini = Mini({"model.weight": {}})
+        small = (
+            ("forward model", {"context": "grad,autocast.cuda=float16"}),
+            "backward",
+            ("gradients", {"model.weight": 0.0}),
+            "step optimizer0:SGD",
+            ("after", {"model.weight": 1.0}),
+        )
+        yield [mini.window(*small) for _ in range(3)]
+
+
+def _told(step: Step, cleared: bool) -> tuple[str, str]:
+    """In what way a step finds no gradients, in short and as a sentence."""
+    if cleared:
+        return (
+            "the gradients were cleared between the backward pass and the step",
+            "Gradients are cleared between the backward pass and the step, which therefore changes nothing",
+        )
+    zero = step.gradients is not None and any(norm == 0 for norm in step.gradients.norm)
+    if not zero:
+        return (
+            "none has a gradient",
+            "No parameter of the optimizer has a gradient when it steps, although backward passes were made",
+        )
+    half = any(_HALF in call.context for call in step.between) and not step.named("scaler.scale")
+    why = ": what is too small for float16 becomes zero, and no GradScaler scales the loss" if half else ""
+    return (
+        "each gradient is exactly zero" + (", in float16 without a GradScaler" if half else ""),
+        f"All gradients of the optimizer are exactly zero when it steps{why}",
+    )
 
 
 def _cleared(step: Step, window: Window) -> bool:
