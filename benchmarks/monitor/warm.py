@@ -85,6 +85,10 @@ def record(jobs: Sequence[Job], at_once: int = 1, tell: bool = True) -> None:
             continue
         job, began = running.pop(pid)
         failed[job.folder] = failed.get(job.folder) or os.waitstatus_to_exitcode(status)
+        if status:  # the other ranks would wait for it until they are given up
+            for other, (same, _) in running.items():
+                if same.folder == job.folder:
+                    os.kill(other, signal.SIGKILL)
         if not any(other.folder == job.folder for other, _ in running.values()):
             (job.folder / "code").write_text(f"{failed[job.folder]}\n")
             code = f", EXIT CODE {failed[job.folder]}" if failed[job.folder] else ""
