@@ -121,6 +121,7 @@ class Digests:
         self._at_once = AtOnce(torch)
         self._gathered: list[tuple[Any, ...]] = []
         self._wanted = recorder.wants("tensor")
+        self._sized = recorder.wants("norms of outputs")  # nothing else costs as much where a model has many parts
         self._last: tuple[Any, int, Any] = (None, 0, None)
 
     def beginning(self, entry: Entry, args: Any) -> None:
@@ -140,12 +141,13 @@ class Digests:
                 self._gather(number, name, position, tensor, None)
 
     def leaving(self, number: int, name: str, value: Any) -> None:
-        """Gather rows of what comes out of a module, and start the norms."""
+        """Gather rows of what comes out of a module, and start the norms where they are wanted."""
         if not self._wanted:
             return
         found = few(value, self._tensor)
         if found:
-            for position, tensor, size in zip(_OUT, found, self._norms(found), strict=False):
+            sizes = self._norms(found) if self._sized else [None] * len(found)
+            for position, tensor, size in zip(_OUT, found, sizes, strict=False):
                 self._gather(number, name, position, tensor, size)
 
     def _gather(self, call: int, name: str, position: str, tensor: Any, size: Any) -> None:

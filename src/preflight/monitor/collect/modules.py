@@ -7,6 +7,7 @@ import threading
 import weakref
 from typing import Any
 
+from . import outputs
 from .aside import Aside
 from .digests import Digests, few
 from .entry import Entry, clock
@@ -167,7 +168,7 @@ class Forwards:
             return
         if isinstance(begun, Entry):
             with recorder.work("forward"):
-                self._leave_root(begun, module, output)
+                self._leave_root(begun, module, args, output)
             if not opened:
                 with recorder.work("forward"):
                     self.parts.hand_over()
@@ -181,8 +182,10 @@ class Forwards:
         thread.busy = False
         recorder.spent += clock() - began
 
-    def _leave_root(self, entry: Entry, module: Any, output: Any) -> None:
+    def _leave_root(self, entry: Entry, module: Any, args: Any, output: Any) -> None:
         self.digests.leaving(entry.number, entry.object, output)
+        if self.recorder.detail and module.training and self.recorder.wants(outputs.NAME):
+            outputs.look(self.recorder, entry, args, output)
         marks, entry.about = entry.about, None
         if marks is not None:
             self._written(entry, module, marks)

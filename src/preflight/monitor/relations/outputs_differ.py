@@ -1,0 +1,99 @@
+"""A model gives different samples different outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Window
+
+_NAME = "outputs.alike"
+_IN_A_ROW = 2
+_FROM_THE_START = 3
+
+
+class _Row(NamedTuple):
+    """Looks in a row in which all outputs were the same.
+
+    Attributes:
+        looks: How many.
+        since: How many steps had been done at the first of them.
+        varied: Whether outputs differed before.
+    """
+
+    looks: int = 0
+    since: int = 0
+    varied: bool = False
+
+
+class OutputsDiffer(Relation):
+    """What a model gives for a batch of different samples is not one and the same for all of them.
+
+    Where all units of a layer are dead, a normalisation goes over a single number, or the input is lost on its way, what
+    is left are biases: the loss falls to that of the best constant, and stays there.
+    Told of models whose first tensor has eight samples or more that differ, in passes that train, where the outputs are
+    equal to the last digit: in two looks in a row with a step in between after they had differed, or in three from the
+    start. A last layer that begins at zero gives the same for all until its first step.
+    """
+
+    name = "outputs-differ"
+    needs = frozenset({"forward", "step", "scalar", "outputs.alike"})
+    wakes = frozenset({"scalar outputs.alike"})
+    whole = False
+    severity = "warning"
+    priority = 13
+    cause = "all units of a layer are dead, a normalisation or softmax goes over one number, or the input is lost on its way"
+    advice = (
+        "look at the outputs of the parts, one after the other, for two samples: where they become equal lies the cause"
+    )
+
+    def __init__(self) -> None:
+        self._rows: dict[str, _Row] = {}
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for number in window.numbers:
+            if number.name != _NAME or number.value is None:
+                continue
+            row = self._rows.get(number.object, _Row())
+            if not number.value:
+                self._rows[number.object] = _Row(varied=True)
+                yield Example((), True, {})
+                continue
+            row = row._replace(looks=row.looks + 1, since=row.since if row.looks else number.s)
+            self._rows[number.object] = row
+            enough = _IN_A_ROW if row.varied else _FROM_THE_START
+            wrong = row.looks >= enough and number.s - row.since >= enough - 1
+            call = next(
+                (one for one in window.named("forward") if one.q < number.q and one.object == number.object), None
+            )
+            yield Example(
+                (),
+                not wrong,
+                {},
+                variables=(number.object,) if wrong else (),
+                expected="different outputs for different samples",
+                seen=f"the same output for all samples in {row.looks} looks" if wrong else None,
+                call=call,
+                detail=f"{number.object} gives the same output for all samples of a batch" if wrong else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _looks(0, 0, 0)
+        yield _looks(1, 1, 0, 0)  # a last layer that begins at zero, and a first step with a rate of zero
+        yield _looks(0, 1, 0)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _looks(1, 1, 1)
+        yield _looks(0, 1, 1)
+
+
+def _looks(*alike: int) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    return [
+        mini.window("forward model", ("scalar", _NAME, "model", float(one)), "backward", "step optimizer0:SGD")
+        for one in alike
+    ]
