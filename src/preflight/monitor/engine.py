@@ -9,7 +9,7 @@ from preflight.monitor.examples import Examples, Failure, Judged
 from preflight.monitor.grouping import Groups
 from preflight.monitor.keys import frozen
 from preflight.monitor.relation import UNSEEN, Example, Relation, relations
-from preflight.monitor.repeats import Said
+from preflight.monitor.repeats import Again
 from preflight.monitor.scope import MODEL, scope_of
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant, Violation
@@ -125,16 +125,14 @@ class Engine:
             elif one.suppressed is None:
                 by_relation.setdefault(one.relation, []).append(one)
         self._watches = [_Watch(known[name], by_relation[name]) for name in sorted(by_relation)]
-        self._examples = Examples(watch.kind for watch in self._watches)
-        # By rank: what was said of the last window without being asked; of that, what must be judged by the subject.
-        self._repeated: dict[int, tuple[Said, list[tuple[int, list[Example]]]]] = {}
+        special = [number for number, watch in enumerate(self._watches) if watch.special]
+        self._examples = Examples([watch.kind for watch in self._watches], restless=special)
         self.groups = Groups()
 
     @property
     def judged(self) -> dict[str, int]:
         """In how many examples each invariant was judged, by its id."""
-        for said, _ in self._repeated.values():
-            self._count(said)
+        self._count(self._examples.again())
         forces = (force for watch in self._watches for force in _all(watch))
         return {force.invariant.id: force.judged for force in forces if force.judged}
 
@@ -145,15 +143,10 @@ class Engine:
 
     def see(self, window: Window) -> list[Violation]:
         """Judge a window; return the violations that are new with it."""
-        said, judged = self._examples.shares(window)
-        before, each = self._repeated.get(window.rank, (None, []))
-        if said is not before:
-            if before is not None:
-                self._count(before)
-            each = [one for one in said.examples if self._watches[one[0]].special]
-            self._repeated[window.rank] = said, each
-        said.times += 1
-        return self._judge([*((number, examples, window) for number, examples in each), *judged] if each else judged)
+        again, judged = self._examples.wake(window)
+        if again:
+            self._count(again)
+        return self._judge(judged)
 
     def ended(self, rank: int) -> list[Violation]:
         """A rank gives no more windows: nothing waits for it any longer."""
@@ -182,13 +175,11 @@ class Engine:
                     force.judged += held
         return found
 
-    def _count(self, said: Said) -> None:
+    def _count(self, again: list[Again]) -> None:
         """Count what was said again and again: it holds, so that nothing is broken by it."""
-        times, said.times = said.times, 0
-        for number, examples in said.examples:
-            watch = self._watches[number]
-            for force in watch.general if not watch.special else ():
-                force.judged += times * sum(1 for one in examples if force.speaks_of(one))
+        for number, examples, times in again:
+            for force in self._watches[number].general:
+                force.judged += times * sum(map(force.speaks_of, examples))
 
     def _broken(self, watch: _Watch, example: Example, window: Window) -> Iterator[Violation]:
         """Hold an example against each invariant that speaks of it; give the violations that are new with it."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.repeats import Repeats, Said
+from preflight.monitor.repeats import Again, Repeats, Said
 from preflight.monitor.signs import signs_of
 from preflight.monitor.steps import steps_of
 from preflight.monitor.window import Window
@@ -27,11 +27,11 @@ Judged = tuple[int, list[Example], Window]
 class _Instances:
     """Relations for the windows of one rank, of which those see a window that it holds something for."""
 
-    def __init__(self, kinds: Iterable[tuple[int, type[Relation]]]) -> None:
+    def __init__(self, kinds: Iterable[tuple[int, type[Relation]]], restless: Collection[int]) -> None:
         self._all = [(number, kind()) for number, kind in kinds]
         self.follows = list(dict.fromkeys(look for _, one in self._all for look in one.follows))
         self._awake: dict[tuple[frozenset[str], bool], list[tuple[int, Relation]]] = {}
-        self.repeats = Repeats(self._all)
+        self.repeats = Repeats((number, one) for number, one in self._all if number not in restless)
 
     def awake(self, window: Window) -> list[tuple[int, Relation]]:
         """The relations that must see a window, in their order."""
@@ -50,6 +50,7 @@ class _Instances:
 
     def leave_out(self, kinds: Collection[type[Relation]]) -> None:
         """Show no more windows to relations that failed: what they would say of later ones could be wrong."""
+        self.repeats.leave_out([number for number, one in self._all if type(one) in kinds])
         self._all = [(number, one) for number, one in self._all if type(one) not in kinds]
         self.follows = list(dict.fromkeys(look for _, one in self._all for look in one.follows))
         self._awake.clear()
@@ -82,8 +83,12 @@ class Examples:
         failures: The relations that failed.
     """
 
-    def __init__(self, kinds: Iterable[type[Relation]]) -> None:
-        """Take the relations; what is given refers to them by their place."""
+    def __init__(self, kinds: Iterable[type[Relation]], restless: Collection[int] = ()) -> None:
+        """Take the relations; what is given refers to them by their place.
+
+        Those at the places ``restless`` do not sleep (see repeats.py).
+        """
+        self._restless = restless
         numbered = list(enumerate(kinds))
         self._single = [(number, kind) for number, kind in numbered if not kind.across]
         self._across = [(number, kind()) for number, kind in numbered if kind.across]
@@ -95,26 +100,31 @@ class Examples:
 
     def see(self, window: Window) -> list[Judged]:
         """The examples that a window gives, and those of an iteration that it completes."""
-        said, judged = self.shares(window)
-        return [*((number, found, window) for number, found in said.examples), *judged]
+        _, said, judged = self._feed(window)
+        return [*((number, found, window) for number, found in said), *judged]
 
-    def shares(self, window: Window) -> tuple[Said, list[Judged]]:
-        """The same in two shares: what relations say without being asked, the same again and again, and the rest."""
+    def wake(self, window: Window) -> tuple[list[Again], list[Judged]]:
+        """The same for who only counts what holds: what those said of windows before that wake, and what is said now."""
+        again, _, judged = self._feed(window)
+        return again, judged
+
+    def _feed(self, window: Window) -> tuple[list[Again], Said, list[Judged]]:
         instances = self._instances.get(window.rank)
         if instances is None:
-            instances = self._instances[window.rank] = _Instances(self._single)
+            instances = self._instances[window.rank] = _Instances(self._single, self._restless)
         for look in (steps_of, *instances.follows):  # in the order of the windows, whichever relation asks first
             try:
                 look(window)
             except Exception as error:
                 self._leave_out(instances.following(look), window, error)
         repeats = instances.repeats
-        repeats.look(window)
+        again = repeats.look(window)
         said, asked = repeats.shares(instances.awake(window))
+        sleepers = repeats.sleepers
         judged: list[Judged] = []
         for number, instance in asked:
             try:
-                found = repeats.see(number, instance, window) if instance.repeats else list(instance.see(window))
+                found = repeats.see(number, instance, window) if number in sleepers else list(instance.see(window))
                 if found:
                     judged.append((number, found, window))
             except Exception as error:
@@ -124,7 +134,11 @@ class Examples:
             if self._world > 1:
                 self._waiting.setdefault(window.iteration, {})[window.rank] = window
                 judged += self._join()
-        return said, judged
+        return again, said, judged
+
+    def again(self) -> list[Again]:
+        """What relations that sleep have said since they fell asleep, or since this was asked."""
+        return [one for instances in self._instances.values() for one in instances.repeats.again()]
 
     def ended(self, rank: int) -> list[Judged]:
         """A rank gives no more windows: nothing waits for it any longer."""

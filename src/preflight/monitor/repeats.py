@@ -6,7 +6,7 @@ many in a row that is so it tells itself (``Relation.repeats``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from preflight.monitor.forms import Forms
@@ -18,53 +18,67 @@ Asked = list[tuple[int, Relation]]
 """Relations with their numbers."""
 
 
-class Said:
-    """What relations say of a window without being asked.
+Said = list[tuple[int, list[Example]]]
+"""What relations say of a window without being asked, by their numbers."""
 
-    Attributes:
-        examples: By their numbers.
-        times: Of how many windows it was said and not yet counted; for who counts.
-    """
 
-    __slots__ = ("examples", "times")
+class Again(NamedTuple):
+    """Examples that hold, said of several windows in a row without being asked."""
 
-    def __init__(self, examples: list[tuple[int, list[Example]]]) -> None:
-        self.examples = examples
-        self.times = 0
+    number: int
+    examples: list[Example]
+    times: int
 
 
 class _Held(NamedTuple):
-    """What a relation said of windows that repeat: of how many in a row it was asked, until which one, and what."""
+    """What a relation said of windows that repeat.
+
+    Attributes:
+        asked: Of how many in a row it was asked.
+        last: The last of them.
+        counted: Until which window what it said is counted.
+        examples: What it said.
+    """
 
     asked: int
     last: int
+    counted: int
     examples: list[Example]
 
 
-_NOTHING = Said([])
-_NEVER = _Held(0, -1, [])
+_NEVER = _Held(0, -1, -1, [])
 
 
 class Repeats:
-    """Follows the windows of one rank, and keeps what relations said of those that repeat."""
+    """Follows the windows of one rank, and keeps what relations said of those that repeat.
+
+    Attributes:
+        sleepers: The numbers of the relations that may sleep.
+    """
 
     def __init__(self, relations: Iterable[tuple[int, Relation]]) -> None:
-        """Take all relations that windows may be shown to, with their numbers."""
+        """Take the relations that may sleep, with their numbers."""
         self._by_looks: dict[frozenset[str], list[tuple[int, Relation]]] = {}
         for number, one in relations:
             if one.repeats:
                 self._by_looks.setdefault(one.looks, []).append((number, one))
+        self.sleepers = frozenset(number for number, _ in self._numbered())
         self._forms = Forms(self._by_looks)
         self._held: dict[int, _Held] = {}
         self._missed: dict[int, tuple[Window, int]] = {}
         self._shares: dict[int, tuple[Asked, Said, Asked]] = {}
-        self._reading: dict[frozenset[str], frozenset[int]] = {}
-        self._read: frozenset[int] = frozenset()
+        self._reading: dict[frozenset[str], dict[int, Relation]] = {}
+        self._read: dict[int, Relation] = {}
         self._index = 0
         self._before: Window | None = None
+        self._again: list[Again] = []
 
-    def look(self, window: Window) -> None:
-        """Take in a window; wake the relations for which it has another form than the one before."""
+    def look(self, window: Window) -> list[Again]:
+        """Take in a window; wake the relations for which it has another form than the one before.
+
+        Returns:
+            What those that wake said of the windows that they slept through.
+        """
         self._index += 1
         changed = self._forms.changed(window)
         if self._forms.alike > 1 and self._before is not None:
@@ -74,9 +88,31 @@ class Repeats:
             for looks in changed:
                 for number, one in self._by_looks[looks]:
                     self._wake(number, one)
-            for number, one in self._numbered(self._read):
+            for number, one in self._read.items():
                 self._wake(number, one)
         self._before = window
+        again, self._again = self._again, []
+        return again
+
+    def leave_out(self, numbers: Collection[int]) -> None:
+        """Ask relations no more, nor say anything for them."""
+        for number, one in self._numbered():
+            if number in numbers:
+                self._wake(number, one)
+                self._missed.pop(number, None)
+        self._by_looks = {
+            looks: [pair for pair in group if pair[0] not in numbers] for looks, group in self._by_looks.items()
+        }
+
+    def again(self) -> list[Again]:
+        """What relations that sleep have said since they fell asleep, or since this was asked."""
+        found, self._again = self._again, []
+        for number, one in self._numbered():
+            held = self._held.get(number)
+            if held is not None and held.asked >= one.repeats and self._index > held.counted:
+                found.append(Again(number, held.examples, self._index - held.counted))
+                self._held[number] = held._replace(counted=self._index)
+        return found
 
     def shares(self, awake: Asked) -> tuple[Said, Asked]:
         """What relations say of the window that need not be asked, and those to be asked.
@@ -86,7 +122,7 @@ class Repeats:
         """
         known = self._shares.get(id(awake))
         if known is None or known[0] is not awake:
-            known = self._shares[id(awake)] = self._share(awake) if self._held else (awake, _NOTHING, awake)
+            known = self._shares[id(awake)] = self._share(awake) if self._held else (awake, [], awake)
         return known[1], known[2]
 
     def see(self, number: int, relation: Relation, window: Window) -> list[Example]:
@@ -99,7 +135,7 @@ class Repeats:
             return found
         if all(one.holds and one.value is UNSEEN for one in found) and relation.quiet(window):
             count = self._held.get(number, _NEVER).asked + 1
-            self._held[number] = _Held(count, self._index, found)
+            self._held[number] = _Held(count, self._index, self._index, found)
             if count >= relation.repeats:
                 self._shares.clear()
         else:
@@ -111,12 +147,14 @@ class Repeats:
         if held is None or held.asked < relation.repeats:
             return
         self._shares.clear()
-        times = self._index - 1 - held.last
-        if times > 0 and self._before is not None and type(relation).slept is not Relation.slept:
-            self._missed[number] = self._before, times
+        last = self._index - 1
+        if held.examples and last > held.counted:
+            self._again.append(Again(number, held.examples, last - held.counted))
+        if self._before is not None and last > held.last and type(relation).slept is not Relation.slept:
+            self._missed[number] = self._before, last - held.last
 
     def _share(self, awake: Asked) -> tuple[Asked, Said, Asked]:
-        said: list[tuple[int, list[Example]]] = []
+        said: Said = []
         rest: Asked = []
         for number, one in awake:
             held = self._held.get(number)
@@ -124,18 +162,17 @@ class Repeats:
                 rest.append((number, one))
             elif held.examples:
                 said.append((number, held.examples))
-        return awake, Said(said), rest
+        return awake, said, rest
 
-    def _readers(self, signs: frozenset[str]) -> frozenset[int]:
+    def _readers(self, signs: frozenset[str]) -> dict[int, Relation]:
         """The relations that read the numbers of what is in a window."""
         known = self._reading.get(signs)
         if known is None:
             if len(self._reading) >= 512:
                 self._reading.clear()
-            found = [number for number, one in self._numbered() if not one.reads.isdisjoint(signs)]
-            known = self._reading[signs] = frozenset(found)
+            known = {number: one for number, one in self._numbered() if not one.reads.isdisjoint(signs)}
+            self._reading[signs] = known
         return known
 
-    def _numbered(self, chosen: frozenset[int] | None = None) -> Asked:
-        every = [pair for group in self._by_looks.values() for pair in group]
-        return every if chosen is None else [pair for pair in every if pair[0] in chosen]
+    def _numbered(self) -> Asked:
+        return [pair for group in self._by_looks.values() for pair in group]

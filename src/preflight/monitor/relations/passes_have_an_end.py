@@ -44,6 +44,7 @@ class PassesHaveAnEnd(Relation):
         self._told: set[str] = set()  # roots whose gradients were told since their last step
         self._unknown: set[str] = set()  # and those of whose last step they were not: what is left may be of it
         self._rounds: dict[str, int] = {}
+        self._of: tuple[list[int], int, set[str]] = [], -1, set()  # variables, and their roots
 
     def slept(self, window: Window, times: int) -> None:
         """Know the gradients that the last step used."""
@@ -64,8 +65,7 @@ class PassesHaveAnEnd(Relation):
             if isinstance(event, State):
                 if event.moment == "before_step":
                     self._used.update(zip(event.ids, event.norm, strict=True))
-                    known = window.run.variables
-                    self._told.update({known[ident].root for ident in event.ids if ident in known})
+                    self._told |= self._roots(event.ids, window)
                 else:
                     yield from self._cleared(event, window)
             elif event.name == "forward":
@@ -80,6 +80,13 @@ class PassesHaveAnEnd(Relation):
                 self._fed.clear()
             else:
                 self._stepped(event, window)
+
+    def _roots(self, ids: list[int], window: Window) -> set[str]:
+        """The roots of variables, which are the same at each step."""
+        known = window.run.variables
+        if self._of[0] != ids or self._of[1] != known.changes:
+            self._of = ids, known.changes, {known[ident].root for ident in ids if ident in known}
+        return self._of[2]
 
     def _stepped(self, step: Call, window: Window) -> None:
         own = window.run.roots(_number(step))

@@ -22,7 +22,8 @@ class SeedMovesOn(Relation):
     needs = frozenset({"seed", "forward", "step"})
     wakes = frozenset({"seed", "forward", "step"})
     repeats = 3
-    looks = frozenset({"seed", "forward", "step"})
+    looks = frozenset({"step"})
+    reads = frozenset({"seed"})
     whole = False
     severity = "warning"
     priority = 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Set
+from math import isfinite
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -67,14 +68,13 @@ class StepUpdates(Relation):
     def _worth_a_change(self, gradients: State) -> Set[int]:
         """The variables whose gradient is more than rounding beside the largest of the step."""
         ids, norms = gradients.ids, gradients.norm
-        finite = [norm for norm in norms if norm is not None and norm == norm]
-        least = _ROUNDING * max(finite, default=0.0)
-        if len(finite) < len(norms) or min(finite, default=0.0) <= least:
-            pairs = zip(ids, norms, strict=True)
-            return {ident for ident, norm in pairs if norm is not None and (norm != norm or norm > least)}
-        if self._all[0] != ids:
-            self._all = ids, frozenset(ids)
-        return self._all[1]
+        if all(norms) and isfinite(sum(norms)) and min(norms) > _ROUNDING * max(norms):  # type: ignore
+            if self._all[0] != ids:
+                self._all = ids, frozenset(ids)
+            return self._all[1]
+        least = _ROUNDING * max((norm for norm in norms if norm is not None and norm == norm), default=0.0)
+        pairs = zip(ids, norms, strict=True)
+        return {ident for ident, norm in pairs if norm is not None and (norm != norm or norm > least)}
 
     @staticmethod
     def _exact(step: Step, with_gradient: Set[int], window: Window, context: Mapping[str, object]) -> Iterator[Example]:
