@@ -92,6 +92,12 @@ ATTRIBUTES: dict[str, Change] = {
     "numpy.str": Change("NumPy", "1.20", "1.24", "str", _NUMPY),
 }
 
+MODULES: dict[str, Change] = {
+    "torch._six": Change("PyTorch", None, "2.0", "math.inf, str and collections.abc", "missing in PyTorch 2.0"),
+    "torchtext.legacy": Change("torchtext", "0.9", "0.12", "torchtext.data", "torchtext 0.12 release notes"),
+}
+"""Modules that cannot be imported any more."""
+
 VERBOSE = Change("PyTorch", "2.2", "2.7", "scheduler.get_last_lr() and print", "pytorch/pytorch pull 111302")
 EPOCH = Change("PyTorch", None, None, "scheduler.step()", "warning of PyTorch 2.13")
 NEXT = Change("PyTorch", None, "1.13", "next(iterator)", "pytorch/pytorch issue 87955")

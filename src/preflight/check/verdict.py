@@ -53,6 +53,13 @@ def verdict_of(
             if memory.reason
             else "whether the memory suffices is too close to call"
         )
+    counted = context.facts.get("model.parameters")
+    classes = dict.fromkeys(one.cls.qualname for one in reading.networks if one.cls is not None)
+    if len(classes) > 1 and counted is not None and counted.known:
+        notes.append(
+            f"several networks are trained ({', '.join(classes)}): parameters and memory are those of one alone; "
+            "a dry run has them all"
+        )
     if reading.trace.exhausted:
         notes.append(
             f"the script was not followed to its end ({reading.trace.exhausted}): rules about missing calls were not evaluated"

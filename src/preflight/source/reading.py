@@ -102,6 +102,12 @@ class Reading:
         return found
 
     @cached_property
+    def networks(self) -> list[Obj]:
+        """The networks of the script's own classes that are trained side by side: none of them is a part of another."""
+        own = [model for model in self.models if model.cls is not None]
+        return [model for model in own if not any(_holds(other, model, 4) for other in own if other is not model)]
+
+    @cached_property
     def _made(self) -> dict[str, list[Obj]]:
         found: dict[str, list[Obj]] = {}
         seen: set[int] = set()
@@ -165,3 +171,11 @@ def read(
 
 
 __all__ = ["Context", "Reading", "read"]
+
+
+def _holds(whole: Obj, part: Obj, deep: int) -> bool:
+    """Whether a thing has another one among its attributes, or theirs."""
+    held = [settle(value) for value in whole.attrs.values()]
+    return any(
+        value is part or (deep > 0 and isinstance(value, Obj) and _holds(value, part, deep - 1)) for value in held
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -146,7 +147,20 @@ def _of_loop(loop: TrainingLoop) -> Fact:
             found = modulus(frame.value)
             if found is not None:
                 return fact_of(found, None, int)
+            if _counts(frame.value):
+                return unknown("the optimizer steps where a count is reached, which is not known")
     return Fact(1, None, "every batch is followed by a step")
+
+
+def _counts(test: Value | None) -> bool:
+    """Whether a test holds how many batches there were since the last step against a bound: ``i - last >= k``."""
+    made = settle(test) if test is not None else None
+    if not isinstance(made, Obj) or made.kind != "op" or made.name not in (">=", ">", "=="):
+        return False
+    since = settle(made.args[0])
+    if isinstance(since, Unknown):
+        return since.site is not None and isinstance(getattr(since.site.node, "op", None), ast.Sub)
+    return isinstance(since, Obj) and since.kind == "op" and since.name == "-"
 
 
 def modulus(test: Value | None) -> Value | None:

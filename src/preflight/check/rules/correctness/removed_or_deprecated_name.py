@@ -23,9 +23,10 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, Place, edits
-from preflight.check.removed_names import ATTRIBUTES, EPOCH, NAMES, NEXT, VERBOSE, Change
+from preflight.check.removed_names import ATTRIBUTES, EPOCH, MODULES, NAMES, NEXT, VERBOSE, Change
 from preflight.check.rule import Rule
 from preflight.check.schedules import TORCH, kind_of, steps_plainly
+from preflight.source.script import Script
 from preflight.source.trace import Event
 from preflight.source.values import Ext, Obj, settle
 from preflight.vocabulary.finding import Edit, Finding
@@ -40,6 +41,11 @@ RULE = Rule(
 )
 
 BAD = (
+    """
+import torch
+from torch._six import inf
+limit = torch.tensor(inf)
+""",
     """
 import torch
 values, vectors = torch.symeig(matrix, eigenvectors=True)
@@ -89,6 +95,12 @@ optimizer = AdamW(model.parameters(), lr=5e-5)
 
 GOOD = (
     """
+try:
+    from torch._six import inf
+except ImportError:
+    from math import inf
+""",
+    """
 import torch
 import numpy as np
 from torch.nn import init
@@ -120,6 +132,8 @@ def check(context: Context) -> Iterator[Finding]:
                 if NAMES[name].removed is None and _renamed(context, event, NAMES[name]) is None:
                     break  # one place is enough to say that a name will go
     yield from _attributes(context, told)
+    for script in context.reading.scripts:
+        yield from _imports(context, script)
     for event in context.trace.calls(".next"):
         holder = settle(event.receiver) if event.receiver is not None else None
         if not isinstance(holder, Obj) or holder.name != "builtins.iter" or not holder.args:
@@ -128,6 +142,22 @@ def check(context: Context) -> Iterator[Finding]:
             told.add(id(event.node))
             yield _finding(context, event, ".next() of a DataLoader's iterator", NEXT, _next(context, event))
     yield from _schedulers(context)
+
+
+def _imports(context: Context, script: Script) -> Iterator[Finding]:
+    """Imports of modules that are gone, unless something else is done where they fail."""
+    found: list[tuple[ast.AST, str]] = []
+    for plain in script.nodes(ast.Import):
+        found += [(plain, alias.name) for alias in plain.names if alias.name in MODULES]
+    for source in script.nodes(ast.ImportFrom):
+        found += [(source, source.module)] if source.module in MODULES else []
+    if not found:
+        return
+    choices = (*script.nodes(ast.Try), *script.nodes(ast.If))
+    guarded = {id(part) for choice in choices for part in ast.walk(choice)}
+    for node, name in found:
+        if id(node) not in guarded:
+            yield _finding(context, (script, node), name, MODULES[name], None)
 
 
 def _attributes(context: Context, told: set[int]) -> Iterator[Finding]:
