@@ -79,3 +79,9 @@ def test_the_rank_in_a_message_of_the_rank_itself_is_known(tmp_path: Path) -> No
     assert incident.category == "numerical"
     assert incident.first_failure is not None
     assert incident.first_failure.rank == 11
+
+
+def test_a_launcher_says_no_more_than_the_interrupt(tmp_path: Path) -> None:
+    failed = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \ntrain.py FAILED\n"
+    line = "RuntimeError: DataLoader worker (pid 41) is killed by signal: Hangup. \n"
+    assert told(tmp_path, STEPS + line + failed).category == "preemption"

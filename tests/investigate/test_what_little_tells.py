@@ -124,3 +124,17 @@ def test_what_breaks_while_a_library_is_imported_is_its_version(tmp_path: Path, 
 )
 def test_a_missing_file_is_what_its_name_says(tmp_path: Path, path: str, category: str) -> None:
     assert told(tmp_path, f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'\n").category == category
+
+
+def test_a_plugin_that_nccl_goes_on_without_is_no_missing_library(tmp_path: Path) -> None:
+    plugin = (
+        "gpu:76739:76739 [0] NCCL INFO NET/Plugin : Plugin load (libnccl-net.so) returned 2 : libnccl-net.so: "
+        "cannot open shared object file: No such file or directory\n"
+    )
+    assert told(tmp_path, plugin + TORCHRUN).category == "oom"
+    assert told(tmp_path, plugin.replace("NCCL INFO NET/Plugin", "ImportError")).category == "environment"
+
+
+def test_bars_of_batches_are_steps(tmp_path: Path) -> None:
+    text = "".join(f"  1%|          | {n}/1250 [00:{n:02d}<10:17:22, 29.99s/batch]\n" for n in range(1, 18))
+    assert told(tmp_path, text).category == "none"

@@ -58,6 +58,8 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
     interrupts = interrupts_in(scene.failing)
     roots = without_broken_off(_without_aftermath(roots), interrupts) or ([] if interrupts else _mute(scene, culprit))
     symptoms = without_broken_off([event for event in scene.failing if event.role == "cascade"], interrupts)
+    if interrupts:  # a launcher that saw its processes end says no more than they do
+        symptoms = [event for event in symptoms if event.category != "other"]
     observed = observed_in(scene)
     symptom = _symptom(scene, culprit, symptoms or (list(interrupts) if not roots else []) or list(scene.failing))
     if not roots:

@@ -73,3 +73,15 @@ _WARNS = re.compile(r"\.py:\d{1,7}: \w{0,60}Warning: ")
 def not_a_warning(fields: Mapping[str, object], text: str) -> bool:
     """What a library warns of, it has caught, and does without."""
     return _WARNS.search(text) is None
+
+
+_CALM = re.compile(r"\bNCCL INFO\b|\b(?:INFO|WARN(?:ING)?|DEBUG)\b|(?:^|: )[IW] tensorflow/")
+
+
+def not_told_for_information(fields: Mapping[str, object], text: str) -> bool:
+    """What a library tells as information or a warning it goes on without; where it cannot, an error follows."""
+    return _CALM.search(text[:_BEFORE]) is None
+
+
+_BEFORE = 200
+"""The level stands within so many letters from the beginning of a line."""
