@@ -13,7 +13,7 @@ from preflight.plan.choose import LEAST, SHOWN, Chosen, chosen_of, closest_of, w
 from preflight.plan.columns.doubt import doubt_of
 from preflight.plan.columns.search import Found, search
 from preflight.plan.experiment import experiment_of
-from preflight.plan.make import report_of
+from preflight.plan.reported import report_of
 from preflight.plan.request import Request
 from preflight.plan.spread import settled
 from preflight.vocabulary.plan import Candidate, Plan, Point

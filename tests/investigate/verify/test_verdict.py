@@ -13,7 +13,7 @@ import pytest
 from preflight.errors import UsageError
 from preflight.investigate.verify.directions import Wanted
 from preflight.investigate.verify.problem import Asked
-from preflight.investigate.verify.trials import Trial
+from preflight.investigate.verify.trial import Trial
 from preflight.investigate.verify.verdict import verify
 from preflight.vocabulary.verification import Verification
 

@@ -5,38 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
+from preflight.cli.parts.bisection_plan import Plan
 from preflight.cli.parts.writing import Writing, put, remark
 from preflight.errors import UsageError
 from preflight.investigate.bisect.lattice import Shape
-from preflight.investigate.bisect.launchers import Point, launcher, names_in
+from preflight.investigate.bisect.launchers import launcher
 from preflight.investigate.bisect.outcome import Outcome
 from preflight.investigate.bisect.runner import Runner, Trial
 
 DIMENSIONS = ("scale", "batch", "layers", "configs", "commits", "nodes")
 SCHEMA = "preflight.bisection/1"
-
-
-class Plan(msgspec.Struct, kw_only=True):
-    """What is bisected: its values, how a test of one is made, and how many tests there are at most.
-
-    Attributes:
-        dimension: Its name. values: What is tried, from what works to what fails.
-        make: Makes a test. most: Tests at most. largest: GPUs of the largest test.
-        shown: How a value is shown. close: Called at the end.
-    """
-
-    dimension: str
-    values: Sequence[Any]
-    make: Callable[[Any], Trial]
-    most: int
-    largest: int
-    shown: Callable[[Any], str] = str
-    close: Callable[[], None] = lambda: None
 
 
 def bisect(program: Sequence[str], given: Mapping[str, Any], look: Writing) -> int:
@@ -129,24 +110,6 @@ def _plan(dimension: str, program: Sequence[str], given: Mapping[str, Any], stat
     return make(program, given, state, shape, chance)
 
 
-def needs(program: Sequence[str], names: set[str], what: str) -> None:
-    """Refuse a program in which nothing would change from test to test.
-
-    Raises:
-        UsageError: None of the names is in it.
-    """
-    if not names & names_in(program):
-        wanted = " or ".join("{" + name + "}" for name in sorted(names))
-        raise UsageError(f"the program does not say where {what} goes", f"write {wanted} where it belongs")
-
-
-def started(given: Mapping[str, Any], program: Sequence[str], name: str, point: Point, salt: str = "") -> Trial:
-    """Return the test of a point."""
-    point = msgspec.structs.replace(point, seconds=given["timeout"], queue=given["queue"])
-    launch = launcher(given["launcher"]).launch(program, point)
-    return Trial(name=name, launch=launch, gpus=point.gpus or given["gpus"] or 1, salt=salt)
-
-
 def _tell_budget(plan: Plan, given: Mapping[str, Any], look: Writing) -> None:
     hours = plan.most * plan.largest * given["timeout"] / 3600.0
     remark(
@@ -224,6 +187,3 @@ def _search(plan: Plan, runner: Runner, given: Mapping[str, Any], chance: float 
         "reason": point.reason, "tests": point.tests, "chance": None if point.chance is None else round(point.chance, 3),
         "trail": [{"value": plan.shown(value), "outcome": outcome.kind} for value, outcome in point.trail],
     }  # fmt: skip
-
-
-__all__ = ["Plan", "bisect", "needs", "started"]

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from preflight.cli.parts.bisecting import Plan, needs, started
+from preflight.cli.parts.bisection_plan import Plan, needs, started
 from preflight.errors import InputError, UsageError
 from preflight.investigate.bisect.lattice import Shape, sizes_between
 from preflight.investigate.bisect.launchers import Point, names_in

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from preflight.investigate.statistics import rank_test, student
 from preflight.investigate.statistics.multiple import holm
 from preflight.investigate.verify.directions import LOSSES, Wanted
-from preflight.investigate.verify.trials import Trial
+from preflight.investigate.verify.trial import Trial
 from preflight.vocabulary.verification import Compared, Direction
 
 RUNS = 3

@@ -9,7 +9,7 @@ from preflight.investigate.series.columns import by_step, step_seconds, tracks_o
 from preflight.investigate.series.find import run_values
 from preflight.investigate.series.speed import run_seconds
 from preflight.investigate.verify.directions import KNOWN, LOSSES
-from preflight.investigate.verify.trials import Trial
+from preflight.investigate.verify.trial import Trial
 from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.log import Reading, StepLine
 from preflight.vocabulary.verification import Outcome

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from preflight.investigate.statistics import binomial, poisson
-from preflight.investigate.verify.trials import Trial
+from preflight.investigate.verify.trial import Trial
 from preflight.vocabulary.verification import Problem, Side
 
 Unit = Literal["runs", "steps", "hours"]

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 
-from preflight.investigate.verify.trials import Trial
+from preflight.investigate.verify.trial import Trial
 
 
 def order_of(trials: int) -> Iterator[str]:

@@ -8,10 +8,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from preflight.errors import InputError
 from preflight.investigate.paths import there
+from preflight.investigate.verify.logs import trial_of_logs
+from preflight.investigate.verify.trial import Trial
 from preflight.vocabulary.verification import Outcome
 
 NO_METRICS = {
@@ -19,30 +19,6 @@ NO_METRICS = {
     "hours", "order", "started", "signature", "category", "failed_at", "name", "run", "trial", "id", "seed", "metrics", "tokens",
     "curve", "epoch", "time", "step", "lr",
 }  # fmt: skip
-
-
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One run.
-
-    Attributes:
-        name: Its file or number.
-        outcome: How it ended.
-        what: The signature and the categories of its failure, as far as they are known.
-        steps: How many steps it made.
-        hours: How long it ran.
-        order: Its place among all trials, where they were made one after the other.
-        series: What it measured, by metric; one number where only one is known.
-        places: For the metrics that are curves, where each value belongs: tokens, samples or steps.
-    """
-
-    name: str
-    outcome: Outcome
-    what: tuple[str, ...] = ()
-    steps: float | None = None
-    hours: float | None = None
-    order: float | None = None
-    series: dict[str, list[float]] = {}
-    places: dict[str, list[float]] = {}
 
 
 def read_trials(paths: Sequence[str], side: str) -> list[Trial]:
@@ -56,8 +32,6 @@ def read_trials(paths: Sequence[str], side: str) -> list[Trial]:
         there(path)
         rows = _table(path) if os.path.isfile(path) else None
         if rows is None:
-            from preflight.investigate.verify.logs import trial_of_logs
-
             found.append(trial_of_logs(path))
         else:
             found += [

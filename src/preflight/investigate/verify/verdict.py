@@ -9,7 +9,7 @@ from preflight.investigate.statistics import binomial
 from preflight.investigate.verify.compare import compare
 from preflight.investigate.verify.directions import Wanted
 from preflight.investigate.verify.problem import Asked, judge_problem
-from preflight.investigate.verify.trials import Trial
+from preflight.investigate.verify.trial import Trial
 from preflight.vocabulary.report import SCHEMA, Report, Tool, Verdict
 from preflight.vocabulary.verification import Compared, Fixed, Problem, Verification
 from preflight.vocabulary.version import VERSION
