@@ -175,3 +175,47 @@ def test_a_model_that_is_given_its_batch_by_name_is_recorded_without_a_fault() -
             optimizer.step()
     assert len(kept.calls("forward")) == 2
     assert kept.table("trouble") == []
+
+
+class Attending(torch.nn.Module):  # type: ignore[misc]
+    """Attention that drops at its rate, or as its mode says."""
+
+    def __init__(self, follows: bool) -> None:
+        super().__init__()
+        self.follows = follows
+        self.proj = torch.nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        rate = 0.2 if self.training or not self.follows else 0.0
+        hidden = self.proj(x)[:, None]
+        return torch.nn.functional.scaled_dot_product_attention(hidden, hidden, hidden, dropout_p=rate)
+
+
+def test_fused_attention_that_drops_in_evaluation_is_told_and_stands_in_its_place_again() -> None:
+    functional = torch.nn.functional
+    original = functional.scaled_dot_product_attention
+    for follows in (True, False):
+        with recorded() as kept:
+            model = Attending(follows)
+            for training in (True, False):
+                model.train(training)(torch.randn(2, 3, 4))
+                assert functional.scaled_dot_product_attention is original
+        assert [call["args"]["function"] for call in kept.calls("dropout")] == (
+            [] if follows else ["scaled_dot_product_attention"]
+        )
+
+
+def test_a_tensor_that_answers_for_itself_finds_fused_attention_where_it_knows_it() -> None:
+    from torch.nn.attention.bias import causal_lower_right
+
+    class Biased(Attending):
+        def forward(self, x: Any) -> Any:
+            hidden = self.proj(x)[:, None]
+            bias = causal_lower_right(3, 3)
+            return torch.nn.functional.scaled_dot_product_attention(hidden, hidden, hidden, attn_mask=bias)
+
+    model, x = Biased(True).eval(), torch.randn(2, 3, 4)
+    with torch.no_grad():
+        alone = model(x)
+        with recorded():
+            assert torch.equal(model(x), alone)

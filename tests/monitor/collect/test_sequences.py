@@ -85,6 +85,21 @@ def test_a_mask_is_seen_however_it_is_made() -> None:
     assert numbers(next_token(Model("by hand"), IDS))["future"] == 1
 
 
+def test_a_mask_is_seen_where_the_tokens_lie_across_and_where_attention_drops() -> None:
+    class Across(Model):
+        def forward(self, ids: Any, mask: Any = None) -> Any:
+            hidden = self.embed(ids).transpose(0, 1)
+            query, key, value = self.qkv(hidden).view(*hidden.shape[:2], 3, 2, -1).permute(2, 0, 3, 1, 4)
+            causal = self.kind == "causal"
+            mixed = functional.scaled_dot_product_attention(query, key, value, dropout_p=0.1, is_causal=causal)
+            return self.head((mixed.transpose(1, 2).reshape(hidden.shape) + hidden).transpose(0, 1))
+
+    ids = torch.cat([IDS, IDS.flip(0)]).T  # rows are positions, as the tables of some models have them
+    for kind, share in (("causal", 0), ("none", 1)):
+        loss = functional.cross_entropy(Across(kind)(ids)[:-1].flatten(0, 1), ids[1:].flatten())
+        assert numbers(loss)["future"] == share
+
+
 def test_targets_are_found_at_their_distance() -> None:
     model = Model("causal")
     for moved, name in enumerate(("same", "next", "second")):
@@ -111,6 +126,8 @@ def test_padding_that_is_seen_or_learnt_is_told() -> None:
     assert numbers(next_token(Model("causal", padding=0), ids))["learnt"] == 1
     assert numbers(next_token(Model("causal"), ids))["learnt"] == 1  # no other number fills the ends
     assert numbers(next_token(Model("causal"), IDS))["learnt"] == -1
+    filled = functional.pad(ids, (0, 1), value=-100)[:, 1:]  # labels that are moved within the model
+    assert numbers(functional.cross_entropy(Model("causal", padding=0)(ids).transpose(1, 2), filled))["learnt"] == 1
 
 
 def test_nothing_of_the_graph_is_used_up_and_hooks_on_it_are_left_alone() -> None:

@@ -269,6 +269,43 @@ def test_a_step_within_another_optimizers_step_is_not_one_of_its_own() -> None:
     assert [row["object"] for row in kept.calls("step")] == ["optimizer0:Wrapping"] * 2
 
 
+def test_a_wrapper_that_shows_an_optimizers_groups_as_its_own_has_its_number() -> None:
+    class Shown(torch.optim.Optimizer):  # type: ignore[misc]
+        def __init__(self, held: Any) -> None:
+            self.held = held
+            self.param_groups, self.state, self.defaults = held.param_groups, held.state, held.defaults
+
+        def step(self, closure: Any = None) -> None:
+            self.held.step()
+
+    with recorded() as kept:
+        net = torch.nn.Linear(2, 1)
+        wrapper = Shown(torch.optim.SGD(net.parameters(), lr=0.1))
+        for _ in range(2):
+            wrapper.zero_grad()
+            net(torch.ones(1, 2)).sum().backward()
+            wrapper.held.step()
+    assert {row["object"].split(":")[0] for row in kept.calls() if row["name"] in ("step", "zero_grad")} == {
+        "optimizer0"
+    }
+
+
+def test_the_first_step_tells_what_was_frozen_while_its_optimizer_was_made() -> None:
+    with recorded() as kept:
+        net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+        net[0].requires_grad_(False)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net[0].weight.requires_grad_(True)
+        for _ in range(2):
+            net(torch.ones(1, 2)).sum().backward()
+            optimizer.step()
+    first, second = kept.calls("step")
+    names = {row["id"]: row["name"] for row in kept.table("variable")}
+    assert [names[ident] for ident in first["args"]["thawed"]] == ["net.0.weight"]
+    assert first["args"]["still_frozen"] == 1
+    assert "thawed" not in second["args"]
+
+
 def replaced(net: Any) -> None:
     net.head.weight = torch.nn.Parameter(torch.zeros(2, 8))
 

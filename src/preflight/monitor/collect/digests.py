@@ -19,6 +19,7 @@ _DEPTH = 4
 _IN = tuple(f"in{position}" for position in range(_MOST))
 _OUT = tuple(f"out{position}" for position in range(_MOST))
 _NORM = list(TABLES["tensor"]).index("norm")
+_EVALUATED = 2  # passes of an evaluation whose inputs are measured
 _KNOWN = frozenset((float, type(None)))
 _DOT = range(1 << 13, 1 << 24)
 """Elements of a tensor whose norm a product with itself gives sooner: it adds up as fast as memory can be read."""
@@ -123,6 +124,7 @@ class Digests:
         self._wanted = recorder.wants("tensor")
         self._sized = recorder.wants("norms of outputs")  # nothing else costs as much where a model has many parts
         self._last: tuple[Any, int, Any] = (None, 0, None)
+        self._evaluated = (-1, 0)  # the iteration of the last evaluation, and how many passes it had
 
     def beginning(self, entry: Entry, args: Any) -> None:
         """Gather rows of what goes into a model, and take its fingerprints."""
@@ -130,9 +132,19 @@ class Digests:
         if found:
             self.batch(f"forward:{entry.object}", found, None)
         if self._wanted:
-            sizes = self._norms(found) if found and self.recorder.detail else [None] * len(found)
+            wanted = found and (self.recorder.detail or self._evaluation(entry))
+            sizes = self._norms(found) if wanted else [None] * len(found)
             for position, tensor in enumerate(found):
                 self._gather(entry.number, entry.object, _IN[position], tensor, sizes[position])
+
+    def _evaluation(self, entry: Entry) -> bool:
+        """Whether a pass is one of the first of an evaluation: few of them are in a detailed iteration."""
+        if (entry.args or {}).get("training", True) or not entry.context.startswith("nograd"):
+            return False
+        iteration = self.recorder.iteration
+        count = self._evaluated[1] if self._evaluated[0] == iteration else 0
+        self._evaluated = (iteration, count + 1)
+        return count < _EVALUATED
 
     def entering(self, number: int, name: str, args: Any) -> None:
         """Gather rows of what goes into a part: it has come out of another one, and its norm is taken there."""

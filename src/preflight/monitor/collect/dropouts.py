@@ -4,8 +4,9 @@
 What says ``training=True`` itself is left alone: it is meant.
 A call that does not drop, or within a model in training mode, costs a few comparisons.
 
-``scaled_dot_product_attention`` is not watched: tensors that answer for themselves know it by its identity, and another
-function in its place would give them other results.
+``scaled_dot_product_attention`` drops at the rate it is given, whatever the mode is. Tensors that answer for themselves
+know it by its identity, and another function in its place would give them other results. So it is watched only within
+the passes of a model that is in evaluation mode, and it stands in its place again while it is called.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from .recorder import Recorder
 from .scope import owner_of
 
 _FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+_FUSED = "scaled_dot_product_attention"
+_FUSED_RATE = 4  # where the rate stands among its arguments
 _MOST_PLACES = 32
 _FRAMES = 12
 
@@ -43,6 +46,28 @@ class Dropouts:
             original = getattr(functional, name, None)
             if original is not None:
                 patches.replace(functional, name, self._dropping(original, name))
+        fused = getattr(functional, _FUSED, None)
+        if fused is not None:
+            watching = self._attending(fused, functional)
+            self.forwards.evaluating = lambda began: _put(functional, watching if began else fused, (fused, watching))
+
+    def _attending(self, original: Callable[..., Any], functional: Any) -> Callable[..., Any]:
+        compiling = self.recorder.torch.compiler.is_compiling
+        opened = self.forwards.thread
+
+        @functools.wraps(original)
+        def attending(*args: Any, **kwargs: Any) -> Any:
+            if compiling() or not opened.open:
+                return original(*args, **kwargs)
+            self._look(_FUSED, kwargs.get("dropout_p", args[_FUSED_RATE] if len(args) > _FUSED_RATE else 0.0))
+            there = _put(functional, original, (attending,))
+            try:
+                return original(*args, **kwargs)
+            finally:
+                if there:
+                    _put(functional, attending, (original,))
+
+        return attending
 
     def _dropping(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         compiling = self.recorder.torch.compiler.is_compiling
@@ -87,3 +112,11 @@ class Dropouts:
         self._told.add((place, name))
         seen = {"function": name, "p": rate, "model": root, "type": type(owner).__name__}
         self.recorder.event("dropout", self.forwards.names.of(owner) or type(owner).__name__, seen, place)
+
+
+def _put(functional: Any, function: Callable[..., Any], instead: tuple[Callable[..., Any], ...]) -> bool:
+    """Put a function in the place of fused attention where one of ours, or the original one, stands there."""
+    if getattr(functional, _FUSED, None) not in instead:
+        return False  # the program has put one of its own there
+    setattr(functional, _FUSED, function)
+    return True

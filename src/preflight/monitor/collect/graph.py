@@ -16,6 +16,7 @@ _TO_SCORES = (
 )
 """Operations between the products of queries and keys and the softmax over them."""
 _PRODUCTS = ("Bmm", "Baddbmm", "Mm")
+_SOFTMAX = ("Softmax", "SafeSoftmax")  # the second where fused attention falls back, as it does for dropout
 
 
 class Graph:
@@ -91,7 +92,7 @@ class Graph:
             if name.startswith("ScaledDotProduct"):
                 inputs = _children_of(self.nodes[place], 2)
                 product = place
-            elif name == "Softmax":
+            elif name in _SOFTMAX:
                 product = self._product(place)
                 inputs = _children_of(self.nodes[product], None)[-2:] if product >= 0 else []
             else:
@@ -123,7 +124,7 @@ class Attention:
         self._mask: Any = None
         self._bare = False  # whether it is known to have no mask
         self._sizes: list[tuple[int, int]] = []  # of queries and of keys: the first dimension, and the length
-        self._scores = graph.names[place] == "Softmax"
+        self._scores = graph.names[place] in _SOFTMAX
         if self._scores:
             self._mask = graph.held(place, "_saved_result")
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from . import outputs
@@ -48,6 +49,7 @@ class Forwards:
         self.parts_wanted = recorder.wants("module", "tensor")
         self.parts = Parts(recorder, names, digests)
         self.aside = Aside(recorder.torch, self.before, self.after)
+        self.evaluating: Callable[[bool], Any] | None = None  # told where a model in evaluation mode begins and ends
 
     def install(self, patches: Patches) -> None:
         """Put the hooks in place."""
@@ -62,6 +64,8 @@ class Forwards:
         """Forget forward passes that ended with an exception, and hand over what is known of their parts."""
         if self.thread.open:
             self.thread.open.clear()
+            if self.evaluating is not None:
+                self.evaluating(False)
         self.aside.back()
         self.parts.hand_over()
 
@@ -129,6 +133,8 @@ class Forwards:
         entry = recorder.enter("forward", name, seen)
         entry.about = self.untouched.marks(module, not training and not grad and recorder.wants("evaluation"))
         opened.append((part.module, entry, part.inside))
+        if self.evaluating is not None and not training:
+            self.evaluating(True)
         self.digests.beginning(entry, args)
         if not (recorder.detail and self.parts_wanted):
             self.aside.step(module)
@@ -183,6 +189,8 @@ class Forwards:
         recorder.spent += clock() - began
 
     def _leave_root(self, entry: Entry, module: Any, args: Any, output: Any) -> None:
+        if self.evaluating is not None:
+            self.evaluating(False)
         self.digests.leaving(entry.number, entry.object, output)
         if self.recorder.detail and module.training and self.recorder.wants(outputs.NAME):
             outputs.look(self.recorder, entry, args, output)

@@ -43,6 +43,8 @@ class Optimizers:
         self._unheld = 0  # variables of no optimizer, when they were last looked at
         self._used: dict[int, int] = {}  # how many backward passes there were when gradients were last used or cleared
         self._made: list[weakref.ref[Any]] = []
+        self._making: weakref.ref[Any] | None = None
+        self._frozen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
         self._casts: dict[int, int] = {}
         self.uncleared: set[int] = set()
         self._versions: dict[int, tuple[int, int]] = {}
@@ -108,7 +110,8 @@ class Optimizers:
     def _group_added(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         optimizer = args[0]
         if self.variables.index_of(optimizer) < 0:
-            self._made.append(weakref.ref(optimizer))
+            self._making = weakref.ref(optimizer)
+            self._made.append(self._making)
             return None  # it is being made; it is taken in at its first use, or when another one steps
         return self.recorder.enter("add_param_group", self.name(optimizer))
 
@@ -116,6 +119,20 @@ class Optimizers:
         if entry is not None:
             self.variables.stale = True
             self.recorder.leave(entry, None, error)
+            return
+        optimizer = self._making() if self._making is not None else None
+        self._making = None
+        if optimizer is not None and error is None:
+            held = optimizer.param_groups[-1]["params"]
+            frozen = [weakref.ref(tensor) for tensor in held if not tensor.requires_grad]
+            self._frozen.setdefault(optimizer, []).extend(frozen[:_MOST_WRITTEN])
+
+    def _thawed(self, optimizer: Any) -> tuple[list[int], int]:
+        """Of what was frozen while an optimizer was made, what is trained now, and how much still is not."""
+        frozen = [tensor for known in self._frozen.pop(optimizer, ()) if (tensor := known()) is not None]
+        thawed = {id(tensor) for tensor in frozen if tensor.requires_grad}
+        held = self.variables.living(self.variables.index_of(optimizer))
+        return [variable.ident for variable, tensor in held if id(tensor) in thawed], len(frozen) - len(thawed)
 
     # -- gradients are cleared
 
@@ -209,6 +226,10 @@ class Optimizers:
         seen: dict[str, Any] = {"closure": closure}
         if written:
             seen["written"] = written
+        if optimizer in self._frozen:
+            thawed, rest = self._thawed(optimizer)
+            if thawed:
+                seen.update({"thawed": thawed, "still_frozen": rest})
         if index == recorder.primary or recorder.detail or young:
             seen["states"] = len(optimizer.state)
         self._opened_in = recorder.iteration

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from .graph import Graph
+from .graph import Attention, Graph
 from .patching import Patches
 from .pending import Pending, to_host
 from .plain import Outside, impossible
@@ -122,6 +122,10 @@ class Sequences:
         more = [missing] * 4
         if straight is not None:
             more = self._seen(graph, table, straight, targets.ignored)
+        if across is not None:
+            attention = graph.attention(table.place)
+            if attention is not None:
+                more[0] = torch.maximum(more[0], _future(torch, attention, ids.T, across != targets.ignored, missing))
         return torch.stack([*shifts, *more])
 
     def _seen(self, graph: Graph, table: _Table, goal: Any, ignored: int) -> list[Any]:
@@ -131,14 +135,14 @@ class Sequences:
         counted = goal != ignored
         future = attended = missing
         attention = graph.attention(table.place)
-        width = min(goal.shape[1], length - 1)
         if attention is not None:
-            ahead = attention.ahead(torch, ids)
-            if ahead is not None:
-                future = (ahead[:, :width] & counted[:, :width]).sum() / counted[:, :width].sum().clamp(min=1)
+            future = _future(torch, attention, ids, counted, missing)
         # The labels that lie at the places of the inputs, whether they are moved before the loss or in the data.
         lies = goal if goal.shape[1] == length else torch.nn.functional.pad(goal, (length - goal.shape[1], 0))
         learnt = missing
+        # Labels that were moved end with one that is never counted.
+        kept = torch.ones_like(lies, dtype=torch.bool)
+        kept[:, -1] = (lies[:, -1] != ignored).any()
         for side in (1, -1):
             pads, certain, strict = _padding(torch, ids, lies, ignored, table.padding, side)
             if attention is not None:
@@ -147,7 +151,7 @@ class Sequences:
                 if row is not None:
                     share = (row & pads).sum() / pads.sum().clamp(min=1)
                     attended = torch.maximum(attended, torch.where(certain, share, missing))
-            inner = pads & pads.roll(side, 1) if side == 1 else pads & pads.roll(-1, 1)
+            inner = (pads & pads.roll(side, 1) if side == 1 else pads & pads.roll(-1, 1)) & kept
             share = ((lies != ignored) & (lies == ids) & inner).sum() / inner.sum().clamp(min=1)
             learnt = torch.maximum(learnt, torch.where(strict, share, missing))
         one = missing
@@ -161,6 +165,16 @@ class Sequences:
             cut = (low == 0) & ((ids == 0) | (ids == ids.cummax(1).values)).all()
             one = torch.where(enough, ((low == high) & (cut | (ids == low).all())).float(), missing)
         return [future, attended, learnt, one]
+
+
+def _future(torch: Any, attention: Attention, ids: Any, counted: Any, missing: Any) -> Any:
+    """Of the positions that have a target, the share that sees the next one."""
+    ahead = attention.ahead(torch, ids)
+    if ahead is None:
+        return missing
+    width = min(counted.shape[1], ids.shape[1] - 1)
+    counted = counted[:, :width]
+    return (ahead[:, :width] & counted).sum() / counted.sum().clamp(min=1)
 
 
 def _targets(graph: Graph) -> Iterator[_Targets]:

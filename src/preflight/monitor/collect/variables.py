@@ -59,11 +59,12 @@ class Variables:
         return len(self._optimizers) - 1
 
     def index_of(self, optimizer: Any) -> int:
-        """The number of an optimizer, or -1."""
-        for index, known in enumerate(self._optimizers):
-            if known() is optimizer:
-                return index
-        return -1
+        """The number of an optimizer, or -1; a wrapper has the number of the optimizer whose groups it shows as its own."""
+        alive = self.optimizers()
+        found = next((index for index, known in alive if known is optimizer), -1)
+        if found < 0 and (groups := getattr(optimizer, "param_groups", None)):
+            found = next((index for index, known in alive if getattr(known, "param_groups", None) is groups), -1)
+        return found
 
     def lives(self, index: int) -> bool:
         """Whether an optimizer is still there."""

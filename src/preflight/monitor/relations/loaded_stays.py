@@ -30,6 +30,8 @@ class LoadedStays(Relation):
     that were loaded: it is broken where all of these changed in between, with nothing to be seen that would have
     brought them from elsewhere (another load, a collective, a wrapper, a step).
     A part of them that changes (a head that is made anew, a few layers that are reset) is meant so.
+    It is broken, too, where two weights that were loaded with unlike values are one parameter by then: a model was tied
+    after its load, and the weight of one place is gone.
     Not judged is a module that was trained before the load: its best weights are brought back, it is evaluated, and the
     next fold begins with other ones. Nor is a name that another module has by then.
     """
@@ -105,6 +107,7 @@ class LoadedStays(Relation):
             if now is None or loaded is None or bits is None:
                 continue
             (stayed if bits == loaded.bits else changed).append((now.name, loaded.call))
+        yield from self._tied(step, window)
         if len(stayed) + len(changed) < _LEAST:
             return
         wrong = not stayed
@@ -119,6 +122,28 @@ class LoadedStays(Relation):
             call=changed[0][1] if wrong else step.call,
             detail="Loaded weights were overwritten before the first step" if wrong else "",
         )
+
+    def _tied(self, step: Step, window: Window) -> Iterator[Example]:
+        """Weights that came apart from each other and are one parameter now."""
+        known = window.run.variables
+        for one in known.values():
+            other = known.get(one.shared)
+            if other is None or one.root != other.root:
+                continue
+            mine, its = self._loaded.get(one.name), self._loaded.get(other.name)
+            if mine is None or its is None or mine.call is not its.call:
+                continue
+            wrong = mine.bits != its.bits
+            yield Example(
+                (),
+                not wrong,
+                {"optimizer": step.kind},
+                variables=(one.name, other.name) if wrong else (),
+                expected="two parameters, with the values that were loaded",
+                seen="one parameter, with the values of one of them" if wrong else None,
+                call=mine.call,
+                detail=f"{one.name} was loaded, and is {other.name} at the first step" if wrong else "",
+            )
 
     def _same(self, now: Variable, called: set[str]) -> _Loaded | None:
         """The loaded parameter that a variable is: by its name, or by the end of it where its module became a part.

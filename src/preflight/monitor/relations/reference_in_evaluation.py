@@ -18,13 +18,15 @@ class ReferenceInEvaluation(Relation):
     is another thing each time, and a divergence that should begin at zero does not.
     Judged are models that drop, that no optimizer has, whose weights stay as they are, and that are called without
     gradients between two steps; a teacher whose weights follow those of the student is left alone.
+    So are parts of a model that is trained, where another part of it gives out something of the same shape, and takes
+    gradients: what is compared. A frozen encoder whose features go on into the model is left alone.
     """
 
     name = "reference-in-evaluation"
-    needs = frozenset({"forward", "step", "state"})
-    wakes = frozenset({"forward", "exact parameter at before_step"})
+    needs = frozenset({"forward", "module", "tensor", "step", "state"})
+    wakes = frozenset({"forward", "module", "exact parameter at before_step"})
     repeats = 3
-    looks = frozenset({"forward", "step", "backward"})
+    looks = frozenset({"root", "forward", "module", "tensors", "step", "backward"})
     reads = frozenset({"exact parameter at before_step"})
     severity = "warning"
     priority = 18
@@ -37,9 +39,13 @@ class ReferenceInEvaluation(Relation):
         self._moving: set[str] = set()
         self._trained: set[str] = set()
         self._counts: dict[str, int] = {}
+        self._moved: set[int] = set()
+        self._dropouts: dict[str, tuple[str, ...]] = {}  # by root: its parts that drop
 
     def see(self, window: Window) -> Iterator[Example]:
         self._look(window)
+        for call in window.named("root"):
+            self._dropouts[call.object] = tuple((call.args or {}).get("dropout", ()))
         read: dict[str, Call] = {}
         for call in window.named("forward"):
             root = call.object.split(".")[0]
@@ -49,6 +55,7 @@ class ReferenceInEvaluation(Relation):
                 read[call.object] = call
         if not window.named("step") or not window.named("backward"):
             return
+        yield from self._parts(window)
         held = window.run.trained()
         for name, call in read.items():
             root = name.split(".")[0]
@@ -62,16 +69,33 @@ class ReferenceInEvaluation(Relation):
             wrong = self._counts[name] >= _STEPS and self._looks.get(root, 0) >= 1
             if drops and not wrong:
                 continue  # not to be told yet
-            yield Example(
-                (),
-                not wrong,
-                {"model": name},
-                variables=(name,) if wrong else (),
-                expected="evaluation mode",
-                seen="training mode, with dropout active" if wrong else None,
-                call=call,
-                detail=f"{name}, which is only read, is in training mode and drops" if wrong else "",
-            )
+            yield _dropping(name, call) if wrong else Example((), True, {"model": name}, call=call)
+
+    def _parts(self, window: Window) -> Iterator[Example]:
+        """Frozen parts that are read within a pass that is trained."""
+        passes = {call.q: call for call in window.named("forward") if (call.context or "").startswith("grad")}
+        inner = [call for call in window.named("module") if call.parent in passes]
+        shapes = {seen.call: seen.shape for seen in window.tensors if seen.position == "out0"} if inner else {}
+        for call in inner:
+            if (call.context or "").startswith("grad") or not (call.args or {}).get("training"):
+                continue
+            prefix = f"{call.object}."
+            root = passes[call.parent].object
+            drops = [name for name in self._dropouts.get(root, ()) if f"{name}.".startswith(prefix)]
+            beside = [one for one in inner if one.parent == call.parent and (one.context or "").startswith("grad")]
+            compared = any(shapes.get(one.q) == shapes.get(call.q) is not None for one in beside)
+            if not drops or not compared or not self._rests(prefix, window):
+                continue
+            count = self._counts[call.object] = self._counts.get(call.object, 0) + 1
+            if count >= _STEPS:
+                yield _dropping(call.object, passes[call.parent])
+
+    def _rests(self, prefix: str, window: Window) -> bool:
+        """Whether nothing trains the parameters of a part, and they were seen to stay as they are."""
+        held = [one for one in window.run.variables.values() if one.kind == "parameter" and one.name.startswith(prefix)]
+        if not held or any(one.trainable or one.optimizer >= 0 for one in held):
+            return False
+        return all(one.id in self._bits and one.id not in self._moved for one in held)
 
     def _look(self, window: Window) -> None:
         for state in window.states:
@@ -84,6 +108,7 @@ class ReferenceInEvaluation(Relation):
                     continue
                 if self._bits.get(ident, bits) != bits:
                     self._moving.add(known.root)
+                    self._moved.add(ident)
                 else:
                     rested.add(known.root)
                 self._bits[ident] = bits
@@ -98,6 +123,19 @@ class ReferenceInEvaluation(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(dropout=1, bits=(1, 1, 1))
+
+
+def _dropping(name: str, call: Call) -> Example:
+    return Example(
+        (),
+        False,
+        {"model": name},
+        variables=(name,),
+        expected="evaluation mode",
+        seen="training mode, with dropout active",
+        call=call,
+        detail=f"{name}, which is only read, is in training mode and drops",
+    )
 
 
 def _run(dropout: int, bits: tuple[int, ...]) -> list[Window]:

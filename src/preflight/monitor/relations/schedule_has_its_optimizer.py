@@ -19,6 +19,8 @@ class ScheduleHasItsOptimizer(Relation):
     Judged when a scheduler advances, its optimizer having stepped before: it must have stepped since the scheduler's
     advance before, unless no other optimizer stepped either. It is broken when that happens twice in succession while
     the optimizer that steps instead owns no parameters of its own: the same ones belong to both.
+    An optimizer that has never stepped is judged where nothing that it holds is part of a model that is called: a schedule
+    that was restored with a copy of its optimizer steers that copy.
     """
 
     name = "schedule-has-its-optimizer"
@@ -36,14 +38,22 @@ class ScheduleHasItsOptimizer(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         for advance in advances_of(window):
-            if advance.first or not advance.steps:
+            if advance.first or not (advance.steps or self._copy(advance.optimizer, window)):
                 continue
             stepped = {optimizer_number(one) for one in advance.between if one.name in ("step", "scaler.step")}
             owners = {one.optimizer for one in window.run.variables.values()}
-            instead = {number for number in stepped - {advance.optimizer} if number >= 0 and number not in owners}
+            instead = {number for number in stepped - {advance.optimizer} if number >= 0}
+            if advance.steps:
+                instead -= owners
             idle = advance.optimizer not in stepped and bool(instead)
             count = self._idle[advance.scheduler] = self._idle.get(advance.scheduler, 0) + 1 if idle else 0
             yield self._example(advance, count < 2, sorted(instead))
+
+    @staticmethod
+    def _copy(optimizer: int, window: Window) -> bool:
+        """Whether an optimizer holds something, and nothing of it is part of a model."""
+        roots = {one.root for one in window.run.variables.values() if one.optimizer == optimizer}
+        return roots == {f"optimizer{optimizer}"}
 
     @staticmethod
     def _example(advance: Advance, holds: bool, instead: list[int]) -> Example:
@@ -70,6 +80,8 @@ class ScheduleHasItsOptimizer(Relation):
         first = [mini.window("backward", "step optimizer0:SGD", ("scheduler.step LambdaLR", _ADVANCE))]
         other = ("backward", "step optimizer1:SGD", ("scheduler.step LambdaLR", _ADVANCE))
         yield first + [mini.window(*other) for _ in range(3)]
+        mini = Mini({"model.weight": {"optimizer": 1}, "optimizer0.group0.0": {"optimizer": 0}})
+        yield [mini.window(*other) for _ in range(4)]
 
 
 _ADVANCE = {"args": {"index": 0, "optimizer": "optimizer0:SGD"}}
