@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from preflight.source.logs import read_logs
+from preflight.source.logs.known_heads import KnownHeads
 from preflight.source.logs.naming import label, named
-from preflight.source.logs.prefixes import KnownHeads, head_of
+from preflight.source.logs.prefixes import head_of
 from preflight.vocabulary.log import Who
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."

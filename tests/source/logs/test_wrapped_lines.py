@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from preflight.source.logs import read_logs
-from preflight.source.logs.prefixes import head_of, unwrapped
+from preflight.source.logs.prefixes import head_of
+from preflight.source.logs.wrapped import unwrapped
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 TRACE = ["Traceback (most recent call last):", '  File "/app/a.py", line 3, in f', OOM]

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from preflight.source.logs.blocks import Block
-from preflight.source.logs.prefixes import Head, KnownHeads, LineStyle, plain, unwrapped
+from preflight.source.logs.known_heads import KnownHeads
+from preflight.source.logs.prefixes import Head, LineStyle, plain
 from preflight.source.logs.times import Stamp
 from preflight.source.logs.tracebacks import HEADER
+from preflight.source.logs.wrapped import unwrapped
 from preflight.vocabulary.log import Who
 
 LONGEST = 1 << 16

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ import msgspec
 from preflight.source.logs.one_file import Wanted, as_file
 from preflight.source.logs.reduced import Reduced
 from preflight.source.logs.rules import Rules
+from preflight.source.logs.sharing import share
 
 SMALL = 48 << 20
 """Less than this is read at once: starting a process takes as long as reading 50 MB."""
@@ -167,7 +169,10 @@ class Worker:
         data = self._process.stdout.read(size) if len(head) == 8 else b""
         if len(head) < 8 or len(data) < size:
             return None
-        return _REPLY.decode(data)
+        found = _REPLY.decode(data)
+        for reduced in chain.from_iterable(found):
+            share(reduced.steps)
+        return found
 
     def close(self) -> None:
         """End it."""

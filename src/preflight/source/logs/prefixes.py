@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
-import msgspec
-
-from preflight.source.logs.times import Stamp, iso_at, stamp_at
+from preflight.source.logs.times import Stamp, stamp_at
 from preflight.vocabulary.log import Who
 
 LineStyle = Literal["", "srun", "hosts", "workers"]
@@ -250,107 +248,3 @@ def _local(match: re.Match[str], kind: str, taken: _Taken) -> None:
         taken.node = taken.node or f"{role}{match[kind]}"
     elif taken.local is None:
         taken.local = int(match[kind])
-
-
-class _KnownHead(NamedTuple):
-    start: int
-    end: int
-    stop: int
-    before: str
-    after: str
-    head: Head
-
-
-class KnownHeads:
-    """The heads of the lines of a file; one that differs from an earlier one in its time alone is not taken apart again."""
-
-    def __init__(self, style: LineStyle = "") -> None:
-        """Know none."""
-        self._style = style
-        self._known: dict[str, list[_KnownHead]] = {}
-        self._bare: dict[str, Head] = {}
-
-    def head_of(self, text: str) -> Head:
-        """Take the prefixes off a line from which ``plain`` took the colours."""
-        bare = self._bare.get(text[:12])
-        if bare is not None:
-            return bare
-        if "%|" in text[:_FARTHEST_BAR] and not self._style and _BAR.match(text):
-            return _behind_bar(text)
-        known = self._known.get(text[:9])
-        if known is not None:
-            for one in known:
-                if text[one.end : one.stop] == one.after and text[9 : one.start] == one.before:
-                    stamp = iso_at(text, one.start, one.end)
-                    if stamp is not None:
-                        return Head(one.head.who, stamp, None, one.head.level, one.head.end)
-        head = head_of(text, self._style)
-        stamp = head.stamp
-        if stamp is not None and head.inner is None and stamp.form == "iso" and not stamp.zoned:
-            self._learn(text, head, stamp)
-        elif stamp is None and head.who == _NOBODY and not head.level and _WORD.match(text[:12]):
-            if len(self._bare) > _MOST_KNOWN:
-                self._bare.clear()
-            self._bare[text[:12]] = head
-        return head
-
-    def _learn(self, text: str, head: Head, stamp: Stamp) -> None:
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        these = self._known.setdefault(text[:9], [])
-        if len(these) >= _MOST_ALIKE:
-            these.pop()
-        stop = head.end + 4
-        these.insert(0, _KnownHead(stamp.start, stamp.end, stop, text[9 : stamp.start], text[stamp.end : stop], head))
-
-
-_NOBODY = Who()
-_WORD = re.compile(r"\s*(?!(?i:rank|std|root))(?:[a-z]{3,}|[A-Z][a-z]{3,}) ")
-"""A line that begins with a word and a blank has nothing before its text, whatever follows."""
-_BAR = re.compile(r"\s*(?:(?!(?i:rank|std|root))[A-Z][a-z]{2,}(?: [a-z]+){0,4}:? *)?\d{1,3}%\|")
-"""A progress bar, with or without a word of what it is of."""
-_FARTHEST_BAR = 40
-_NOTHING = Head(_NOBODY, None, None, "", 0)
-_BEHIND_BAR = re.compile(r"\[rank(\d{1,7})\]:(?=\[[IWEF]|\s)")
-
-
-def _behind_bar(text: str) -> Head:
-    """Return who wrote behind a bar that was not ended by a new line: what a rank says there is its own."""
-    if "[rank" not in text:
-        return _NOTHING
-    match = _BEHIND_BAR.search(text)
-    return Head(Who(rank=int(match[1])), None, None, "", 0) if match is not None else _NOTHING
-
-
-_MOST_ALIKE = 6
-_MOST_KNOWN = 4096
-
-
-_WRAPPED = re.compile(
-    r'^\{"(?:log|message|msg|time|timestamp|ts|level|stream|severity|asctime|@timestamp|text|event|rank)":'
-)
-_MESSAGE = ("log", "message", "msg", "text", "event")
-_WHEN = ("time", "timestamp", "ts", "@timestamp", "asctime")
-
-
-def unwrapped(text: str) -> str:
-    """Return a line that a container's or a program's logger wrapped in JSON as it would stand in a plain log."""
-    if text[:2] != '{"' or not _WRAPPED.match(text):
-        return text
-    try:
-        found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return text
-    message = next((found[key] for key in _MESSAGE if isinstance(found.get(key), str)), None)
-    if message is None:
-        return text
-    when = next((found[key] for key in _WHEN if isinstance(found.get(key), (str, int, float))), "")
-    rank = found.get("rank", found.get("global_rank"))
-    level = found.get("level", found.get("severity", found.get("levelname")))
-    parts = [
-        str(when),
-        f"[rank{rank}]:" if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else "",
-        level.upper() if isinstance(level, str) else "",
-        plain(message.rstrip("\r\n")).replace("\n", " "),
-    ]
-    return " ".join(part for part in parts if part)

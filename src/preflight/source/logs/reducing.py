@@ -12,8 +12,9 @@ from preflight.source.logs import endings as ends_of
 from preflight.source.logs.beheaded import beheaded, beheaded_table
 from preflight.source.logs.blocks import Block
 from preflight.source.logs.cut_off import cut_off
+from preflight.source.logs.known_heads import KnownHeads
 from preflight.source.logs.pages import Line, Page
-from preflight.source.logs.prefixes import KnownHeads, LineStyle
+from preflight.source.logs.prefixes import LineStyle
 from preflight.source.logs.reduced import Reduced
 from preflight.source.logs.repeats import Repeats
 from preflight.source.logs.residue import Residue

@@ -10,7 +10,8 @@ import msgspec
 from preflight.source.logs.blocks import Block
 from preflight.source.logs.clock import Clock
 from preflight.source.logs.pages import decoded, merged
-from preflight.source.logs.prefixes import LineStyle, head_of, plain, unwrapped
+from preflight.source.logs.prefixes import LineStyle, head_of, plain
+from preflight.source.logs.wrapped import unwrapped
 from preflight.vocabulary.log import LogFile, Spoke, Who
 
 _KNOWN = re.compile(rb"\n\[(?:rank|default|Rank |rank: |gpu|worker)(?=\d)")
