@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate import operators
+from preflight.source.evaluate.comparisons import compare
 from preflight.source.evaluate.members import each_once
 from preflight.source.trace import Context
 from preflight.source.values import Dict, Ext, Func, Known, Obj, Seq, Value, join, settle
@@ -267,7 +268,7 @@ _EVALUATE: dict[type, Callable[[Any, Any], Value]] = {
     ast.Call: _call,
     ast.BinOp: operators.binary,
     ast.UnaryOp: operators.unary,
-    ast.Compare: operators.compare,
+    ast.Compare: compare,
     ast.BoolOp: _bool_op,
     ast.IfExp: _if_exp,
     ast.Tuple: _tuple,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.members import combined
-from preflight.source.values import Choice, Dict, Ext, Func, Known, Obj, Phi, Seq, Unknown, Value, join, settle
+from preflight.source.values import Choice, Dict, Func, Known, Obj, Phi, Seq, Unknown, Value, join, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -28,7 +28,7 @@ _BINARY: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.BitXor: ("^", operator.xor),
     ast.MatMult: ("@", operator.matmul),
 }
-_COMPARE: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
+COMPARED: dict[type, tuple[str, Callable[[Any, Any], Any]]] = {
     ast.Eq: ("==", operator.eq),
     ast.NotEq: ("!=", operator.ne),
     ast.Lt: ("<", operator.lt),
@@ -41,7 +41,8 @@ MAX_BITS = 4096
 MAX_SIZE = 10_000
 
 
-def _deep() -> Any:
+def deep() -> Any:
+    """Return what evaluates an operand: expressions are made of operators, and operators of expressions."""
     from preflight.source.evaluate.expressions import evaluate
 
     return evaluate
@@ -49,7 +50,7 @@ def _deep() -> Any:
 
 def binary(m: Machine, node: ast.BinOp) -> Value:
     """``a + b`` and its kin; long chains are followed without recursion."""
-    evaluate = _deep()
+    evaluate = deep()
     chain: list[ast.BinOp] = [node]
     while isinstance(chain[-1].left, ast.BinOp):
         chain.append(chain[-1].left)
@@ -71,7 +72,7 @@ def apply(m: Machine, op: ast.operator, left: Value, right: Value, node: ast.AST
             return spread
     if isinstance(a, Known) and isinstance(b, Known):
         return _plain(m, symbol, function, a, b, node)
-    custom = _overloaded(m, op, left, a, right, b, node)
+    custom = overloaded(m, op, left, a, right, b, node)
     if custom is not None:
         return custom
     if isinstance(a, Seq) and isinstance(b, Seq) and symbol == "+":
@@ -96,14 +97,14 @@ def apply(m: Machine, op: ast.operator, left: Value, right: Value, node: ast.AST
 _OF_SETS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric_difference"}
 _METHODS = dict(
     zip(
-        (*_BINARY, *_COMPARE),
+        (*_BINARY, *COMPARED),
         "add sub mul truediv floordiv mod pow lshift rshift or and xor matmul eq ne lt le gt ge".split(),
         strict=True,
     )
 )
 
 
-def _overloaded(m: Machine, op: Any, left: Value, a: Value, right: Value, b: Value, node: ast.AST) -> Value | None:
+def overloaded(m: Machine, op: Any, left: Value, a: Value, right: Value, b: Value, node: ast.AST) -> Value | None:
     """The result of an operator that a class of the project defines; None where it defines none."""
     name = _METHODS.get(type(op))
     for holder, settled, other, prefix in ((left, a, right, "__"), (right, b, left, "__r")):
@@ -159,11 +160,12 @@ def _plain(m: Machine, symbol: str, function: Callable[[Any, Any], Any], a: Know
     except (TypeError, ValueError, ArithmeticError, MemoryError) as error:
         return m.unknown(f"cannot be computed: {error}", node, a, b)
     if isinstance(result, (list, tuple, dict, set)):
-        return m.lift(result, node, _how(a, b), a.soft or b.soft)
-    return Known(result, m.site(node), _how(a, b), a.soft or b.soft, (a, b))
+        return m.lift(result, node, how_of(a, b), a.soft or b.soft)
+    return Known(result, m.site(node), how_of(a, b), a.soft or b.soft, (a, b))
 
 
-def _how(*values: Known) -> str:
+def how_of(*values: Known) -> str:
+    """Return where a result comes from: from the first operand that is neither written down nor computed."""
     for value in values:
         if value.how not in (None, "literal", "computed"):
             return str(value.how)
@@ -232,7 +234,7 @@ def augmented(m: Machine, node: ast.AugAssign) -> None:
     from preflight.source.evaluate.containers import repeats
     from preflight.source.evaluate.iteration import iterate
 
-    evaluate = _deep()
+    evaluate = deep()
     target: Any = node.target
     load = type(target)(**{f: getattr(target, f) for f in target._fields if f != "ctx"}, ctx=ast.Load())
     ast.copy_location(load, target)
@@ -261,7 +263,7 @@ def unary(m: Machine, node: ast.UnaryOp) -> Value:
     """``-a``, ``not a``, ``~a``."""
     from preflight.source.evaluate.branches import decide
 
-    value = _deep()(m, node.operand)
+    value = deep()(m, node.operand)
     settled = settle(value)
     if isinstance(node.op, ast.Not):
         verdict, soft = decide(m, value)
@@ -309,116 +311,3 @@ def softened(value: Value, decided: bool | None) -> Value:
                 wanted.value, wanted.site, wanted.how, True, (value,) if value.test is None else (value, value.test)
             )
     return value
-
-
-def compare(m: Machine, node: ast.Compare) -> Value:
-    """``a < b``, ``a is None``, ``a in b``, and chains."""
-    evaluate = _deep()
-    left = evaluate(m, node.left)
-    result: Value | None = None
-    for op, right_node in zip(node.ops, node.comparators, strict=True):
-        right = evaluate(m, right_node)
-        part = _compare(m, op, left, right, node)
-        if result is None:
-            result = part
-        elif isinstance(result, Known) and isinstance(part, Known):
-            result = Known(
-                bool(result.value and part.value), m.site(node), "computed", result.soft or part.soft, (result, part)
-            )
-        else:
-            result = m.made("op", "and", node, [result, part])
-        left = right
-    assert result is not None
-    return result
-
-
-def _compare(m: Machine, op: ast.cmpop, left: Value, right: Value, node: ast.AST) -> Value:
-    a, b = settle(left), settle(right)
-    soft = bool(getattr(a, "soft", False) or getattr(b, "soft", False))
-    if isinstance(left, Choice) and left.preferred is not None:
-        soft = True
-    custom = _overloaded(m, op, left, a, right, b, node)
-    if custom is not None:
-        return custom
-    verdict = _identity(op, a, b) if isinstance(op, (ast.Is, ast.IsNot)) else None
-    if isinstance(op, (ast.In, ast.NotIn)):
-        verdict = _member(a, b)
-        if verdict is not None and isinstance(op, ast.NotIn):
-            verdict = not verdict
-    elif isinstance(a, Known) and isinstance(b, Known) and verdict is None and type(op) in _COMPARE:
-        try:
-            verdict = bool(_COMPARE[type(op)][1](a.value, b.value))
-        except TypeError:
-            verdict = None
-    elif isinstance(a, Unknown) and a.name in _RANKS and isinstance(b, Known):
-        verdict = _rank(op, b.value)
-    elif verdict is None and isinstance(op, (ast.Eq, ast.NotEq)):
-        verdict = _equality(a, b)
-        if verdict is not None and isinstance(op, ast.NotEq):
-            verdict = not verdict
-    if verdict is not None:
-        return Known(verdict, m.site(node), _how(*[v for v in (a, b) if isinstance(v, Known)]), soft, (left, right))
-    symbol = _COMPARE.get(type(op), (type(op).__name__.lower(), None))[0]
-    return m.made("op", symbol, node, [left, right])
-
-
-_RANKS = frozenset({"RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID", "SLURM_LOCALID"})
-
-
-def _rank(op: ast.cmpop, other: object) -> bool | None:
-    """A rank is not known, but it is never negative: scripts test for -1 to see whether they were launched."""
-    if isinstance(other, int) and other < 0:
-        return isinstance(op, (ast.NotEq, ast.Gt, ast.GtE))
-    return False if other is None and isinstance(op, ast.Eq) else None
-
-
-def _identity(op: ast.cmpop, a: Value, b: Value) -> bool | None:
-    negate = isinstance(op, ast.IsNot)
-    if isinstance(b, Known) and (b.value is None or isinstance(b.value, bool)):
-        if isinstance(a, Known):
-            return (a.value is b.value) is not negate
-        if isinstance(a, (Seq, Dict, Ext)) or (isinstance(a, Obj) and a.kind in {"instance"}):
-            return negate
-        if isinstance(a, Obj) and a.kind == "call" and a.name.rpartition(".")[2][:1].isupper():
-            return negate  # the name of a class: a constructor never returns None
-    if a is b and not isinstance(a, Phi):
-        return not negate
-    return None
-
-
-def _equality(a: Value, b: Value) -> bool | None:
-    from preflight.source.values import plain
-
-    if isinstance(a, Ext) and isinstance(b, Ext) and a.name == b.name:
-        return True
-    if isinstance(a, (Seq, Dict)) and isinstance(b, (Seq, Dict)):
-        x, y = plain(a), plain(b)
-        if x is None or y is None:
-            return None
-        unordered = [isinstance(v, Seq) and v.kind == "set" for v in (a, b)]
-        if any(unordered):
-            return all(unordered) and len(x) == len(y) and all(item in y for item in x)
-        return bool(x == y)
-    return None
-
-
-def _member(a: Value, b: Value) -> bool | None:
-    from preflight.source.values import plain
-
-    if not isinstance(a, Known):
-        return None
-    if isinstance(b, Dict):
-        try:
-            held = b.entries.get(a.value)
-        except TypeError:
-            return None
-        if held is None or (b.open and isinstance(held, Choice) and any(isinstance(o, Unknown) for o in held.options)):
-            return None if b.open else False
-        return True
-    if isinstance(b, Seq):
-        if any(isinstance(i, Known) and i.value == a.value for i in map(settle, b.items)):
-            return True
-        return None if b.open or plain(b) is None else False
-    if isinstance(b, Known) and isinstance(b.value, str) and isinstance(a.value, str):
-        return a.value in b.value
-    return None
