@@ -26,6 +26,8 @@ class UnwrappedReplicas(Relation):
     steps although it changed.
     Ranks that get the same gradients must hold the same weights from the start.
 
+    A parameter that one rank steps for all of them is compared before the next step, when it has been sent around.
+
     Programs that average weights now and then (local SGD), whose ranks send to each other (pipelines) or exchange
     tokens (experts) are judged only on what they kept equal themselves.
     """
@@ -71,7 +73,13 @@ class UnwrappedReplicas(Relation):
                 start[name] = len({one[name][0] for one in told.values()}) == 1
         enough = elements < 0 or elements >= _ENOUGH * sum(variable.numel for variable in owned.values())
         differ = apart(windows)
-        wrong = [name for name in owned if any(len({one[name][at] for one in told.values()}) > 1 for at in (0, -1))]
+        holders = [_stepped(window) for window in windows.values()]
+        parted = {name for one in holders for name in one if not all(name in other for other in holders)}
+        wrong = [
+            name
+            for name in owned
+            if any(len({one[name][at] for one in told.values()}) > 1 for at in _moments(name in parted, told, name))
+        ]
         kept = self._kept.setdefault(group, {})
         expected = {name for name in owned if kept.get(name, 0) >= _SETTLED and elements >= 0}
         if differ and enough and not self._exchanging:
@@ -102,12 +110,16 @@ class UnwrappedReplicas(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _trained([(7, 8), (7, 8)])
+        yield _trained([(7, 8), (7, 7)], elsewhere={"optimizer": -1})  # the other rank is sent what this one steps
         yield _trained([(7, 8), (7, 9)], step_first=True) + _trained([(7, 8), (7, 8)])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _trained([(7, 8), (7, 9)])
         yield _trained([(6, 8), (7, 9)])
+        yield _trained([(7, 8), (7, 7)], elsewhere={"optimizer": -1}) + _trained(
+            [(8, 9), (7, 7)], elsewhere={"optimizer": -1}
+        )
         yield _trained([(7, 8), (7, 9)], module="LayerNorm", inputs=(1, 1))
 
 
@@ -136,6 +148,18 @@ def _values(window: Window) -> dict[str, list[int]]:
     return found
 
 
+def _stepped(window: Window) -> set[str]:
+    """Parameters that an optimizer of this rank holds."""
+    return {one.name for one in window.run.variables.values() if one.optimizer >= 0}
+
+
+def _moments(parted: bool, told: Mapping[int, Mapping[str, list[int]]], name: str) -> tuple[int, ...]:
+    """At which moments a parameter is compared; what one rank steps for all is sent to the others after the step."""
+    if not parted:
+        return (0, -1)
+    return (0,) if all(len(one[name]) > 1 for one in told.values()) else ()
+
+
 def _gradients(window: Window) -> dict[str, float]:
     found: dict[str, float] = {}
     for state in window.state("before_step", "gradient"):
@@ -160,11 +184,16 @@ def _example(first: Window, group: tuple[int, ...], expected: list[str], wrong: 
 
 
 def _trained(
-    values: list[tuple[int, int]], module: str = "Linear", inputs: tuple[int, int] = (1, 2), step_first: bool = False
+    values: list[tuple[int, int]],
+    module: str = "Linear",
+    inputs: tuple[int, int] = (1, 2),
+    step_first: bool = False,
+    elsewhere: Any = None,
 ) -> list[Window]:
     windows = []
     for rank, (before, after) in enumerate(values):
-        mini = Mini({"model.weight": {"module": module}, "model.bias": {"module": module}}, rank, 2)
+        about = {"module": module, **((rank and elsewhere) or {})}
+        mini = Mini({"model.weight": about, "model.bias": about}, rank, 2)
         sync: Any = ("collective.all_reduce", {"args": {"shape": [32], "group": 0}})
         step: list[Any] = [
             ("gradients", {"model.weight": 0.5, "model.bias": 0.2}),
