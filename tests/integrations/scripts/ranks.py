@@ -1,17 +1,20 @@
-"""Trains on several ranks with nothing said of a folder: each rank is recorded, and the first tells TensorBoard."""
+"""Trains on several ranks with nothing said of a folder: each rank is recorded, and the first tells the trackers."""
 
 import os
 
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from preflight.integrations.trackers.prometheus import Prometheus
 from preflight.integrations.trackers.tensorboard import TensorBoard
 from preflight.integrations.watching import Watching
 
 torch.set_num_threads(1)
 torch.distributed.init_process_group("gloo")
 rank = torch.distributed.get_rank()
-watching = Watching(watch=False, trackers=[TensorBoard(f"tb-{rank}")] if rank == 0 else None)
+# Every rank names its trackers, as a script does that knows nothing of ranks; the first alone is to tell them.
+trackers = [TensorBoard(f"tb-{rank}"), Prometheus(textfile=f"figures-{rank}.prom")]
+watching = Watching(watch=False, trackers=trackers)
 folders = []
 for _ in range(2):  # a second training of one process has a folder of its own
     watching.begin()

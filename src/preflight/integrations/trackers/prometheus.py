@@ -67,6 +67,7 @@ class Prometheus:
         if self.port is not None:
             self._server, _ = self._client.start_http_server(self.port, addr=self._address, registry=self._registry)
             self.port = self._server.server_port
+        self._steps_done = 0.0  # of this training; those of an earlier one are counted
         self._verdict.state("running")
         self._write()
 

@@ -25,11 +25,16 @@ class TensorBoard:
         Raises:
             UsageError: The package tensorboard is not installed.
         """
-        self._own = isinstance(where, (str, os.PathLike))
-        self._writer: Any = where
-        if self._own:
+        self._own = os.fspath(where) if isinstance(where, (str, os.PathLike)) else None
+        self._writer: Any = None if self._own is not None else where
+        if self._own is not None:
             needed("tensorboard", "tensorboard")
-            self._writer = needed("torch.utils.tensorboard", "tensorboard").SummaryWriter(os.fspath(where))
+            self._make = needed("torch.utils.tensorboard", "tensorboard").SummaryWriter
+
+    def open(self) -> None:
+        """Begin the file in a folder of its own; every rank makes a tracker, and the first one opens it."""
+        if self._writer is None:
+            self._writer = self._make(self._own)
 
     def figures(self, step: int, values: Mapping[str, float]) -> None:
         """Write a point of each curve."""
@@ -52,7 +57,7 @@ class TensorBoard:
 
     def close(self) -> None:
         """Close the writer of a folder of its own."""
-        if self._own:
+        if self._own is not None and self._writer is not None:
             self._writer.close()
 
 

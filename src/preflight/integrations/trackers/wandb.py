@@ -33,8 +33,11 @@ class WandB:
         if run is None:
             raise UsageError("W&B has no run", "call wandb.init() before, or give the run")
         self._wandb, self._run = wandb, run
-        run.define_metric(STEP, hidden=True)
-        run.define_metric("preflight/*", step_metric=STEP)
+
+    def open(self) -> None:
+        """Say by which steps the curves go; every rank makes a tracker, and the first one opens it."""
+        self._run.define_metric(STEP, hidden=True)
+        self._run.define_metric("preflight/*", step_metric=STEP)
 
     def figures(self, step: int, values: Mapping[str, float]) -> None:
         """Write a point of each curve; W&B's own count of steps stays the program's."""
