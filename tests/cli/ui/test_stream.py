@@ -189,3 +189,24 @@ def test_what_a_trace_says_is_data(tmp_path: Path) -> None:
         told = stream.until(lambda last: True)
     assert "\x1b" not in told["run"]["program"]
     assert "hunter2" not in told["run"]["command"]
+
+
+def test_a_recording_is_on_the_page_before_it_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    growing = Growing(tmp_path / "trace", world=2)
+    growing.begin()
+    growing.steps(3)
+    growing.end()
+    frames: list[dict[str, Any]] = []
+    publish = feed.Feed._publish
+
+    def kept(one: feed.Feed, sections: Any, *more: Any) -> None:
+        frames.append(dict(sections))
+        publish(one, sections, *more)
+
+    monkeypatch.setattr(feed.Feed, "_publish", kept)
+    feed.Feed(tmp_path / "trace", ()).look()
+    first, *_, last = frames
+    assert (first["run"]["reading"], last["run"]["reading"]) == (True, False)
+    # Who has not told how it ended is no trouble as long as there is more to read.
+    assert [row for row in first["ranks"]["shown"] if row["trouble"]] == []
+    assert [row["state"] for row in last["ranks"]["shown"]] == ["ended", "ended"]

@@ -117,7 +117,9 @@ class Feed:
         if self._follower is None:
             self._started, self._over = started, False
             self._follower = Follower(TraceFolder(self.path), self._invariants, Board)
-            if run_has_ended(self._follower):
+            ended = run_has_ended(self._follower)
+            self._show(reading=True)  # of many ranks, the first look takes a while
+            if ended:
                 self._whole(self._follower)
                 return
         if self._over:

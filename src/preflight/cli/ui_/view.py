@@ -68,7 +68,7 @@ def sections_of(
         "run": _run(follower, report, over, reading),
         "figures": _figures(board, follower),
         "alarms": _alarms(report),
-        "ranks": _ranks(follower, board, over),
+        "ranks": _ranks(follower, board, over, reading),
         "about": _about(follower, report, invariants),
     }
 
@@ -218,7 +218,7 @@ def _alarms(report: Report) -> dict[str, Any]:
     }
 
 
-def _ranks(follower: Follower, board: Board, over: bool) -> dict[str, Any]:
+def _ranks(follower: Follower, board: Board, over: bool, reading: bool) -> dict[str, Any]:
     """Return a row for each rank: those that trouble first where there are many."""
     processes: dict[int, Process] = {}
     for process in follower.folder.processes:
@@ -227,8 +227,11 @@ def _ranks(follower: Follower, board: Board, over: bool) -> dict[str, Any]:
             if known is None or process.attempt >= known.attempt:
                 processes[process.rank] = process
     furthest = max((process.iteration for process in processes.values()), default=-1)
-    rows = [_rank(follower, process, board.lately.get(rank), furthest, over) for rank, process in processes.items()]
-    world = max((process.world or 1 for process in processes.values()), default=0)
+    rows = [
+        _rank(process, _state(follower, process, over, reading), board.lately.get(rank), 0 if reading else furthest)
+        for rank, process in processes.items()
+    ]
+    world = 0 if reading else max((process.world or 1 for process in processes.values()), default=0)
     rows += [{"rank": rank, "state": "not seen", "trouble": True} for rank in set(range(world)) - set(processes)]
     rows.sort(key=lambda row: row["rank"])
     if len(rows) > MOST_RANKS:
@@ -239,8 +242,8 @@ def _ranks(follower: Follower, board: Board, over: bool) -> dict[str, Any]:
     return {"shown": shown, "left": len(rows) - len(shown)}
 
 
-def _rank(follower: Follower, process: Process, known: Lately | None, furthest: int, over: bool) -> dict[str, Any]:
-    word, error = _state(follower, process, over)
+def _rank(process: Process, state: tuple[str, str | None], known: Lately | None, furthest: int) -> dict[str, Any]:
+    word, error = state
     behind = max(furthest - process.iteration, 0)
     speed = known.speed() if known is not None else None
     devices = [held for name, held in known.memory.items() if name != HOST] if known is not None else []
@@ -266,13 +269,15 @@ def _rank(follower: Follower, process: Process, known: Lately | None, furthest: 
     }
 
 
-def _state(follower: Follower, process: Process, over: bool) -> tuple[str, str | None]:
+def _state(follower: Follower, process: Process, over: bool, reading: bool) -> tuple[str, str | None]:
     """Return how a process stands, and the error that ended it."""
     end = process.end
     if end is not None:
         error = one_line(end["error"])[:300] if end.get("error") else None
         return {"exception": "failed", "signal": "killed"}.get(str(end.get("how")), "ended"), error
     running = False if over else follower.folder.running(process)
+    if running is False and reading:
+        return "being read", None  # its last word may come yet
     return ("stopped" if running is False else "running"), None
 
 
