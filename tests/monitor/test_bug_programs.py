@@ -69,7 +69,8 @@ def test_a_program_says_what_is_wrong_with_it(path: Path) -> None:
     assert all(name.strip() for name in header["names"].split(","))
     assert header["family"] in FAMILIES
     assert re.fullmatch(r"torchrun --nproc-per-node [2-9]", header.get("launch", "torchrun --nproc-per-node 2"))
-    assert ("launch" in header) == ("init_process_group" in text or "init_device_mesh" in text)
+    grouped = "init_process_group" in text or "init_device_mesh" in text
+    assert ("launch" in header) == grouped or ("launch" in header and "Accelerator(" in text)
     assert {"--fixed", "--seed", "--steps"} <= options_of(tree)
 
 
