@@ -138,3 +138,28 @@ def test_a_plugin_that_nccl_goes_on_without_is_no_missing_library(tmp_path: Path
 def test_bars_of_batches_are_steps(tmp_path: Path) -> None:
     text = "".join(f"  1%|          | {n}/1250 [00:{n:02d}<10:17:22, 29.99s/batch]\n" for n in range(1, 18))
     assert told(tmp_path, text).category == "none"
+
+
+def _setting_up(lines: int) -> str:
+    """What a program prints while it sets up: neither steps nor trouble."""
+    return "".join(f"option_{number}: value-{number}\n" for number in range(lines))
+
+
+def test_many_lines_without_a_word_of_trouble_name_no_failure_and_no_success(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(_setting_up(60))
+    report = diagnose(tmp_path)
+    incident = report.incident
+    assert incident is not None
+    assert (incident.category, incident.state, report.verdict) == ("none", "unknown", "UNKNOWN")
+    assert incident.headline == "no word of trouble in 60 lines, which do not tell how far the run came"
+    assert 0.8 <= incident.confidence < 0.95
+
+
+def test_a_few_lines_without_a_word_of_trouble_tell_nothing(tmp_path: Path) -> None:
+    incident = told(tmp_path, _setting_up(20))
+    assert (incident.category, incident.state, incident.confidence) == ("cannot-tell", "unknown", 0.0)
+
+
+def test_lines_that_look_like_trouble_and_that_nothing_explains_are_not_called_calm(tmp_path: Path) -> None:
+    incident = told(tmp_path, _setting_up(60) + "FATAL: frobnicator error 17: cannot continue\n")
+    assert incident.category != "none"

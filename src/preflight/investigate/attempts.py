@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 import msgspec
@@ -30,10 +30,21 @@ class Cuts:
         self.lines = _cuts(whole, set(self.given))
         for file, lines in cuts_of(whole).items():
             if file not in self.given:
-                self.lines[file] = sorted({*self.lines.get(file, ()), *lines})
+                known = self.lines.get(file, [])
+                self.lines[file] = sorted({*known, *(line for line in lines if not self._only_ends(file, line, known))})
         self.times = self._times()
         known = [attempt - self.first for attempt in self.given.values()]
         self.count = 1 + max([*(len(cuts) for cuts in self.lines.values()), *known], default=0)
+
+    def _only_ends(self, file: int, line: int, known: list[int]) -> bool:
+        """Return whether nothing is done between a death and where the next start is cut off anyway: it belongs to the death."""
+        place = bisect_left(known, line)
+        if place == len(known):
+            return False
+        reading = self.whole.reading
+        done = [step for step in reading.steps if step.file == file and line <= step.line < known[place]]
+        raised = [one for one in reading.raised if one.hit.file == file and line <= one.hit.line < known[place]]
+        return not done and not raised
 
     def _times(self) -> list[float]:
         """Return when each attempt after the first began, by the earliest line of it that bears a time."""

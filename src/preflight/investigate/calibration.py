@@ -8,9 +8,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-Ground = Literal["signature", "symptom", "exception", "ending", "signal", "healthy", "nothing"]
+Ground = Literal["signature", "symptom", "exception", "ending", "signal", "healthy", "quiet", "nothing"]
 """What an answer rests on: a signature that names a cause, one that only points to it, the class of an exception, nothing
-but how a process ended, a signal that anybody can have sent, steps that go on or an end that is told, or none of these."""
+but how a process ended, a signal that anybody can have sent, steps that go on or an end that is told, many lines without
+a word of trouble, or none of these."""
 
 
 @lru_cache(maxsize=1)

@@ -89,6 +89,7 @@ def _not_read(reading: Reading) -> Iterator[str]:
 
 def verdict_of(incident: Incident) -> Verdict:
     """Return GO for a healthy run, NO-GO for a failure, UNKNOWN where the logs do not tell."""
-    if incident.category == "none":
-        return "GO"
-    return "UNKNOWN" if incident.category == "cannot-tell" and incident.state == "unknown" else "NO-GO"
+    calm = incident.category in ("none", "cannot-tell")
+    if calm and incident.state == "unknown":
+        return "UNKNOWN"
+    return "GO" if incident.category == "none" else "NO-GO"

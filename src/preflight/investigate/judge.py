@@ -23,7 +23,7 @@ from preflight.investigate.progress import Progress
 from preflight.investigate.recorder import flight_events, stack_events
 from preflight.investigate.remedies import remedies_for
 from preflight.investigate.shown import category_of_phase, series_events, shown_by, slow
-from preflight.investigate.state import headline_of, in_words, next_steps, onset_of, scope_of, state_of
+from preflight.investigate.state import headline_of, in_words, is_quiet, next_steps, onset_of, scope_of, state_of
 from preflight.investigate.thinning import thinned
 from preflight.investigate.timeline import consequences_of, moments_of, timeline_of
 from preflight.investigate.whys import whys_of
@@ -41,6 +41,9 @@ from preflight.vocabulary.incident import (
 from preflight.vocabulary.log import Reading
 from preflight.vocabulary.signature import Category, Signature
 
+_QUIET = 0.9
+"""How likely a long log without a word of trouble is that of a run that did not fail: of twelve that nobody had looked
+at before they were judged (lots four to seven of ``benchmarks/investigate``), all were."""
 _UNTOLD = {
     False: "no line of what was given tells how the run is",
     True: "the steps do not tell whether the card, the settings or the code of the rank makes it slow",
@@ -127,8 +130,10 @@ def _without_teardown_alone(case: Case, failing: list[Event]) -> list[Event]:
     return failing if deciding or bad or any(event.category != "none" for event in failing) else []
 
 
-def _ground(decided: Decided, *, failed: bool, healthy: bool) -> tuple[Ground, float]:
+def _ground(decided: Decided, *, failed: bool, healthy: bool, quiet: bool) -> tuple[Ground, float]:
     """Return what the answer rests on, and its probability before calibration."""
+    if quiet:
+        return "quiet", _QUIET
     if not failed:
         return ("healthy", 0.95) if healthy else ("nothing", 0.0)
     if decided.leading is None:
@@ -161,9 +166,10 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
     failed = bool(scene.failing)
     state = state_of(scene) if failed else _calm_state(last)
     lagging = slow(last.shown) if not failed and state == "slow" else None
+    quiet = not failed and state == "unknown" and is_quiet(scene)
     known = scene.case.people
-    category: Category = decided.category if failed else _calm_category(lagging, state)
-    healthy = not failed and (state in ("running", "ended") or category == "none")
+    category: Category = decided.category if failed else _calm_category(lagging, state, quiet=quiet)
+    healthy = not failed and (state in ("running", "ended") or category == "none") and not quiet
     incident = Incident(
         state=state,
         onset=onset_of(scene),
@@ -172,7 +178,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         root_category=decided.root if failed else None,
         symptom_category=decided.symptom if failed else None,
         signature=decided.leading.id if failed and decided.leading is not None else None,
-        confidence=calibrated(*_ground(decided, failed=failed, healthy=healthy or (lagging is not None and category != "cannot-tell"))),
+        confidence=calibrated(*_ground(decided, failed=failed, quiet=quiet, healthy=healthy or (lagging is not None and category != "cannot-tell"))),
         headline=lagging.text if lagging is not None else headline_of(scene, culprit, decided, state),
         culprit=culprit if failed else _slow_ones(lagging, known),
         first_failure=_first(scene, decided, culprit) if failed else None,
@@ -230,8 +236,10 @@ def _evaluated_since(scene: Scene) -> bool:
     )
 
 
-def _calm_category(lagging: SeriesFinding | None, state: RunState) -> Category:
+def _calm_category(lagging: SeriesFinding | None, state: RunState, *, quiet: bool) -> Category:
     """Return the category of a run in whose lines nothing failed; a rank that lags behind has a cause, and computing has many."""
+    if quiet:
+        return "none"
     if state in ("hung", "unknown"):
         return "cannot-tell"
     if lagging is None:

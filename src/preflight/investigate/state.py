@@ -14,6 +14,7 @@ from preflight.vocabulary.incident import Culprit, Hypothesis, NextStep, Onset, 
 
 # Steps within which compilers, caches and allocators still settle.
 WARM_UP = 10
+_MANY_LINES = 40  # without a word of trouble: of shorter texts, most that told nothing had failed
 
 
 def state_of(scene: Scene) -> RunState:
@@ -48,6 +49,12 @@ def _broke(scene: Scene, told: list[Event]) -> bool:
 def _unexplained(case: Case) -> bool:
     """Return whether there are lines that look like trouble and that nothing explains: a start alone then says little."""
     return any(not one.warning for one in case.reading.unknown)
+
+
+def is_quiet(scene: Scene) -> bool:
+    """Return whether many lines were read, and none of them tells of trouble, explained or not."""
+    reading = scene.case.reading
+    return not scene.failing and reading.lines_read >= _MANY_LINES and not _unexplained(scene.case)
 
 
 def _all_zero(scene: Scene) -> bool:
@@ -105,6 +112,10 @@ def headline_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunStat
             return f"the run goes on{when}; nothing in it is a failure"
         if state == "ended":
             return f"the run has ended as it should{when}"
+        if is_quiet(scene):
+            return (
+                f"no word of trouble in {scene.case.reading.lines_read:,} lines, which do not tell how far the run came"
+            )
         return "what was given does not tell how the run is"
     who = named(culprit)
     what = decided.leading.title if decided.leading is not None else "it failed, and no line says why"
