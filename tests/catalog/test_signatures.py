@@ -40,7 +40,7 @@ def test_its_literals_are_in_its_examples(signature: Signature) -> None:
 def test_it_is_more_than_the_name_of_an_exception(signature: Signature) -> None:
     """``AssertionError`` alone says nothing; a name that one library alone raises for one thing is another matter."""
     for literal in signature.literals:
-        assert len(literal.strip()) >= 4
+        assert len(literal.strip().encode()) >= 4
     builtin = {name for name in vars(__import__("builtins")) if NAMED_EXCEPTION.match(name)}
     assert not {literal.strip(" :\n") for literal in signature.literals} & builtin or signature.regex is not None
     for name in builtin:

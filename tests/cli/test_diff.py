@@ -91,15 +91,15 @@ def test_two_logs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
 
 
 def test_nothing_in_common_is_not_known(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, two: tuple[Path, Path]
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = tmp_path / "run.log"
-    log.write_text("nothing to see\n")
-    status = run("diff", log, two[1])
+    monkeypatch.chdir(tmp_path)  # a long path is broken where the line ends
+    Path("run.log").write_text("nothing to see\n")
+    status = run("diff", "run.log", two[1].name)
     assert status == 3
     said = " ".join(capsys.readouterr().out.split())
-    assert f"preflight investigate tells of {log}" in said
-    assert f"preflight check tells of {two[1]}" in said
+    assert "preflight investigate tells of run.log" in said
+    assert "preflight check tells of good.py" in said
 
 
 @pytest.mark.parametrize(
