@@ -100,15 +100,16 @@ class Examples:
 
     def see(self, window: Window) -> list[Judged]:
         """The examples that a window gives, and those of an iteration that it completes."""
-        _, said, judged = self._feed(window)
+        said: Said = []
+        _, judged = self._feed(window, said)
         return [*((number, found, window) for number, found in said), *judged]
 
     def wake(self, window: Window) -> tuple[list[Again], list[Judged]]:
         """The same for who only counts what holds: what those said of windows before that wake, and what is said now."""
-        again, _, judged = self._feed(window)
-        return again, judged
+        return self._feed(window)
 
-    def _feed(self, window: Window) -> tuple[list[Again], Said, list[Judged]]:
+    def _feed(self, window: Window, told: Said | None = None) -> tuple[list[Again], list[Judged]]:
+        """Show a window to the relations that must see it; to ``told`` is added what the others say."""
         instances = self._instances.get(window.rank)
         if instances is None:
             instances = self._instances[window.rank] = _Instances(self._single, self._restless)
@@ -119,10 +120,12 @@ class Examples:
                 self._leave_out(instances.following(look), window, error)
         repeats = instances.repeats
         again = repeats.look(window)
-        said, asked = repeats.shares(instances.awake(window))
+        awake = instances.awake(window)
+        if told is not None:
+            told += repeats.said(awake)
         sleepers = repeats.sleepers
         judged: list[Judged] = []
-        for number, instance in asked:
+        for number, instance in repeats.asked(awake):
             try:
                 found = repeats.see(number, instance, window) if number in sleepers else list(instance.see(window))
                 if found:
@@ -134,7 +137,7 @@ class Examples:
             if self._world > 1:
                 self._waiting.setdefault(window.iteration, {})[window.rank] = window
                 judged += self._join()
-        return again, said, judged
+        return again, judged
 
     def again(self) -> list[Again]:
         """What relations that sleep have said since they fell asleep, or since this was asked."""

@@ -18,6 +18,7 @@ from preflight.monitor.window import Batch, Call, Number, Run, Seen, State, Wind
 _COUNTING = frozenset({"fetch", "loop", "scheduler.step"})
 """Calls whose arguments and results count or tell rates: of these only the words are compared."""
 _CALLS = "calls"
+_MOST_CONCERNED = 512
 
 Columns = list[tuple[Any, ...]]
 _PARENT, _ARGUMENTS = Call._fields.index("parent"), Call._fields.index("args")
@@ -107,6 +108,7 @@ class Forms:
     def __init__(self, looks: Iterable[frozenset[str]]) -> None:
         """Take what relations look at."""
         self._looks = list(dict.fromkeys(looks))
+        self._concerned: dict[frozenset[str], list[frozenset[str]]] = {}  # by words: what it is that looks at them
         self.whole = False
         self.alike = 0
         self._calls: list[Call] = []
@@ -137,7 +139,13 @@ class Forms:
         others = self._rows.others(rows)
         if not same:
             others |= self._other_calls(calls)
-        return [looks for looks in self._looks if not looks.isdisjoint(others)]
+        words = frozenset(others)
+        concerned = self._concerned.get(words)
+        if concerned is None:
+            if len(self._concerned) >= _MOST_CONCERNED:
+                self._concerned.clear()
+            concerned = self._concerned[words] = [looks for looks in self._looks if not looks.isdisjoint(words)]
+        return concerned
 
     def _other_calls(self, calls: list[Call]) -> set[str]:
         """The names of calls that are others than in the window before; all where the rest has another order."""

@@ -30,7 +30,7 @@ class Again(NamedTuple):
     times: int
 
 
-class _Held(NamedTuple):
+class _Held:
     """What a relation said of windows that repeat.
 
     Attributes:
@@ -40,13 +40,16 @@ class _Held(NamedTuple):
         examples: What it said.
     """
 
-    asked: int
-    last: int
-    counted: int
-    examples: list[Example]
+    __slots__ = ("asked", "counted", "examples", "last")
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.last = self.counted = -1
+        self.examples: list[Example] = []
 
 
-_NEVER = _Held(0, -1, -1, [])
+_MOST_SHARES = 1024
+"""Sets of sleepers of which it is kept which relations are left to be asked."""
 
 
 class Repeats:
@@ -66,7 +69,8 @@ class Repeats:
         self._forms = Forms(self._by_looks)
         self._held: dict[int, _Held] = {}
         self._missed: dict[int, tuple[Window, int]] = {}
-        self._shares: dict[int, tuple[Asked, Said, Asked]] = {}
+        self._asleep = 0  # one bit for each relation that sleeps, so that the same ones are found again at once
+        self._shares: dict[tuple[int, int], tuple[Asked, Asked]] = {}
         self._reading: dict[frozenset[str], dict[int, Relation]] = {}
         self._read: dict[int, Relation] = {}
         self._index = 0
@@ -111,58 +115,62 @@ class Repeats:
             held = self._held.get(number)
             if held is not None and held.asked >= one.repeats and self._index > held.counted:
                 found.append(Again(number, held.examples, self._index - held.counted))
-                self._held[number] = held._replace(counted=self._index)
+                held.counted = self._index
         return found
 
-    def shares(self, awake: Asked) -> tuple[Said, Asked]:
-        """What relations say of the window that need not be asked, and those to be asked.
+    def asked(self, awake: Asked) -> Asked:
+        """The relations that are to be asked of the window.
 
         Args:
             awake: The relations that the window is for; the same list for the same kind of window.
         """
-        known = self._shares.get(id(awake))
+        key = id(awake), self._asleep
+        known = self._shares.get(key)
         if known is None or known[0] is not awake:
-            known = self._shares[id(awake)] = self._share(awake) if self._held else (awake, [], awake)
-        return known[1], known[2]
+            if len(self._shares) >= _MOST_SHARES:
+                self._shares.clear()
+            known = self._shares[key] = awake, [pair for pair in awake if not self._asleep >> pair[0] & 1]
+        return known[1]
+
+    def said(self, awake: Asked) -> Said:
+        """What those of the relations that the window is for say of it which need not be asked."""
+        sleeping = (number for number, _ in awake if self._asleep >> number & 1)
+        return [(number, self._held[number].examples) for number in sleeping if self._held[number].examples]
 
     def see(self, number: int, relation: Relation, window: Window) -> list[Example]:
         """Ask a relation, and keep what it says of a window that may repeat."""
-        missed = self._missed.pop(number, None)
-        if missed is not None:
-            relation.slept(*missed)
+        if number in self._missed:
+            relation.slept(*self._missed.pop(number))
         found = list(relation.see(window))
         if not self._forms.whole or number in self._read:
             return found
-        if all(one.holds and one.value is UNSEEN for one in found) and relation.quiet(window):
-            count = self._held.get(number, _NEVER).asked + 1
-            self._held[number] = _Held(count, self._index, self._index, found)
-            if count >= relation.repeats:
-                self._shares.clear()
-        else:
+        for one in found:
+            if not one.holds or one.value is not UNSEEN:
+                self._held.pop(number, None)
+                return found
+        if not relation.quiet(window):
             self._held.pop(number, None)
+            return found
+        held = self._held.get(number)
+        if held is None:
+            held = self._held[number] = _Held()
+        held.asked += 1
+        held.last = held.counted = self._index
+        held.examples = found
+        if held.asked >= relation.repeats:
+            self._asleep |= 1 << number
         return found
 
     def _wake(self, number: int, relation: Relation) -> None:
         held = self._held.pop(number, None)
         if held is None or held.asked < relation.repeats:
             return
-        self._shares.clear()
+        self._asleep &= ~(1 << number)
         last = self._index - 1
         if held.examples and last > held.counted:
             self._again.append(Again(number, held.examples, last - held.counted))
         if self._before is not None and last > held.last and type(relation).slept is not Relation.slept:
             self._missed[number] = self._before, last - held.last
-
-    def _share(self, awake: Asked) -> tuple[Asked, Said, Asked]:
-        said: Said = []
-        rest: Asked = []
-        for number, one in awake:
-            held = self._held.get(number)
-            if held is None or held.asked < one.repeats:
-                rest.append((number, one))
-            elif held.examples:
-                said.append((number, held.examples))
-        return awake, said, rest
 
     def _readers(self, signs: frozenset[str]) -> dict[int, Relation]:
         """The relations that read the numbers of what is in a window."""

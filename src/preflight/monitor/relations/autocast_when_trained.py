@@ -26,6 +26,9 @@ class AutocastWhenTrained(Relation):
     name = "autocast-when-trained"
     needs = frozenset({"forward", "module", "tensor", "step"})
     wakes = frozenset({"forward"})
+    repeats = 3
+    looks = frozenset({"forward", "step", "tensors"})
+    reads = frozenset({"module"})
     severity = "warning"
     priority = 27
     cause = "the autocast context is around the evaluation only, or the pass of training has left it"

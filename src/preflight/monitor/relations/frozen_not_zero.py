@@ -8,7 +8,7 @@ from preflight.monitor.flow import flow_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
-from preflight.monitor.window import Window
+from preflight.monitor.window import Variable, Window
 
 _STEPS = 2
 
@@ -36,6 +36,7 @@ class FrozenNotZero(Relation):
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
+        self._of: tuple[list[int], int, list[tuple[int, Variable]]] = [], -1, []  # variables, and those to be judged
 
     def see(self, window: Window) -> Iterator[Example]:
         flow = flow_of(window)
@@ -44,17 +45,21 @@ class FrozenNotZero(Relation):
             if state is None:
                 continue
             zero = []
-            for ident, norm in zip(state.ids, state.norm, strict=True):
-                known = window.run.variables.get(ident)
-                if known is None or known.trainable or len(known.shape) < 2 or min(known.shape) < 2:
-                    continue
-                if (known.spread or {}).get("kind") == "sharded":
-                    continue
+            for place, known in self._frozen(state.ids, window):
                 called = known.name.rpartition(".")[0] in flow.called
-                self._counts[ident] = self._counts.get(ident, 0) + 1 if norm == 0.0 and called else 0
-                if self._counts[ident] >= _STEPS:
+                none = state.norm[place] == 0.0 and called
+                self._counts[known.id] = self._counts.get(known.id, 0) + 1 if none else 0
+                if self._counts[known.id] >= _STEPS:
                     zero.append(known.name)
             yield _example(step, tuple(zero))
+
+    def _frozen(self, ids: list[int], window: Window) -> list[tuple[int, Variable]]:
+        """The whole matrices among variables that are frozen, each with its place; the same at most steps."""
+        known = window.run.variables
+        if self._of[0] != ids or self._of[1] != known.changes:
+            pairs = ((place, known[ident]) for place, ident in enumerate(ids) if ident in known)
+            self._of = ids, known.changes, [(place, one) for place, one in pairs if _judged(one)]
+        return self._of[2]
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -65,6 +70,12 @@ class FrozenNotZero(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _stepped(trainable=False, norm=0.0)
+
+
+def _judged(one: Variable) -> bool:
+    """Whether a variable is a matrix that is frozen, and no rank's part of one."""
+    whole = (one.spread or {}).get("kind") != "sharded"
+    return not one.trainable and len(one.shape) > 1 and min(one.shape) > 1 and whole
 
 
 def _example(step: Step, names: tuple[str, ...]) -> Example:

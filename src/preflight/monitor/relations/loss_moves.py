@@ -57,12 +57,11 @@ class LossMoves(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         steps = window.named("step")
-        rough = any((call.args or {}).get("dtype") not in _EXACT for call in window.named("backward"))
-        doubtful = self._same_inputs(window) or rough or not window.complete
+        same = self._same_inputs(window)
         for number in window.numbers:
             if number.name not in ("loss", "lr"):
                 continue
-            stepped = self._steps + sum(call.q < number.q for call in steps)
+            stepped = self._steps + len([None for call in steps if call.q < number.q])
             if number.name == "lr" and number.value is not None:
                 self._rate = number.value
                 if number.value > self._rates.get(number.object, number.value):
@@ -73,7 +72,9 @@ class LossMoves(Relation):
             before, count = self._last.get(number.object, (None, 0))
             moved = self._stepped_at.get(number.object) != stepped and self._rate > 0
             count = count + moved if number.value == before else 0
-            if doubtful or (before is not None and number.value != before):
+            if number.object not in self._moved and (
+                same or (before is not None and number.value != before) or _rough(window) or not window.complete
+            ):
                 self._moved.add(number.object)
             self._last[number.object] = number.value, count
             self._stepped_at[number.object] = stepped
@@ -120,3 +121,8 @@ class LossMoves(Relation):
         mini = Mini({"model.weight": {}})
         single = ("backward", {"args": {"dtype": "float32"}})
         yield [mini.window(("batch", {"bits": (n,)}), single, ("loss", 0.7), "step optimizer0:SGD") for n in range(5)]
+
+
+def _rough(window: Window) -> bool:
+    """Whether a loss may be a number of low precision."""
+    return any((call.args or {}).get("dtype") not in _EXACT for call in window.named("backward"))

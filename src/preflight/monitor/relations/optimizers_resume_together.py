@@ -23,6 +23,8 @@ class OptimizersResumeTogether(Relation):
     category = "checkpoint"
     needs = frozenset({"load_state_dict", "step"})
     wakes = frozenset({"load_state_dict", "step"})
+    repeats = 3
+    looks = frozenset({"load_state_dict", "step"})
     whole = False
     severity = "warning"
     priority = 20

@@ -9,6 +9,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import ORDER, Call, State, Window
 
 _ROUNDS = 2
+_MOST_LATE = 8
 
 
 class PassesHaveAnEnd(Relation):
@@ -40,6 +41,7 @@ class PassesHaveAnEnd(Relation):
         self._passed: dict[str, tuple[Call, bool]] = {}
         self._other: set[str] = set()  # roots for which another optimizer has stepped on such a pass
         self._used: dict[int, float | None] = {}
+        self._late: list[State] = []  # the gradients that the last steps used, which stand above these
         self._at: dict[str, int] = {}  # the last forward pass of a root
         self._told: set[str] = set()  # roots whose gradients were told since their last step
         self._unknown: set[str] = set()  # and those of whose last step they were not: what is left may be of it
@@ -54,9 +56,10 @@ class PassesHaveAnEnd(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         passes = [call for call in window.named("forward") if call.context.startswith("grad")]
         inputs: dict[int, list[bool]] = {call.q: [] for call in passes}
-        for seen in window.tensors:
-            if seen.call in inputs and seen.position.startswith("in"):
-                inputs[seen.call].append(seen.requires_grad)
+        if passes:
+            for seen in window.tensors:
+                if seen.call in inputs and seen.position.startswith("in"):
+                    inputs[seen.call].append(seen.requires_grad)
         events: list[Call | State] = [*window.named("step"), *window.named("backward"), *passes]
         events += [
             one for one in window.states if one.what == "gradient" and one.moment in ("before_clear", "before_step")
@@ -64,7 +67,9 @@ class PassesHaveAnEnd(Relation):
         for event in sorted(events, key=ORDER):
             if isinstance(event, State):
                 if event.moment == "before_step":
-                    self._used.update(zip(event.ids, event.norm, strict=True))
+                    self._late = [one for one in self._late if one.ids != event.ids] + [event]
+                    if len(self._late) > _MOST_LATE:
+                        self._gradients()
                     self._told |= self._roots(event.ids, window)
                 else:
                     yield from self._cleared(event, window)
@@ -102,8 +107,16 @@ class PassesHaveAnEnd(Relation):
         self._unknown = (self._unknown | own) - self._told
         self._told -= own
 
+    def _gradients(self) -> dict[int, float | None]:
+        """The norm of the gradient that the last step of each variable used."""
+        for state in self._late:
+            self._used.update(zip(state.ids, state.norm, strict=True))
+        self._late.clear()
+        return self._used
+
     def _cleared(self, state: State, window: Window) -> Iterator[Example]:
         known = window.run.variables
+        used = self._gradients()
         held: dict[str, list[tuple[int, float | None]]] = {}
         owners: dict[str, set[int]] = {}
         for ident, norm in zip(state.ids, state.norm, strict=True):
@@ -117,7 +130,7 @@ class PassesHaveAnEnd(Relation):
             self._other.discard(root)
             if passed is None or not stepped or root in self._unknown or len(owners[root]) != 1 or -1 in owners[root]:
                 continue
-            made = [ident for ident, norm in pairs if norm and norm != self._used.get(ident)]
+            made = [ident for ident, norm in pairs if norm and norm != used.get(ident)]
             wrong = bool(made) and not passed[1]
             self._rounds[root] = self._rounds.get(root, 0) + 1 if wrong else 0
             wrong = self._rounds[root] >= _ROUNDS

@@ -68,18 +68,21 @@ class StepHasGradients(Relation):
     def _example(self, step: Step, count: int, window: Window) -> Example:
         wrong = count >= (_ALONE if len(self._seen) == 1 else _AMONG_OTHERS)
         cleared = _cleared(step, window)
+        context = {"optimizer": step.kind, "cleared": cleared}
+        if not wrong:
+            return Example((), True, context, call=step.call)
         held = step.after.ids if step.after is not None else []
-        names = tuple(window.run.name(ident) for ident in held) if wrong else ()
+        names = tuple(window.run.name(ident) for ident in held)
         words, detail = _told(step, cleared)
         return Example(
             (),
-            not wrong,
-            {"optimizer": step.kind, "cleared": cleared},
+            False,
+            context,
             variables=names,
             expected="a gradient in at least one parameter of the optimizer",
-            seen=f"{len(names)} parameters, {words}, {count} steps in a row" if wrong else None,
+            seen=f"{len(names)} parameters, {words}, {count} steps in a row",
             call=step.call,
-            detail=detail if wrong else "",
+            detail=detail,
         )
 
     @classmethod

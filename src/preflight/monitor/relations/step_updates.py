@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from math import isfinite
 
 from preflight.monitor.mini import Mini
@@ -13,6 +12,8 @@ from preflight.monitor.window import State, Window
 
 _ROUNDING = 1e-5
 """Share of the largest gradient norm of a step below which another is taken for rounding: a hundred units of float32."""
+
+Variables = set[int] | frozenset[int]
 
 
 class StepUpdates(Relation):
@@ -65,7 +66,7 @@ class StepUpdates(Relation):
             yield from self._exact(step, with_gradient, window, context)
             yield from self._together(step, with_gradient, before, window, context)
 
-    def _worth_a_change(self, gradients: State) -> Set[int]:
+    def _worth_a_change(self, gradients: State) -> Variables:
         """The variables whose gradient is more than rounding beside the largest of the step."""
         ids, norms = gradients.ids, gradients.norm
         if all(norms) and isfinite(sum(norms)) and min(norms) > _ROUNDING * max(norms):  # type: ignore
@@ -77,7 +78,9 @@ class StepUpdates(Relation):
         return {ident for ident, norm in pairs if norm is not None and (norm != norm or norm > least)}
 
     @staticmethod
-    def _exact(step: Step, with_gradient: Set[int], window: Window, context: Mapping[str, object]) -> Iterator[Example]:
+    def _exact(
+        step: Step, with_gradient: Variables, window: Window, context: Mapping[str, object]
+    ) -> Iterator[Example]:
         if step.before is None or step.before.bits is None or step.after is None or step.after.bits is None:
             return
         old = dict(zip(step.before.ids, step.before.bits, strict=True))
@@ -100,14 +103,14 @@ class StepUpdates(Relation):
     @staticmethod
     def _together(
         step: Step,
-        with_gradient: Set[int],
+        with_gradient: Variables,
         before: tuple[list[int], list[float | None]] | None,
         window: Window,
         context: Mapping[str, object],
     ) -> Iterator[Example]:
         if before is None or step.after is None or before[0] != step.after.ids:
             return
-        if sum(map(with_gradient.__contains__, step.after.ids)) < 2:  # a single norm may stay the same by chance
+        if len(with_gradient.intersection(step.after.ids)) < 2:  # a single norm may stay the same by chance
             return
         moved = any(
             old != new and ident in with_gradient
@@ -168,6 +171,6 @@ class StepUpdates(Relation):
 
 def _not_finite(state: State) -> set[int]:
     """The variables that hold numbers which are none."""
-    return {
-        ident for ident, norm in zip(state.ids, state.norm, strict=True) if norm is not None and not math.isfinite(norm)
-    }
+    if None not in state.norm and isfinite(sum(state.norm)):  # type: ignore[arg-type]
+        return set()
+    return {ident for ident, norm in zip(state.ids, state.norm, strict=True) if norm is not None and not isfinite(norm)}

@@ -87,10 +87,13 @@ class TrainingMode(Relation):
             if not parts:
                 continue
             active = max(one.get("dropout", 0) + one.get("norm", 0) for one in told)
-            switched = next((one for root, one in self._evaluating.items() if _within(name, root)), None)
-            read = name in self._read and max(one.get("dropouts", 0) for one in told) > 0
-            before = name in self._evaluated or name in self._dropped_out or read
-            left = not active and switched is not None and before
+            switched = None
+            if not active:
+                switched = next((one for root, one in self._evaluating.items() if _within(name, root)), None)
+            left = False
+            if not active and switched is not None:
+                read = name in self._read and max(one.get("dropouts", 0) for one in told) > 0
+                left = name in self._evaluated or name in self._dropped_out or read
             if any(one.get("dropout", 0) for one in told):
                 self._dropped_out.add(name)
             yield Example(

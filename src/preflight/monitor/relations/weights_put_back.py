@@ -90,7 +90,7 @@ class WeightsPutBack(Relation):
 
 def _changed(one: State, other: State) -> list[int]:
     """Variables that have other values in two states, as far as both tell."""
-    if one.ids != other.ids:
+    if one.ids != other.ids or (one.norm == other.norm and one.bits == other.bits):
         return []
     before, now = values_of(one), values_of(other)
     return [ident for ident in one.ids if differ(before[ident], now[ident])]
