@@ -27,7 +27,7 @@ class FrozenNotZero(Relation):
     wakes = frozenset({"parameters before a step", "parameters after a step"})
     follows = (flow_of,)
     repeats = 3
-    looks = frozenset({"step", "parameter at before_step", "parameter at after_step"})
+    looks = frozenset({"step", "parameter at after_step"})
     reads = frozenset({"module"})
     severity = "warning"
     priority = 11
@@ -37,6 +37,10 @@ class FrozenNotZero(Relation):
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
         self._of: tuple[list[int], int, list[tuple[int, Variable]]] = [], -1, []  # variables, and those to be judged
+
+    def quiet(self, window: Window) -> bool:
+        """Whether the parameters after each step were looked at: else those before it are judged."""
+        return all(step.after is not None for step in steps_of(window))
 
     def see(self, window: Window) -> Iterator[Example]:
         flow = flow_of(window)

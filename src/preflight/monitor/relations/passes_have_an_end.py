@@ -29,7 +29,7 @@ class PassesHaveAnEnd(Relation):
     needs = frozenset({"step", "backward", "zero_grad", "forward", "tensor", "state"})
     wakes = frozenset({"step", "forward", "gradient at before_clear"})
     repeats = 2
-    looks = frozenset({"step", "forward", "backward", "tensors", "gradient at before_step"})
+    looks = frozenset({"step", "forward", "backward", "tensors"})  # what the last step used is known after a sleep
     reads = frozenset({"gradient at before_clear"})
     severity = "warning"
     priority = 18

@@ -77,7 +77,7 @@ class StateContinues(Relation):
         }
     )
     repeats = 2
-    looks = frozenset({"step", "parameter at before_step", "parameter at after_step"})
+    looks = frozenset({"step", "parameter at after_step"})  # those before it at the first step of an optimizer alone
     reads = frozenset({"optimizer.new", "load_state_dict", "scalar lr", "optimizer at after_step"})
     severity = "warning"
     priority = 22

@@ -28,17 +28,8 @@ class StepHasGradients(Relation):
     name = "step-has-gradients"
     needs = frozenset({"step", "backward", "state"})
     wakes = frozenset({"step"})
-    repeats = 7
-    looks = frozenset(
-        {
-            "step",
-            "backward",
-            "zero_grad",
-            "gradient at before_step",
-            "parameter at before_step",
-            "parameter at after_step",
-        }
-    )
+    repeats = 2
+    looks = frozenset({"step", "backward", "zero_grad", "gradient at before_step", "parameter at after_step"})
     priority = 9
     cause = (
         "the optimizer holds other tensors than those that the loss depends on, the gradients were cleared before the "
@@ -52,6 +43,13 @@ class StepHasGradients(Relation):
     def __init__(self) -> None:
         self._empty: dict[int, int] = {}
         self._seen: set[int] = set()
+
+    def quiet(self, window: Window) -> bool:
+        """Whether each step had gradients: of those without it counts how many there are in a row.
+
+        Where gradients were not looked at, it matters whether parameters were, before the step.
+        """
+        return not any(self._empty.values()) and all(step.gradients is not None for step in steps_of(window))
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):

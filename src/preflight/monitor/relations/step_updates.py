@@ -171,6 +171,9 @@ class StepUpdates(Relation):
 
 def _not_finite(state: State) -> set[int]:
     """The variables that hold numbers which are none."""
-    if None not in state.norm and isfinite(sum(state.norm)):  # type: ignore[arg-type]
-        return set()
+    try:
+        if isfinite(sum(state.norm)):  # type: ignore[arg-type]
+            return set()
+    except TypeError:  # one that is not known
+        pass
     return {ident for ident, norm in zip(state.ids, state.norm, strict=True) if norm is not None and not isfinite(norm)}

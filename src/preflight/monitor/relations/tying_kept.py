@@ -27,7 +27,7 @@ class TyingKept(Relation):
     needs = frozenset({"untied", "step", "variable", "state"})
     wakes = frozenset({"untied", "step"})
     repeats = 2
-    looks = frozenset({"step", "parameter at before_step"})
+    looks = frozenset({"step"})
     reads = frozenset({"untied"})
     whole = False
     priority = 12
@@ -40,6 +40,10 @@ class TyingKept(Relation):
     def __init__(self) -> None:
         self._untied: list[tuple[Call, list[str]]] = []
         self._looked: set[int] = set()  # optimizers of which the first step was seen
+
+    def quiet(self, window: Window) -> bool:
+        """Whether the parameters of each optimizer were looked at before one of its steps, which is judged once."""
+        return self._looked.issuperset([step.optimizer for step in steps_of(window)])
 
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.named("untied"):
