@@ -10,6 +10,7 @@ from preflight.errors import UsageError
 from preflight.investigate.answers import Facts
 from preflight.investigate.jobs import judged_by_job
 from preflight.investigate.paths import there
+from preflight.investigate.shown import left_slower
 from preflight.investigate.trees import walk
 from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.log import Reading
@@ -88,8 +89,13 @@ def _not_read(reading: Reading) -> Iterator[str]:
 
 
 def verdict_of(incident: Incident) -> Verdict:
-    """Return GO for a healthy run, NO-GO for a failure, UNKNOWN where the logs do not tell."""
+    """Return GO for a healthy run, NO-GO for a failure, UNKNOWN where the logs do not tell.
+
+    Steps that are slower for good without a word of why are neither: a longer sequence is as likely as a fault.
+    """
     calm = incident.category in ("none", "cannot-tell")
     if calm and incident.state == "unknown":
+        return "UNKNOWN"
+    if incident.category == "none" and incident.state == "slow" and left_slower(incident.series):
         return "UNKNOWN"
     return "GO" if incident.category == "none" else "NO-GO"

@@ -22,7 +22,7 @@ from preflight.investigate.pointers import pointers_of
 from preflight.investigate.progress import Progress
 from preflight.investigate.recorder import flight_events, stack_events
 from preflight.investigate.remedies import remedies_for
-from preflight.investigate.shown import category_of_phase, series_events, shown_by, slow
+from preflight.investigate.shown import category_of_phase, left_slower, series_events, shown_by, slow
 from preflight.investigate.state import headline_of, in_words, is_quiet, next_steps, onset_of, scope_of, state_of
 from preflight.investigate.thinning import thinned
 from preflight.investigate.timeline import consequences_of, moments_of, timeline_of
@@ -44,6 +44,7 @@ from preflight.vocabulary.signature import Category, Signature
 _QUIET = 0.9
 """How likely a long log without a word of trouble is that of a run that did not fail: of twelve that nobody had looked
 at before they were judged (lots four to seven of ``benchmarks/investigate``), all were."""
+_SLOWER = "the steps became slower for good, and the log does not tell whether that is a fault or other work"
 _UNTOLD = {
     False: "no line of what was given tells how the run is",
     True: "the steps do not tell whether the card, the settings or the code of the rank makes it slow",
@@ -200,7 +201,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         world_size=known.world,
         ranks_seen=tuple(sorted(known.seen)),
         nodes_seen=tuple(sorted(known.nodes)),
-        reason=None if failed or healthy else _UNTOLD[lagging is not None],
+        reason=_reason(failed, healthy, lagging, last.shown),
     )  # fmt: skip
     if failed:
         signature = decided.leading.signature if decided.leading is not None else None
@@ -212,6 +213,15 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         five_whys=whys_of(scene, culprit, decided, state) if failed else (),
         next=_measured(lagging) if lagging is not None else next_steps(scene, culprit, decided, state),
     )
+
+
+def _reason(failed: bool, healthy: bool, lagging: SeriesFinding | None, shown: Sequence[SeriesFinding]) -> str | None:
+    """Return why nothing can be said, in words; None where something is."""
+    if failed:
+        return None
+    if lagging is not None and not lagging.ranks and category_of_phase(lagging) is None and left_slower(shown):
+        return _SLOWER
+    return None if healthy else _UNTOLD[lagging is not None]
 
 
 def _calm_state(last: Judged) -> RunState:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from preflight.investigate.case import Case, Event
+from preflight.investigate.skipping import skipped_in_a_row
 from preflight.vocabulary.incident import SeriesFinding
 from preflight.vocabulary.log import Hit, StepLine, Who
 from preflight.vocabulary.signature import Category, Cause, Signature
@@ -27,6 +28,8 @@ _GRAVE: dict[str, tuple[str, tuple[Cause, ...]]] = {
     )),
 }  # fmt: skip
 SLOW = ("slowdown", "straggler")
+MARKED = 1.1
+"""Steps that take a tenth longer for good are worth a look; less than that other work of the machine explains."""
 _PHASES: dict[str, Category] = {"data": "data", "communication": "network", "checkpoint": "checkpoint"}
 
 
@@ -40,7 +43,9 @@ def shown_by(case: Case) -> tuple[SeriesFinding, ...]:
         if event.signature is not None and event.signature.marks == "checkpoint"
     ]
     steps = with_scales(case.every_step, case.events)
-    return find_in_series(steps, case.reading.files, until=_last_sign(case), marks=saved)
+    found = find_in_series(steps, case.reading.files, until=_last_sign(case), marks=saved)
+    skipped = None if any(one.kind == "scale-collapse" for one in found) else skipped_in_a_row(case)
+    return found if skipped is None else (skipped, *found)
 
 
 def with_scales(steps: Sequence[StepLine], events: Sequence[Event]) -> Sequence[StepLine]:
@@ -107,6 +112,16 @@ def slow(findings: Sequence[SeriesFinding]) -> SeriesFinding | None:
     """Return what says that the run is slow, the one whose phase is known first."""
     told = [one for one in findings if one.kind in SLOW]
     return min(told, key=lambda one: one.phase is None, default=None)
+
+
+def left_slower(findings: Sequence[SeriesFinding]) -> bool:
+    """Return whether the steps are slower at the end by enough to matter, for good as far as the log goes."""
+    return any(
+        one.kind == "slowdown"
+        and bool(one.values.get("lasts") or one.values.get("gradual"))
+        and float(one.values.get("ratio") or 1.0) >= MARKED
+        for one in findings
+    )
 
 
 def category_of_phase(finding: SeriesFinding) -> Category | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -68,8 +69,17 @@ def onset_of(scene: Scene) -> Onset | None:
         return None
     first, last = scene.progress.first_step, scene.progress.last_step
     if last is None or first is None:
-        return "start"
+        return _by_lines(scene.case)
     return "warm-up" if last - first < WARM_UP else "running"
+
+
+def _by_lines(case: Case) -> Onset:
+    """Return when it happened, by how many steps a writer told of that bear no number."""
+    told = Counter((one.file, one.who) for one in case.steps if one.values)
+    most = max(told.values(), default=0)
+    if not most:
+        return "start"
+    return "running" if most > WARM_UP else "warm-up"
 
 
 def scope_of(scene: Scene, culprit: Culprit) -> Scope | None:
