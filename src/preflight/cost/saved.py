@@ -129,7 +129,7 @@ def activations_of(
     layout = layout_of(model, run, recipe, parallel)
     if model.family == "encoder_decoder":
         return _encoder_decoder(model, run, layout, share)
-    batch = 1.0 * run.micro_batch  # type: ignore[operator]
+    batch = run.samples
     length = (
         vision_tokens(model, run.image_size or model.image_size) or 0.0
         if model.family == "vision_transformer"
@@ -190,7 +190,7 @@ def _two_towers(
         inference=larger(*(tower.inference for tower in towers)),
         source="layers" if any(tower.source == "layers" for tower in towers) else "architecture",
         how="; ".join(tower.how for tower in towers),
-        tokens=1.0 * run.micro_batch,  # type: ignore[operator]
+        tokens=run.samples,
         lingering=sum(tower.lingering for tower in towers),
         host=sum(tower.host for tower in towers),
         unpacked=larger(*(tower.unpacked for tower in towers)),
@@ -247,7 +247,7 @@ def _ends(model: ModelSpec, run: RunSpec, layout: Layout, share: Share, tokens: 
 
 def _encoder_decoder(model: ModelSpec, run: RunSpec, layout: Layout, share: Share) -> Activations:
     """Return encoder blocks over the source, decoder blocks with cross attention over the target."""
-    batch = 1.0 * run.micro_batch  # type: ignore[operator]
+    batch = run.samples
     source = float(model.source_positions or run.sequence_length or 0)
     target = float(run.target_length or run.sequence_length or 0)
     encoder, decoder = block_bytes(model, layout), block_bytes(decoder_side(model), layout, cross=True)
@@ -295,7 +295,7 @@ def _written(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Activations:
 
     found = trace_of(model, run, recipe.matmul, 4.0 if recipe.cast else recipe.matmul)
     assert found is not None
-    batch = 1.0 * run.micro_batch  # type: ignore[operator]
+    batch = run.samples
     again = run.recompute != "none"
     kept = found.recomputed if again else found.kept
     words = f"activations: {kept.saved / 1e6:.4g} MB a sample x {batch:g} samples" if isinstance(batch, float) else ""
@@ -313,7 +313,7 @@ def _written(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Activations:
 
 def _counted(model: ModelSpec, run: RunSpec, recipe: Recipe) -> Activations:
     """Return elements counted from the layers x bytes x batch, scaled with the area of the image."""
-    batch, elements = 1.0 * run.micro_batch, float(model.activation_elements or 0.0)  # type: ignore[operator]
+    batch, elements = run.samples, float(model.activation_elements or 0.0)
     scale = 1.0
     if model.image_size and run.image_size:
         scale = (run.image_size / model.image_size) ** 2

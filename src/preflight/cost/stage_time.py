@@ -103,7 +103,7 @@ def depth_of(model: ModelSpec, run: RunSpec) -> float:
 def block_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> LayerTime:
     """Return the seconds of one block on one rank, the mean one where blocks differ."""
     length = block_tokens(model, run)
-    tokens = run.micro_batch * length / parallel.cp  # type: ignore[operator]
+    tokens = run.samples * length / parallel.cp
     sequence = parallel.tp if parallel.sequence_parallel else 1.0
     return layer_time(
         model, run, ledger.recipe, machine, tokens, length, parallel.tp, sequence, parallel.ep, parallel.cp,
@@ -159,7 +159,7 @@ def _inside(
     gathered for every pass and gradients scattered, beside the block before.
     """
     hidden, w = float(model.hidden or 0), ledger.recipe.matmul
-    tokens = run.micro_batch * block_tokens(model, run) / parallel.cp  # type: ignore[operator]
+    tokens = run.samples * block_tokens(model, run) / parallel.cp
     stream = tokens * hidden * w
     exposed = _tensor(run, parallel, machine, layer, 2 * all_reduce(machine, groups["tp"], stream), passes)
     _, keys = attention_width(model)
@@ -249,7 +249,7 @@ def head_time(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: M
     """
     hidden, over_words = float(model.hidden or 0), head_kind(model) in ("lm", "mlm")
     vocab = float((model.vocab if over_words else model.classes) or 0)
-    samples = run.micro_batch * 1.0  # type: ignore[operator]
+    samples = run.samples
     length = float(run.target_length or 0) if model.family == "encoder_decoder" else 0.0
     tokens = samples * (length or tokens_of(model, run)) / parallel.cp if over_words else samples
     columns = vocab / parallel.tp if _split_head(run, parallel) else vocab
@@ -272,7 +272,7 @@ def embedding_time(
 ) -> StageTime:
     """Return the lookup and its gradient, which is added into a table of zeros."""
     hidden, w = float(model.hidden or 0), ledger.recipe.residual
-    tokens = run.micro_batch * tokens_of(model, run) / parallel.cp  # type: ignore[operator]
+    tokens = run.samples * tokens_of(model, run) / parallel.cp
     moved = traffic_seconds(machine, 3 * w * tokens * hidden, 4.0)
     table = ledger.share.embedding * ledger.recipe.parameter / machine.bandwidth
     return StageTime(forward=moved, backward=2 * moved + table, exposed=0.0, operators=2 * _EMBEDDING)

@@ -145,7 +145,7 @@ def stage_times(
 
 def hop_seconds(model: ModelSpec, run: RunSpec, parallel: ParallelDims, machine: Machine, ledger: Ledger) -> float:
     """Return the seconds of one micro-batch's way from a stage to the next."""
-    tokens = run.micro_batch * block_tokens(model, run) / parallel.cp  # type: ignore[operator]
+    tokens = run.samples * block_tokens(model, run) / parallel.cp
     divided = parallel.tp if parallel.sequence_parallel or parallel.framework == "megatron" else 1.0
     size = tokens * float(model.hidden or 0) * ledger.recipe.residual / divided
     return transfer(machine, groups_of(parallel)["pp"].stride, size)

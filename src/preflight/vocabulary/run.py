@@ -153,3 +153,14 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     activation_factor: float = 1.0
     held_share: float | None = None
     steps: int | None = None
+
+    @property
+    def samples(self) -> float:
+        """Samples of a micro-batch as formulas use them: a number, or one for each layout where many are computed at once.
+
+        Raises:
+            ValueError: The batch size is not known.
+        """
+        if self.micro_batch is None:
+            raise ValueError("the batch size is not known")
+        return 1.0 * self.micro_batch

@@ -39,7 +39,7 @@ def network_time(model: ModelSpec, run: RunSpec, recipe: Recipe, machine: Machin
         return _counted(model, run, recipe, machine) if run.recompute == "none" else None
     if partly_recomputed(model, run):
         return None
-    batch, width = 1.0 * run.micro_batch, recipe.matmul
+    batch, width = run.samples, recipe.matmul
     ahead, behind = (
         _seconds(machine, found.whole, batch, width, back, run.finetune == "full") for back in (False, True)
     )
@@ -96,7 +96,7 @@ def _counted(model: ModelSpec, run: RunSpec, recipe: Recipe, machine: Machine) -
     if not model.forward_flops or not model.activation_elements:
         return None
     scale = (run.image_size / model.image_size) ** 2 if run.image_size and model.image_size else 1.0
-    samples = scale * run.micro_batch  # type: ignore[operator]
+    samples = scale * run.samples
     arithmetic = model.forward_flops * samples / machine.matmul
     traffic = _PASSES * model.activation_elements * recipe.matmul * samples / machine.bandwidth
     ahead, behind = _FORWARD_PASSES * traffic, (1 - _FORWARD_PASSES) * traffic
