@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -65,6 +66,26 @@ def test_every_file_beside_the_program_is_a_command() -> None:
         command = program.preflight.get_command(context, name)
         assert command is not None
         assert command.name == name
+
+
+def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{context.info_name} {name}", command
+        if isinstance(command, click.Group):
+            yield from _commands(command, click.Context(command, info_name=f"{context.info_name} {name}"))
+
+
+def test_no_help_shows_what_is_meant_for_click() -> None:
+    context = click.Context(program.preflight, info_name="preflight")
+    helps = {
+        name: command.get_help(click.Context(command, info_name=name))
+        for name, command in _commands(program.preflight, context)
+    }
+    assert len(helps) > 30
+    shown = ("\\b", "\\f", "INTEGER", "FLOAT")
+    assert [(name, word) for name, text in helps.items() for word in shown if word in text] == []
 
 
 def test_a_command_that_is_not_called_is_not_imported(tmp_path: Path) -> None:

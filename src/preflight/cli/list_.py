@@ -10,13 +10,13 @@ from preflight.cli.parts.options import output
 
 
 @click.command("list")
-@click.argument("kind", metavar="rules|gpus|models|relations|signatures|remedies|checklists|probes")
+@click.argument("kind", metavar="KIND")
 @click.argument("words", nargs=-1, metavar="[WORD...]")
 @output
 def command(kind: str, words: tuple[str, ...], **given: Any) -> int:
     """List the rules, GPUs, models, relations, signatures, remedies, checklists or probes that are known; words narrow it.
 
-    A word is a family, tag or severity of rules, an architecture or vendor of GPUs, a family of models,
+    KIND is one of these words. A WORD is a family, tag or severity of rules, an architecture or vendor of GPUs, a family of models,
     a category or role of signatures, or a part of a name.
     """
     from preflight.check.project_config import load_project

@@ -10,6 +10,8 @@ import click
 from preflight.cli.parts.grouped import Grouped, GroupedCommand
 from preflight.cli.parts.options import SCRIPT_ARGUMENTS, F, ScriptCommand, output
 
+_NUMBER: Any = {"type": click.IntRange(min=1), "metavar": "N"}
+
 
 class _Command(ScriptCommand, GroupedCommand):
     """A command whose words after ``--`` are the program that is run."""
@@ -102,37 +104,33 @@ def _shape(*names: str, **more: Any) -> Callable[[F], F]:
 )
 @_test("--flaky", metavar="P|learn", help="The failure comes only now and then: with this probability, or learn it.")
 @_test(
-    "--retries", type=click.IntRange(min=0), default=2, show_default=True, help="For tests that did not start properly."
+    "--retries",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=2,
+    show_default=True,
+    help="For tests that did not start properly.",
 )
 @_test("--budget", type=click.FloatRange(min=0), metavar="GPU_HOURS", help="Stop before more than this is spent.")
 @_test(
     "--gpus",
-    type=click.IntRange(min=1),
-    metavar="N",
+    **_NUMBER,
     help="GPUs of a test, for the budget, where the size is not bisected.",
 )
-@_test(
-    "--least-nodes", type=click.IntRange(min=1), default=1, show_default=True, help="Nodes that a run needs (--nodes)."
-)
-@_test(
-    "--step", type=click.IntRange(min=1), default=1, show_default=True, help="Between two values (--batch, --layers)."
-)
+@_test("--least-nodes", **_NUMBER, default=1, show_default=True, help="Nodes that a run needs (--nodes).")
+@_test("--step", **_NUMBER, default=1, show_default=True, help="Between two values (--batch, --layers).")
 @_test("--config", metavar="FILE", help="A configuration in which --key is set; or, with --explain-scale, one of plan.")
 @_test("--key", metavar="NAME", help="The dotted key that gets the value: model.num_layers.")
 @_test("--state", metavar="FOLDER", help="Where logs and results are kept (default: .preflight/bisect/...).")
 @_test("--fresh", is_flag=True, help="Do not use results that are kept.")
 @_test("--dry-run", is_flag=True, help="Show the budget and the commands, and run nothing.")
-@_shape("--tensor-parallel", "--tp", "tensor", type=click.IntRange(min=1), default=1, help="Degree of a model copy.")
-@_shape(
-    "--pipeline-parallel", "--pp", "pipeline", type=click.IntRange(min=1), default=1, help="Degree of a model copy."
-)
-@_shape("--context-parallel", "--cp", "context", type=click.IntRange(min=1), default=1, help="Degree of a model copy.")
-@_shape(
-    "--gpus-per-node", type=click.IntRange(min=1), default=8, show_default=True, help="Above one node: whole nodes."
-)
-@_shape("--global-batch", type=click.IntRange(min=1), help="Stays the same, and has to divide.")
-@_shape("--micro-batch", type=click.IntRange(min=1), default=1, show_default=True, help="Samples of a micro-batch.")
-@_shape("--nodes-per-switch", type=click.IntRange(min=1), help="Nodes below one leaf switch (--explain-scale).")
+@_shape("--tensor-parallel", "--tp", "tensor", **_NUMBER, default=1, help="Degree of a model copy.")
+@_shape("--pipeline-parallel", "--pp", "pipeline", **_NUMBER, default=1, help="Degree of a model copy.")
+@_shape("--context-parallel", "--cp", "context", **_NUMBER, default=1, help="Degree of a model copy.")
+@_shape("--gpus-per-node", **_NUMBER, default=8, show_default=True, help="Above one node: whole nodes.")
+@_shape("--global-batch", **_NUMBER, help="Stays the same, and has to divide.")
+@_shape("--micro-batch", **_NUMBER, default=1, show_default=True, help="Samples of a micro-batch.")
+@_shape("--nodes-per-switch", **_NUMBER, help="Nodes below one leaf switch (--explain-scale).")
 @_shape("--parameters", type=float, metavar="N", help="Of the model, for the messages (--explain-scale).")
 @output
 def command(**given: Any) -> int:

@@ -47,6 +47,8 @@ def command(name: str | None, **given: Any) -> int:
         return pages.proposed(given["incidents"], given["output"], given["quiet"])
     look = writing_of(given)
     if name is None:
+        if given["attest"] or given["only"] or given["show"]:
+            raise UsageError("no checklist is named", "preflight list checklists shows all")
         from preflight.cli.parts.recording import catalog
         from preflight.cli.parts.tables import FORMATS, render_table, rows
         from preflight.cli.parts.writing import put

@@ -39,7 +39,12 @@ Exit codes: 0 nothing is associated, 1 something is, 2 misuse, 3 not enough data
     help="How long after an event a failure counts (default: 300 and 1800).",
 )
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Of the random turns of the failures against the events."
+    "--seed",
+    type=int,
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Of the random turns of the failures against the events.",
 )
 @output
 def command(paths: tuple[str, ...], **given: Any) -> int:

@@ -8,8 +8,24 @@ import click
 
 from preflight.cli.parts.options import output
 
+_HELP = """Look at the ranks of a job that hangs, and say who does otherwise than the others.
 
-@click.command("hang")
+Without a word it finds the ranks of the largest job on this node by the variables of their launcher, and takes the stacks of
+each twice. PID is a process, or the launcher that started the ranks. FILE is a file or a folder with
+stacks (py-spy, faulthandler, pystack, gdb) or dumps of the Flight Recorder of all ranks.
+
+\b
+preflight investigate hang
+preflight investigate hang 4711
+preflight investigate hang stacks/
+
+Exit codes: 0 the job runs, 1 it hangs, 2 misuse, 3 it cannot be told.
+"""
+
+
+@click.command(
+    "hang", help=_HELP, short_help="Look at the ranks of a job that hangs, and say who does otherwise than the others."
+)
 @click.argument("targets", nargs=-1, metavar="[PID...|FILE...]")
 @click.option("--deadline", type=click.FloatRange(min=1.0), default=30.0, show_default=True, metavar="SECONDS",
               help="For everything together.")  # fmt: skip
@@ -20,19 +36,7 @@ from preflight.cli.parts.options import output
 @output
 @click.option("-v", "--verbose", is_flag=True, help="Every group of stacks and every rank.")
 def command(targets: tuple[str, ...], **given: Any) -> int:
-    r"""Look at the ranks of a job that hangs, and say who does otherwise than the others.
-
-    Without a word it finds the ranks of the largest job on this node by the variables of their launcher, and takes the stacks of
-    each twice. PID is a process, or the launcher that started the ranks. FILE is a file or a folder with
-    stacks (py-spy, faulthandler, pystack, gdb) or dumps of the Flight Recorder of all ranks.
-
-    \b
-    preflight investigate hang
-    preflight investigate hang 4711
-    preflight investigate hang stacks/
-
-    Exit codes: 0 the job runs, 1 it hangs, 2 misuse, 3 it cannot be told.
-    """
+    """Look at the ranks of a job that hangs, and say who does otherwise than the others."""
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError

@@ -11,8 +11,18 @@ from preflight.cli.parts.options import output
 if TYPE_CHECKING:
     from preflight.vocabulary.report import Report
 
+_HELP = """Write an incident as a page, Markdown or JSON, without secrets.
 
-@click.command("report")
+PATH is what investigate reads, or the JSON that it wrote before.
+Keys, tokens and passwords are taken out of every quoted line, and so are the names of people in paths.
+
+\b
+preflight investigate logs -o incident.json
+preflight investigate report incident.json -o incident.html
+"""
+
+
+@click.command("report", help=_HELP, short_help="Write an incident as a page, Markdown or JSON, without secrets.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...|REPORT.json")
 @click.option(
     "--verification", metavar="FILE", help="What verify found, as JSON: whether the fix fixed it goes into the page."
@@ -23,15 +33,7 @@ if TYPE_CHECKING:
 @click.option("--signatures", multiple=True, metavar="DIR", help="A folder with further signatures.")
 @output
 def command(paths: tuple[str, ...], **given: Any) -> int:
-    r"""Write an incident as a page, Markdown or JSON, without secrets.
-
-    PATH is what investigate reads, or the JSON that it wrote before.
-    Keys, tokens and passwords are taken out of every quoted line, and so are the names of people in paths.
-
-    \b
-    preflight investigate logs -o incident.json
-    preflight investigate report incident.json -o incident.html
-    """
+    """Write an incident as a page, Markdown or JSON, without secrets."""
     from preflight.check.source_lines import SourceLines
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of

@@ -41,6 +41,7 @@ Exit codes: 0 FIXED, 1 NOT_FIXED or REGRESSION, 2 misuse, 3 INCONCLUSIVE, with h
     "-n",
     "--count",
     type=click.IntRange(min=1),
+    metavar="N",
     default=3,
     show_default=True,
     help="How often each command is run, in turn.",
@@ -86,6 +87,7 @@ Exit codes: 0 FIXED, 1 NOT_FIXED or REGRESSION, 2 misuse, 3 INCONCLUSIVE, with h
 @click.option(
     "--alpha",
     type=click.FloatRange(min=0.001, max=0.2),
+    metavar="SHARE",
     default=0.05,
     show_default=True,
     help="How often FIXED or REGRESSION may be wrong.",
