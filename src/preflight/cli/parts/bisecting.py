@@ -124,7 +124,7 @@ def _dry(plan: Plan, look: Writing) -> int:
     import shlex
 
     ends = [plan.values[-1], plan.values[0]]
-    middle = plan.values[len(plan.values) // 2]
+    middle = plan.values[(len(plan.values) - 1) // 2]
     if plan.dimension in ("configs", "nodes"):
         ends, middle = [tuple(plan.values), ()], tuple(plan.values[: len(plan.values) // 2])
         ends = ends[: 1 if plan.dimension == "nodes" else 2]
@@ -139,9 +139,9 @@ def _dry(plan: Plan, look: Writing) -> int:
 
 
 def _tell(test: Trial, outcome: Outcome, look: Writing) -> None:
+    from preflight.cli.parts.bisection_pages import OUTCOMES
+
     kept = " (kept)" if outcome.cached else f" in {outcome.seconds:.1f} s"
-    what = {"fail": "fails", "pass": "works", "other-fail": "fails otherwise", "timeout": "did not end",
-            "infra": "did not start properly"}[outcome.kind]  # fmt: skip
     about = (
         f": {outcome.signature}"
         if outcome.signature and outcome.kind != "infra"
@@ -149,7 +149,7 @@ def _tell(test: Trial, outcome: Outcome, look: Writing) -> None:
         if outcome.text
         else ""
     )
-    remark(f"{test.name}: {what}{kept}{about}", look)
+    remark(f"{test.name}: {OUTCOMES[outcome.kind]}{kept}{about}", look)
 
 
 def _search(plan: Plan, runner: Runner, given: Mapping[str, Any], chance: float | None) -> dict[str, Any]:
@@ -166,6 +166,7 @@ def _search(plan: Plan, runner: Runner, given: Mapping[str, Any], chance: float 
             return {
                 "differences": [plan.shown(one) for one in minimal.differences], "confirmed": minimal.confirmed,
                 "untold": [plan.shown(one) for one in minimal.untold], "reason": minimal.reason, "tests": minimal.tests,
+                "trail": _trail(plan, minimal.trail),
             }  # fmt: skip
         from preflight.investigate.bisect.groups import find_bad_nodes
 
@@ -176,6 +177,7 @@ def _search(plan: Plan, runner: Runner, given: Mapping[str, Any], chance: float 
             "cleared": bad.cleared,
             "reason": bad.reason,
             "tests": bad.tests,
+            "trail": _trail(plan, bad.trail),
         }
     from preflight.investigate.bisect.search import find_breaking_point
 
@@ -185,5 +187,16 @@ def _search(plan: Plan, runner: Runner, given: Mapping[str, Any], chance: float 
         "fails": None if point.fails is None else plan.shown(point.fails),
         "probability": round(point.probability, 4), "untold": [plan.shown(one) for one in point.untold],
         "reason": point.reason, "tests": point.tests, "chance": None if point.chance is None else round(point.chance, 3),
-        "trail": [{"value": plan.shown(value), "outcome": outcome.kind} for value, outcome in point.trail],
+        "trail": _trail(plan, point.trail),
     }  # fmt: skip
+
+
+def _trail(plan: Plan, trail: Sequence[tuple[Any, Outcome]]) -> list[dict[str, str]]:
+    """Return what was run, in order: a value, or those of several that were in it."""
+    return [
+        {
+            "value": ", ".join(map(plan.shown, value)) or "none" if isinstance(value, tuple) else plan.shown(value),
+            "outcome": outcome.kind,
+        }
+        for value, outcome in trail
+    ]

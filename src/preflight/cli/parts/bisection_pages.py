@@ -7,6 +7,12 @@ from typing import Any
 
 from preflight.cli.parts.writing import Writing
 
+OUTCOMES = {
+    "fail": "fails", "pass": "works", "other-fail": "fails otherwise", "timeout": "did not end",
+    "infra": "did not start properly",
+}  # fmt: skip
+"""What is said of each outcome of a test."""
+
 
 def rendered(answer: dict[str, Any], look: Writing) -> str:
     """Return the answer in the format that was asked for."""
@@ -18,7 +24,9 @@ def rendered(answer: dict[str, Any], look: Writing) -> str:
     about = (Entry(_about(answer)), Entry(f"Logs and results: {answer['state']}"))
     title = f"Bisection of {answer['dimension']}"
     head = ("where it begins cannot be told" if answer["reason"] else "where the failure begins was found",)
-    return render(Document(title, head, (), (Section("Found", found), Section("How", about))), answer, look)
+    tests = tuple(Entry(f"{one['value']}: {OUTCOMES[one['outcome']]}") for one in answer.get("trail", ()))
+    sections = (Section("Found", found), Section("The tests, as they were made", tests, "steps"), Section("How", about))
+    return render(Document(title, head, (), sections), answer, look)
 
 
 def page(answer: dict[str, Any], width: int) -> str:
@@ -67,6 +75,3 @@ def _found(answer: dict[str, Any]) -> list[str]:
     if answer["untold"]:
         lines.append(f"Between them and not judged: {', '.join(map(str, answer['untold'][:10]))}")
     return [*lines, *reason]
-
-
-__all__ = ["page", "rendered"]

@@ -34,11 +34,19 @@ def headline(found: Associations) -> str:
     """The answer in one line."""
     if found.reason is not None:
         return one_line(found.reason)
-    names = list(dict.fromkeys(f"{one.of} {one.name}" for one in found.associations if one.associated))
     over = [f"{found.hours:,.4g} hours"] if found.hours is not None else []
     over += [f"{found.jobs:,} jobs"] if found.jobs is not None else []
-    said = f"associated with failures: {', '.join(names)}" if names else "nothing is associated with failures"
-    return one_line(f"{said} ({found.failures:,} failures in {' and '.join(over)}, {found.tests:,} comparisons)")
+    return one_line(
+        f"{associated(found)} ({found.failures:,} failures in {' and '.join(over)}, {found.tests:,} comparisons)"
+    )
+
+
+def associated(found: Associations) -> str:
+    """What goes together with failures, and at which times they come where that is not by chance."""
+    names = list(dict.fromkeys(f"{one.of} {one.name}" for one in found.associations if one.associated))
+    times = [one.text.partition(" (")[0] for one in found.timing if one.found]
+    said = [f"associated with failures: {', '.join(names)}"] if names else []
+    return one_line("; ".join([*said, *times]) or "nothing is associated with failures")
 
 
 def _row(canvas: Canvas, one: Association) -> None:

@@ -36,7 +36,7 @@ def subtitle(incident: Incident) -> str:
     if incident.onset is not None:
         parts[0] += f" {_ONSETS[incident.onset]}"
     if incident.category != "none":
-        parts.append(f"{incident.category} ({percent(incident.confidence)})")
+        parts.append(incident.category + (f" ({sure})" if (sure := how_sure(incident)) else ""))
     if incident.symptom_category not in (None, incident.category):
         parts.append(f"symptom {incident.symptom_category}")
     if incident.signature:
@@ -79,6 +79,11 @@ def suspect_name(suspect: Suspect) -> str:
     """Return a suspect's rank and node."""
     rank = (suspect.rank,) if suspect.rank is not None else ()
     return who(rank, (suspect.node,) if suspect.node else ()) or "somebody else"
+
+
+def how_sure(incident: Incident) -> str:
+    """Return how sure the category is; nothing where there is none, or none that can be told."""
+    return "" if incident.category in ("none", "cannot-tell") else percent(incident.confidence)
 
 
 def category_in_words(incident: Incident) -> str:

@@ -12,6 +12,7 @@ from preflight.report.parts.incident_words import (
     clock_time,
     culprit_in_words,
     first_failure_rows,
+    how_sure,
     loss_rows,
     moment_time,
     moment_who,
@@ -30,13 +31,13 @@ _KNOWN = {"observed": "good", "inferred": "", "unknown": "bad"}
 
 def incident_tiles(incident: Incident) -> list[dict[str, str]]:
     """Return what stands at the top of the page."""
-    confidence = f"{percent(incident.confidence)} sure" if incident.category != "none" else ""
+    sure = how_sure(incident)
     tiles = [
         {"name": "State", "value": incident.state, "note": _when(incident), "tone": ""},
         {
             "name": "Cause" if incident.root_category else "Looks like",
             "value": category_in_words(incident),
-            "note": confidence,
+            "note": f"{sure} sure" if sure else "",
             "tone": "",
         },
     ]

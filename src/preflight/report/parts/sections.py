@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from preflight.report.parts.clean import clean, one_line
-from preflight.report.parts.sentences import number, of_severity, peak_of, place, subject
+from preflight.report.parts.sentences import number, of_severity, peak_of, place, quantity, subject
 from preflight.vocabulary.quantity import format_bytes, format_count, format_seconds
 from preflight.vocabulary.report import Report
 
@@ -94,6 +94,8 @@ def _repeats(report: Report, name: str) -> bool:
 def _fact_value(name: str, value: Any) -> str:
     if name.endswith("parameters") and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18:
         return f"{value:,} ({format_count(value)})"
+    if name.endswith("_bytes"):
+        return quantity(value, "bytes")
     return _plain(value)
 
 
@@ -103,7 +105,7 @@ def _plain(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{one_line(key)} {_plain(item)}" for key, item in value.items() if item is not None)
     if isinstance(value, (list, tuple)):
-        return ", ".join(_plain(item) for item in value)
+        return ", ".join(_plain(item) for item in value) or "none"
     return number(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from preflight.report.parts.associations_text import associated
 from preflight.report.parts.clean import clean, one_line
 from preflight.vocabulary.comparison import Comparison
 from preflight.vocabulary.finding import Evidence, Finding, Location
@@ -146,8 +147,7 @@ def verdict_line(report: Report) -> str:
     """Return the verdict with the counts and the advice in one line."""
     said = advice(report)
     if report.associations is not None:
-        count = sum(one.associated for one in report.associations.associations)
-        return f"{report.verdict}  {count} association{'s' if count != 1 else ''} with failures"
+        return f"{report.verdict}  {one_line(report.associations.reason or associated(report.associations))}"
     if report.verification is not None:
         return f"{report.verdict}  {report.verification.status}"
     if report.life is not None:
