@@ -41,6 +41,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (("run.log", "--folow"), "no such option: --folow", "--follow"),
         (("tree", "crsh"), "no tree is called 'crsh'", "crash"),
         (("checklist", "before-lunch"), "no checklist is called", "before-launch"),
+        (
+            ("checklist", "--attest", "item", "--by", "Ada", "--evidence", "seen"),
+            "no checklist is named",
+            "preflight list checklists",
+        ),
+        (
+            ("bisect", "--batch", "1", "8", "--state", "run.log/kept", "--", "echo", "{batch}"),
+            "run.log/kept: no results can be kept there",
+            "--state",
+        ),
         (("probe", "computer"), "no probe is called", "compute"),
         (("fix", "reduce-bach"), "no remedies for", "reduce-batch"),
     ],
@@ -64,6 +74,21 @@ def test_what_tells_nothing_is_named_and_undecided(
 ) -> None:
     assert run("investigate", *words, what) == 3
     assert what in capsys.readouterr().out.split("REMARKS")[1]
+
+
+def test_a_folder_that_may_not_be_listed_tells_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = os.listdir
+
+    def refused(path: str) -> list[str]:
+        if path == "empty":
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "listdir", refused)
+    assert run("investigate", "empty") == 3
+    assert capsys.readouterr().out.startswith("UNKNOWN")
 
 
 def test_a_dump_that_wants_to_run_something_is_the_reason_why_there_is_none(

@@ -49,9 +49,16 @@ def sorted_out(paths: Sequence[str], invariants: Sequence[str] = ()) -> Beside:
             found.append((path, report))
         else:
             logs.append(path)
-            inside = (os.path.join(path, name) for name in sorted(os.listdir(path))) if os.path.isdir(path) else ()
-            found += [(inner, _checked(inner, invariants)) for inner in inside if _is_trace(inner)]
+            found += [(inner, _checked(inner, invariants)) for inner in _inside(path) if _is_trace(inner)]
     return Beside(tuple(logs), tuple(found))
+
+
+def _inside(path: str) -> list[str]:
+    """What lies directly in a folder; nothing where it cannot be listed, which the reading of logs says."""
+    try:
+        return [os.path.join(path, name) for name in sorted(os.listdir(path))]
+    except OSError:
+        return []
 
 
 def _is_trace(path: str) -> bool:
@@ -126,6 +133,9 @@ def with_reports(report: Report, beside: Beside, *, script_given: bool) -> Repor
     for name, one in (*beside.reports, *left):
         if one.command.startswith("monitor"):
             report = with_watched(report, one, name)
+            if (name, one) in left:
+                said = f"{name} was recorded while these logs were written, and is taken for the same run"
+                report = msgspec.structs.replace(report, notes=(*report.notes, said))
         elif one.command in ("check", "plan"):
             subject = str(one.inputs.get("script") or one.inputs.get("path") or one.inputs.get("subject") or name)
             said = f"what preflight {one.command} says of {subject} comes from {name}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.errors import UsageError
 from preflight.investigate.bisect.failure import HANG, failure_of, infra_of, matches
 from preflight.investigate.bisect.outcome import Budget, Outcome
 from preflight.investigate.bisect.running import Launch, run
@@ -68,11 +69,16 @@ class Runner:
         self.spent = 0.0
         self.ran = 0
         self._asked: dict[str, int] = {}
-        os.makedirs(folder, exist_ok=True)
         self._kept = {} if fresh else _kept_in(folder)
-        if fresh:
-            with open(os.path.join(folder, RESULTS), "w", encoding="utf-8"):
-                pass
+        try:
+            os.makedirs(folder, exist_ok=True)
+            if fresh:
+                with open(os.path.join(folder, RESULTS), "w", encoding="utf-8"):
+                    pass
+        except OSError as error:
+            raise UsageError(
+                f"{folder}: no results can be kept there: {error.strerror}", "name a folder: --state"
+            ) from None
 
     def ask(self, value: Any) -> Outcome:
         """Run the test of a value, or return what it said before.

@@ -41,11 +41,7 @@ def look_at(
         )
     jobs = jobs_of(found)
     processes = next(iter(jobs.values()))
-    notes = (
-        [f"{len(jobs) - 1} other jobs are on this node; name a process of theirs to look at it"]
-        if len(jobs) > 1
-        else []
-    )
+    notes = [f"other jobs on this node: {len(jobs) - 1}; name a process of one to look at it"] if len(jobs) > 1 else []
     before = take(processes, seconds=max(0.5, (end - time.monotonic()) / 2), number=None)
     time.sleep(max(0.0, min(between, end - time.monotonic())))
     after = take(processes, seconds=max(0.5, end - time.monotonic() - 2.0), number=number)
