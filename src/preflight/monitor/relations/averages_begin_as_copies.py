@@ -20,8 +20,9 @@ class AveragesBeginAsCopies(Relation):
     Target networks and momentum encoders are averages of the weights that a trained network has had.
     One that was made with random weights of its own and never set to those of the network that it follows gives random
     targets for as long as the average is slow.
-    Judged are networks that are only ever used without gradients, whose matrices no optimizer holds, have the names and
-    shapes of trained ones, and move in each step: none of them equalled its trained one when training began, or ever since.
+    Judged are networks that are only ever used without gradients, or whose outputs are detached so that no gradient comes
+    to them, whose matrices no optimizer holds, have the names and shapes of trained ones, and move in each step: none of
+    them equalled its trained one when training began, or ever since.
     A run in which weights were loaded is not judged: it may go on where another one ended.
     """
 
@@ -29,7 +30,7 @@ class AveragesBeginAsCopies(Relation):
     needs = frozenset({"step", "state", "forward", "load"})
     wakes = frozenset({"exact parameter at before_step", "step", "forward", "load"})
     repeats = 1
-    looks = frozenset({"forward", "step"})
+    looks = frozenset({"forward", "step", "gradient at before_step"})
     reads = frozenset({"load", "exact parameter at before_step"})
     severity = "warning"
     priority = 15
@@ -43,6 +44,8 @@ class AveragesBeginAsCopies(Relation):
         self._begun: dict[int, int] = {}  # by optimizer, when it made its first step
         self._with_gradients: set[str] = set()
         self._used: set[str] = set()
+        self._without: set[int] = set()  # variables without a gradient when they were looked at
+        self._taught: set[int] = set()  # and those that had one
         self._loaded = False
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -57,9 +60,13 @@ class AveragesBeginAsCopies(Relation):
         for state in window.states:
             if state.moment == "before_step" and state.what == "parameter" and state.bits:
                 self._keep(state)
+            elif state.moment == "before_step" and state.what == "gradient":
+                for ident, norm in zip(state.ids, state.norm, strict=True):
+                    (self._without if norm is None else self._taught).add(ident)
         last = steps[-1].call if steps else None
         for root, told in _roots(untrained(window, "before_step"), window.run).items():
-            if root in self._used and root not in self._with_gradients:
+            detached = all(one.id in self._without and one.id not in self._taught for one in told)
+            if (root in self._used and root not in self._with_gradients) or (root in self._with_gradients and detached):
                 yield from self._judge(root, told, window.run, last)
 
     def _keep(self, state: State) -> None:
@@ -117,10 +124,12 @@ class AveragesBeginAsCopies(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(copied=True)
+        yield _run(copied=True, detached=True)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(copied=False)
+        yield _run(copied=False, detached=True)
 
 
 def _key(one: Variable) -> tuple[str, tuple[int, ...]]:
@@ -139,7 +148,7 @@ def _roots(states: list[State], run: Run) -> dict[str, list[Variable]]:
     return found
 
 
-def _run(copied: bool) -> list[Window]:
+def _run(copied: bool, detached: bool = False) -> list[Window]:
     names = ("online.0.weight", "online.2.weight")
     slow_names = [name.replace("online", "target") for name in names]
     unheld = {name: {"optimizer": -1, "trainable": False} for name in slow_names}
@@ -149,7 +158,11 @@ def _run(copied: bool) -> list[Window]:
         own = {name: (1.0 + step, 10 * at + step) for at, name in enumerate(names)}
         start = 100 * step if copied else 500 + 100 * step
         slow = {name: (1.0 + step / 9, 10 * at + start) for at, name in enumerate(slow_names)}
-        used = ("forward target", {"context": "nograd"}), ("forward online", {"context": "grad"})
-        rows = (("before", own, {"optimizer": 0}), ("before", slow, {"optimizer": -1}))
+        used = (
+            ("forward target", {"context": "grad" if detached else "nograd"}),
+            ("forward online", {"context": "grad"}),
+        )
+        none = [("gradients", dict.fromkeys(slow_names), {"optimizer": -1})] if detached else []
+        rows = (("before", own, {"optimizer": 0}), ("before", slow, {"optimizer": -1}), *none)
         windows.append(mini.window(*used, "backward", *rows, "step optimizer0:SGD"))
     return windows

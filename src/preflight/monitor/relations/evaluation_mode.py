@@ -16,6 +16,7 @@ class EvaluationMode(Relation):
     iteration that the training itself does not have as a rule: passes without gradients that belong to every step
     (targets, teachers, rollouts of each step) are not judged, nor are passes over the batches of the loader that
     feeds the training (statistics that are estimated anew), nor statistics whose momentum is one for these passes.
+    A part of the model that the evaluation calls by itself, an encoder before a search, is judged as the model is.
     It is broken where dropout is active in these passes, or running statistics follow what is evaluated on.
     """
 
@@ -43,15 +44,15 @@ class EvaluationMode(Relation):
 
     def slept(self, window: Window, times: int) -> None:
         """Count the passes that train."""
-        for name in self._passes(window)[0]:
-            self._trained[name] = self._trained.get(name, 0) + times
+        for root in _roots(self._passes(window)[0]):
+            self._trained[root] = self._trained.get(root, 0) + times
 
     def see(self, window: Window) -> Iterator[Example]:
         trained, blocks = self._passes(window)
         for name, passes in blocks.items():
             yield from self._judge(name, passes)
-        for name in trained:
-            self._trained[name] = self._trained.get(name, 0) + 1
+        for root in _roots(trained):
+            self._trained[root] = self._trained.get(root, 0) + 1
         for name in blocks:
             self._beside[name] = self._beside.get(name, 0) + 1
 
@@ -73,7 +74,7 @@ class EvaluationMode(Relation):
         return trained, blocks
 
     def _judge(self, name: str, passes: list[tuple[Call, str]]) -> Iterator[Example]:
-        steps, beside = self._trained.get(name, 0), self._beside.get(name, 0)
+        steps, beside = self._trained.get(name.split(".")[0], 0), self._beside.get(name, 0)
         if steps < 3 or 2 * beside >= steps:
             return  # part of the training, or not to be told from it yet
         judged = [
@@ -107,6 +108,12 @@ class EvaluationMode(Relation):
     def broken(cls) -> Iterator[list[Window]]:
         yield _run({"training": True, "dropouts": 1, "dropout": 1})
         yield _run({"training": True, "norms": 2, "norm": 2, "estimating": 1})
+        yield _run({"training": True, "dropouts": 1, "dropout": 1}, part="model.encoder")
+
+
+def _roots(names: set[str]) -> set[str]:
+    """The models that the called modules are, or are parts of."""
+    return {name.split(".")[0] for name in names}
 
 
 def _active(call: Call) -> bool:
@@ -114,7 +121,7 @@ def _active(call: Call) -> bool:
     return bool(told.get("dropout", 0)) or told.get("norm", 0) > told.get("estimating", 0)
 
 
-def _run(evaluated: dict[str, object]) -> list[Window]:
+def _run(evaluated: dict[str, object], part: str = "model") -> list[Window]:
     mini = Mini({"model.weight": {}})
     train = (
         ("forward model", {"args": {"training": True, "dropouts": 1, "dropout": 1}}),
@@ -122,4 +129,4 @@ def _run(evaluated: dict[str, object]) -> list[Window]:
         "step optimizer0:SGD",
     )
     windows = [mini.window(*train) for _ in range(4)]
-    return [*windows, mini.window(*train, ("forward model", {"args": evaluated, "context": "nograd"}))]
+    return [*windows, mini.window(*train, (f"forward {part}", {"args": evaluated, "context": "nograd"}))]

@@ -8,7 +8,8 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import State, Variable, Window
 
-_OWN = ("Norm", "Quant", "Observer", "Codebook")
+_OWN = ("Quant", "Observer", "Codebook")
+_STATISTICS = ("running_mean", "running_var")
 
 
 class FrozenPartsRest(Relation):
@@ -16,7 +17,8 @@ class FrozenPartsRest(Relation):
 
     A correction that is kept beside the weights (the bias that balances the experts of a mixture, a running mean of
     one's own) goes on to move when only the parameters were frozen, and is often not among what is saved with the parts
-    that are trained. Running statistics of normalisation are judged elsewhere. A module whose frozen parameters are moved
+    that are trained. Running statistics of normalisation belong to what surrounds them: they are judged where all of the
+    part that the layer is in is frozen and at rest, within a model that is trained otherwise. A module whose frozen parameters are moved
     by another hand, as those of a target network, is left alone, and so is one that an optimizer has something of.
     """
 
@@ -74,13 +76,30 @@ class FrozenPartsRest(Relation):
         """Whether a buffer belongs to a module that is frozen and at rest."""
         if "float" not in buffer.dtype or any(word in buffer.module for word in _OWN):
             return False
-        inside = buffer.name.rpartition(".")[0] + "."
+        owner, _, word = buffer.name.rpartition(".")
+        least = 1
+        if "Norm" in buffer.module:
+            layer, owner = owner, owner.rpartition(".")[0]
+            if word not in _STATISTICS or "." not in owner or not self._trained(buffer.root, variables):
+                return False
+            least = 1 + sum(
+                one.name.rpartition(".")[0] == layer for one in variables.values() if one.kind == "parameter"
+            )
+        inside = owner + "."
         held = [one for one in variables.values() if one.kind == "parameter" and one.name.startswith(inside)]
+        if len(held) < least:
+            return False
         known = [one for one in held if one.id in self._frozen and one.id not in self._moving]
         return bool(held) and len(known) == len(held) and not any(one.trainable or one.optimizer >= 0 for one in held)
 
+    @staticmethod
+    def _trained(root: str, variables: dict[int, Variable]) -> bool:
+        """Whether an optimizer has parameters of a model."""
+        return any(one.root == root and one.trainable and one.optimizer >= 0 for one in variables.values())
+
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
+        yield _normalised((1, 2), (1, 2))  # a target network's own statistics
         yield _run(trainable=True, weight=(1, 1), buffer=(1, 2))
         yield _run(trainable=False, weight=(1, 2), buffer=(1, 2))
         yield _run(trainable=False, weight=(1, 1), buffer=(1, 1))
@@ -88,6 +107,7 @@ class FrozenPartsRest(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(trainable=False, weight=(1, 1), buffer=(1, 2))
+        yield _normalised((1, 1), (1, 2))
 
 
 def _run(trainable: bool, weight: tuple[int, int], buffer: tuple[int, int]) -> list[Window]:
@@ -101,4 +121,20 @@ def _run(trainable: bool, weight: tuple[int, int], buffer: tuple[int, int]) -> l
             ("buffers", {"net.gate.bias": (1.0, other)}),
         )
         for one, other in zip(weight, buffer, strict=True)
+    ]
+
+
+def _normalised(weight: tuple[int, int], statistics: tuple[int, int]) -> list[Window]:
+    frozen = {"trainable": False, "optimizer": -1}
+    norm, mean = "net.body.norm.weight", "net.body.norm.running_mean"
+    layer = {**frozen, "module": "BatchNorm1d"}
+    mini = Mini({"net.head.weight": {}, "net.body.fc.weight": frozen, norm: layer, mean: {**layer, "kind": "buffer"}})
+    return [
+        mini.window(
+            "backward",
+            ("before", {"net.body.fc.weight": (1.0, one), norm: (1.0, one)}),
+            "step optimizer0:SGD",
+            ("buffers", {mean: (1.0, other)}),
+        )
+        for one, other in zip(weight, statistics, strict=True)
     ]

@@ -22,7 +22,8 @@ class GradientsReach(Relation):
     Where the graph is cut, by ``detach``, ``no_grad``, a conversion to numbers or a checkpointed block whose inputs need no
     gradient, everything below the cut keeps its first values. The loss falls all the same, by what lies above.
     A cut reaches down to the modules that take in the data. Where those have gradients, a module without any merely has
-    an output that is not used, and nothing is said of it. Modules are seen in iterations that
+    an output that is not used, and nothing is said of it, unless the program itself calls it in each step, what goes into
+    it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Modules are seen in iterations that
     are recorded in detail; in others one is taken to take part that took part whenever it was seen.
     """
 
@@ -84,8 +85,20 @@ class GradientsReach(Relation):
         if not reached:
             return None
         below = [(ident, module) for ident, module, before in lost if before or module not in reached]
-        cut = any(self._flow.source(module) for _, module in below)
-        return self._example(step, below if cut else [], reached, window)
+        if not any(self._flow.source(module) for _, module in below):
+            below = self._left_out(below, modules, reached)
+        return self._example(step, below, reached, window)
+
+    def _left_out(self, below: list[tuple[int, str]], modules: list[str], reached: set[str]) -> list[tuple[int, str]]:
+        """Of parameters without gradients, those of parts of a model that the program calls and that never had any."""
+        never = {module for ident, module in below if not self._had.get(ident, 0) and self._missed[ident] > _NEVER}
+        parts = {name for name in self._flow.roots if "." in name and name not in self._flow.fed}
+        whole = {
+            part
+            for part in parts
+            if (held := {one for one in modules if one == part or one.startswith(part + ".")}) and held <= never
+        }
+        return [pair for pair in below if any(pair[1] == part or pair[1].startswith(part + ".") for part in whole)]
 
     def _modules_of(self, ids: list[int], window: Window) -> list[str]:
         """The modules of variables."""

@@ -9,6 +9,8 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import ORDER, Call, Window
 
 _STEPS = 5
+_TOP = 0.5
+"""Of the highest rate so far, the share from which no schedule gets to zero at once."""
 
 
 class RateAboveZero(Relation):
@@ -17,6 +19,8 @@ class RateAboveZero(Relation):
     A rate of zero for a step or two is the beginning of a warm-up or the end of a decay. One that has been above zero
     and then stays at zero for five steps, and for five advances of its schedule where there is one, means that the
     schedule is at its end and the training is not: what follows is computed for nothing.
+    A schedule that takes a rate near its top to zero in one advance has no decay that could be at its end: after five
+    steps above zero, the first step that follows is one too many.
     """
 
     name = "rate-above-zero"
@@ -36,6 +40,14 @@ class RateAboveZero(Relation):
         self._above: set[str] = set()
         self._zero: dict[str, int] = {}
         self._advances: dict[str, int] = {}
+        self._top: dict[str, float] = {}
+        self._done: dict[str, int] = {}
+        self._fell: set[str] = set()
+
+    def slept(self, window: Window, times: int) -> None:
+        """Count the steps above zero."""
+        for call in window.named("step"):
+            self._done[call.object] = self._done.get(call.object, 0) + times
 
     def see(self, window: Window) -> Iterator[Example]:
         numbers = [one for one in window.numbers if one.name == "lr" and one.value is not None]
@@ -61,15 +73,22 @@ class RateAboveZero(Relation):
         rates, name = told.get("rates") or [], told.get("optimizer") or ""
         zero = bool(rates) and max(rates) == 0
         self._advances[name] = self._advances.get(name, 0) + 1 if zero else 0
+        before = max((call.args or {}).get("before") or [0.0])
+        if zero and before > 0 and before >= _TOP * self._top.get(name, before) and self._done.get(name, 0) >= _STEPS:
+            self._fell.add(name)
+        elif not zero:
+            self._fell.discard(name)
 
     def _judge(self, call: Call, rates: list[float]) -> Example:
         name = call.object
         if max(rates) > 0:
             self._above.add(name)
+            self._top[name] = max(max(rates), self._top.get(name, 0.0))
+            self._done[name] = self._done.get(name, 0) + 1
         zero = max(rates) == 0 and name in self._above
         count = self._zero[name] = self._zero.get(name, 0) + 1 if zero else 0
         # A schedule that advances once in an epoch holds its last value for an epoch: its advances count.
-        wrong = min(rates) < 0 or min(count, self._advances.get(name, count)) >= _STEPS
+        wrong = min(rates) < 0 or min(count, self._advances.get(name, count)) >= _STEPS or (zero and name in self._fell)
         context = {"optimizer": name.split(":")[-1]}
         if not wrong:
             return Example((), True, context)
@@ -79,7 +98,7 @@ class RateAboveZero(Relation):
             context,
             variables=(name,),
             expected="a learning rate above zero",
-            seen=f"{min(rates):g}" + (f" for {count} steps" if count else ""),
+            seen=f"{min(rates):g}" + (f" for {count} steps" if count > 1 else ""),
             call=call,
             detail=f"{name} steps at a learning rate of {min(rates):g}",
         )
@@ -92,6 +111,12 @@ class RateAboveZero(Relation):
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
         yield _run([-0.1])
+        mini = Mini({"model.weight": {}})
+        step = ("backward", ("scalar", "lr", "optimizer0:SGD.0", 0.1), "step optimizer0:SGD")
+        gone = {"optimizer": "optimizer0:SGD", "rates": [0.0]}
+        advance = ("scheduler.step StepLR", {"args": {"before": [0.1]}, "result": gone})
+        last = ("backward", ("scalar", "lr", "optimizer0:SGD.0", 0.0), "step optimizer0:SGD")
+        yield [*(mini.window(*step) for _ in range(6)), mini.window(advance, *last)]
 
 
 def _run(rates: list[float]) -> list[Window]:
