@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -22,11 +23,12 @@ class StepHasGradients(Relation):
     (made before the model was copied, moved, wrapped or replaced), all it holds is frozen, or the gradients were
     cleared between the backward pass and the step.
     A single step without gradients is no violation: a batch may have been skipped by clearing them. Where several
-    optimizers step, one may wait for its turn.
+    optimizers step, one may wait for its turn. Nor is a gradient of zero one where every loss since the step before was
+    exactly zero, and earlier steps had gradients: losses with a margin rest there once it is kept.
     """
 
     name = "step-has-gradients"
-    needs = frozenset({"step", "backward", "state"})
+    needs = frozenset({"step", "backward", "state", "scalar"})
     wakes = frozenset({"step"})
     repeats = 2
     looks = frozenset({"step", "backward", "zero_grad", "gradient at before_step", "parameter at after_step"})
@@ -43,13 +45,18 @@ class StepHasGradients(Relation):
     def __init__(self) -> None:
         self._empty: dict[int, int] = {}
         self._seen: set[int] = set()
+        self._trained: set[int] = set()
+        self._resting: set[int] = set()
 
     def quiet(self, window: Window) -> bool:
         """Whether each step had gradients: of those without it counts how many there are in a row.
 
-        Where gradients were not looked at, it matters whether parameters were, before the step.
+        Where gradients were not looked at, it matters whether parameters were, before the step; where they are zero, the
+        loss matters.
         """
-        return not any(self._empty.values()) and all(step.gradients is not None for step in steps_of(window))
+        return not (self._resting or any(self._empty.values())) and all(
+            step.gradients is not None for step in steps_of(window)
+        )
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
@@ -60,7 +67,13 @@ class StepHasGradients(Relation):
             if held is None and step.before is None:
                 continue  # gradients were not looked at: parameters after a step are told for the next one, too
             some = held is not None and any(norm is not None and norm != 0 for norm in held.norm)
-            count = self._empty[step.optimizer] = 0 if some else self._empty.get(step.optimizer, 0) + 1
+            if some:
+                self._trained.add(step.optimizer)
+            self._resting.discard(step.optimizer)
+            if not some and step.optimizer in self._trained and _rests(step, window):
+                self._resting.add(step.optimizer)
+            holds = some or step.optimizer in self._resting
+            count = self._empty[step.optimizer] = 0 if holds else self._empty.get(step.optimizer, 0) + 1
             yield self._example(step, count, window)
 
     def _example(self, step: Step, count: int, window: Window) -> Example:
@@ -107,6 +120,8 @@ class StepHasGradients(Relation):
         mini = Mini({"model.weight": {}})
         unseen = [row for row in rows if row[0] != "gradients"]
         yield [mini.window(*rows), *(mini.window(*unseen) for _ in range(8))]
+        mini = Mini({"model.weight": {}})
+        yield [mini.window(*rows), *(mini.window(*_flat(0.0)) for _ in range(8))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -130,6 +145,30 @@ class StepHasGradients(Relation):
             ("after", {"model.weight": 1.0}),
         )
         yield [mini.window(*small) for _ in range(3)]
+        mini = Mini({"model.weight": {}})
+        yield [mini.window(*_flat(0.0)) for _ in range(3)]
+        mini = Mini({"model.weight": {}})
+        yield [*(mini.window(*_flat(0.3, 0.5)) for _ in range(3)), *(mini.window(*_flat(0.3)) for _ in range(3))]
+
+
+def _flat(loss: float, gradient: float = 0.0) -> tuple[Any, ...]:
+    """The rows of an iteration with a loss and a gradient."""
+    return (
+        "forward model",
+        "backward",
+        ("loss", loss),
+        ("gradients", {"model.weight": gradient}),
+        "step optimizer0:SGD",
+        ("after", {"model.weight": 1.0}),
+    )
+
+
+def _rests(step: Step, window: Window) -> bool:
+    """Whether there are gradients, and every loss of the iteration that they can be of was exactly zero."""
+    if step.gradients is None or not any(norm == 0 for norm in step.gradients.norm):
+        return False
+    losses = [one.value for one in window.numbers if one.name == "loss" and step.since < one.q < step.call.q]
+    return bool(losses) and all(value == 0 for value in losses)
 
 
 def _told(step: Step, cleared: bool) -> tuple[str, str]:
