@@ -20,8 +20,13 @@ _UNITS |= {letter: 1 << 10 * power for power, letter in enumerate("kmgtp", 1)}
 _RANGE = re.compile(r"(\d+)(?:\s?(?:-|\.\.)\s?(\d+))?")
 _QUANTIFIED = re.compile(r"\{\d*,?\d*\}|0-9|\(\?P<\w+>")
 _DIGIT = re.compile(r"\d")
+_NOUGHTS = bytes.maketrans(b"123456789", b"000000000")
+_MOST_PLACES = 4096
 _MANY = 1 << 20
 """More ranks than this in one field are a misprint."""
+
+Places = tuple[tuple[str, int, int], ...]
+"""Where the groups of an expression are in a line: name, first character, the one after the last; -1 twice: nowhere."""
 
 
 class Matcher:
@@ -46,10 +51,14 @@ class Matcher:
         self._regex = [_compiled(signature.regex) for signature in self.signatures]
         # RE2 makes the table of the names of its groups anew each time it is asked for it.
         self._groups = [tuple(regex.groupindex.items()) if regex is not None else () for regex in self._regex]
+        # All digits are one to an expression without digits of its own: of lines that differ in digits alone it takes each or
+        # none, and finds its groups at the same places.
+        self._steady = [not _DIGIT.search(_QUANTIFIED.sub("", signature.regex or "")) for signature in self.signatures]
+        self._places: dict[tuple[int, int, bytes], Places | None] = {}
         self._detail = [_compiled(signature.detail) for signature in self.signatures]
         self.weighs_numbers = tuple(
-            signature.predicate is not None or _DIGIT.search(_QUANTIFIED.sub("", signature.regex or "")) is not None
-            for signature in self.signatures
+            signature.predicate is not None or not steady
+            for signature, steady in zip(self.signatures, self._steady, strict=True)
         )
         self._predicate = [predicates.named(signature.predicate) for signature in self.signatures]
 
@@ -61,22 +70,51 @@ class Matcher:
             text: The line without colours.
             begin: Where its text begins, behind the prefixes.
         """
-        signature = self.signatures[number]
-        pattern = self._regex[number]
         groups: dict[str, str | None] = {}
-        if pattern is not None:
-            shown = text if len(text) <= LONGEST else self._around(number, text)
-            match = pattern.search(shown)
-            if match is None and "^" in (signature.regex or "") and begin:
-                match = pattern.search(text[begin : begin + LONGEST])
-            if match is None:
+        if self._regex[number] is not None:
+            shown = text
+            if len(text) <= LONGEST:
+                places = self._known(number, text, begin)
+            else:
+                shown = self._around(number, text)
+                places = self._found(number, shown, 0)
+                if places is None and begin and self._anchored(number):
+                    shown = text[begin : begin + LONGEST]
+                    places = self._found(number, shown, 0)
+            if places is None:
                 return None
-            groups = {name: match[index] for name, index in self._groups[number]}
-        fields = converted(signature, groups)
+            groups = {name: shown[start:end] if start >= 0 else None for name, start, end in places}
+        fields = converted(self.signatures[number], groups)
         predicate = self._predicate[number]
         if predicate is not None and not predicate(fields, text):
             return None
         return fields
+
+    def _known(self, number: int, text: str, begin: int) -> Places | None:
+        """Return where the groups are in a line, which is looked for once for all lines that differ in digits alone."""
+        if not self._steady[number] or not text.isascii():
+            return self._found(number, text, begin)
+        key = number, begin, text.encode().translate(_NOUGHTS)
+        try:
+            return self._places[key]
+        except KeyError:
+            if len(self._places) >= _MOST_PLACES:
+                self._places.clear()
+            places = self._places[key] = self._found(number, text, begin)
+            return places
+
+    def _found(self, number: int, text: str, begin: int) -> Places | None:
+        pattern, by = self._regex[number], 0
+        match = pattern.search(text)
+        if match is None and begin and self._anchored(number):
+            match, by = pattern.search(text[begin:]), begin
+        if match is None:
+            return None
+        spans = ((name, *match.span(index)) for name, index in self._groups[number])
+        return tuple((name, start + by, end + by) if start >= 0 else (name, -1, -1) for name, start, end in spans)
+
+    def _anchored(self, number: int) -> bool:
+        return "^" in (self.signatures[number].regex or "")
 
     def _around(self, number: int, text: str) -> str:
         """Of a line that is very long, what stands around the first literal."""
