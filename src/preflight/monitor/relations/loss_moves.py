@@ -11,6 +11,8 @@ from preflight.monitor.window import Window
 _STEPS = 20
 _AT_FIRST = 3
 _EXACT = ("float32", "float64")
+_BY_HEART = 1e-6
+"""Eight times the distance from one to the next number of float32."""
 
 
 class LossMoves(Relation):
@@ -21,7 +23,8 @@ class LossMoves(Relation):
     A loss that was this number from its first step on is reported after three, where it is no number of low precision
     and the inputs were others each time: such a loss compares something with itself. While the rate of an optimizer
     still rises from step to step it is not: small first steps may be lost in the rounding.
-    A loss of exactly zero is not judged: losses with a margin rest there.
+    A loss of exactly zero is not judged: losses with a margin rest there. Nor is one below a millionth: what is learnt by
+    heart has logarithms of probabilities next to one, of which float32 knows few.
     """
 
     name = "loss-moves"
@@ -67,7 +70,7 @@ class LossMoves(Relation):
                 if number.value > self._rates.get(number.object, number.value):
                     self._rose_at = stepped
                 self._rates[number.object] = number.value
-            if number.name != "loss" or not number.value:
+            if number.name != "loss" or number.value is None or abs(number.value) < _BY_HEART:
                 continue
             before, count = self._last.get(number.object, (None, 0))
             moved = self._stepped_at.get(number.object) != stepped and self._rate > 0
@@ -105,8 +108,11 @@ class LossMoves(Relation):
             rows = (single, ("loss", 0.7), "step optimizer0:SGD")
             yield [mini.window(("batch", {"bits": (bits * n,)}), *rows) for n in range(5)]
 
-        mini = Mini({"model.weight": {}})  # a rate that still rises
+        mini = Mini({"model.weight": {}})  # learnt by heart
         single = ("backward", {"args": {"dtype": "float32"}})
+        yield [mini.window(single, ("loss", 3.6e-7 if n else 0.5), "step optimizer0:SGD") for n in range(30)]
+
+        mini = Mini({"model.weight": {}})  # a rate that still rises
         rates = [("scalar", "lr", "optimizer0:AdamW.0", 1e-7 * (n + 1)) for n in range(8)]
         windows = []
         for n, rate in enumerate(rates):
