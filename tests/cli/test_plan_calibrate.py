@@ -87,8 +87,8 @@ def test_validation_without_fits_is_a_table(call: Callable[..., Call]) -> None:
     assert "## Memory" in out + err
 
 
-def _trace(folder: Path, batches: int, seconds: float, held: tuple[int, int] | None = None) -> Path:
-    """A recorded run of eight steps, each of so many batches that take so long; what its allocator told at the end."""
+def _trace(folder: Path, batches: int, seconds: float, held: tuple[int, int] | None = None, host: bool = False) -> Path:
+    """A recorded run of eight steps, each of so many batches that take so long; what its allocator or its host told at the end."""
     folder.mkdir()
     columns = {kind: list(names) for kind, names in TABLES.items()}
     begin = dict.fromkeys(columns["begin"]) | {"q": 0, "t": 0, "role": "trainer", "rank": 0, "world": 1, "pid": 7}
@@ -104,6 +104,9 @@ def _trace(folder: Path, batches: int, seconds: float, held: tuple[int, int] | N
     if held is not None:
         row = {"q": 10**6 - 1, "t": int(8 * batches * seconds * 1e9) - 1, "i": 8 * batches - 1, "s": 8}
         row |= {"device": "cuda:0", "allocated": 1, "reserved": 1, "peak": held[0], "peak_reserved": held[1]}
+        rows.append(("memory", tuple((dict.fromkeys(columns["memory"]) | row).values())))
+    for step in range(2 if host else 0):
+        row = {"q": 10**6 - 3 + step, "t": step, "i": step, "s": step, "device": "host", "resident": 10**9}
         rows.append(("memory", tuple((dict.fromkeys(columns["memory"]) | row).values())))
     end = {"q": 10**6, "t": int(8 * batches * seconds * 1e9), "i": 8 * batches, "s": 8, "how": "exit", "code": 0}
     rows.append(("end", tuple((dict.fromkeys(columns["end"]) | end).values())))
@@ -159,6 +162,12 @@ def test_memory_that_is_not_of_the_run_is_left_out(call: Callable[..., Call], tm
     assert json.loads(target.read_text())["memory"] == []
     bare = call("calibrate", str(_trace(tmp_path / "bare", 1, 20.0)), *RUN, "-o", str(target))[2]
     assert "holds no memory of a GPU" in bare
+
+
+def test_a_run_without_a_gpu_says_nothing_of_the_steps_of_one(call: Callable[..., Call], tmp_path: Path) -> None:
+    status, _, err = call("calibrate", str(_trace(tmp_path / "trace", 1, 20.0, host=True)), *RUN)
+    assert status == 2
+    assert "was recorded without a GPU" in err
 
 
 def test_a_folder_that_is_no_trace_or_too_short_is_refused(call: Callable[..., Call], tmp_path: Path) -> None:

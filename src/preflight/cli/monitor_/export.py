@@ -13,7 +13,7 @@ import click
     "form",
     type=click.Choice(["json", "csv", "parquet"]),
     default=None,
-    help="json (lines; the default), csv or parquet.",
+    help="json (lines), csv or parquet (default: by the ending of -o, else json).",
 )
 @click.option(
     "--kind", "kinds", multiple=True, metavar="KIND", help="Only these kinds of rows: call, state, scalar ..."
@@ -38,10 +38,11 @@ def command(folder: str, output: str | None, form: str | None, kinds: tuple[str,
             raise UsageError("--format and --kind need a folder to write into", "name it: -o DIR")
         index = seal(folder, broken=True)
         if not quiet:
-            remark(f"{len(index.processes)} processes, {len(index.tables)} tables are sealed in {folder}")
+            remark(f"{folder} is sealed: processes {len(index.processes)}, tables {len(index.tables)}")
         return 0
-    written = export(folder, output, kinds, cast(Format, form or "json"), force)
+    form = form or next((ending for ending in ("csv", "parquet") if output.rstrip("/").endswith(f".{ending}")), "json")
+    written = export(folder, output, kinds, cast(Format, form), force)
     if not quiet:
         for kind, (path, rows) in written.items():
-            remark(f"{rows:,} rows of {kind} in {path}")
+            remark(f"{rows:,} {'row' if rows == 1 else 'rows'} of {kind} in {path}")
     return 0

@@ -40,7 +40,11 @@ def command(files: tuple[str, ...], output: str, **given: Any) -> int:
     memory, left_out = fit_memory(measured.memory)
     found = msgspec.structs.replace(found, memory=memory)
     save(found, output)
-    rows = f"{found.rows} measured steps" if found.rows else "readings of the micro-benchmark"
+    rows = (
+        f"{found.rows} measured {'step' if found.rows == 1 else 'steps'}"
+        if found.rows
+        else "readings of the micro-benchmark"
+    )
     error = f"; median error on rows left out {found.error:.1%}" if found.error is not None else ""
     click.echo(f"{output}: {rows} of {', '.join(found.gpus)}{error}", err=True)
     for name, value in _moved(found.coefficients):
@@ -104,6 +108,12 @@ def _of_trace(path: str) -> Any:
         (values for values in ranks if values), key=lambda values: statistics.median(values[len(values) // 2 :])
     )
     middle = statistics.median(slowest[len(slowest) // 2 :])
+    of_host = any(series.name == "memory resident" for series in watched.series)
+    if of_host and not watched.memory:
+        raise UsageError(
+            f"{path}: was recorded without a GPU: its step times are those of a processor",
+            "record a run on the GPU that the plan is for",
+        )
     fullest = max(watched.memory, key=lambda held: held.peak_bytes, default=None)
     if fullest is None:
         click.echo(f"{path}: holds no memory of a GPU, so that of a plan stays as it is", err=True)
