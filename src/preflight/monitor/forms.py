@@ -47,6 +47,14 @@ def _state(one: State) -> Any:
     return one.what, one.moment, one.level, one.bits is None, (one.extra or {}).get("optimizer"), one.ids, sound
 
 
+def _by_moment(states: list[Any]) -> dict[tuple[str, str], list[Any]]:
+    """The forms of states by what they are of, and their moment."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for one in states:
+        found.setdefault(one[:2], []).append(one)
+    return found
+
+
 def _class(norm: float | None) -> str:
     if norm is None:
         return "none"
@@ -88,12 +96,12 @@ class _Rows(NamedTuple):
             if [one for one in self.numbers if one[0] == "lr"] != [one for one in before.numbers if one[0] == "lr"]:
                 found.add("rates")
         if self.states != before.states:
-            for what, moment in {one[:2] for one in (*self.states, *before.states)}:
-                own, other = (
-                    [one for one in each if one[:2] == (what, moment)] for each in (self.states, before.states)
-                )
-                if own != other:
-                    found.add(f"{what} at {moment}")
+            own, others = _by_moment(self.states), _by_moment(before.states)
+            found.update(
+                f"{what} at {moment}"
+                for what, moment in {*own, *others}
+                if own.get((what, moment)) != others.get((what, moment))
+            )
         return found
 
 
@@ -136,6 +144,8 @@ class Forms:
             self.alike += 1
             return ()
         self.alike = 0
+        if same and rows[1:] == self._rows[1:]:
+            return ()  # it has other signs
         others = self._rows.others(rows)
         if not same:
             others |= self._other_calls(calls)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from operator import mul
 
 from preflight.monitor.window import State
 
@@ -16,7 +15,9 @@ Value = tuple[float | None, int | None]
 def total_norm(state: State) -> float:
     """Return the norm over all variables of a state."""
     known = state.norm if None not in state.norm else [norm for norm in state.norm if norm is not None]
-    return math.sqrt(sum(map(mul, known, known)))
+    total = math.hypot(*known)
+    # What is no number stays so, beside what is infinite, too.
+    return total if math.isfinite(total) or not any(map(math.isnan, known)) else math.nan  # type: ignore[arg-type]
 
 
 def values_of(state: State) -> dict[int, Value]:
