@@ -13,6 +13,7 @@ from preflight.investigate.calibration import Ground, calibrated
 from preflight.investigate.case import Case, Event, events_of
 from preflight.investigate.category import Decided, decide
 from preflight.investigate.clocks import clocks_of
+from preflight.investigate.culprit.exit_code import first_seen
 from preflight.investigate.culprit.posterior import culprit_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.investigate.endings import ending_events
@@ -301,5 +302,9 @@ def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | N
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank in ended - {None}), rank)
     if rank is None and event.role == "cascade":  # printed again without a label: the first one that said it with one
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank is not None), None)
+    if (
+        rank is None and event.role == "root" and not culprit.ranks
+    ):  # nobody is told from the others: one of those that ended so
+        rank = next(iter(first_seen(scene)), None)
     return FirstFailure(rank=rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),
                         line=event.hit.line, text=event.hit.text, step=event.step)  # fmt: skip

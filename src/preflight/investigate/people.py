@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from preflight.investigate.node_events import cards_of
 from preflight.vocabulary.log import Reading, Who
 
+_POD = re.compile(r"((?:[a-z0-9]+-)+)(\d{1,5})")
 # More ranks than that are not listed when only their number is known.
 MOST_RANKS = 65_536
 
@@ -23,6 +25,7 @@ class People:
         self.by_pid: dict[tuple[str | None, int], int] = {}
         self._pids: dict[int, set[int]] = {}
         self._locals: dict[int, set[int]] = {}
+        self.by_node: dict[str, int] = {}
         self.by_card: dict[tuple[str | None, str], int] = {}
         self.seen: set[int] = set()
         self.per_node: int | None = None
@@ -35,6 +38,7 @@ class People:
         self._heard = {(node, local) for node, local in told if node is not None and local is not None}
         self._continue_nodes()
         self._number_one_agent(reading)
+        self._number_pods()
         self.world = reading.world_size
         if self.world is None and self.seen:
             self.world = max(self.seen) + 1
@@ -85,6 +89,31 @@ class People:
             return
         for who in known:
             self._learn(Who(who.local_rank, None, who.local_rank, who.attempt, who.pid))
+
+    def _number_pods(self) -> None:
+        """Take the ordinals of pods as ranks where nothing else tells a rank: a job numbers its pods without gaps.
+
+        The first of a job with a master is the master; of its workers the first is the next one.
+        """
+        if self.seen or self._heard or any(who.local_rank is not None for who in self.files.values()):
+            return
+        sets: dict[str, dict[int, str]] = {}
+        for node in self.nodes:
+            found = _POD.fullmatch(node)
+            if found:
+                sets.setdefault(found[1], {})[int(found[2])] = node
+        if sum(len(pods) for pods in sets.values()) != len(self.nodes) or any(
+            set(pods) != set(range(len(pods))) for pods in sets.values()
+        ):
+            return
+        first = [stem for stem in sets if stem.endswith("master-") and len(sets[stem]) == 1]
+        rest = [stem for stem in sets if stem not in first]
+        if len(first) > 1 or len(rest) != 1 or len(self.nodes) < 2:
+            return
+        ordered = [sets[stem][number] for stem in (*first, *rest) for number in sorted(sets[stem])]
+        for rank, node in enumerate(ordered):
+            self.by_node[node] = rank
+            self._learn(Who(rank, node))
 
     def _fill_nodes(self, bases: dict[str, set[int]]) -> None:
         """Say how many ranks a node has, and give ranks without a node that of the ranks around them."""
@@ -146,6 +175,8 @@ class People:
                 found = found if node is None or self.node_of.get(found) in (None, node) else None
             if found is not None:
                 return found
+        if node is not None and node in self.by_node:
+            return self.by_node[node]
         # With one agent alone the place on the node is the rank.
         return who.local_rank if len(self.nodes) < 2 and not self.by_local else None
 

@@ -59,7 +59,13 @@ class Progress:
         return max(own, len({number for number in self._numbers[at:] if number > first}))
 
     def _comparable(self, event: Event) -> bool:
-        """Return whether the clock of an event can be held against those of the steps."""
+        """Return whether the clock of an event can be held against those of the steps.
+
+        What stands without a time at the end of a rank's file may have been said long after the time before it: the steps of
+        other ranks show that it was outlived only where nobody else complains.
+        """
+        if event.hit.time_open and not self._calm:
+            return False
         joined = event.node in self.case.clocks or self._nodes <= {event.node, None} or len(self.case.people.nodes) < 2
         # Where nobody else complains and nothing ended, the run went on, whatever the clocks.
         return joined or self._calm

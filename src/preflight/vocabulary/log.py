@@ -86,6 +86,7 @@ class Hit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tru
         about: Whom it is about, where the line says that of somebody else (an agent of its worker).
         time: Seconds since 1970 (or since an unknown start where lines bear no date); None where it is not known.
         time_error: Half of the interval in which the time lies, in seconds.
+        time_open: The line tells no time, and neither do those behind it: it may have been written at any time after ``time``.
         times_seen: How often the signature was seen in this file by this rank; only the first and last ones are kept.
     """
 
@@ -100,6 +101,7 @@ class Hit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tru
     about: Who | None = None
     time: float | None = None
     time_error: float = 0.0
+    time_open: bool = False
     times_seen: int = 1
 
 

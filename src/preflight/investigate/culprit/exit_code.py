@@ -54,7 +54,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
             text = "is the first of its node whose end its agent saw"
             # Where several name causes, what they say counts, and not in which order an agent looked at them; and one that
             # only tells of others was the first to be seen, not the first to fail.
-            less = len(innocent) > 1 or rank in victims
+            less = len(innocent) > 1 or rank in victims or _at_once(scene, rank, ending)
             strength = (0.25 if less else 1.0) / len(firsts)
             yield Vote(kind="agent-first", rank=rank, strength=strength, text=text, quotes=_quote(scene, ending))
 
@@ -71,6 +71,22 @@ def _left_over(scene: Scene, asked: Mapping[int, tuple[str, tuple[Quote, ...]]])
     for rank in left:
         yield Vote(kind="accused", rank=rank, strength=1.0 / len(left), quotes=next(iter(asked.values()))[1],
                    text=f"is not among the {len(asked)} that its scheduler had to stop")  # fmt: skip
+
+
+def _at_once(scene: Scene, rank: int, first: Ending) -> bool:
+    """Return whether several ended alike by the time an agent looked, which then names the lowest of them as the first."""
+    codes = _codes(scene)
+    alike = [
+        other
+        for other, ending in codes.items()
+        if ending.file == first.file and ending.code == first.code and _same_second(ending.time, first.time)
+    ]
+    return len(alike) > 1 and rank == min(alike)
+
+
+def _same_second(one: float | None, other: float | None) -> bool:
+    # The one that a table names as the first is read as half a second earlier than those beside it.
+    return one == other if one is None or other is None else abs(one - other) < 1.0
 
 
 def _codes(scene: Scene) -> dict[int, Ending]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import msgspec
 
@@ -15,6 +16,12 @@ TOGETHER = 3.0
 # One that is ahead of all others by so many times their spread, and by half of the above, was the first.
 AHEAD = 3.0
 NEARLY_ALL = 0.9
+_WITHIN = 80
+"""Lines by which tracebacks that are written into each other begin behind one another."""
+ONE_RUN = 120.0
+"""Seconds by which ranks may come to the same trouble one after the other."""
+_NOT_CAUGHT = ("oom", "environment", "data", "checkpoint", "compile")
+"""What a rank does not catch from another one that has it, unlike values, shapes and broken connections."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +52,7 @@ def groups_of(scene: Scene) -> tuple[Group, ...]:
     found = []
     for by in alike.values():
         events = sorted(by.values(), key=lambda event: event.time if event.time is not None else float("inf"))
-        if len(by) < 2 or not together(events):
+        if len(by) < 2 or not (together(events) or _each_its_own(events, scene)):
             continue
         ended = all(event.id.startswith("exit.") for event in events)
         # Of those who are told of only because they ended, nobody speaks: the others are those that must be there.
@@ -67,6 +74,19 @@ def groups_of(scene: Scene) -> tuple[Group, ...]:
     return (*found, *_nameless(scene))
 
 
+def _each_its_own(events: Sequence[Event], scene: Scene) -> bool:
+    """Return whether all ranks name a cause that none of them has from another one: then it is common, whoever was faster."""
+    first = events[0]
+    if (
+        not first.specific
+        or first.category not in _NOT_CAUGHT
+        or len(events) < NEARLY_ALL * len(scene.case.people.ranks())
+    ):
+        return False
+    times = [event.time for event in events if event.time is not None]
+    return len(times) < 2 or times[-1] - times[0] <= ONE_RUN
+
+
 def _nameless(scene: Scene) -> list[Group]:
     """Return a group for a cause that one file without ranks holds as often as there are ranks."""
     counts: dict[tuple[int, str], list[Event]] = {}
@@ -83,9 +103,26 @@ def _nameless(scene: Scene) -> list[Group]:
             nodes=(),
             share=1.0,
         )
-        for events in counts.values()
-        if world > 1 and len(events) >= NEARLY_ALL * world
+        for (file, _), events in counts.items()
+        if (several := max(world, writers_of(scene, file))) > 1 and len(events) >= NEARLY_ALL * several
     ]
+
+
+def writers_of(scene: Scene, file: int) -> int:
+    """Return how many processes write tracebacks into each other in a file without ranks, as far as it shows.
+
+    One process ends a traceback before it begins another: where several begin before the first has come to its exception,
+    there are as many processes.
+    """
+    most, begun, last = 1, 0, 0
+    for one in scene.case.raised:
+        if one.hit.file != file or one.hit.who.rank is not None or one.begins is None:
+            continue
+        begun = begun + 1 if begun and one.begins - last <= _WITHIN else 1
+        most, last = max(most, begun), one.begins
+        if one.exception:
+            begun = 0
+    return most
 
 
 def together(events: list[Event]) -> bool:

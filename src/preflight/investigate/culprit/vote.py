@@ -84,8 +84,8 @@ def before(one: Event, other: Event) -> bool:
         return (one.step or 0) < (other.step or 0)
     if one.hit.file == other.hit.file and one.rank == other.rank:
         return one.hit.line < other.hit.line
-    if one.time is None or other.time is None:
-        return False
+    if one.time is None or other.time is None or one.hit.time_open:
+        return False  # of what bears no time at the end of a file, only the earliest is known
     if one.node == other.node and one.node is not None:
         return one.time + one.hit.time_error < other.time - other.hit.time_error
     return one.time + one.error < other.time - other.error

@@ -34,7 +34,7 @@ _TOKENS = re.compile(
             r"\[\d+,(?P<rank_mpi>\d{1,7})\]<std(?:out|err|diag)>:?",
             r"\[(?P<rank_horovod>\d{1,7})\]<std(?:out|err)>:?",
             # who: a worker of an engine that counts its ranks of tensor parallelism, or that numbers its workers
-            r"\((?:[A-Za-z_]\w{0,40}?[ _])?(?:[DP]P\d{1,7}[ _]){0,4}(?:TP|rank=)(?P<rank_engine>\d{1,7})(?:[ _][A-Z]{2}\d{1,7}){0,4}"
+            r"\((?:[A-Za-z_]\w{0,40}?[ _])?(?:[DP]P\d{1,7}[ _]){0,4}(?:TP|rank=|[Ww]orker/)(?P<rank_engine>\d{1,7})(?:[ _][A-Z]{2}\d{1,7}){0,4}"
             r" pid=(?P<pid_engine>\d+)\)",
             r"(?:[DP]P\d{1,7} ){0,4}TP(?P<rank_tensor>\d{1,7})(?: [A-Z]{2}\d{1,7}){0,4}\]",
             r"\[(?i:worker|trainer)[ :_=#-](?P<worker>\d{1,4})\]",
@@ -50,6 +50,8 @@ _TOKENS = re.compile(
             r"\[pod/(?P<pod>[\w.-]+)/[\w.-]+\]",
             r"(?P<node_nccl>[A-Za-z0-9][\w.-]*):(?P<pid_nccl>\d+):\d+ \[(?P<device>\d+)\](?= )",
             r"(?P<node_docker>[A-Za-z][\w.-]*[-_]\d+) +\| ",
+            r"\[(?P<node_slot>[A-Za-z][\w.-]{0,60}):(?P<slot>\d)\]:?",
+            r"(?P<node_tab>[A-Za-z][\w.-]{0,60}):(?P<slot_tab>\d{1,4})(?=\t[\w.]+:\d+\t)",
             r"\[(?P<node_pair>[A-Za-z][\w.-]{0,60}\d[\w.-]{0,60}):(?P<pid_pair>\d{2,8})\]",
             # the number of a line in a viewer
             r"\[\d{1,9}\](?= \[(?i:rank)[ :_=]?\d)",
@@ -233,6 +235,8 @@ def _process(match: re.Match[str], taken: _Taken) -> None:
             continue
         if name.startswith("pid") and taken.pid is None:
             taken.pid = int(value)
+        elif name.startswith("slot") and taken.local is None:
+            taken.local = int(value)
         elif name.startswith(("node", "pod")):
             taken.node = taken.node or value
 

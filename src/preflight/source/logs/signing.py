@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable
+from typing import TypeVar
 
 import msgspec
 
@@ -11,6 +12,8 @@ from preflight.source.logs.matching import Matcher, Value
 from preflight.source.logs.pages import Line, Page
 from preflight.source.logs.witness import CUT, Witness
 from preflight.vocabulary.log import Hit, Who
+
+_T = TypeVar("_T")
 
 KEPT = 50
 """Of a signature that one writer prints again and again: so many of the first and of the last lines are kept."""
@@ -167,6 +170,10 @@ def _writer(who: Who) -> Who:
     return Who(who.rank, who.node, who.local_rank) if who.pid is not None or who.attempt is not None else who
 
 
+def _of(kind: type[_T], value: Value | None) -> _T | None:
+    return value if isinstance(value, kind) else None
+
+
 def _subject(field: str | None, fields: dict[str, Value]) -> Who | None:
     value = fields.get(field) if field else None
     if field is None or value is None:
@@ -176,5 +183,8 @@ def _subject(field: str | None, fields: dict[str, Value]) -> Who | None:
     if isinstance(value, int) and not isinstance(value, bool):
         if "local" in field:
             return Who(local_rank=value)
-        return Who(pid=value) if "pid" in field else Who(rank=value)
+        if "pid" in field:
+            return Who(pid=value)
+        return Who(rank=value, node=_of(str, fields.get("ip")), local_rank=_of(int, fields.get("local_rank")),
+                   pid=_of(int, fields.get("pid")))  # fmt: skip
     return Who(node=value) if isinstance(value, str) else None

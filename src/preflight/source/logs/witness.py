@@ -38,24 +38,29 @@ class Witness:
 
     def time(self, page: Page, line: Line) -> tuple[float | None, float]:
         """Return when a line was written, and half of the interval in which that lies."""
+        time, error, _ = self._bounded(page, line)
+        return time, error
+
+    def _bounded(self, page: Page, line: Line) -> tuple[float | None, float, bool]:
+        """Return that, and whether the interval is open: no time stands near behind a line that has none itself."""
         if line.head.stamp is not None:
-            return self.clock.at(line.head.stamp), line.head.stamp.exact
+            return self.clock.at(line.head.stamp), line.head.stamp.exact, False
         said = _SAID.search(line.text)
         stamp = stamp_at(said[1]) if said else None
         if stamp is not None:
-            return self.clock.at(stamp), stamp.exact
+            return self.clock.at(stamp), stamp.exact, False
         before = page.stamp_before(line.start)
         after = page.stamp_after(line.end)
         earliest = self.clock.at(before) if before else None
         latest = self.clock.at(after) if after else None
         if earliest is None:
-            return (None, 0.0) if latest is None else (latest, _GAP)
+            return (None, 0.0, False) if latest is None else (latest, _GAP, False)
         if latest is None:
             # The date of the file is no bound: a copy, a checkout or an unpacked archive is younger than its lines.
-            return earliest, _GAP
+            return earliest, _GAP, True
         if latest < earliest:
             earliest, latest = latest, earliest
-        return (earliest + latest) / 2, (latest - earliest) / 2
+        return (earliest + latest) / 2, (latest - earliest) / 2, False
 
     def process(self, who: Who) -> None:
         """Keep the rank and the number of a process."""
@@ -72,7 +77,7 @@ class Witness:
         about: Who | None = None,
     ) -> Hit:
         """Return a line as a hit."""
-        time, error = self.time(page, line)
+        time, error, is_open = self._bounded(page, line)
         who = self.who(line)
         if who.rank is not None and who.pid is not None:
             self.process(who)
@@ -88,4 +93,5 @@ class Witness:
             about=about,
             time=time,
             time_error=error,
+            time_open=is_open,
         )

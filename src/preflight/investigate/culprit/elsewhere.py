@@ -1,0 +1,50 @@
+"""Where the ranks stood when they gave up waiting: whoever stood at another line of the program than most did not come to theirs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from preflight.investigate.case import Event
+from preflight.investigate.culprit.vote import Scene, Vote, from_dump, is_wait
+from preflight.vocabulary.log import Frame, Raised
+
+_LIBRARY = re.compile(r"(?:site|dist)-packages/|/lib/python3")
+FEWEST = 3
+MOST_AT = 2 / 3
+"""Where fewer stand at one place there are several groups of ranks, as stages of a pipeline are."""
+
+
+def votes(scene: Scene) -> Iterator[Vote]:
+    """Vote for the one rank that stood elsewhere, where most stood at the same line."""
+    stood = _places(scene)
+    waited = sum(is_wait(event) for event, _ in stood.values())
+    if len(stood) < FEWEST or waited * 2 < len(stood):
+        return
+    (place, most), *_ = Counter(place for _, place in stood.values()).most_common(1)
+    others = [rank for rank, (_, other) in stood.items() if other != place]
+    if len(others) != 1 or most < MOST_AT * len(stood):
+        return
+    event, (path, line) = stood[others[0]]
+    yield Vote(kind="elsewhere", rank=others[0], quotes=(scene.case.quote(event.hit),),
+               text=f"stood at {path}:{line}, while {most} others stood at {place[0]}:{place[1]}")  # fmt: skip
+
+
+def _places(scene: Scene) -> dict[int, tuple[Event, tuple[str, int]]]:
+    """Return where each rank stood that complains of the others, by its first complaint."""
+    raised = {(one.hit.file, one.hit.line): one for one in scene.case.raised}
+    found: dict[int, tuple[Event, tuple[str, int]]] = {}
+    for event in scene.failing:
+        if event.role != "cascade" or event.rank is None or event.rank in found or from_dump(event):
+            continue
+        one = event.raised or raised.get(event.place)
+        frame = _own(one) if one is not None else None
+        if frame is not None and frame.line is not None:
+            found[event.rank] = (event, (frame.path, frame.line))
+    return found
+
+
+def _own(raised: Raised) -> Frame | None:
+    """Return the innermost frame of the program itself, below those of libraries."""
+    return next((frame for frame in reversed(raised.frames) if not _LIBRARY.search(frame.path)), None)
