@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 from preflight.report.json import from_json
+from preflight.report.parts.sentences import quick_line
 from preflight.report.render import render
 from preflight.vocabulary.association import Association, Associations, Timing
-from preflight.vocabulary.report import SCHEMA, Report, Tool
+from preflight.vocabulary.report import SCHEMA, Life, Report, Stage, Tool
 from preflight.vocabulary.verification import Compared, Problem, Side, Verification
 
 VERIFIED = Verification(
@@ -74,3 +76,29 @@ def test_both_come_back_from_json() -> None:
     text = render(whole, "json")
     assert from_json(text) == whole
     assert json.loads(text)["verification"]["problem"]["needed"] == 51
+
+
+def test_times_at_which_failures_come_decide_where_nothing_goes_together_with_them() -> None:
+    alone = msgspec.structs.replace(
+        FOUND, associations=(msgspec.structs.replace(FOUND.associations[0], associated=False),)
+    )
+    lines = render(report(associations=alone), "text").splitlines()
+    assert lines[-1] == "UNKNOWN  failures come once in a day"
+    by_chance = msgspec.structs.replace(alone, timing=(msgspec.structs.replace(FOUND.timing[0], found=False),))
+    assert (
+        render(report(associations=by_chance), "text").splitlines()[-1]
+        == "UNKNOWN  nothing is associated with failures"
+    )
+
+
+def test_of_a_long_life_the_newest_of_each_kind_and_the_last_are_shown() -> None:
+    told = [
+        Stage(number=at + 1, time=60.0 * at, words=(), latest=at == 3, report=report(inputs={"path": f"run{at:02}"}))
+        for at in range(40)
+    ]
+    life = report(life=Life(folder=".preflight", stages=tuple(told)))
+    text = render(life, "text")
+    assert [at for at in range(40) if f"run{at:02}" in text] == [3, *range(16, 40)]
+    assert "not shown: 15" in text
+    assert "not shown: 15." in render(life, "html")
+    assert "40 reports" in quick_line(life)

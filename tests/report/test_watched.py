@@ -116,6 +116,21 @@ def test_the_page_draws_the_map_and_the_curves() -> None:
     assert "http" not in page.replace("http-equiv", "")
 
 
+def test_a_curve_that_never_changes_lies_in_the_middle() -> None:
+    watched = REPORT.watched
+    assert watched is not None
+    flat = Series(
+        name="learning rate", subject="optimizer0", unit=None, rank=0, steps=(0, 1, 2), values=(0.1, 0.1, 0.1)
+    )
+    page = render(msgspec.structs.replace(REPORT, watched=msgspec.structs.replace(watched, series=(flat,))), "html")
+    assert "(0.1)" in page
+    heights = {
+        point.split(",")[1]
+        for point in page.partition("<polyline")[2].partition('points="')[2].partition('"')[0].split()
+    }
+    assert heights == {"50.0"}
+
+
 def test_markdown_has_the_alarms() -> None:
     text = render(REPORT, "markdown", sources={"train.py": SOURCE})
     assert "## Violations (2 alarms)" in text

@@ -1,4 +1,4 @@
-"""What changes between two sizes, as text, JSON and Markdown."""
+"""What changes between two sizes, as text, JSON, Markdown and a page."""
 
 from __future__ import annotations
 
@@ -23,10 +23,14 @@ def explain_scale(given: Mapping[str, Any], look: Writing) -> int:
         put(encode({"schema": "preflight.scale-change/1", **msgspec.to_builtins(change)}), look)
     elif look.format == "markdown":
         put(_markdown(change), look)
+    elif look.format == "html":
+        from preflight.report.parts.sheet import sheet
+
+        put(sheet(f"# From {before} to {after} GPUs\n\n{_markdown(change)}"), look)
     elif look.format == "text":
         put(_text(change), look)
     else:
-        raise UsageError(f"a comparison of sizes cannot be shown as {look.format}", "text, json or markdown")
+        raise UsageError(f"a comparison of sizes cannot be shown as {look.format}", "text, json, markdown or html")
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from preflight.report.parts.associations_text import headline
 from preflight.report.parts.clean import one_line
 from preflight.report.parts.comparison_rows import TITLES, change_rows, gone_rows, sides
-from preflight.report.parts.life_rows import figure_rows, stage_rows
+from preflight.report.parts.life_rows import figure_rows, left_out, stage_rows
 from preflight.vocabulary.association import Associations
 from preflight.vocabulary.comparison import Comparison
 from preflight.vocabulary.report import Life, Report
@@ -39,9 +39,10 @@ def compared_parts(report: Report) -> list[Part]:
 
 def _life(told: Life) -> list[Part]:
     titles = ("when (UTC)", "verdict", "command", "what")
-    found = [
-        Part("The life of the run", ("The newest report of each kind has a star.",), titles, tuple(stage_rows(told)))
-    ]
+    said = "The newest report of each kind has a star."
+    if left := left_out(told):
+        said += f" Older ones that are not shown: {left}."
+    found = [Part("The life of the run", (said,), titles, tuple(stage_rows(told)))]
     figures = tuple((name, "; ".join(by), change) for name, by, change in figure_rows(told))
     if figures:
         found.append(Part("Foretold and seen", (), ("figure", "by whom", "change"), figures))

@@ -11,16 +11,29 @@ from preflight.report.parts.sentences import advice, counts, subject
 from preflight.vocabulary.quantity import format_bytes, format_seconds
 from preflight.vocabulary.report import Figure, Life, Report, Stage
 
+MOST = 24
+"""Of so many reports each has a row; of more, the last ones and the newest of each kind."""
+
 
 def stage_rows(life: Life) -> list[tuple[str, str, str, str]]:
-    """Return (when, verdict, command, what) of every report, the newest of a kind marked with a star."""
+    """Return (when, verdict, command, what) of the reports, the newest of a kind marked with a star."""
     return [
         (
             when(stage), stage.report.verdict, f"{clean(stage.report.command)}{' *' if stage.latest else ''}",
             told_by(stage.report),
         )
-        for stage in life.stages
+        for stage in _shown_stages(life)
     ]  # fmt: skip
+
+
+def left_out(life: Life) -> int:
+    """Return how many reports have no row."""
+    return len(life.stages) - len(_shown_stages(life))
+
+
+def _shown_stages(life: Life) -> list[Stage]:
+    early = len(life.stages) - MOST
+    return [stage for at, stage in enumerate(life.stages) if at >= early or stage.latest]
 
 
 def when(stage: Stage) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.report.parts.life_rows import figure_rows, stage_rows
+from preflight.report.parts.life_rows import figure_rows, left_out, stage_rows
 from preflight.report.parts.paint import VERDICT_STYLES, Canvas
 from preflight.vocabulary.report import Life
 
@@ -15,6 +15,8 @@ def life_section(canvas: Canvas, life: Life) -> None:
     for when, verdict, command, what in rows:
         lead = f"{when}  {verdict:<7}  {command:<{width}}  "
         canvas.write(what, indent=2, first=lead, hang=4, first_style=VERDICT_STYLES.get(verdict))
+    if left := left_out(life):
+        canvas.write(f"older ones that are not shown: {left}", indent=2, style="dim")
     figures = figure_rows(life)
     if figures:
         canvas.heading("FORETOLD AND SEEN", "by the newest report of each kind")

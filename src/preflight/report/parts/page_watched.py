@@ -90,14 +90,15 @@ def _curve(series: Series, starts: list[int], steps: int) -> dict[str, Any]:
     """Return a curve as polylines in the box, broken where a value is not finite."""
     finite = [value for value in series.values if value is not None]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
-    room = high - low or 1.0
+    span = high - low
     last = max([steps - 1, *series.steps, 1])
     lines: list[str] = []
     dots: list[str] = []
     points: list[str] = []
     for step, value in [*zip(series.steps, series.values, strict=True), (0, None)]:
         if value is not None:
-            points.append(f"{step / last * WIDTH:.1f},{HEIGHT - (value - low) / room * (HEIGHT - 8) - 4:.1f}")
+            share = (value - low) / span if span else 0.5  # what never changes lies in the middle
+            points.append(f"{step / last * WIDTH:.1f},{HEIGHT - share * (HEIGHT - 8) - 4:.1f}")
         elif points:
             # A value between two that are missing is a line of no length, which is drawn as a dot.
             (lines if len(points) > 1 else dots).append(" ".join(points * 2 if len(points) == 1 else points))
@@ -108,8 +109,7 @@ def _curve(series: Series, starts: list[int], steps: int) -> dict[str, Any]:
         "name": f"{clean(series.name)}{subject}, rank {series.rank}",
         "lines": lines,
         "dots": dots,
-        "low": _value(low, series.unit),
-        "high": _value(high, series.unit),
+        "from_to": f"{_value(low, series.unit)} to {_value(high, series.unit)}" if span else _value(low, series.unit),
         "missing": missing,
         "marks": [{"x": round(start / last * WIDTH, 1), "name": f"alarm at step {start}"} for start in starts],
     }

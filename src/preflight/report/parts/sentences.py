@@ -255,7 +255,7 @@ def quick_line(report: Report) -> str:
     """Return the whole report in one line: verdict, script, counts, peak, and the first finding that decides."""
     if report.plan is not None or report.incident is not None:
         return "  ".join(part for part in (report.verdict, subject(report), advice(report)) if part)
-    if report.associations is not None or report.verification is not None:
+    if report.associations is not None or report.verification is not None or report.life is not None:
         return f"{report.verdict}  {subject(report)}  {verdict_line(report).removeprefix(report.verdict).strip()}"
     parts = [report.verdict, subject(report), counts(report)]
     if report.memory is not None:
