@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from preflight.check.specs import run_spec
+from preflight.check.asked import Device
+from preflight.check.memory import memory_of
+from preflight.check.specs import model_spec, run_spec
 from preflight.source.facts.gather import gather
 from preflight.source.launcher import Launch
 from preflight.source.reading import read
 from preflight.source.script import read_script
+from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.run import ParallelDims
 
 _SCRIPT = """
 import torch
@@ -40,3 +45,118 @@ def test_adapters_are_those_of_the_matrices_that_are_named(
     reading = read(read_script(path), None, Launch().variables(), tmp_path)
     run = run_spec(reading, gather(reading, Launch(), None), None)
     assert (run.finetune, run.lora_rank, run.lora_targets) == ("lora", 64, matrices)
+
+
+_QUANTISED = """
+from peft import LoraConfig, get_peft_model, prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, Trainer
+
+model = AutoModelForCausalLM.from_pretrained("{name}", load_in_4bit=True)
+model = prepare_model_for_kbit_training(model{options})
+model = get_peft_model(model, LoraConfig(r=8))
+Trainer(model=model).train()
+"""
+
+
+@pytest.mark.parametrize(("options", "recompute"), [("", "full"), (", use_gradient_checkpointing=False", "none")])
+def test_a_prepared_model_is_the_model_and_recomputes_unless_told_otherwise(
+    tmp_path: Path, options: str, recompute: str
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(_QUANTISED.format(name="mistralai/Mistral-7B-v0.1", options=options))
+    reading = read(read_script(path), None, Launch().variables(), tmp_path)
+    facts = gather(reading, Launch(), None)
+    model = model_spec(reading, facts)
+    assert model is not None
+    assert model.parameters == 7_241_732_096
+    run = run_spec(reading, facts, model)
+    assert (run.finetune, run.recompute) == ("qlora", recompute)
+
+
+def test_a_model_that_the_catalog_does_not_hold_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(_QUANTISED.format(name="someone/their-model", options=""))
+    reading = read(read_script(path), None, Launch().variables(), tmp_path)
+    told = gather(reading, Launch(), None)["model.parameters"]
+    assert told.value is None
+    assert told.reason == "the model is someone/their-model, which the catalog does not hold; a dry run would tell"
+
+
+_OF_ANY_LENGTH = """
+import torch
+from transformers import AutoModelForSequenceClassification
+
+model = AutoModelForSequenceClassification.from_pretrained("{name}", num_labels=2)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
+for batch in torch.utils.data.DataLoader(load(), batch_size=8):
+    loss = model(**batch).loss
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def _memory_of(tmp_path: Path, script: str, capacity: int) -> MemoryEstimate:
+    path = tmp_path / "train.py"
+    path.write_text(script)
+    reading = read(read_script(path), None, Launch().variables(), tmp_path)
+    facts = gather(reading, Launch(), None)
+    model = model_spec(reading, facts)
+    found = memory_of(facts, model, run_spec(reading, facts, model), ParallelDims(), Device(None, capacity, None))
+    assert found is not None
+    return found
+
+
+def test_where_the_longest_input_fits_every_length_does(tmp_path: Path) -> None:
+    found = _memory_of(tmp_path, _OF_ANY_LENGTH.format(name="bert-base-uncased"), 80 << 30)
+    assert (found.fits, found.assumed) == ("yes", "the longest input that the model takes, 512 tokens")
+
+
+def test_where_the_longest_input_does_not_fit_it_is_said_how_long_it_may_be(tmp_path: Path) -> None:
+    found = _memory_of(tmp_path, _OF_ANY_LENGTH.format(name="bert-base-uncased"), 4 << 30)
+    assert found.fits == "unknown"
+    told = re.search(r"is not known; up to ([\d,]+) tokens a sample fit$", found.reason or "")
+    assert told is not None
+    assert 64 < int(told[1].replace(",", "")) < 512
+
+
+def test_where_the_batch_is_not_known_it_is_said_how_large_it_may_be(tmp_path: Path) -> None:
+    script = _PLAIN.format(call="model(x)").replace("batch_size=10", "batch_size=load()")
+    found = _memory_of(tmp_path, script, 8 << 30)
+    assert found.fits == "unknown"
+    assert re.search(r"^batch.micro is not known: .*; up to [\d,]+ samples fit$", found.reason or "")
+
+
+_PLAIN = """
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+model = nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in DataLoader(TensorDataset(torch.rand(100, 20), torch.rand(100, 1)), batch_size=10):
+    loss = nn.functional.mse_loss({call}, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_what_a_plain_network_keeps_is_followed(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(_PLAIN.format(call="model(x)"))
+    reading = read(read_script(path), None, Launch().variables(), tmp_path)
+    model = model_spec(reading, gather(reading, Launch(), None))
+    assert model is not None
+    assert (
+        model.activation_elements == 20 + 32
+    )  # the input of the first product; what tanh gives, which the second is given
+
+
+def test_where_a_network_cannot_be_followed_the_place_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(_PLAIN.format(call="model(x)").replace("nn.Tanh()", "nn.Fold((4, 8), 1)"))
+    reading = read(read_script(path), None, Launch().variables(), tmp_path)
+    model = model_spec(reading, gather(reading, Launch(), None))
+    assert model is not None
+    assert (model.activation_elements, model.activation_reason) == (None, "the shape that Fold makes is not known")

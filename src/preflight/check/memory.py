@@ -27,14 +27,64 @@ def memory_of(
     if model is None or model.parameters is None:
         reason = facts["model.parameters"].reason or "the size of the model is not known"
         return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=reason)
-    for key in ("batch.micro", "precision", "optimizer.name"):
+    for key in ("precision", "optimizer.name", "batch.micro"):
         if not facts[key].known:
-            return MemoryEstimate(
-                capacity_bytes=device.capacity_bytes, reason=f"{key} is not known: {facts[key].reason}"
-            )
+            reason = f"{key} is not known: {facts[key].reason}"
+            most = _most(model, run, parallel, device, "micro_batch") if key == "batch.micro" else None
+            more = f"; up to {most:,} samples fit" if most else ""
+            return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=reason + more)
     if run.length_schedule:
         return _over_schedule(model, run, parallel, device)
-    return estimate_memory(model, run, parallel, device.gpu, device.capacity_bytes)
+    found = estimate_memory(model, run, parallel, device.gpu, device.capacity_bytes)
+    return _of_any_length(found, model, run, parallel, device) if run.sequence_length is None else found
+
+
+def _of_any_length(
+    found: MemoryEstimate, model: ModelSpec, run: RunSpec, parallel: ParallelDims, device: Device
+) -> MemoryEstimate:
+    """What can be said where nothing tells how long the sequences are: how long they may be.
+
+    Where the longest that the model has positions for fits, all do.
+    """
+    from preflight.cost.memory import estimate_memory
+
+    if found.peak_bytes is not None or found.fits == "no":
+        return found
+    most = _most(model, run, parallel, device, "sequence_length")
+    if not most:
+        return found
+    longest = model.max_positions if model.learned_positions else None
+    if longest is not None and most >= longest:
+        taken = msgspec.structs.replace(run, sequence_length=longest)
+        whole = estimate_memory(model, taken, parallel, device.gpu, device.capacity_bytes)
+        if whole.fits == "yes":
+            return msgspec.structs.replace(whole, assumed=f"the longest input that the model takes, {longest:,} tokens")
+    return msgspec.structs.replace(found, reason=f"{found.reason}; up to {most:,} tokens a sample fit")
+
+
+_LONGEST_SEARCH = 1 << 30
+
+
+def _most(model: ModelSpec, run: RunSpec, parallel: ParallelDims, device: Device, field: str) -> int | None:
+    """Return the largest batch, or length, that surely fits, to two digits; None where even one does not, or more is unknown."""
+    from preflight.cost.memory import estimate_memory
+
+    def fits(number: int) -> bool:
+        asked = msgspec.structs.replace(run, **{field: number})
+        return estimate_memory(model, asked, parallel, device.gpu, device.capacity_bytes).fits == "yes"
+
+    if device.capacity_bytes is None or not fits(1):
+        return None
+    low, high = 1, 2
+    while high < _LONGEST_SEARCH and fits(high):
+        low, high = high, 2 * high
+    if high >= _LONGEST_SEARCH:
+        return None  # nothing of it grows with what was asked for
+    while high - low > max(low // 100, 1):
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    digits = int(10 ** max(len(str(low)) - 2, 0))
+    return low // digits * digits
 
 
 def _over_schedule(model: ModelSpec, run: RunSpec, parallel: ParallelDims, device: Device) -> MemoryEstimate:

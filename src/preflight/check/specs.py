@@ -6,13 +6,14 @@ from typing import Any, cast
 
 import msgspec
 
+from preflight.check.forward.entry import entries
+from preflight.check.forward.follow import Forward, calls_of
 from preflight.cost.optimizers import optimizer_key
 from preflight.source.architecture import architecture_of, explicit_attention
 from preflight.source.facts.settings import trainer_setting
 from preflight.source.known_models import spec_of
 from preflight.source.layers import Network
 from preflight.source.reading import Reading
-from preflight.source.shapes import Flow
 from preflight.source.trace import provenance
 from preflight.source.values import Obj, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
@@ -37,31 +38,28 @@ def model_spec(reading: Reading, facts: dict[str, Fact]) -> ModelSpec | None:
     spec, network = architecture_of(reading, reading.models[0])
     if spec is None and network is not None and network.total is not None:
         spec = ModelSpec(family="other", parameters=network.total)
-    if spec is not None and spec.family in ("cnn", "mlp") and spec.activation_elements is None and network is not None:
+    counted = spec is None or spec.activation_elements is not None or network is None
+    if spec is not None and not counted and spec.family in ("cnn", "mlp", "rnn", "other"):
+        assert network is not None
         return _with_activations(reading, facts, spec, network)
     return spec
 
 
 def _with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec, network: Network) -> ModelSpec:
-    """What a network of the script keeps for one sample, where its shapes can be followed."""
-    size = facts["image_size"].value
-    if spec.family == "mlp":
-        entry = next((leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Linear"), None)
-        width = plain(entry.obj.argument(0, "in_features")) if entry is not None else None
-        flow = Flow(reading, reading.models[0], (width,)) if isinstance(width, int) else None
-        return (
-            spec
-            if flow is None or flow.saved is None
-            else msgspec.structs.replace(spec, activation_elements=flow.saved)
-        )
-    first = next((leaf for leaf in network.leaves if leaf.obj.name == "torch.nn.Conv2d"), None)
-    channels = plain(first.obj.argument(0, "in_channels")) if first is not None else None
-    if not isinstance(size, int) or not isinstance(channels, int):
-        return spec
-    flow = Flow(reading, reading.models[0], (channels, size, size))
-    if flow.saved is None:
-        return spec
-    return msgspec.structs.replace(spec, activation_elements=flow.saved, image_size=size)
+    """What a network of the script keeps for one sample, where its shapes can be followed; else where they cannot."""
+    model = reading.models[0]
+    batch, size = facts["batch.micro"].value, facts["image_size"].value
+    calls = calls_of(reading, model)
+    given = calls[0].args[0] if calls and calls[0].args else None
+    reason = None
+    samples = batch if isinstance(batch, int) and batch > 0 else 1
+    for entry in entries(reading, facts, network, given):
+        flow = Forward(reading, model, entry, samples)
+        if flow.kept is not None:
+            image = size if isinstance(size, int) and size in entry[1:] else None
+            return msgspec.structs.replace(spec, activation_elements=flow.kept / samples, image_size=image)
+        reason = reason or flow.reason
+    return msgspec.structs.replace(spec, activation_reason=reason or "the shape of the model's input is not known")
 
 
 def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) -> RunSpec:
@@ -125,6 +123,10 @@ def _attention(reading: Reading, model: ModelSpec | None) -> str:
 
 def _checkpoints(reading: Reading) -> bool:
     if plain(trainer_setting(reading, "gradient_checkpointing")) is True:
+        return True
+    # Unless told otherwise, PEFT turns it on where it prepares a quantised model.
+    prepared = reading.trace.calls("peft.prepare_model_for_kbit_training", "peft.prepare_model_for_int8_training")
+    if any(plain(e.argument(1, "use_gradient_checkpointing"), True) and not e.context.shadow for e in prepared):
         return True
     return any(not e.context.shadow for e in reading.trace.calls(*_CHECKPOINTING))
 

@@ -53,6 +53,8 @@ def verdict_of(
             if memory.reason
             else "whether the memory suffices is too close to call"
         )
+    if memory is not None and memory.assumed:
+        notes.append(f"the memory is that of {memory.assumed}: how long the run's own are is not known")
     counted = context.facts.get("model.parameters")
     classes = dict.fromkeys(one.cls.qualname for one in reading.networks if one.cls is not None)
     if len(classes) > 1 and counted is not None and counted.known:

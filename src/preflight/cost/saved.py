@@ -85,7 +85,8 @@ def missing_inputs(model: ModelSpec, run: RunSpec) -> str | None:
     if model.network is not None and partly_recomputed(model, run):
         return "what this recomputation keeps of a network without blocks of one kind is not known (none and full are)"
     if model.activation_elements is None and model.network is None:
-        return "what the layers keep for the backward pass is not known"
+        reason = f": {model.activation_reason}; a dry run would tell" if model.activation_reason else ""
+        return f"what the layers keep for the backward pass is not known{reason}"
     if model.image_size and not run.image_size and model.family in ("cnn", "diffusion_model"):
         return "the image size is not known"
     return None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from preflight.source.values import Known, Obj, Seq, Value, plain, settle
+from preflight.source.values import Obj, Value, plain
 
 _MISSING: Any = object()
 
@@ -286,77 +286,3 @@ WITHOUT_PARAMETERS = frozenset(
         "MaxUnpool2d FractionalMaxPool2d LocalResponseNorm ChannelShuffle CosineSimilarity PairwiseDistance"
     ).split()
 )
-
-_FACTORIES = frozenset(
-    "torch.zeros torch.ones torch.empty torch.rand torch.randn torch.FloatTensor torch.Tensor".split()
-)
-
-
-def shape_of(value: Value | None, depth: int = 0) -> tuple[int, ...] | None:
-    """The shape of a tensor that a factory makes, through methods that keep it."""
-    obj = settle(value) if value is not None else None
-    if not isinstance(obj, Obj) or depth > 8:
-        return None
-    if obj.name in _FACTORIES:
-        size = obj.kwargs.get("size")
-        args = list(obj.args) if size is None else [size]
-        if len(args) == 1 and isinstance(settle(args[0]), Seq):
-            args = settle(args[0]).items  # type: ignore[attr-defined]
-        return _ints(args)
-    if obj.name in ("torch.full", "torch.normal") and obj.args:
-        return _ints(getattr(settle(obj.argument(0, "size") or Known(None)), "items", [None]))
-    if obj.name in ("torch.eye",):
-        side = _ints(obj.args[:1])
-        return (side[0], side[0]) if side else None
-    if obj.name in ("torch.arange", "torch.linspace"):
-        return None
-    if obj.name == "torch.tensor" and obj.args:
-        return _literal_shape(plain(obj.args[0], _MISSING))
-    keep = (
-        ".normal_",
-        ".uniform_",
-        ".to",
-        ".cuda",
-        ".float",
-        ".half",
-        ".clone",
-        ".zero_",
-        ".fill_",
-        ".requires_grad_",
-        ".contiguous",
-        ".detach",
-        ".exponential_",
-    )
-    if obj.name in keep or (obj.kind == "op" and obj.name in ("*", "/", "+", "-")):
-        for source in (obj.receiver, *obj.args):
-            found = shape_of(source, depth + 1)
-            if found is not None:
-                return found
-    if obj.name.startswith("torch.nn.init.") and obj.args:
-        return shape_of(obj.args[0], depth + 1)
-    return None
-
-
-def _literal_shape(data: object) -> tuple[int, ...] | None:
-    if isinstance(data, (int, float)):
-        return ()
-    if isinstance(data, (list, tuple)) and data:
-        inner = _literal_shape(data[0])
-        return (len(data), *inner) if inner is not None else None
-    return None
-
-
-def _ints(values: list[Value]) -> tuple[int, ...] | None:
-    found = [plain(v) for v in values]
-    return tuple(found) if found and all(isinstance(v, int) for v in found) else None
-
-
-def numel_of(value: Value | None) -> int | None:
-    """The number of elements of a tensor that a factory makes."""
-    shape = shape_of(value)
-    if shape is None:
-        return None
-    total = 1
-    for side in shape:
-        total *= side
-    return total

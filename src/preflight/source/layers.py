@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library.torch import module_items
-from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS, numel_of
+from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS
+from preflight.source.tensor_shapes import numel_of
 from preflight.source.values import Choice, Dict, Known, Obj, Phi, Unknown, Value, plain, settle
 
 if TYPE_CHECKING:
@@ -188,19 +189,7 @@ class Network:
         if known is not None:
             self.leaves.append(Leaf(obj, known, path, repeat))
             return known
-        first = obj.args[0] if obj.args else next(iter(obj.kwargs.values()), None)
-        if (
-            name.endswith((".from_pretrained", ".create_model"))
-            and first is not None
-            and not isinstance(settle(first), Known)
-        ):
-            raise Unsized(
-                f"{path or 'the model'}: which model {name.rpartition('.')[2]} loads is not known: {_why(first)}"
-            )
-        made = (
-            f"is made by {name.lstrip('.')}, whose layers are not in the script" if name.strip(".()[]?") else _why(obj)
-        )
-        raise Unsized(f"{path or 'the model'} {made}")
+        raise Unsized(_not_followed(obj, path))
 
     def _table(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
         table = settle(obj.args[0]) if obj.args else Dict({})
@@ -285,6 +274,36 @@ _LANGUAGE = ("builtins", "abc", "typing", "typing_extensions", "enum", "collecti
 def _bare(base: str) -> bool:
     """Whether a class that is not in the script brings no layers of its own to those that extend it."""
     return base.partition(".")[0] in _LANGUAGE or base.endswith(_BARE)
+
+
+_MOVED = (".to", ".cuda", ".cpu", ".train", ".eval", ".float", ".half", ".bfloat16", ".double", ".requires_grad_")
+
+
+_WRAPPED = ("peft.get_peft_model", "peft.prepare_model_for_kbit_training", "torch.compile", "torch.nn.DataParallel")
+
+
+def _not_followed(obj: Obj, path: str) -> str:
+    """Why a module that the library, or nobody that was read, made has no size."""
+    made: Value = obj
+    while isinstance(made, Obj) and (made.name in _MOVED or (made.name in _WRAPPED and made.args)):
+        inner = made.args[0] if made.name in _WRAPPED else made.receiver
+        if inner is None:
+            break
+        made = settle(inner)
+    what = path or "the model"
+    if not isinstance(made, Obj):
+        return f"{what}: {_why(made)}"
+    name = made.name
+    first = made.args[0] if made.args else next(iter(made.kwargs.values()), None)
+    if name.endswith((".from_pretrained", ".create_model")) and first is not None:
+        loads, which = name.rpartition(".")[2], settle(first)
+        if not isinstance(which, Known):
+            return f"{what}: which model {loads} loads is not known: {_why(first)}"
+        if isinstance(which.value, str):
+            return f"{what} is {which.value}, which the catalog does not hold"
+    if name.strip(".()[]?"):
+        return f"{what} is made by {name.lstrip('.')}, whose layers are not in the script"
+    return f"{what} {_why(made)}"
 
 
 def _first_unknown(obj: Obj) -> str:

@@ -91,6 +91,7 @@ class MemoryEstimate(msgspec.Struct, frozen=True, kw_only=True):
             or the mid value fits with its margin; see ``p_fit``.
         p_fit: Probability that the run fits, where it can be given.
         reason: Why the memory is not known.
+        assumed: What the figures are for where the script does not tell, an upper bound: "the longest input ...".
         host_bytes: Bytes of this rank that lie in the host's memory, because they are offloaded.
         how: How each part came about, one line each.
     """
@@ -106,5 +107,6 @@ class MemoryEstimate(msgspec.Struct, frozen=True, kw_only=True):
     timeline: tuple[TimelinePoint, ...] = ()
     method: Method = "static"
     reason: str | None = None
+    assumed: str | None = None
     host_bytes: float = 0.0
     how: tuple[str, ...] = ()

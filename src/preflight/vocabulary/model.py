@@ -46,6 +46,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
         tokens_per_image: Sequence length of a vision transformer at ``image_size``, class tokens included.
         forward_flops: FLOP of one forward pass of one sample at ``image_size``, where they were counted (CNN).
         activation_elements: Elements that autograd saves for one sample at ``image_size`` (CNN, U-Net), outputs counted once.
+        activation_reason: Why ``activation_elements`` is not known of a network of a script, or None.
         largest_layer_parameters: Parameters of the largest block, for sharded gathering.
         head: What the output is: ``lm`` (a row of the vocabulary per token), ``mlm`` (the same behind a transform),
             ``classification``, or ``none``; by family when None (decoders ``lm``, vision ``classification``).
@@ -105,6 +106,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     classes: int | None = None
     dropout: float | None = None
     activation_elements: float | None = None
+    activation_reason: str | None = None
     forward_flops: float | None = None
     largest_layer_parameters: int | None = None
     head: Literal["lm", "mlm", "classification", "none"] | None = None
@@ -154,7 +156,8 @@ def architecture_in_words(model: ModelSpec) -> str:
     if model.patch_size:
         parts.append(f"patches of {model.patch_size}")
     if model.activation_elements:
-        parts.append(f"{model.activation_elements / 1e6:.3g} million elements kept for an image of {model.image_size}")
+        of = f"an image of {model.image_size}" if model.image_size else "a sample"
+        parts.append(f"{model.activation_elements / 1e6:.3g} million elements kept for {of}")
     return ", ".join(parts)
 
 

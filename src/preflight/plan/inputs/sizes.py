@@ -169,7 +169,9 @@ def _resized(shape: ModelSpec, wanted: float, own: float) -> ModelSpec:
     """Return a shape with another total: parameters grow with the square of the width, what is kept with the width."""
     ratio = wanted / own
     changes: dict[str, object] = {"parameters": round(wanted)}
-    changes |= dict.fromkeys(("name", "library", "class_name", "base_parameters", "parameters_reason"))
+    changes |= dict.fromkeys(
+        ("name", "library", "class_name", "base_parameters", "parameters_reason", "activation_reason")
+    )
     if shape.active_parameters:
         changes["active_parameters"] = round(shape.active_parameters * ratio)
     if shape.largest_layer_parameters:

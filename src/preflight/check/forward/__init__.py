@@ -1,0 +1,1 @@
+"""A network's forward pass as the script writes it: the shape of every tensor, and what autograd keeps of it."""

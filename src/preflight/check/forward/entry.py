@@ -1,0 +1,104 @@
+"""The shape of what a network is given: from tensors that the script makes, its images, or the layer that takes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from preflight.check.forward.tensors import Shape
+from preflight.source.layers import Leaf, Network
+from preflight.source.tensor_shapes import shape_of
+from preflight.source.values import Obj, Value, plain, settle
+from preflight.vocabulary.fact import Fact
+
+if TYPE_CHECKING:
+    from preflight.source.reading import Reading
+
+
+def entries(reading: Reading, facts: dict[str, Fact], network: Network, given: Value | None) -> list[Shape]:
+    """Return the shapes that one sample of the first input may have, the surest first.
+
+    Args:
+        reading: The script.
+        facts: What was read of it: image size and sequence length.
+        network: The layers of the network.
+        given: The first argument of the network's call in the training loop.
+    """
+    made = _of_tensors(given)
+    if made is not None:
+        return [made]
+    layers = [leaf for leaf in network.leaves if leaf.obj.name.startswith("torch.nn.") and leaf.count]
+    if not layers:
+        return []
+    return [*_images(facts, layers), *_sequences(facts, layers[0]), *_rows(layers)]
+
+
+def _of_tensors(given: Value | None) -> Shape | None:
+    """The shape of a sample where the batch, or the data set behind the loader, is a tensor of known sizes."""
+    place = 0
+    value = settle(given) if given is not None else None
+    for _ in range(12):
+        if not isinstance(value, Obj):
+            return None
+        shape = shape_of(value)
+        if shape is not None:
+            return shape[1:] if len(shape) > 1 else None
+        if value.name == "torch.utils.data.TensorDataset" and place < len(value.args):
+            value = settle(value.args[place])
+            continue
+        if value.name == "torch.utils.data.DataLoader":
+            held = value.argument(0, "dataset")
+            value = settle(held) if held is not None else None
+            continue
+        if value.kind == "item" and value.args:
+            at = plain(value.args[0])
+            place = at if isinstance(at, int) and at >= 0 else place
+        if value.kind not in ("item", "call") or value.receiver is None:
+            return None
+        if value.kind == "call" and value.name.lstrip(".") not in ("to", "cuda", "float"):
+            return None
+        value = settle(value.receiver)
+    return None
+
+
+def _whole(leaf: Leaf, position: int, name: str) -> int | None:
+    found = plain(leaf.obj.argument(position, name))
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _images(facts: dict[str, Fact], layers: list[Leaf]) -> list[Shape]:
+    size = facts["image_size"].value
+    if not isinstance(size, int):
+        return []
+    convolution = next((leaf for leaf in layers if leaf.obj.name.endswith("nn.Conv2d")), None)
+    if convolution is not None:
+        channels = _whole(convolution, 0, "in_channels")
+        return [(channels, size, size)] if channels else []
+    linear = next((leaf for leaf in layers if leaf.obj.name.endswith("nn.Linear")), None)
+    width = _whole(linear, 0, "in_features") if linear is not None else None
+    flat: list[Shape] = [(width // size**2, size, size)] if width and width % size**2 == 0 else []
+    rows: list[Shape] = (
+        [(1, size, size)] if _is_recurrent(layers[0]) and _whole(layers[0], 0, "input_size") == size else []
+    )
+    return flat + rows
+
+
+def _sequences(facts: dict[str, Fact], first: Leaf) -> list[Shape]:
+    length = facts["sequence_length"].value
+    if not isinstance(length, int) or length <= 0:
+        return []
+    if first.obj.name.endswith("nn.Embedding"):
+        return [(length,)]
+    width = _whole(first, 0, "input_size" if _is_recurrent(first) else "in_features")
+    return [(length, width)] if width else []
+
+
+def _is_recurrent(leaf: Leaf) -> bool:
+    return leaf.obj.name.endswith(("nn.LSTM", "nn.GRU", "nn.RNN"))
+
+
+def _rows(layers: list[Leaf]) -> list[Shape]:
+    """A row of numbers, where the network is products and what works on single numbers all through."""
+    if layers[0].obj.name != "torch.nn.Linear":
+        return []
+    width = _whole(layers[0], 0, "in_features")
+    return [(width,)] if width else []

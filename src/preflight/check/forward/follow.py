@@ -1,0 +1,275 @@
+"""Follow the calls of a network along the values that they hand on."""
+
+from __future__ import annotations
+
+import math
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from preflight.check.forward.operation import RULES, Operation
+from preflight.check.forward.sizes import numbers_of, size_of
+from preflight.check.forward.tensors import Result, Shape, Storage, Tensor
+from preflight.check.tensors import grad_off, module_of, operand, operation
+from preflight.listing import modules_beside
+from preflight.source.layer_sizes import SIZES
+from preflight.source.tensor_shapes import shape_of
+from preflight.source.trace import Context, Event
+from preflight.source.values import Choice, Dict, Obj, Phi, Seq, Value, settle
+
+if TYPE_CHECKING:
+    from preflight.source.reading import Reading
+
+# What is called on tensors and makes none.
+_NO_TENSOR = frozenset(
+    "size dim numel item tolist stride is_contiguous data_ptr register_hook retain_grad ndimension get_device element_size "
+    "is_floating_point print len isinstance append extend update format shape".split()
+)
+_DEEPEST = 400
+
+for _name in modules_beside(__file__, but=("follow.py",)):  # each file of rules enters its own
+    import_module(f"preflight.check.forward.{_name}")
+
+
+class Forward:
+    """Shapes along the calls of a network, and what autograd keeps of them.
+
+    Only what is certain is followed. Where the chain breaks, ``reason`` says where.
+
+    Attributes:
+        kept: Elements kept for the backward pass, of the whole batch; None where the chain broke.
+        reason: Where it broke.
+    """
+
+    def __init__(self, reading: Reading, network: Obj, entry: Shape, batch: int) -> None:
+        """Follow the calls of the network in the first training loop, each given a batch of the same shape.
+
+        Args:
+            reading: The script.
+            network: The network that is trained.
+            entry: The shape of one sample of its first input.
+            batch: Samples in a batch.
+        """
+        self.reading = reading
+        self.batch = batch
+        self.kept: float | None = None
+        self.reason: str | None = None
+        self._results: dict[int, Result] = {}
+        self._alive: list[Value] = []  # identities stay valid as long as the values live
+        self._storages: list[Storage] = []
+        self._extra = 0.0
+        self._carried: list[Phi] = []
+        self._outer: Context | None = None
+        self._depth = 0
+        calls = calls_of(reading, network)
+        if not calls:
+            self.reason = "no call of the model in a training loop"
+            return
+        for call in calls:
+            if not self._call(call, entry):
+                return
+        for phi in self._carried:
+            if phi.final is not None:
+                self._keep_all(self.result(phi.final))
+        own = [storage for storage in self._storages if storage.kept and storage.own]
+        self.kept = self._extra + sum(storage.elements * storage.times for storage in own)
+
+    def _call(self, call: Event, entry: Shape) -> bool:
+        """Follow one call; returns whether the chain holds."""
+        if not call.args:
+            self.reason = "the model's input is not its first argument"
+            return False
+        self._outer = call.context
+        self.put(call.args[0], self.new((self.batch, *entry), graded=False, times=1))
+        events = inside(self.reading, call)
+        if not events:
+            self.reason = "the model's forward is not in the script"
+            return False
+        for event in events:
+            if not event.inlined and not event.context.shadow and event.result is not None:
+                self.reason = self._broken_by(event)
+                if self.reason is not None:
+                    return False
+        self._reach(call.result)
+        return True
+
+    def _broken_by(self, event: Event) -> str | None:
+        """Follow one call; returns why it breaks the chain: a layer's input is not known, or what a call makes is not."""
+        result = self.result(event.result) if event.result is not None else None
+        if result is not None:
+            return None
+        layer = settle(event.receiver) if event.name == "()" and event.receiver is not None else None
+        if isinstance(layer, Obj) and (layer.name in SIZES or layer.cls is not None):
+            return f"what {layer.name.rpartition('.')[2]} is given is not known"
+        elif event.name.rpartition(".")[2] not in _NO_TENSOR and any(self._is_graded(v) for v in _inputs(event)):
+            made_by = layer.name if isinstance(layer, Obj) else event.name
+            return f"the shape that {made_by.removeprefix('torch.nn.').lstrip('.')} makes is not known"
+        return None
+
+    def _is_graded(self, value: Value) -> bool:
+        found = self._results.get(id(value)) or self._results.get(id(settle(value)))
+        return isinstance(found, Tensor) and found.graded
+
+    def _reach(self, value: Value | None) -> None:
+        """Follow what the network returns: operators are values without a call of their own."""
+        found = settle(value) if value is not None else None
+        if isinstance(found, Seq):
+            for item in found.items:
+                self._reach(item)
+        elif isinstance(found, Dict):
+            for item in found.entries.values():
+                self._reach(item)
+        elif found is not None:
+            self.result(found)
+
+    # What rules are written with.
+
+    def new(self, shape: Shape, graded: bool, times: int = 1, own: bool = True) -> Tensor:
+        """Return a tensor in a storage of its own."""
+        storage = Storage(float(math.prod(shape)), times, own)
+        self._storages.append(storage)
+        return Tensor(shape, graded, storage)
+
+    def put(self, value: Value, result: Result) -> None:
+        """Say what a value is."""
+        for one in (value, settle(value)):
+            self._results[id(one)] = result
+            self._alive.append(one)
+
+    def tensor(self, value: Value | None) -> Tensor | None:
+        """Return the tensor that a value is, or None."""
+        found = self.result(value) if value is not None else None
+        return found if isinstance(found, Tensor) else None
+
+    def keep(self, value: Value | Tensor | None) -> None:
+        """Note that autograd keeps a tensor; of one that a loop carries, that of every pass."""
+        if isinstance(value, Phi) and self.passes(self._loop_of(value)) > 1:
+            self._carried.append(value)
+            return
+        found = value if isinstance(value, Tensor) else self.tensor(value)
+        if found is not None:
+            found.storage.kept = True
+
+    def keep_more(self, elements: float, context: Context | None) -> None:
+        """Note memory that is kept beside tensors of the script: masks, indices, reserves. In elements of four bytes."""
+        self._extra += elements * self.passes(context)
+
+    def _keep_all(self, result: Result) -> None:
+        if isinstance(result, Tensor):
+            result.storage.kept = True
+        for part in result if isinstance(result, tuple) else ():
+            self._keep_all(part)
+
+    def _loop_of(self, phi: Phi) -> Context | None:
+        final = settle(phi.final) if phi.final is not None else None
+        return final.context if isinstance(final, Obj) else None
+
+    def passes(self, context: Context | None) -> int:
+        """How often a place inside the network's call is passed."""
+        count = 1
+        for frame in context.frames() if context is not None else ():
+            if frame is self._outer:
+                break
+            count *= frame.passes
+        return count
+
+    def result(self, value: Value) -> Result:
+        """Return what a value is: followed where it was not yet."""
+        if id(value) in self._results:
+            return self._results[id(value)]
+        found = settle(value)
+        if id(found) in self._results:
+            return self._results[id(found)]
+        if self._depth > _DEEPEST:
+            return None
+        self._depth += 1
+        try:
+            result = self._made(found)
+        finally:
+            self._depth -= 1
+        self.put(found, result)
+        return result
+
+    def _made(self, value: Value) -> Result:
+        if isinstance(value, Choice):
+            options = [self.result(option) for option in value.options]
+            shapes = {option.shape if isinstance(option, Tensor) else None for option in options}
+            return options[-1] if len(shapes) == 1 else None
+        if isinstance(value, Seq) and value.items:
+            parts = tuple(self.result(item) for item in value.items)
+            return parts if any(part is not None for part in parts) else None
+        if not isinstance(value, Obj):
+            return None
+        if value.name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter") or _is_weight(value):
+            return self._parameter(value)
+        return self._operation(value)
+
+    def _parameter(self, value: Obj) -> Result:
+        shape = shape_of(value.argument(0, "data")) if value.kind == "call" else None
+        return self.new(shape, graded=True, own=False) if shape is not None else None
+
+    def _operation(self, value: Obj) -> Result:
+        name = operation(value)
+        if name is None:
+            return None
+        layer = module_of(value)
+        while layer is not None and layer.cls is None and layer.name.startswith("torch.nn.utils.") and layer.args:
+            inner = settle(layer.args[0])  # a layer whose weight is normalised is called like the layer
+            layer = inner if isinstance(inner, Obj) else None
+        if layer is not None and name.startswith("nn.utils."):
+            name = "nn." + layer.name.removeprefix("torch.nn.")
+        if layer is not None and layer.cls is None and layer.name.endswith("Loss"):
+            name = "loss"
+        rule = RULES.get(name)
+        if rule is None:
+            return None
+        one = Operation(self, value, name, layer, operand(value))
+        return rule(one)
+
+    def size(self, value: Value | None) -> int | None:
+        """Return a whole number: written, or a dimension of a tensor that is known."""
+        return size_of(self, value)
+
+    def numbers(self, values: list[Value]) -> list[int] | None:
+        """Return whole numbers that are given one by one or as one sequence."""
+        return numbers_of(self, values)
+
+
+def _is_weight(value: Obj) -> bool:
+    return value.kind == "attr" and value.name in ("weight", "bias")
+
+
+def _inputs(event: Event) -> list[Value]:
+    first = [event.receiver] if event.receiver is not None and event.name != "()" else []
+    return [*first, *event.args, *event.kwargs.values()]
+
+
+def calls_of(reading: Reading, network: Obj) -> list[Event]:
+    """The calls of a network in the first training loop, up to its backward pass, with gradients recorded."""
+    for loop in reading.loops:
+        found: list[Event] = []
+        for event in loop.events:
+            if event.name == ".backward" and found:
+                break
+            called = event.name == "()" and event.receiver is not None and settle(event.receiver) is network
+            if called and not event.context.shadow and not grad_off(event.context):
+                found.append(event)
+        if found:
+            return found
+    named = (e for e in reading.trace.calls("()") if e.receiver is not None and settle(e.receiver) is network)
+    first = next((e for e in named if not grad_off(e.context)), None)
+    return [first] if first is not None else []
+
+
+def inside(reading: Reading, begin: Event) -> list[Event]:
+    """The events inside a call, in order."""
+    found: list[Event] = []
+    depth = begin.context.depth
+    for event in reading.trace.events:
+        if event.number <= begin.number:
+            continue
+        inside = event.context.depth > depth and any(f is begin.context for f in event.context.frames())
+        called = inside and any(f.kind == "call" and f.node is begin.node for f in event.context.frames())
+        if not called and event.number > begin.number + 1 and event.node is not begin.node:
+            break
+        found.append(event)
+    return found

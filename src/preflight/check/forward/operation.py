@@ -1,0 +1,130 @@
+"""One operation of a forward pass, and the table of rules that say what it makes and what autograd keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from preflight.check.forward.tensors import Result, Shape, Tensor
+from preflight.check.tensors import grad_off, is_method, option
+from preflight.source.values import Obj, Value, plain
+
+if TYPE_CHECKING:
+    from preflight.check.forward.follow import Forward
+
+RULES: dict[str, Callable[[Operation], Result]] = {}
+"""What an operation makes, by the name that function, method and module have in common (``check.tensors``)."""
+
+
+class Operation:
+    """An operation on tensors.
+
+    Attributes:
+        forward: The pass that it belongs to.
+        value: What it makes.
+        name: The name that function, method and module have in common.
+        layer: The module that was called, if one was.
+        first: Its first operand.
+    """
+
+    __slots__ = ("first", "forward", "layer", "name", "value")
+
+    def __init__(self, forward: Forward, value: Obj, name: str, layer: Obj | None, first: Value | None) -> None:
+        self.forward = forward
+        self.value = value
+        self.name = name
+        self.layer = layer
+        self.first = first
+
+    @property
+    def input(self) -> Tensor | None:
+        """The first operand."""
+        return self.forward.tensor(self.first)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether autograd records here."""
+        return not grad_off(self.value.context)
+
+    def operands(self) -> list[Value]:
+        """Return the operand and all positional arguments behind it."""
+        if self.value.kind in ("op",) or not is_method(self.value):
+            return list(self.value.args)
+        return [self.value.receiver, *self.value.args] if self.value.receiver is not None else list(self.value.args)
+
+    def option(self, position: int, keyword: str) -> Value | None:
+        """Return an option; positions count behind the operand, from 0. Of a module: what it was made with."""
+        if self.layer is not None:
+            return self.layer.argument(position, keyword)
+        return option(self.value, position, keyword)
+
+    def number(self, position: int, keyword: str, default: int | None = None) -> int | None:
+        """Return an option that is a whole number: ``default`` where it is not given, None where it is not known."""
+        given = self.option(position, keyword)
+        if given is None:
+            return default
+        return self.forward.size(given)
+
+    def flag(self, position: int, keyword: str, default: bool = False) -> bool:
+        """Return an option that is true or false; the default where it is not known."""
+        found = plain(self.option(position, keyword), default)
+        return found if isinstance(found, bool) else default
+
+    def rest(self) -> list[Value]:
+        """Return the positional arguments behind the operand."""
+        return list(self.value.args) if is_method(self.value) else list(self.value.args[1:])
+
+    def makes(self, shape: Shape | None, graded: bool | None = None) -> Tensor | None:
+        """Return a new tensor; gradients flow to it where they flow to the operand, or as told."""
+        if shape is None or any(size < 0 for size in shape):
+            return None
+        if graded is None:
+            source = self.input
+            graded = source is not None and source.graded
+        times = self.forward.passes(self.value.context)
+        return self.forward.new(shape, graded and self.recorded, times)
+
+    def views(self, shape: Shape | None) -> Tensor | None:
+        """Return the operand in another shape."""
+        source = self.input
+        if source is None or shape is None or any(size < 0 for size in shape):
+            return None
+        return Tensor(shape, source.graded and self.recorded, source.storage)
+
+    def keep(self, what: Value | Tensor | None) -> None:
+        """Note that the operation keeps a tensor for its backward pass, where it has one."""
+        if self.recorded:
+            self.forward.keep(what)
+
+    def keep_more(self, elements: float) -> None:
+        """Note what it keeps beside tensors of the script, in elements of four bytes."""
+        if self.recorded:
+            self.forward.keep_more(elements, self.value.context)
+
+
+def rule(*names: str) -> Callable[[Callable[[Operation], Result]], Callable[[Operation], Result]]:
+    """Enter a function into the table, under the names of operations that it holds for."""
+
+    def enter(function: Callable[[Operation], Result]) -> Callable[[Operation], Result]:
+        for name in names:
+            RULES[name] = function
+        return function
+
+    return enter
+
+
+def axis(dim: int, rank: int) -> int | None:
+    """Return a dimension counted from the front, or None where there is no such."""
+    at = dim + rank if dim < 0 else dim
+    return at if 0 <= at < rank else None
+
+
+def broadcast(*shapes: Shape) -> Shape | None:
+    """Return the shape that shapes are spread to together, or None where they do not fit."""
+    out: list[int] = []
+    for place in range(max(len(shape) for shape in shapes)):
+        sizes = {shape[-1 - place] for shape in shapes if place < len(shape)} - {1}
+        if len(sizes) > 1:
+            return None
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(reversed(out))

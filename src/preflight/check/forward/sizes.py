@@ -1,0 +1,96 @@
+"""Whole numbers in a forward pass: written in the script, or taken from the shape of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from preflight.source.values import Known, Obj, Seq, Value, plain, settle
+
+if TYPE_CHECKING:
+    from preflight.check.forward.follow import Forward
+
+_ARITHMETIC: dict[str, Callable[[int, int], int | None]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b if b else None,
+    "/": lambda a, b: a // b if b and a % b == 0 else None,
+    "%": lambda a, b: a % b if b else None,
+}
+
+
+def size_of(forward: Forward, value: Value | None, depth: int = 0) -> int | None:
+    """Return a whole number, or None where it is not known."""
+    if value is None or depth > 30:
+        return None
+    value = settle(value)
+    if isinstance(value, Known):
+        found = value.value
+        return int(found) if isinstance(found, (int, float)) and found == int(found) else None
+    if not isinstance(value, Obj):
+        return None
+    if value.kind == "op" and len(value.args) == 2 and value.name in _ARITHMETIC:
+        one, two = (size_of(forward, arg, depth + 1) for arg in value.args)
+        return _ARITHMETIC[value.name](one, two) if one is not None and two is not None else None
+    if value.kind == "item" and value.receiver is not None and value.args:
+        sizes = shape_value(forward, value.receiver)
+        at = plain(value.args[0])
+        return sizes[at] if sizes is not None and isinstance(at, int) and -len(sizes) <= at < len(sizes) else None
+    if value.name == ".size" and value.receiver is not None and (value.args or value.kwargs):
+        held, at = forward.tensor(value.receiver), plain(value.argument(0, "dim"))
+        if held is None or not isinstance(at, int) or not -len(held.shape) <= at < len(held.shape):
+            return None
+        return held.shape[at]
+    if value.name in ("len", "builtins.len", ".__len__") and value.args:
+        held = forward.tensor(value.args[0])
+        return held.shape[0] if held is not None and held.shape else None
+    if value.name in ("int", "builtins.int") and value.args:
+        return size_of(forward, value.args[0], depth + 1)
+    if value.name in (".dim", ".ndimension") and value.receiver is not None:
+        held = forward.tensor(value.receiver)
+        return len(held.shape) if held is not None else None
+    if value.name == ".numel" and value.receiver is not None:
+        held = forward.tensor(value.receiver)
+        return held.elements if held is not None else None
+    return None
+
+
+def shape_value(forward: Forward, value: Value) -> tuple[int, ...] | None:
+    """Return the sizes that ``x.shape`` or ``x.size()`` stands for, also a part of them."""
+    value = settle(value)
+    if not isinstance(value, Obj) or value.receiver is None:
+        return None
+    whole = (value.kind == "attr" and value.name == "shape") or (
+        value.name == ".size" and not value.args and not value.kwargs
+    )
+    if whole:
+        held = forward.tensor(value.receiver)
+        return held.shape if held is not None else None
+    cut = settle(value.args[0]) if value.kind == "item" and value.args else None
+    if isinstance(cut, Obj) and cut.name == "slice":
+        sizes = shape_value(forward, value.receiver)
+        first, last, step = (plain(arg) if arg is not None else None for arg in (*cut.args, None, None, None)[:3])
+        if sizes is not None and all(part is None or isinstance(part, int) for part in (first, last, step)):
+            return sizes[slice(first, last, step)]
+    return None
+
+
+def numbers_of(forward: Forward, values: list[Value]) -> list[int] | None:
+    """Return whole numbers that are given one by one or as one sequence, or None where one is not known."""
+    if len(values) == 1:
+        only = settle(values[0])
+        sizes = shape_value(forward, only)
+        if sizes is not None:
+            return list(sizes)
+        if isinstance(only, Seq):
+            if only.open:
+                return None
+            values = list(only.items)
+    found: list[int] = []
+    for value in values:
+        number = size_of(forward, value)
+        if number is None:
+            return None
+        found.append(number)
+    return found

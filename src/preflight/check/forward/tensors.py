@@ -1,0 +1,55 @@
+"""A tensor of a forward pass that was only read: its shape, its storage, and how much of it is kept."""
+
+from __future__ import annotations
+
+import math
+
+Shape = tuple[int, ...]
+
+
+class Tensor:
+    """A tensor.
+
+    Attributes:
+        shape: Sizes of its dimensions, the batch's included.
+        graded: Whether gradients flow to it.
+        storage: What holds its elements; views share one.
+    """
+
+    __slots__ = ("graded", "shape", "storage")
+
+    def __init__(self, shape: Shape, graded: bool, storage: Storage) -> None:
+        self.shape = shape
+        self.graded = graded
+        self.storage = storage
+
+    @property
+    def elements(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    def __repr__(self) -> str:
+        return f"Tensor{self.shape}"
+
+
+class Storage:
+    """Memory that tensors share.
+
+    Attributes:
+        elements: Elements that it holds.
+        times: How many of it are alive: passes of a loop that was followed once.
+        kept: Whether something keeps it for the backward pass.
+        own: Whether the forward pass allocated it; parameters are held anyway.
+    """
+
+    __slots__ = ("elements", "kept", "own", "times")
+
+    def __init__(self, elements: float, times: int = 1, own: bool = True) -> None:
+        self.elements = elements
+        self.times = times
+        self.kept = False
+        self.own = own
+
+
+Result = Tensor | tuple["Result", ...] | None
+"""What an operation yields: a tensor, several (also nested: a recurrent layer's states), or nothing that is known."""
