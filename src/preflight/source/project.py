@@ -82,7 +82,11 @@ class Project:
             found = self._module_in(base, parts)
             if found is not None:
                 return found
-        return None
+        return self._module_in(self.root, parts[1:]) if self._is_root(parts[0]) and self.root is not None else None
+
+    def _is_root(self, name: str) -> bool:
+        """Whether a package is the root itself: a repository that is one package, whose scripts put its parent on the path."""
+        return self.root is not None and self.root.name == name and "__init__.py" in self._names(self.root)
 
     def _names(self, folder: Path) -> frozenset[str]:
         key = str(folder)
@@ -114,9 +118,11 @@ class Project:
         parts = name.split(".")
         if parts[0] in LIBRARIES:
             return False
-        for base in self.search_path():
-            folder = base
-            for part in parts:
+        inside = [(base, parts) for base in self.search_path()]
+        if self._is_root(parts[0]) and self.root is not None:
+            inside.append((self.root, parts[1:]))
+        for folder, below in inside:
+            for part in below:
                 if part not in self._names(folder):
                     break
                 folder = folder / part
@@ -205,9 +211,20 @@ def _parsed(path: Path, shown: str) -> Script:
     return script
 
 
-@lru_cache(maxsize=64)
 def find_root(folder: Path) -> Path:
-    """The nearest folder, upwards, that looks like the root of a repository; the folder itself when none does."""
+    """The nearest folder, upwards, that looks like the root of a repository.
+
+    Where none does, it is the current directory when the folder lies below it, as ``python -m`` takes it, else the folder.
+    """
+    marked = _marked(folder)
+    if marked is not None:
+        return marked
+    here = _current_directory()
+    return here if here is not None and folder.is_relative_to(here) else folder
+
+
+@lru_cache(maxsize=64)
+def _marked(folder: Path) -> Path | None:
     current = folder
     for _ in range(40):
         if any((current / mark).exists() for mark in _ROOT_MARKS):
@@ -215,4 +232,13 @@ def find_root(folder: Path) -> Path:
         if current.parent == current or current == Path.home():
             break
         current = current.parent
-    return folder
+    return None
+
+
+def _current_directory() -> Path | None:
+    """The current directory; None where it is gone, or a place that holds anything: the home folder, the root of the disk."""
+    try:
+        here = Path.cwd()
+    except OSError:
+        return None
+    return here if len(here.parts) > 2 and here != Path.home() else None

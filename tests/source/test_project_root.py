@@ -1,0 +1,50 @@
+"""Where a script's own modules are looked for: below the repository's root, which has a mark, a name, or is where one stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.source.reading import Reading, read
+from preflight.source.script import read_script
+
+NETWORK = "import torch.nn as nn\n\nclass Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.one = nn.Linear(4, 2)\n"
+SCRIPT = "from {module} import Net\n\nnet = Net()\n"
+
+
+def _networks(folder: Path, module: str) -> list[str]:
+    (folder / "scripts").mkdir()
+    (folder / "models").mkdir()
+    (folder / "models" / "__init__.py").write_text("")
+    (folder / "models" / "net.py").write_text(NETWORK)
+    (folder / "scripts" / "train.py").write_text(SCRIPT.format(module=module))
+    reading: Reading = read(read_script(folder / "scripts" / "train.py"))
+    return [one.cls.qualname for one in reading.made("model") + reading.networks if one.cls is not None]
+
+
+def test_modules_beside_the_folder_of_scripts_are_found_where_one_stands_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "Net" in _networks(tmp_path, "models.net")
+
+
+def test_they_are_not_looked_for_above_the_script_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "Net" not in _networks(tmp_path / "project", "models.net")
+
+
+def test_a_repository_that_is_one_package_is_found_by_its_own_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "physics"
+    (root / ".git").mkdir(parents=True)
+    (root / "__init__.py").write_text("")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "Net" in _networks(root, "physics.models.net")
