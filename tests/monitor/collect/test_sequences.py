@@ -193,3 +193,23 @@ def test_one_row_is_told_of_positions_that_are_lost_and_not_of_masked_tokens() -
     for positions, row in ((torch.arange(LENGTH) * first, 1), (torch.arange(LENGTH) * ~first, 0)):
         loss = functional.cross_entropy(model(positions.expand(6, -1)).transpose(1, 2), labels)
         assert numbers(loss)["row"] == row
+
+
+def test_a_mask_that_hides_no_padding_is_seen_where_the_loss_is_over_texts() -> None:
+    ids = torch.randint(2, VOCAB, (6, LENGTH))
+    for text in range(6):
+        ids[text, LENGTH - 2 * text :] = 1 if text else ids[text, LENGTH:]
+    hidden = (ids == 1)[:, None, None]
+
+    def attended(kind: str, mask: Any) -> float | None:
+        told = Sequences(torch).of("here", functional.binary_cross_entropy_with_logits(
+            Model(kind)(ids, mask).mean((1, 2)), torch.zeros(6)
+        ))  # fmt: skip
+        values = told.values() if told is not None else None
+        return dict(zip(NAMES, values[0], strict=True))["attended"] if values is not None else None
+
+    nothing = torch.zeros_like(hidden)
+    for kind, right, wrong in (("by hand", hidden, nothing), ("fused", ~hidden, ~nothing)):
+        assert attended(kind, right.expand(6, 1, LENGTH, LENGTH)) == 0
+        assert attended(kind, wrong.expand(6, 1, LENGTH, LENGTH)) == 1
+        assert attended(kind, None) is None

@@ -15,6 +15,7 @@ _TO_SCORES = (
     *("ReshapeAlias", "Unsqueeze", "Squeeze", "NativeDropout", "Tanh"),
 )
 """Operations between the products of queries and keys and the softmax over them."""
+_FILLS = ("MaskedFill", "Where")
 _PRODUCTS = ("Bmm", "Baddbmm", "Mm")
 _SOFTMAX = ("Softmax", "SafeSoftmax")  # the second where fused attention falls back, as it does for dropout
 
@@ -106,14 +107,25 @@ class Graph:
 
     def _product(self, place: int) -> int:
         """The product of queries and keys that a softmax goes over, -1 where there is none."""
+        return next((one for one in self._to_product(place) if self.names[one] in _PRODUCTS), -1)
+
+    def _to_product(self, place: int) -> Iterator[int]:
+        """What lies below a softmax, down to the product of queries and keys."""
         for _ in range(12):
             below = [one for one in self.below[place] if self.names[one] in (*_TO_SCORES, *_PRODUCTS)]
             if not below:
-                return -1
+                return
             place = below[0]
+            yield place
             if self.names[place] in _PRODUCTS:
-                return place
-        return -1
+                return
+
+    def masks(self, place: int) -> bool:
+        """Whether a softmax goes over scores that something constant was added to, or some of which were filled in."""
+        return any(
+            self.names[one] in _FILLS or (self.names[one] == "Add" and len(self.below[one]) == 1)
+            for one in self._to_product(place)
+        )
 
 
 class Attention:
@@ -125,6 +137,7 @@ class Attention:
         self._bare = False  # whether it is known to have no mask
         self._sizes: list[tuple[int, int]] = []  # of queries and of keys: the first dimension, and the length
         self._scores = graph.names[place] in _SOFTMAX
+        self._given = self._scores and graph.masks(place)
         if self._scores:
             self._mask = graph.held(place, "_saved_result")
             return
@@ -134,6 +147,11 @@ class Attention:
         self._bare = self._mask is None and not any(unreadable for _, unreadable in looks)
         held = [graph.held(place, word) for word in ("_saved_query", "_saved_key")]
         self._sizes = [(one.shape[0], one.shape[-2]) for one in held if one is not None and one.dim() > 2]
+
+    @property
+    def masked(self) -> bool:
+        """Whether it was given a mask: one that can be read, or one that can be seen in the weights."""
+        return self._mask is not None and (not self._scores or self._given)
 
     def _goes_over(self, batch: int, length: int) -> bool:
         """Whether queries and keys are known to be the positions of these sequences."""

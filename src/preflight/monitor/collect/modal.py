@@ -43,7 +43,7 @@ class Modal:
         self._roots: dict[int, _Root] = {}
         self._bases: dict[type, str | None] = {}
         nn = recorder.torch.nn
-        self._dropout = nn.modules.dropout._DropoutNd
+        self.dropout = nn.modules.dropout._DropoutNd
         self._recurrent = nn.RNNBase
         self._attention = nn.MultiheadAttention
         self._norm = nn.modules.batchnorm._NormBase
@@ -106,7 +106,7 @@ class Modal:
         return found
 
     def _drops(self, part: Any) -> bool:
-        if isinstance(part, self._dropout):
+        if isinstance(part, self.dropout):
             return bool(part.p > 0)
         if isinstance(part, self._recurrent):
             return bool(part.dropout > 0 and part.num_layers > 1)

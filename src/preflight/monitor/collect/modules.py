@@ -18,6 +18,8 @@ from .naming import Names
 from .parts import Begun, Part, Parts
 from .patching import Patches
 from .recorder import Recorder
+from .reruns import NAME as RERUN
+from .reruns import Reruns
 from .sequences import Sequences
 
 WRITTEN = "written"
@@ -48,6 +50,7 @@ class Forwards:
         self.compiling = recorder.torch.compiler.is_compiling
         self.parts_wanted = recorder.wants("module", "tensor")
         self.parts = Parts(recorder, names, digests)
+        self.reruns = Reruns(recorder, names) if recorder.wants(RERUN) else None
         self.aside = Aside(recorder.torch, self.before, self.after)
         self.evaluating: Callable[[bool], Any] | None = None  # told where a model in evaluation mode begins and ends
 
@@ -96,6 +99,8 @@ class Forwards:
         try:
             part = self.parts.known(module) or self._part(module)
             opened.append((part.module, self.parts.enter(part, bool(module.training), args), part.inside))
+            if self.reruns is not None and isinstance(module, self.modal.dropout):
+                self.reruns.first(module, args)
         except Exception as error:
             recorder.trouble("forward", error)
         thread.busy = False
@@ -110,6 +115,8 @@ class Forwards:
         if self._told():
             with self.recorder.work("forward"):
                 self._enter_root(module, args, opened)
+        elif self.recorder.backward_depth and self.recorder.detail and self.reruns is not None:
+            self.reruns.again(module, args)
 
     def _enter_root(self, module: Any, args: Any, opened: list[_Pass]) -> None:
         recorder = self.recorder

@@ -30,7 +30,10 @@ class Part:
         self.name = name
         self.version = version
         self.inside = id(inner(module))
-        more = {"base": base} if base else {}
+        more: dict[str, Any] = {"base": base} if base else {}
+        first = getattr(module, "batch_first", None)
+        if isinstance(first, bool):
+            more["batch_first"] = first
         # By whether it is in training mode; rows share these, nobody changes them.
         self.told = [{"training": mode, "type": type(module).__name__, **more} for mode in (False, True)]
 

@@ -91,7 +91,9 @@ class Sequences:
             return None
         graph = Graph(loss.grad_fn)
         targets = list(islice(_targets(graph), _MOST))
-        tables = list(islice(_tables(graph), _MOST)) if targets else []
+        tables = list(islice(_tables(graph), _MOST))
+        if not targets:
+            tables = [one for one in tables if (found := graph.attention(one.place)) is not None and found.masked]
         if not tables or len({one.values.device for one in targets} | {one.ids.device for one in tables}) != 1:
             return None
         with Outside(self.torch):
@@ -102,8 +104,26 @@ class Sequences:
         torch = self.torch
         found = [one for one in (self._against(graph, table, target) for target in targets) if one is not None]
         if not found:
-            return torch.full((len(NAMES),), -1.0, device=table.ids.device)
+            return self._hidden(graph, table)
         return torch.stack(found).amax(0)  # of several losses one belongs to the table: what holds for it stands out
+
+    def _hidden(self, graph: Graph, table: _Table) -> Any:
+        """What is known where targets are not of tokens: whether a mask that is given hides the padding."""
+        torch, ids = self.torch, table.ids
+        told = torch.full((len(NAMES),), -1.0, device=ids.device)
+        attention = graph.attention(table.place)
+        if attention is None or not attention.masked:
+            return told
+        length = ids.shape[1]
+        for side in (1, -1):
+            pads, _, strict = _padding(torch, ids, ids, -1, table.padding, side)
+            last = (length - 1 - pads.sum(1)).clamp(min=0) if side == 1 else torch.full_like(ids[:, 0], length - 1)
+            row = attention.row(torch, last, length)
+            if row is not None:
+                share = (row & pads).sum() / pads.sum().clamp(min=1)
+                at = NAMES.index("attended")
+                told[at] = torch.maximum(told[at], torch.where(strict, share, told[at]))
+        return told
 
     def _against(self, graph: Graph, table: _Table, targets: _Targets) -> Any:
         torch, ids = self.torch, table.ids

@@ -10,16 +10,20 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
 
+_MOST_PASSES = 64
+
 
 class GradientsOfOneLoss(Relation):
     """Between the step of another optimizer and its own backward pass, an optimizer's gradients are cleared.
 
     In programs with several optimizers a backward pass leaves gradients in all networks that it runs through.
     Where those of the other loss are not cleared before the own backward pass, the own step follows both losses.
+    The same happens where all optimizers step after all backward passes: a discriminator that a generator's loss runs
+    through, and whose own loss is of detached inputs, is to be cleared between the two, or frozen during the first.
     """
 
     name = "gradients-of-one-loss"
-    needs = frozenset({"step", "backward", "zero_grad"})
+    needs = frozenset({"step", "backward", "zero_grad", "forward", "tensor"})
     wakes = frozenset({"step"})
     repeats = 2
     looks = frozenset({"step", "backward", "zero_grad"})
@@ -27,7 +31,11 @@ class GradientsOfOneLoss(Relation):
     cause = "each optimizer's gradients are cleared after its own step only, so that the other loss's backward pass fills them again"
     advice = "call zero_grad() of an optimizer right before the backward pass of its own loss"
 
+    def __init__(self) -> None:
+        self._attached: dict[int, bool] = {}  # by forward pass that records gradients: whether an input takes one
+
     def see(self, window: Window) -> Iterator[Example]:
+        self._inputs(window)
         for step in steps_of(window):
             if step.closure or step.call.parent >= 0 and not step.between:
                 continue
@@ -35,7 +43,7 @@ class GradientsOfOneLoss(Relation):
             passes = step.named("backward") if others else []
             if len(passes) < 2:
                 continue
-            foreign = self._foreign(step, passes, others, window)
+            foreign = self._foreign(step, passes, others, window) or self._mixed(step, passes, window)
             own = step.named("backward")[-1]
             owned = tuple(one.name for one in window.run.variables.values() if one.optimizer == step.optimizer)
             yield Example(
@@ -50,6 +58,33 @@ class GradientsOfOneLoss(Relation):
                 if foreign is not None
                 else "",
             )
+
+    def _inputs(self, window: Window) -> None:
+        """Remember of the last forward passes whether gradients go on through their inputs."""
+        passes = {call.q for call in window.named("forward") if call.context.startswith("grad")}
+        for seen in window.tensors if passes else ():
+            if seen.call in passes and seen.position.startswith("in"):
+                self._attached[seen.call] = self._attached.get(seen.call, False) or seen.requires_grad
+        for number in list(self._attached)[: max(0, len(self._attached) - _MOST_PASSES)]:
+            del self._attached[number]
+
+    def _mixed(self, step: Step, passes: list[Call], window: Window) -> Call | None:
+        """A backward pass through inputs of its networks that left gradients when the first one of detached inputs began."""
+        last = max((call.q for call in step.clearing(window)), default=-1)
+        last, own, foreign = max(last, step.since), step.owned(window), None
+        for call in passes:
+            if call.q < last:
+                continue
+            ran = [one for one in step.named("forward") if last < one.q < call.q and one.object.split(".")[0] in own]
+            inputs = [self._attached[one.q] for one in ran if one.q in self._attached]
+            last = call.q
+            if any(inputs):
+                foreign = foreign or call
+            elif inputs:
+                left = (call.args or {}).get("of") or {}
+                others = any(index != str(step.optimizer) for index in left)
+                return foreign if others and left.get(str(step.optimizer)) else None
+        return None
 
     @staticmethod
     def _foreign(step: Step, passes: list[Call], others: list[Call], window: Window) -> Call | None:
@@ -66,10 +101,12 @@ class GradientsOfOneLoss(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _game(True)
+        yield _rounds(frozen=True)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _game(False)
+        yield _rounds(frozen=False)
 
 
 def _game(right: bool) -> list[Window]:
@@ -85,3 +122,25 @@ def _game(right: bool) -> list[Window]:
         "step optimizer1:Adam",
     )
     return [mini.window(*rows) for _ in range(3)]
+
+
+def _rounds(frozen: bool) -> list[Window]:
+    """A generator's and a discriminator's backward pass, and then their steps."""
+    mini = Mini({"critic.weight": {}, "maker.weight": {"optimizer": 1}})
+    found = []
+    for _ in range(3):
+        window = mini.window(
+            "forward critic",
+            ("backward", {"place": "gan.py:5", "args": {}}),
+            "forward critic",
+            ("backward", {"place": "gan.py:9", "args": {"of": {"1": 1} if frozen else {"0": 1, "1": 1}}}),
+            "step optimizer1:Adam",
+            "zero_grad optimizer1:Adam",
+            "step optimizer0:Adam",
+            "zero_grad optimizer0:Adam",
+        )
+        for call, grad in zip(window.named("forward"), (True, False), strict=True):
+            row = ("tensor", {"object": "critic", "position": "in0", "requires_grad": grad, "call": call.q})
+            window.tensors += [one._replace(i=window.iteration) for one in mini.window(row).tensors]
+        found.append(window)
+    return found

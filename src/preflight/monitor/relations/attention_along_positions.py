@@ -1,0 +1,100 @@
+"""Attention goes along positions, not along the samples of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.window import Batch, Call, Seen, Window
+
+
+class AttentionAlongPositions(Relation):
+    """An attention is given its input as it takes it: positions first, or samples first.
+
+    Without ``batch_first=True`` the first axis of ``nn.MultiheadAttention``, and of the transformer layers that hold one,
+    is the sequence and the second one the batch. Given samples first, samples see each other, and positions of one sample
+    never meet. All shapes fit, and the loss falls.
+    Judged are layers that take positions first, in iterations that are recorded in detail and fed by one batch of a loader
+    that tells which samples it took: their number is not always the first axis of what it gives.
+    Broken where the first two axes of the input are those of the batch, samples first; attention over samples on purpose
+    is given other axes as a rule.
+    """
+
+    name = "attention-along-positions"
+    needs = frozenset({"module", "tensor", "batch", "forward"})
+    wakes = frozenset({"module"})
+    whole = False
+    priority = 7
+    cause = "the layer was made without batch_first=True and is given samples first"
+    advice = "make the layer with batch_first=True, or transpose its input and its output"
+
+    def see(self, window: Window) -> Iterator[Example]:
+        layers = {call.q: call for call in window.named("module") if _positions_first(call.args or {})}
+        held = [one for one in window.batches if not one.loader.startswith("forward:")] if layers else []
+        if len(held) != 1 or not held[0].indices:
+            return
+        laid = _laid(held[0])
+        if not laid:
+            return
+        for seen in window.tensors:
+            call = layers.get(seen.call)
+            if call is None or seen.position != "in0" or len(seen.shape) != 3:
+                continue
+            wrong = (seen.shape[0], seen.shape[1]) in laid
+            if wrong or (seen.shape[1], seen.shape[0]) in laid:
+                yield self._example(call, seen, wrong, window)
+
+    @staticmethod
+    def _example(call: Call, seen: Seen, wrong: bool, window: Window) -> Example:
+        count, length = seen.shape[0], seen.shape[1]
+        return Example(
+            (),
+            not wrong,
+            {"type": (call.args or {}).get("base") or (call.args or {}).get("type")},
+            variables=(call.object,) if wrong else (),
+            expected=f"{length} positions of {count} samples, positions first" if wrong else None,
+            seen=f"an input of {'x'.join(map(str, seen.shape))}, of a batch of {count} samples" if wrong else None,
+            call=window.pass_of(call),
+            detail=f"{call.object} goes along the samples of a batch" if wrong else "",
+        )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _fed([5, 8, 16], batch_first=False)
+        yield [*_fed([5, 8, 16], batch_first=False), *_fed([5, 8, 16], batch_first=False, laid=[5, 8])]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _fed([8, 5, 16], batch_first=False)
+
+
+def _positions_first(told: Mapping[str, object]) -> bool:
+    """Whether a module is an attention that takes the sequence as the first axis."""
+    return told.get("batch_first") is False and "MultiheadAttention" in (told.get("type"), told.get("base"))
+
+
+def _laid(batch: Batch) -> set[tuple[int, int]]:
+    """The first two axes of what a batch holds, where the first goes over its samples and the second is of another size."""
+    found = set()
+    for shape in batch.shapes:
+        axes = [shape[0], *(one for one in shape[1:] if one > 1)] if shape else []
+        if len(axes) > 1 and axes[0] == len(batch.indices or ()) and axes[1] != axes[0]:
+            found.add((axes[0], axes[1]))
+    return found
+
+
+def _fed(shape: list[int], batch_first: bool, laid: Sequence[int] = (8, 5, 3)) -> list[Window]:
+    layer = (
+        "module model.attention",
+        {"args": {"type": "MultiheadAttention", "training": True, "batch_first": batch_first}},
+    )
+    batch = ("batch", {"indices": list(range(8)), "shapes": [list(laid), [8]]})
+    window = Mini({"model.attention.weight": {}}).window(
+        batch,
+        ("forward model", {"inside": [layer]}),
+        ("tensor", {"object": "model.attention", "position": "in0", "shape": shape}),
+    )
+    number = window.named("module")[0].q
+    window.tensors = [one._replace(call=number) for one in window.tensors]
+    return [window]
