@@ -154,3 +154,40 @@ def test_one_traceback_behind_another_is_of_one_rank(tmp_path: Path) -> None:
     own = raised(61, "KeyError: 'labels'")
     agent = "E0301 10:00:12.368000 10 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) local_rank: 2 (pid: 102930) of binary: /opt/bin/python"
     assert judged(tmp_path, {"train.err": [*own, agent]}).culprit.ranks == (2,)
+
+
+def test_all_ranks_that_were_interrupted_have_no_culprit(tmp_path: Path) -> None:
+    lines = [f"[rank{rank}]: {line}" for rank in range(4) for line in raised(140, "KeyboardInterrupt")]
+    agent = "E0301 10:00:12.368000 10 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -2) local_rank: 0 (pid: 1029) of binary: /opt/bin/python"
+    incident = judged(tmp_path, {"train.err": [*lines, agent]})
+    assert (incident.category, incident.culprit.ranks) == ("preemption", ())
+    assert any("all 4 ranks were interrupted" in one.text for one in incident.culprit.reasons)
+
+
+def test_folders_of_the_second_node_alone_are_of_its_ranks(tmp_path: Path) -> None:
+    """Its agent tells which ranks its places are; the other node lost its connection before it wrote a folder."""
+    last = "FileNotFoundError: [Errno 2] No such file or directory: '/mnt/corpus/index.json'"
+    table = [
+        line
+        for number, rank in ((1, 3), (0, 2))
+        for line in (
+            f"[{number}]:", "  time      : 2024-03-05_07:01:51", "  host      : node1", f"  rank      : {rank} (local_rank: {rank - 2})",
+            f"  exitcode  : 1 (pid: {700 + rank})", "  error_file: <N/A>", "  traceback : To enable traceback see: https://pytorch.org",
+        )
+    ]  # fmt: skip
+    failed = [
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "=" * 60,
+        "train.py FAILED",
+        "-" * 60,
+        "Failures:",
+    ]
+    told = [*failed, *table[:7], "-" * 60, "Root Cause (first observed failure):", *table[7:], "=" * 60]
+    for place in (0, 1):
+        folder = tmp_path / "node1" / "logs" / "job_0" / "attempt_0" / str(place)
+        folder.mkdir(parents=True)
+        (folder / "stderr.log").write_text("\n".join(raised(35, last)) + "\n", encoding="utf-8")
+    (tmp_path / "node0").mkdir()
+    lost = "torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?"
+    incident = judged(tmp_path, {"node1/console.log": told, "node0/console.log": raised(909, lost)})
+    assert incident.culprit.ranks == (2, 3)

@@ -300,11 +300,9 @@ def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | N
     ended = {scene.case.people.rank_of(one.about, one.file) for one in scene.case.endings if one.code and one.code > 0}
     if rank is not None and rank not in ended:  # of those that said the same, the one that ended by itself
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank in ended - {None}), rank)
-    if rank is None and event.role == "cascade":  # printed again without a label: the first one that said it with one
+    if rank is None:  # printed again without a label: the first one that said it with one
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank is not None), None)
-    if (
-        rank is None and event.role == "root" and not culprit.ranks
-    ):  # nobody is told from the others: one of those that ended so
+    if rank is None and not culprit.ranks:  # nobody is told from the others: one of those that ended with an error
         rank = next(iter(first_seen(scene)), None)
     return FirstFailure(rank=rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),
                         line=event.hit.line, text=event.hit.text, step=event.step)  # fmt: skip

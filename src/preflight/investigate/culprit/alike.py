@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.investigate.culprit.groups import groups_of
+from preflight.investigate.culprit.groups import NEARLY_ALL, groups_of
 from preflight.investigate.culprit.vote import Scene, Vote
+from preflight.investigate.interrupted import interrupts_in
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -19,6 +20,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
     ):
         text = f"the launcher was told from outside: {told[0].title}"
         yield Vote(kind="common-cause", strength=0.7, text=text, quotes=(scene.case.quote(told[0].hit),))
+    yield from _interrupted(scene)
     for group in groups_of(scene):
         quotes = tuple(scene.case.quote(event.hit) for event in group.events[:2])
         if group.everybody:
@@ -37,3 +39,12 @@ def votes(scene: Scene) -> Iterator[Vote]:
                 text=f"all {len(ranks)} ranks of it name the same cause, and those of other nodes do not: {group.title}",
                 quotes=quotes,
             )
+
+
+def _interrupted(scene: Scene) -> Iterator[Vote]:
+    """Vote for nobody where all ranks were interrupted: a person or a scheduler did that, and no rank."""
+    events = [event for event in interrupts_in(scene.failing) if event.rank is not None]
+    ranks = {event.rank for event in events}
+    if len(ranks) > 1 and len(ranks) >= NEARLY_ALL * len(scene.case.people.seen):
+        text = f"all {len(ranks)} ranks were interrupted"
+        yield Vote(kind="common-cause", text=text, quotes=tuple(scene.case.quote(event.hit) for event in events[:2]))

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.investigate.endings import signal_of
+from preflight.investigate.interrupted import interrupts_in
 from preflight.vocabulary.incident import Quote
 from preflight.vocabulary.log import Ending
 
@@ -27,6 +28,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
     waited = _OF_WAITING if in_vain else 1.0
     innocent = {event.rank for event in scene.roots() if not event.id.startswith("exit.")}
     victims = {event.rank for event in scene.failing if event.role == "cascade" and event.hit.about is None} - innocent
+    interrupted = len({event.rank for event in interrupts_in(scene.failing) if event.rank is not None})
     asked: dict[int, tuple[str, tuple[Quote, ...]]] = {}
     for rank, ending in _codes(scene).items():
         code, quotes = ending.code or 0, _quote(scene, ending)
@@ -36,6 +38,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
                 "killed by signal 9: out of host memory, or by hand or scheduler"
             )  # fmt: skip
             yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
+        elif signal in _ASKED and interrupted > 1:
+            continue  # several were: who sent it sent it to all of them
         elif signal in _ASKED and rank in firsts and rank not in closed:
             text = f"was ended by signal {signal}, which its launcher had not sent"
             yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import msgspec
 
@@ -59,8 +59,10 @@ def groups_of(scene: Scene) -> tuple[Group, ...]:
         share = len(by) / max(len(people.ranks()) if ended else len(people.seen), 1)
         nodes = {people.node_of.get(rank) for rank in by}
         whole = [node for node in nodes if node is not None and set(people.of_node(node)) <= set(by)]
-        everybody = share >= NEARLY_ALL
-        alone = not everybody and len(whole) == len(nodes) and len(people.nodes) > len(nodes)
+        whole_nodes = len(whole) == len(nodes) and len(people.nodes) > len(nodes)
+        # Where another node has a log in which nobody names it, it is not everybody's, though only these ranks speak.
+        everybody = share >= NEARLY_ALL and not (whole_nodes and _others_tell(scene, nodes))
+        alone = not everybody and whole_nodes
         found.append(
             Group(
                 title=events[0].title,
@@ -72,6 +74,12 @@ def groups_of(scene: Scene) -> tuple[Group, ...]:
             )
         )
     return (*found, *_nameless(scene))
+
+
+def _others_tell(scene: Scene, nodes: Set[str | None]) -> bool:
+    """Return whether a node beside these has a file of its own that tells of a failure."""
+    told = {scene.case.people.file_node(event.hit.file) for event in scene.failing}
+    return bool(told - nodes - {None})
 
 
 def _each_its_own(events: Sequence[Event], scene: Scene) -> bool:

@@ -139,7 +139,8 @@ def _known(parts: Sequence[Reduced]) -> _Known:
 def _ranks_of_folders(parts: Sequence[Reduced]) -> dict[int, int]:
     """Return the rank of each file that tells only its place on its node, as torchrun's folders do.
 
-    The lines of one rank tell where the node begins; with one agent alone the place is the rank.
+    The lines of one rank tell where the node begins, and so does what its agent says of how its workers ended; with one agent
+    alone, of which nothing is told, the place is the rank.
     """
     agents: dict[tuple[str, str | None], list[int]] = defaultdict(list)
     for index, part in enumerate(parts):
@@ -147,14 +148,28 @@ def _ranks_of_folders(parts: Sequence[Reduced]) -> dict[int, int]:
         if who.local_rank is not None and who.rank is None and part.file.layout in ("torchrun", "rank-files"):
             agents[_folder(part), who.node].append(index)
     found: dict[int, int] = {}
-    for members in agents.values():
+    for (_, node), members in agents.items():
         bases = Counter(
             rank - (parts[index].file.who.local_rank or 0) for index in members for rank in _own_ranks(parts[index])
         )
-        base = bases.most_common(1)[0][0] if bases else 0 if len(agents) == 1 else None
+        if bases:
+            base: int | None = bases.most_common(1)[0][0]
+        else:
+            told = _told_bases(parts, node)
+            base = next(iter(told)) if len(told) == 1 else 0 if len(agents) == 1 and not told else None
         if base is not None and base >= 0:
             found.update({index: base + (parts[index].file.who.local_rank or 0) for index in members})
     return found
+
+
+def _told_bases(parts: Sequence[Reduced], node: str | None) -> set[int]:
+    """Return where the ranks of a node begin by the ends that agents tell of them, with both numbers of each."""
+    tellers = [ending.about for part in parts for ending in part.endings]
+    return {
+        who.rank - who.local_rank
+        for who in tellers
+        if who.rank is not None and who.local_rank is not None and (node is None or who.node in (node, None))
+    }
 
 
 def _folder(part: Reduced) -> str:
