@@ -2,7 +2,7 @@
 
 A label names ``category`` (after the label guide in docs/concepts/failure-categories.md), ``accept`` (a second category that
 may be named as well), ``failing_ranks`` (who raised or died, where the log shows it), ``culprit_ranks`` (who began it, where
-several ranks are seen), ``state`` and ``healthy``; what is not known is null.
+several ranks are seen; none of them: nobody in particular), ``state`` and ``healthy``; what is not known is null.
 
     python benchmarks/investigate/judge_logs.py FOLDER [--misses] [--json FILE]
 """
@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+_FIRST = re.compile(r"Root Cause \(first observed failure\):\s*?\n(?:.*\n){1,5}?.*?\brank\s+: (\d+)")
 SUREST = 0.6
 BINS = 10
 
@@ -93,6 +95,12 @@ def answer_of(case: Case) -> Answer:
                   incident.headline, ground=ground, probability=probability)  # fmt: skip
 
 
+def first_observed(case: Case) -> int | None:
+    """Return the rank that the last table of torchrun in a case names as the first failure it observed."""
+    told = [rank for path in case.files for rank in _FIRST.findall(path.read_text(encoding="utf-8", errors="replace"))]
+    return int(told[-1]) if told else None
+
+
 def share(hits: Iterable[bool]) -> tuple[int, int]:
     """Return how many of them are true, and how many there are."""
     listed = list(hits)
@@ -135,6 +143,8 @@ def figures(cases: Sequence[Case], answers: Sequence[Answer]) -> dict[str, Any]:
     told = [(answer.confidence, answer.category == case.category) for case, answer in both]
     shown = [(case, answer) for case, answer in both if case.failing_ranks]
     several = [(case, answer) for case, answer in both if case.culprit_ranks]
+    nobody = [(case, answer) for case, answer in both if case.culprit_ranks == ()]
+    agents = [(case, first) for case, _ in (*several, *nobody) if (first := first_observed(case)) is not None]
     return {
         "cases": len(cases),
         "strict": share(answer.category == case.category for case, answer in both),
@@ -148,6 +158,8 @@ def figures(cases: Sequence[Case], answers: Sequence[Answer]) -> dict[str, Any]:
         "failures called healthy": share(answer.category == "none" for case, answer in failed),
         "failing rank": share(answer.failing_rank in (case.failing_ranks or ()) for case, answer in shown),
         "culprit": share(set(answer.culprit_ranks) == set(case.culprit_ranks or ()) for case, answer in several),
+        "nobody in particular": share(not answer.culprit_ranks for _, answer in nobody),
+        "torchrun's own first": share({first} == set(case.culprit_ranks or ()) for case, first in agents),
         "calibration error": calibration_error(told),
         "right of the surest 60 %": selective(told),
         "broken": share(answer.error is not None for answer in answers),

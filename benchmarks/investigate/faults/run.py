@@ -86,7 +86,13 @@ def agent(
     nodes = case.get("nodes", 1)
     folder = work / f"node{node}"
     folder.mkdir()
-    line = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={nodes}", f"--nproc-per-node={4 // nodes}"]
+    line = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        f"--nnodes={nodes}",
+        f"--nproc-per-node={case.get('world', 4) // nodes}",
+    ]
     line += [f"--max-restarts={case.get('restarts', 0)}", "--monitor-interval=0.2", "--log-dir", str(folder / "logs")]
     if case["fault"] == "port-in-use":
         line += ["--rdzv-backend=static", "--master-addr=127.0.0.1", f"--master-port={port}", "--node-rank=0"]
@@ -211,10 +217,10 @@ def make(name: str, case: dict[str, Any], target: Path) -> dict[str, Any]:
             (work / "dmesg.txt").write_text(told)
         truth = {"name": name,
             "culprit": [], **{key: case[key] for key in TOLD if key in case}, "how": how,
-                 "struck": case.get("ranks", []), "world_size": 4, "nodes": case.get("nodes", 1),
+                 "struck": case.get("ranks", []), "world_size": case.get("world", 4), "nodes": case.get("nodes", 1),
                  "layout": case["layout"], "agent_exit_codes": codes}  # fmt: skip
         shutil.rmtree(target / name, ignore_errors=True)
-        Tidy(work, HERE).keep(target / name / "run")
+        Tidy(work, HERE, case.get("ahead", {})).keep(target / name / "run")
     (target / name / "truth.json").write_text(json.dumps(truth, indent=1) + "\n")
     return {"seconds": time.time() - began, "codes": codes}
 
@@ -230,8 +236,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*")
     parser.add_argument("-o", "--output", type=Path, default=DEFAULT)
+    parser.add_argument("--cases-file", type=Path, default=HERE / "cases.toml", help="what the cases are read from")
     given = parser.parse_args()
-    cases = tomllib.loads((HERE / "cases.toml").read_text())
+    cases = tomllib.loads(given.cases_file.read_text())
     unknown = set(given.cases) - set(cases)
     if unknown:
         parser.error(f"no such case: {', '.join(sorted(unknown))}")

@@ -31,6 +31,8 @@ class Strike:
         """Before the process group is made."""
         if self.fault == "missing-module":
             import fused_kernels_of_nobody  # noqa: F401
+        if self.fault == "missing-folder" and self.here:
+            Path("/mnt/corpus/shards/index.json").read_text()
 
     def resume(self, target: Path) -> Path:
         """Before a checkpoint is looked for: a shard that was cut off when it was written."""
@@ -72,8 +74,12 @@ class Strike:
             log.warning("gradient overflow: skipping 0 steps, errors: 0, failed ranks: none")
             log.info("nan check: 0 of 4 tensors hold NaN or inf; timeout of collectives stays at 6 s")
         first = os.environ.get("TORCHELASTIC_RESTART_COUNT") == "0"
-        if self.fault == "killed-once" and self.here and step == self.at and first:
+        if self.fault in ("killed-once", "killed-then-exception") and self.here and step == self.at and first:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.fault == "slow-then-killed" and self.here and step >= self.at - 5:
+            time.sleep(0.4)
+        if self.fault == "all-interrupted" and step == self.at:
+            os.kill(os.getpid(), signal.SIGINT)
         if self.here and step == self.at:
             self._end()
 
@@ -82,6 +88,13 @@ class Strike:
             os._exit(13)
         elif self.fault == "segmentation-fault":
             ctypes.string_at(0)
+        elif self.fault == "slow-then-killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif self.fault == "exit-zero":
+            log.info("nothing left to do for this rank")
+            os._exit(0)
+        elif self.fault == "dead-thread":
+            wait_for_thread()
         elif self.fault in ("sigkill", "sigstop", "sigterm"):
             # Sent to itself: what the others and the agent see is the same as when somebody else sends it.
             os.kill(os.getpid(), getattr(signal, self.fault.upper()))
@@ -114,8 +127,14 @@ class Strike:
 
     def forward(self, step: int, batch: torch.Tensor) -> torch.Tensor:
         """Before the forward pass."""
+        rank, again = os.environ["RANK"], os.environ.get("TORCHELASTIC_RESTART_COUNT") == "1"
+        if self.fault == "killed-then-exception" and again and rank == "3" and step == self.at + 2:
+            return batch[:, :-1]
+        if self.fault == "two-exceptions" and step == self.at and rank == "3":
+            time.sleep(1.5)
+            raise FileNotFoundError(2, "No such file or directory", "/scratch/tmp/step.lock")
         if self.here and step == self.at:
-            if self.fault == "exception":
+            if self.fault in ("exception", "two-exceptions"):
                 return batch[:, :-1]
             if self.fault == "nan":
                 return batch * float("inf")
@@ -130,6 +149,12 @@ class Strike:
 
     def reduces(self, step: int) -> bool:
         """Whether this rank takes part in the reduction of the loss."""
+        if self.fault == "swallowed-exception" and self.here and step == self.at:
+            try:
+                torch.zeros(3, 4) @ torch.zeros(3, 4)
+            except RuntimeError:
+                log.exception("metric of step %d could not be computed, going on without it", step)
+                return False
         return not (self.fault == "skipped-collective" and self.here and step == self.at)
 
     def reduced(self, step: int, mean: torch.Tensor) -> torch.Tensor:
@@ -137,6 +162,12 @@ class Strike:
         if self.fault == "mismatched-shape" and self.here and step == self.at:
             return torch.cat([mean, mean, mean])
         return mean
+
+    def saving(self, step: int) -> None:
+        """While a checkpoint is written."""
+        if self.fault == "slow-save" and self.here and step >= self.at:
+            log.info("writing 48 shards of the checkpoint")
+            time.sleep(20)
 
     def folder(self, out: Path) -> Path:
         """Where checkpoints go."""
@@ -166,6 +197,19 @@ def end_node() -> None:
         if rest.split()[1] == str(agent) and pid != os.getpid():
             os.kill(pid, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait_for_thread() -> None:
+    """Wait for what a thread would hand over, which has died of an exception."""
+    ready = threading.Event()
+
+    def prefetch() -> None:
+        held = {"tokens": [1, 2, 3]}
+        ready.tokens = held["labels"]  # type: ignore[attr-defined]
+        ready.set()
+
+    threading.Thread(target=prefetch, name="prefetch", daemon=True).start()
+    ready.wait(FOR_EVER)
 
 
 def wait_for_prefetch() -> None:

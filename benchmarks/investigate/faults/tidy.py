@@ -7,6 +7,7 @@ import re
 import socket
 import sys
 import sysconfig
+from datetime import datetime, timedelta
 from pathlib import Path
 
 KEPT = (".log", ".json", ".txt")
@@ -16,8 +17,8 @@ ADDRESS = re.compile(r"\b(?:192\.0\.2|10|172\.(?:1[6-9]|2\d|3[01])|192\.168)(?:\
 class Tidy:
     """What stands for what: folders, hosts, users, addresses and the random part of torchrun's folder of logs."""
 
-    def __init__(self, work: Path, program: Path) -> None:
-        self.work = work
+    def __init__(self, work: Path, program: Path, ahead: dict[str, int] | None = None) -> None:
+        self.work, self.ahead = work, ahead or {}
         site = sysconfig.get_paths()["purelib"]
         self.words = [
             (str(work), f"/runs/{work.name}"), (str(program), "/workspace"), (site, "/opt/venv/lib/python3/site-packages"),
@@ -38,7 +39,23 @@ class Tidy:
         user = getpass.getuser()
         if user != "root":
             text = re.sub(rf"\b{re.escape(user)}\b", "user", text)
-        return self.random.sub(r"\1_0", ADDRESS.sub("10.0.0.1", text))
+        text = self.random.sub(r"\1_0", ADDRESS.sub("10.0.0.1", text))
+        return self.by_clock(text, self.ahead[node]) if node in self.ahead else text
+
+    def by_clock(self, text: str, seconds: int) -> str:
+        """Every time as a node writes it whose clock is that many seconds ahead."""
+
+        def written(found: re.Match[str]) -> str:
+            told = datetime.strptime(found.group(0).replace("_", " "), "%Y-%m-%d %H:%M:%S") + timedelta(seconds=seconds)
+            return told.strftime("%Y-%m-%d %H:%M:%S").replace(" ", found.group(1))
+
+        def glogged(found: re.Match[str]) -> str:
+            told = datetime.strptime(f"2000{found.group(2)} {found.group(3)}", "%Y%m%d %H:%M:%S")
+            return found.group(1) + (told + timedelta(seconds=seconds)).strftime("%m%d %H:%M:%S")
+
+        text = re.sub(r"\b\d{4}-\d\d-\d\d([ _])\d\d:\d\d:\d\d", written, text)
+        text = re.sub(r"\b([EWI])(\d{4}) (\d\d:\d\d:\d\d)", glogged, text)
+        return re.sub(r'(?<="timestamp": ")\d{10}', lambda found: str(int(found.group(0)) + seconds), text)
 
     def keep(self, target: Path) -> None:
         """Copy what there is, changed, into a folder; files that say nothing are left out."""

@@ -54,16 +54,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--by-hand", action="store_true", help="reduce gradients without DistributedDataParallel")
     parser.add_argument("--quiet-ranks", action="store_true", help="only rank 0 logs its steps")
+    parser.add_argument("--bare", action="store_true", help="lines do not say which rank wrote them")
     parser.add_argument("--fault", default="")
     parser.add_argument("--ranks", type=lambda text: [int(part) for part in text.split(",")], default=[])
     parser.add_argument("--at", type=int, default=12, help="step at which it strikes")
     return parser.parse_args()
 
 
-def logging_of(rank: int) -> None:
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format=f"%(asctime)s | %(levelname)s | [rank {rank}] %(message)s"
-    )
+def logging_of(rank: int, bare: bool) -> None:
+    who = "" if bare else f"[rank {rank}] "
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=f"%(asctime)s | %(levelname)s | {who}%(message)s")
 
 
 def dump_flight(rank: int) -> None:
@@ -156,6 +156,7 @@ def train(given: argparse.Namespace, rank: int, world: int, strike: Strike) -> N
         strike.check(step, mean)
         if step % given.save_every == 0:
             if rank == 0:
+                strike.saving(step)
                 save(network, optimizer, step, strike.folder(given.out))
             dist.barrier()
     log.info("training finished")
@@ -165,7 +166,7 @@ def train(given: argparse.Namespace, rank: int, world: int, strike: Strike) -> N
 def main() -> None:
     given = arguments()
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    logging_of(rank)
+    logging_of(rank, given.bare)
     torch.set_num_threads(1)
     strike = Strike(given.fault, rank in given.ranks, given.at, given.out)
     strike.start()
