@@ -60,7 +60,7 @@ class Block(nn.Module):
         self.one = nn.Conv2d(into, out, 3, stride, 1, bias=False)
         self.norm = nn.BatchNorm2d(out)
         self.two = nn.Conv2d(out, out, 3, padding=1)
-        self.short = nn.Conv2d(into, out, 1, stride) if stride != 1 else nn.Identity()
+        self.short = nn.Conv2d(into, out, 1, stride) if stride != 1 else nn.Sequential()
 
     def forward(self, x):
         h = F.relu(self.norm(self.one(x)), inplace=True)
@@ -149,6 +149,32 @@ class Net(nn.Module):
         h = h / h.norm(dim=-1, keepdim=True)
         h = torch.stack([h, h * 2], dim=1).mean(dim=1)
         return self.two(h, near).max(dim=1)[0]
+"""),
+    "weighed": ((9, 16), """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.attend = nn.MultiheadAttention(16, 4, batch_first=True)
+        self.again = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def forward(self, x):
+        h = self.norm(x)
+        out, _ = self.attend(h, h, h)
+        return out + self.again(h, h, h, need_weights=False)[0]
+"""),
+    "layers": ((9, 16), """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(16, 4, dim_feedforward=48, dropout=0.0, batch_first=True)
+        self.body = nn.TransformerEncoder(layer, num_layers=3)
+        self.behind = nn.TransformerDecoderLayer(16, 4, dim_feedforward=48, dropout=0.0, activation="gelu", batch_first=True)
+        self.head = nn.Linear(16, 2)
+
+    def forward(self, x):
+        h = self.body(x)
+        return self.head(self.behind(h, h))
 """),
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from preflight.check.forward.named_axes import rearranged
 from preflight.check.forward.operation import Operation, axis, rule
 from preflight.check.forward.tensors import Result, Shape, Tensor
 from preflight.source.values import Known, Obj, Seq, Value, plain, settle
@@ -93,13 +94,25 @@ def unsqueeze(one: Operation) -> Result:
 def permute(one: Operation) -> Result:
     """Dimensions in another order."""
     source = one.input
+    if one.value.name.startswith("einops"):
+        return _by_names(one)
     order = one.forward.numbers(one.rest() or [v for v in (one.value.kwargs.get("dims"),) if v is not None])
-    if source is None or order is None or one.value.name.startswith("einops"):
+    if source is None or order is None:
         return None
     places = [axis(dim, len(source.shape)) for dim in order]
     if sorted(p for p in places if p is not None) != list(range(len(source.shape))):
         return None
     return one.views(tuple(source.shape[p] for p in places if p is not None))
+
+
+def _by_names(one: Operation) -> Result:
+    """Axes by name: other memory where their order changes, which is taken for granted."""
+    source, pattern = one.input, plain(one.value.argument(1, "pattern"))
+    sizes = {name: one.forward.size(value) for name, value in one.value.kwargs.items() if name != "pattern"}
+    told = {name: size for name, size in sizes.items() if size is not None}
+    if source is None or not isinstance(pattern, str) or len(told) < len(sizes):
+        return None
+    return one.makes(rearranged(source.shape, pattern, told))
 
 
 @rule("transpose", "swapaxes", "transpose_", "swapdims", "movedim")

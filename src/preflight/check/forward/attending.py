@@ -33,10 +33,15 @@ def attention(one: Operation) -> Result:
         or one.layer is None
     ):
         return None
-    for value in values:
-        one.keep(value)
     batch_first = plain(one.layer.kwargs.get("batch_first"), False) is True
     samples, length = queries.shape[0 if batch_first else 1], queries.shape[1 if batch_first else 0]
+    if batch_first and samples > 1:
+        # The samples are turned behind the tokens, and a product writes what was turned again: copies are kept.
+        distinct = {id(tensor): tensor for value in values if (tensor := one.forward.tensor(value)) is not None}
+        one.keep_more(sum(tensor.elements for tensor in distinct.values()))
+    else:
+        for value in values:
+            one.keep(value)
     others = keys.shape[1 if batch_first else 0]
     weighed = plain(one.value.kwargs.get("need_weights"), True) is not False
     one.keep_more(_attended(samples, length, others, width, heads, weighed, _rate(one.layer, 2, 0.0)))

@@ -24,7 +24,7 @@ _NO_TENSOR = frozenset(
     "size dim numel item tolist stride is_contiguous data_ptr register_hook retain_grad ndimension get_device element_size "
     "is_floating_point print len isinstance append extend update format shape".split()
 )
-_DEEPEST = 400
+_DEEPEST = 60  # operators between two calls; some six frames of Python each
 
 for _name in modules_beside(__file__, but=("follow.py",)):  # each file of rules enters its own
     import_module(f"preflight.check.forward.{_name}")
@@ -94,10 +94,12 @@ class Forward:
 
     def _broken_by(self, event: Event) -> str | None:
         """Follow one call; returns why it breaks the chain: a layer's input is not known, or what a call makes is not."""
-        result = self.result(event.result) if event.result is not None else None
-        if result is not None:
-            return None
         layer = settle(event.receiver) if event.name == "()" and event.receiver is not None else None
+        made = settle(event.result) if event.result is not None else None
+        if isinstance(layer, Obj) and isinstance(made, Obj) and module_of(made) is not layer:
+            return None  # layers in a sequence: what they make comes in their own calls, which follow
+        if made is None or self.result(made) is not None:
+            return None
         if isinstance(layer, Obj) and (layer.name in SIZES or layer.cls is not None):
             return f"what {layer.name.rpartition('.')[2]} is given is not known"
         elif event.name.rpartition(".")[2] not in _NO_TENSOR and any(self._is_graded(v) for v in _inputs(event)):

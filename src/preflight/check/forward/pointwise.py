@@ -79,6 +79,15 @@ def identity(one: Operation) -> Result:
     return Tensor(source.shape, source.graded and not cut, source.storage)
 
 
+@rule("nn.Sequential")
+def nothing_inside(one: Operation) -> Result:
+    """A sequence of no layers; one with layers is followed through them."""
+    source, layer = one.input, one.layer
+    if source is None or layer is None or layer.args or layer.kwargs or layer.attrs or layer.open_args:
+        return None
+    return one.views(source.shape)
+
+
 @rule("float", "half", "double", "bfloat16", "to", "type")
 def cast(one: Operation) -> Result:
     """Tensors mostly have the type and the place already that they are moved to: the same memory."""

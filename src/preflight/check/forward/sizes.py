@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -10,28 +11,32 @@ from preflight.source.values import Known, Obj, Seq, Value, plain, settle
 if TYPE_CHECKING:
     from preflight.check.forward.follow import Forward
 
-_ARITHMETIC: dict[str, Callable[[int, int], int | None]] = {
+_ARITHMETIC: dict[str, Callable[[float, float], float | None]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
     "//": lambda a, b: a // b if b else None,
-    "/": lambda a, b: a // b if b and a % b == 0 else None,
+    "/": lambda a, b: a / b if b else None,
     "%": lambda a, b: a % b if b else None,
 }
 
 
-def size_of(forward: Forward, value: Value | None, depth: int = 0) -> int | None:
+def size_of(forward: Forward, value: Value | None) -> int | None:
     """Return a whole number, or None where it is not known."""
+    found = _number(forward, value, 0)
+    return int(found) if found is not None and found == int(found) else None
+
+
+def _number(forward: Forward, value: Value | None, depth: int) -> float | None:
     if value is None or depth > 30:
         return None
     value = settle(value)
     if isinstance(value, Known):
-        found = value.value
-        return int(found) if isinstance(found, (int, float)) and found == int(found) else None
+        return value.value if isinstance(value.value, (int, float)) and math.isfinite(value.value) else None
     if not isinstance(value, Obj):
         return None
     if value.kind == "op" and len(value.args) == 2 and value.name in _ARITHMETIC:
-        one, two = (size_of(forward, arg, depth + 1) for arg in value.args)
+        one, two = (_number(forward, arg, depth + 1) for arg in value.args)
         return _ARITHMETIC[value.name](one, two) if one is not None and two is not None else None
     if value.kind == "item" and value.receiver is not None and value.args:
         sizes = shape_value(forward, value.receiver)
@@ -46,7 +51,8 @@ def size_of(forward: Forward, value: Value | None, depth: int = 0) -> int | None
         held = forward.tensor(value.args[0])
         return held.shape[0] if held is not None and held.shape else None
     if value.name in ("int", "builtins.int") and value.args:
-        return size_of(forward, value.args[0], depth + 1)
+        found = _number(forward, value.args[0], depth + 1)
+        return int(found) if found is not None else None
     if value.name in (".dim", ".ndimension") and value.receiver is not None:
         held = forward.tensor(value.receiver)
         return len(held.shape) if held is not None else None

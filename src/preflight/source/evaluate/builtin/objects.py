@@ -48,6 +48,8 @@ def _getattr(m: Machine, c: Call) -> Value | None:
         return m.unknown("an attribute whose name is not known", c.node, *c.args)
     base = settle(c.args[0])
     found = _has(base, name.value)
+    if found is None and isinstance(base, Obj) and c.name.endswith("hasattr"):
+        found = _module_has(m, base, name.value)
     if c.name.endswith("hasattr"):
         return m.known(found, c.node) if found is not None else None
     if found is False and len(c.args) > 2:
@@ -55,6 +57,36 @@ def _getattr(m: Machine, c: Call) -> Value | None:
     if found is None and len(c.args) > 2 and isinstance(base, Unknown):
         return m.unknown(base.reason, c.node, *c.args)
     return attribute(m, c.args[0], name.value, c.node)
+
+
+_OF_MODULES = frozenset(
+    "T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval "
+    "extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules mtia "
+    "named_buffers named_children named_modules named_parameters parameters register_backward_hook register_buffer "
+    "register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook "
+    "register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module register_parameter "
+    "register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule share_memory "
+    "state_dict to to_empty train training type xpu zero_grad".split()
+)
+"""What every ``torch.nn.Module`` has, beside names that begin with an underscore."""
+
+
+def _module_has(m: Machine, base: Obj, name: str) -> bool | None:
+    """Whether a module of the project has an attribute: one that nothing gave it has not, unless names were set from outside."""
+    bases = base.cls.external_bases() if base.cls is not None else []
+    if bases != ["torch.nn.Module"] or name.startswith("_") or name in _OF_MODULES or base.open_args:
+        return None
+    if base.cls is not None and base.cls.lookup("__getattr__") is not None:
+        return None
+    named = m.trace.calls(
+        "builtins.setattr", ".add_module", ".register_module", ".register_buffer", ".register_parameter"
+    )
+    for event in named:
+        at = 1 if event.name == "builtins.setattr" else 0
+        given = settle(event.args[at]) if len(event.args) > at else None
+        if not isinstance(given, Known) or given.value == name:
+            return None
+    return False
 
 
 def _has(base: Value, name: str) -> bool | None:
