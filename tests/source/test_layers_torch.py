@@ -122,6 +122,7 @@ NETWORKS = {
                 super().__init__()
                 self.scale = nn.Parameter(torch.ones(n))
                 self.table = nn.Parameter(torch.zeros(1, n, 3))
+                self.slanted = nn.Parameter(torch.eye(3, 5))
                 self.register_buffer("mask", torch.ones(n, n))
                 self.register_parameter("extra", nn.Parameter(torch.randn(2, 2)))
                 self.add_module("named", nn.Linear(n, 1))

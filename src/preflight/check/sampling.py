@@ -14,8 +14,8 @@ BUDGET = 20_000
 
 def sample(context: Context, function: Value, arguments: list[list[Value]]) -> list[float] | None:
     """The results of a function for several lists of arguments; None where one of them is not a plain number."""
+    from preflight.source.evaluate.frame import Exhausted
     from preflight.source.evaluate.functions import call_function
-    from preflight.source.evaluate.machine import Exhausted
     from preflight.source.trace import Trace
 
     base = settle(function)

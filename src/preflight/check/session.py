@@ -119,14 +119,14 @@ def _understood(script: Script, options: Options, device: Device, launch: Launch
 
 def _run(script: Script, options: Options, device: Device, context: Context) -> Profile:
     """Run a script on the virtual GPU; what it held there takes the place of the formulas."""
-    from preflight.check import dry_run
+    from preflight.check import dry_end, dry_memory, dry_run
 
     profile = dry_run.run(script, context.reading, options, device, context.launch)
     if profile.peak_bytes:
-        context.memory = dry_run.memory_of(profile, device, context.facts)
+        context.memory = dry_memory.memory_of(profile, device, context.facts)
     elif context.memory is not None and context.memory.peak_bytes is None:
         # The formulas wait for what a dry run would tell: this one was made, and told nothing.
-        context.memory = msgspec.structs.replace(context.memory, reason=dry_run.why_unknown(profile))
+        context.memory = msgspec.structs.replace(context.memory, reason=dry_end.why_unknown(profile))
     return profile
 
 

@@ -70,8 +70,9 @@ def _factory(obj: Obj, name: str) -> tuple[int, ...] | None:
         held_at = next((v for v in map(settle, (*obj.args, *obj.kwargs.values())) if isinstance(v, Seq)), None)
         return _whole(held_at.items) if held_at is not None else None
     if name == "eye":
-        side = _whole(obj.args[:1])
-        return (side[0], side[0]) if side else None
+        given = (obj.argument(0, "n"), obj.argument(1, "m"))
+        sides = _whole([side for side in given if side is not None])
+        return (sides[0], sides[-1]) if sides else None
     if name == "arange":
         bounds = [plain(arg) for arg in obj.args[:3]]
         whole = all(isinstance(bound, (int, float)) for bound in bounds) and bounds

@@ -20,7 +20,7 @@ Signal = str | None
 
 def decide(m: Machine, value: Value) -> tuple[bool | None, bool]:
     """The truth of a test, and whether it is soft (decided by an option that a person can change)."""
-    from preflight.source.evaluate.machine import truth
+    from preflight.source.evaluate.truth import truth
 
     if isinstance(value, Obj) and value.cls is not None and id(value) not in m.assumed:
         answer = _asked(m, value)

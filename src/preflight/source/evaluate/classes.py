@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.calls import call
 from preflight.source.evaluate.expressions import evaluate
+from preflight.source.evaluate.frame import Frame
 from preflight.source.evaluate.functions import call_function, decorate, define_function
-from preflight.source.evaluate.machine import Frame
 from preflight.source.values import Bound, Class, Ext, Func, Known, Method, Obj, Partial, Seq, Unknown, Value, settle
 
 if TYPE_CHECKING:

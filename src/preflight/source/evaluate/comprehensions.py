@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from preflight.source.evaluate.assign import assign
 from preflight.source.evaluate.branches import decide
 from preflight.source.evaluate.expressions import evaluate
+from preflight.source.evaluate.frame import Frame
 from preflight.source.evaluate.iteration import duplicate, iterate
 from preflight.source.evaluate.library.methods import is_module
-from preflight.source.evaluate.machine import Frame
 from preflight.source.evaluate.members import each_once
 from preflight.source.trace import Context
 from preflight.source.values import Dict, Known, Obj, Seq, Value, settle

@@ -63,7 +63,7 @@ def _keep(m: Machine, name: str, keep: object) -> Iterator[tuple[str, Value]]:
 
 
 def _truthy(option: Value) -> bool | None:
-    from preflight.source.evaluate.machine import truth
+    from preflight.source.evaluate.truth import truth
 
     return truth(option)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.errors import InputError
 from preflight.source.evaluate.expressions import evaluate
-from preflight.source.evaluate.machine import MAX_DEPTH, Frame
+from preflight.source.evaluate.frame import Frame
+from preflight.source.evaluate.machine import MAX_DEPTH
 from preflight.source.evaluate.recursion import endless
 from preflight.source.trace import Context
 from preflight.source.values import (

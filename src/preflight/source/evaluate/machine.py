@@ -12,18 +12,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from preflight.source.evaluate.frame import Exhausted, Frame
 from preflight.source.project import Project
 from preflight.source.script import Script
 from preflight.source.trace import ITEMS, Context, Event, Store, Trace
 from preflight.source.values import (
-    Choice,
     Dict,
-    Ext,
-    Func,
     Known,
     Module,
     Obj,
-    Phi,
     Seq,
     Site,
     Unknown,
@@ -36,43 +33,6 @@ MAX_STEPS = 400_000
 MAX_DEPTH = 40
 MAX_EVENTS = 40_000
 _ABSENT: Any = object()
-
-
-class Exhausted(Exception):
-    """The budget of the evaluation is used up."""
-
-
-class Frame:
-    """The scope of one function, class body or module."""
-
-    __slots__ = (
-        "closure",
-        "comprehension",
-        "func",
-        "globals_",
-        "locals",
-        "module",
-        "nonlocals",
-        "owner",
-        "returns",
-        "self_value",
-        "yields",
-    )
-
-    def __init__(
-        self, module: Module, locals_: dict[str, Value], closure: Frame | None = None, func: Func | None = None
-    ) -> None:
-        self.module = module
-        self.locals = locals_
-        self.closure = closure
-        self.func = func
-        self.returns: list[tuple[Value, bool]] = []
-        self.yields: list[tuple[Value, Context]] = []
-        self.globals_: set[str] = set()
-        self.nonlocals: set[str] = set()
-        self.self_value: Value | None = None
-        self.owner: Any = None
-        self.comprehension = False
 
 
 class Machine:
@@ -409,26 +369,3 @@ class Machine:
                     self.call_stack.pop()
                     self.journal = journal
         return module
-
-
-def truth(value: Value) -> bool | None:
-    """Whether a value counts as true; None when that cannot be known."""
-    if isinstance(value, Known):
-        return bool(value.value)
-    if isinstance(value, (Seq, Dict)):
-        size = len(value.items if isinstance(value, Seq) else value.entries)
-        return True if size else (None if value.open else False)
-    if isinstance(value, Choice):
-        found = {truth(option) for option in value.options}
-        return found.pop() if len(found) == 1 else None
-    if isinstance(value, Phi):
-        first = truth(value.initial)
-        return first if value.final is None and isinstance(value.initial, Obj) else None
-    if isinstance(value, Obj):
-        # Objects of modules, optimizers, scalers are true; what an unknown call returns may be anything.
-        if value.cls is not None and (value.cls.lookup("__bool__") or value.cls.lookup("__len__")):
-            return None
-        return True if value.kind == "instance" or value.data is not None else None
-    if isinstance(value, (Ext, Func)):
-        return True
-    return None

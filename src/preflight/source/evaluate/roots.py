@@ -50,7 +50,7 @@ def _follow_those(m: Machine, wanted: Callable[[Func], bool]) -> None:
 
 
 def _guarded(m: Machine, func: Func, owner: Obj | None) -> None:
-    from preflight.source.evaluate.machine import Exhausted
+    from preflight.source.evaluate.frame import Exhausted
 
     if id(func.node) in m.entered:
         return
@@ -115,7 +115,7 @@ def _annotated(m: Machine, func: Func, arg: ast.arg) -> Value | None:
     if isinstance(annotation, ast.Name) and annotation.id in _PLAIN:
         return None
     frame = m.frame
-    from preflight.source.evaluate.machine import Frame
+    from preflight.source.evaluate.frame import Frame
 
     m.frame = Frame(func.module, func.module.namespace)
     try:
