@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.investigate.exceptions import meaning_of
+from preflight.investigate.exceptions import looked_up, meaning_of
 from preflight.vocabulary.log import Frame, Hit, Raised
 
 
@@ -69,3 +69,51 @@ def test_what_checks_arguments_where_processes_talk_is_not_about_the_network(mes
     assert (
         meaning_of(Raised(exception="RuntimeError", message=message, frames=frames, hit=hit("x"))).category == category
     )
+
+
+@pytest.mark.parametrize(
+    ("exception", "message", "category"),
+    [
+        ("stac.errors.APIError", "The request exceeded the maximum allowed time", "environment"),
+        ("tools.CUDAMismatchException", "12.2 is not 11.8", "environment"),
+        ("loaders.ImageFileError", "a.nii.gz is no gzip", "data"),
+        ("RuntimeError", "Detected that PyTorch and torchvision were compiled with different CUDA versions", "environment"),
+        ("ValueError", "No available memory for the cache blocks", "oom"),
+        ("AssertionError", "Image Not Found /data/1.jpg", "data"),
+        ("torch._C._LinAlgError", "the input is wrong", "numerical"),
+    ],
+)  # fmt: skip
+def test_words_of_a_name_and_of_a_message_tell_where_nothing_else_does(
+    exception: str, message: str, category: str
+) -> None:
+    raised = Raised(exception=exception, message=message, frames=(), hit=hit("x"))
+    assert (meaning_of(raised).category, meaning_of(raised).role) == (category, "root")
+
+
+def test_a_thread_of_a_tracker_ends_no_training() -> None:
+    inner = Frame("/env/lib/python3.10/site-packages/wandb/sdk/lib/sock_client.py", 130, "_send")
+    thread = Frame("/usr/lib/python3.10/threading.py", 1016, "_bootstrap_inner")
+    script = Frame("train.py", 9, "main")
+    role = {
+        outer: meaning_of(
+            Raised(exception="BrokenPipeError", message="Broken pipe", frames=(outer, inner), hit=hit("x"))
+        )
+        for outer in (thread, script)
+    }
+    assert (role[thread].role, role[script].role, role[script].category) == ("benign", "teardown", "environment")
+
+
+@pytest.mark.parametrize(
+    ("message", "path", "function", "category"),
+    [
+        ("'SCRATCH'", "/env/lib/python3.8/os.py", "__getitem__", "environment"),
+        ("'new_model'", "/env/site-packages/transformers/models/auto/configuration_auto.py", "__getitem__", "environment"),
+        ("'LOCAL_RANK'", "train.py", "main", "environment"),
+        ("'model_state_dict'", "train.py", "main", "checkpoint"),
+        ("\"Column train not in the dataset. Columns are: ['text']\"", "train.py", "main", "data"),
+        ("'labels'", "train.py", "main", None),
+    ],
+)  # fmt: skip
+def test_a_key_tells_whose_it_is(message: str, path: str, function: str, category: str | None) -> None:
+    raised = Raised(exception="KeyError", message=message, frames=(Frame(path, 3, function),), hit=hit("x"))
+    assert looked_up(raised) == category

@@ -241,3 +241,22 @@ def test_what_the_compiler_tells_of_itself_it_has_caught(tmp_path: Path) -> None
     ]
     incident = told(tmp_path, "".join(f"{head}{line}\n" for line in lines) + STEPS)
     assert incident.category == "none"
+
+
+TOP = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\n'
+
+
+def test_what_an_exception_says_of_a_beginning_is_no_beginning(tmp_path: Path) -> None:
+    incident = told(tmp_path, TOP + "RuntimeError: Trying to resume from a checkpoint of another world size\n")
+    assert (incident.state, incident.category) == ("crashed", "checkpoint")
+
+
+def test_a_line_that_names_a_cause_tells_more_than_how_the_process_died(tmp_path: Path) -> None:
+    line = "[lib FATAL common.cc:83] This program was built for 3.9, which is not compatible with the installed version (3.20)."
+    assert told(tmp_path, f"{line}\nterminate called without an active exception\n").category == "environment"
+
+
+def test_a_program_that_refused_its_arguments_was_started_again(tmp_path: Path) -> None:
+    refused = "usage: train.py [-h]\ntrain.py: error: the following arguments are required: --data\n"
+    assert told(tmp_path, refused).category == "environment"
+    assert told(tmp_path, refused + TOP + "NameError: name 'os' is not defined\n").category == "usercode"

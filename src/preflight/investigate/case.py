@@ -154,6 +154,7 @@ def events_of(case: Case) -> tuple[Event, ...]:
         for one in case.reading.raised
         if one.exception.endswith("CalledProcessError") and meaning_of(one).role == "root"
     }
+    raised_at = {(one.hit.file, one.hit.line) for one in case.reading.raised if one.exception}
     for hit in case.reading.hits:
         if hit.signature == "elastic.summary" and hit.about is not None:
             entries.setdefault(hit.file, []).append(hit)
@@ -168,6 +169,8 @@ def events_of(case: Case) -> tuple[Event, ...]:
         if signature is not None:
             if signature.role in ("teardown", "cascade") and (hit.file, hit.line) in called:
                 continue
+            if signature.role == "progress" and (hit.file, hit.line) in raised_at:
+                continue  # what an exception says of a beginning or an end is no sign of either
             told = _of_hit(case, hit, signature)
             if proven(signature, case.reading.hits, case.signatures):
                 told = msgspec.structs.replace(told, role="root")

@@ -9,7 +9,7 @@ import msgspec
 
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.vote import Scene, before
-from preflight.investigate.exceptions import at_import, category_of_file, in_loader
+from preflight.investigate.exceptions import at_import, category_of_file, in_loader, looked_up
 from preflight.investigate.interrupted import interrupts_in, without_broken_off
 from preflight.investigate.observations.weighing import observed_in, weighed
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
@@ -98,7 +98,7 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     if raised is None:
         return category
     # Whatever the error: raised in the loader it is about the data, raised while a library is imported about what is installed.
-    return "data" if in_loader(raised) else "environment" if at_import(raised) else category
+    return "data" if in_loader(raised) else "environment" if at_import(raised) else looked_up(raised) or category
 
 
 def _of_samples(scene: Scene, event: Event) -> bool:
@@ -157,10 +157,11 @@ def _symptom(scene: Scene, culprit: Culprit, events: Sequence[Event]) -> Categor
     return max(counts, key=lambda category: counts[category])
 
 
-def rank_in_order(event: Event, culprit: Culprit) -> tuple[bool, bool, bool, bool]:
-    """Return how much an event decides: on the culprit, by a signature, of a telling category; False comes first."""
+def rank_in_order(event: Event, culprit: Culprit) -> tuple[bool, bool, bool, bool, bool]:
+    """Return how much an event decides: on the culprit, by more than its end, by a signature; False comes first."""
     return (
         bool(culprit.ranks) and event.rank not in culprit.ranks and event.rank is not None,
+        event.id in _DIED and event.category in ("other", "none"),
         not event.specific,
         event.category in ("other", "none"),
         event.id.startswith(("end.", "exit.")),

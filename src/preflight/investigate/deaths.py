@@ -10,6 +10,8 @@ from preflight.vocabulary.log import Frame, Raised
 
 _MANY = ("elastic.", "network.", "end.child-failed", "end.mpi", "exit.")
 """What is only printed where several processes run: they may die one after the other in the same start."""
+_REFUSED = "usercode.unrecognized-arguments"
+"""A parser of arguments that says what is wrong with them ends the program."""
 _STEPS = 2
 """So many steps behind its death are those of another process."""
 
@@ -33,11 +35,21 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
             died.pop(file, None)
         else:
             died[file] = raised
+    for event in whole.events:
+        file, line = event.hit.file, event.hit.line
+        if event.id == _REFUSED and file not in several and _goes_on(whole, file, line):
+            found.setdefault(file, []).append(line + 1)
     for file, raised in died.items():
         behind = sum(step.file == file and step.line > raised.hit.line for step in whole.steps)
         if behind >= _STEPS:
             found.setdefault(file, []).append(raised.hit.line + 1)
     return found
+
+
+def _goes_on(whole: Case, file: int, line: int) -> bool:
+    """Return whether something ran behind a line: another script that died, or steps."""
+    died = any(one.hit.file == file and one.begins is not None and one.begins > line for one in whole.reading.raised)
+    return died or sum(step.file == file and step.line > line for step in whole.steps) >= _STEPS
 
 
 def _at_top(raised: Raised) -> bool:

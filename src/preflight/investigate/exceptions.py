@@ -66,7 +66,7 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
      r"|RepositoryNotFoundError|GatedRepoError|LocalEntryNotFoundError|HFValidationError|\w*CommError|UsageError"
      r"|ValidationError|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|\w*CompositionException", "environment", "root"),
     (r"ImportError|ModuleNotFoundError|EnvironmentError|VersionConflict|PackageNotFoundError", "environment", "root"),
-    (r"Dist(Network|Store|Backend)?Error|NCCLError|ConnectionError|ConnectionResetError|BrokenPipeError"
+    (r"Dist(Network|Store|Backend)?Error|HorovodInternalError|NCCLError|ConnectionError|ConnectionResetError|BrokenPipeError"
      r"|ConnectionRefusedError|TimeoutError|DeadlineExceeded\w*|RendezvousError\w*", "network", "cascade"),
     (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError|TuneError"
      r"|RayActorError|ActorDiedError|WorkerCrashedError|NodeDiedError|ActorUnavailableError|WorkerGroupError", "other", "teardown"),
@@ -86,6 +86,22 @@ _PACKAGES: tuple[tuple[str, Category], ...] = (
     (r"(?:omegaconf|hydra|yaml|pydantic\w*|jsonargparse|click|tyro|botocore|boto3|google\.(?:auth|api_core)|azure|huggingface_hub|requests"
      r"|urllib3|httpx|aiohttp|wandb|mlflow|filelock|pkg_resources|importlib)\.", "environment"),
 )  # fmt: skip
+# Of a class that a program or a library made for itself, the words of its name say what it is about.
+_NAMED: tuple[tuple[str, Category], ...] = (
+    (r"Checkpoint|StateDict|Safetensor", "checkpoint"),
+    (r"Dataset|DataLoader|Image|Audio|Video|Decod|Decompress|Corrupt|Codec|Schema", "data"),
+    (r"API|H(?:TTP|ttp)|Auth|Credential|Permission|Quota|RateLimit|Throttl|Config|Setting|Version|Mismatch|Dependenc|Install|Licen[cs]e", "environment"),
+    (r"Timeout|TimedOut|Connect|Unreachable|Socket|R(?:PC|pc)(?![a-z])", "network"),
+)  # fmt: skip
+_KINDS = re.compile(r"transformers/models/auto/")
+_UNSET = re.compile(
+    r"^['\"](?:(?:LOCAL_|NODE_)?RANK|(?:LOCAL_)?WORLD_SIZE|(?:MASTER|SLURM|PBS|OMPI|CUDA)_\w+|\w+_(?:TOKEN|API_KEY))['\"]$"
+)
+_SAVED_KEY = re.compile(r"^['\"](?:\w+_)?(?:state_dict|param_groups)['\"]$")
+_TRACKERS = re.compile(
+    r"(?:site|dist)-packages/(?:wandb|swanlab|mlflow|comet_ml|neptune|clearml|aim|trackio|tensorboard\w*)/"
+)
+"""What watches a training, from threads of its own: the training goes on without it."""
 # What a file that is not there, or cannot be read, is by its name.
 _FILES: tuple[tuple[str, Category], ...] = (
     (r"\.(pt|pth|ckpt|safetensors|bin|distcp)\b|checkpoint|state_dict", "checkpoint"),
@@ -103,19 +119,25 @@ _OF_FILES = (
 )
 _WEB = re.compile(r"huggingface|wandb|https?://|urllib3|HTTPS?Connection|Max retries|proxy|SSL|certificate|hub\b", re.I)
 _WORDS: tuple[tuple[str, Category], ...] = (
-    (r"[Oo]ut of memory|[Cc]annot allocate memory|[Cc]an't allocate memory|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
+    (r"[Oo]ut of memory|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|[Ii]nsufficient|No available) (?:\w+ )?memory|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
      "oom"),
     (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
     (r"can only be used on CUDA|doesn't support bf16|command '\S+' failed|no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
      r"|driver version|incompatible (?:version|with)|unsupported toolchain|invalid device ordinal|No CUDA GPUs"
-     r"|is not recognized|command not found|requires? \w+ ?[<>=]=|not installed|address already in use|host not found|Name or service not known"
+     r"|not compatible with the installed|compiled (?:against (?:API )?version|with different)|binary incompatibility|(?:pip|conda) install"
+     r"|[Pp]lease (?:install|upgrade|downgrade)|operator \w+::\w+ does not exist|Descriptors cannot be created|(?i:no gpu (?:found|available|detected))"
+     r"|is not currently imported|does not recognize this architecture|Unrecognized configuration class|Failed to import"
+     r"|less than the minimum required|does not match the version|was removed in the \w+ [\d.]+|requires `?[\w.-]+[<>=]=|cudaGetDeviceCount"
+     r"|loaded in [48]-bit|KV cache is needed"
+     r"|is not recognized|command not found|not installed|address already in use|host not found|Name or service not known"
      r"|name resolution", "environment"),
     (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS", "usercode"),
     (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStreamReader"
-     r"|checkpoint|safetensors", "checkpoint"),
-    (r"shared memory object|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
-    (r"\bnan\b|\bNaN\b|\bNAN\b|non-?finite|\binf\b", "numerical"),
-    (r"\bNCCL\b|gloo|rendezvous|TCPStore|timed out|while trying to connect|[Cc]onnection (?:refused|reset|closed)|hostname",
+     r"|[Cc]heckpoint|safetensors|Parent directory \S+ does not exist", "checkpoint"),
+    (r"shared memory object|shared file mapping|OpenCV\(|[Ff]ound 0 (?:files|images|samples|valid)|could not convert string to|(?i:(?:image|video|audio|sample|label) not found)"
+     r"|not in the dataset|Unknown split|Failed to open the input|n_samples=|label class \d+ exceeds|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
+    (r"\bnan\b|\bNaN\b|\bNAN\b|non-?finite|\binf\b|not positive-?definite|singular matrix", "numerical"),
+    (r"\bNCCL\b|gloo|rendezvous|TCPStore|timed out|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
      "network"),
     (r"CANCELLED|[Pp]reempt|time limit|TIME LIMIT|SIGTERM", "preemption"),
     (r"torch\._dynamo|inductor|[Tt]riton", "compile"),
@@ -124,7 +146,7 @@ _OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
 """What ray raises where a task raised: the class of that stands in brackets."""
 _CLASS = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
 _LINE = re.compile(
-    rf"(?:^|[\s:\]])(?P<told>{_CLASS}(?:Error|Exception|Interrupt|Warning|BadZipFile)): ?(?P<message>.*)$"
+    rf"(?:^|[\s:\]])(?P<told>{_CLASS}(?:Error|Exception|Interrupt|Warning)|(?:[A-Za-z_]\w*\.)*BadZipFile): ?(?P<message>.*)$"
     rf"|^(?P<alone>{_CLASS}(?:Error|Interrupt))$"
 )
 _BAD = re.compile(r"\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED|NCCL WARN)\b")
@@ -175,6 +197,34 @@ def at_import(raised: Raised) -> bool:
     return inner.function == "<module>" and _LIBRARY.search(inner.path) is not None
 
 
+def looked_up(raised: Raised) -> Category | None:
+    """Return what a key is of that was looked up in vain, where the key or who looks tells; None where neither does.
+
+    A variable that whoever started the program has not set, a kind of model that the installed library does not know yet,
+    a part that a saved state lacks.
+    """
+    if raised.exception != "KeyError":
+        return None
+    inner = raised.frames[-1] if raised.frames else None
+    path = inner.path.replace("\\", "/") if inner is not None else ""
+    if inner is not None and ((path.endswith("/os.py") and inner.function == "__getitem__") or _KINDS.search(path)):
+        return "environment"
+    if _UNSET.search(raised.message):
+        return "environment"
+    if " " in raised.message:  # a sentence, and no key
+        return _of_words(raised.message)
+    return "checkpoint" if _SAVED_KEY.search(raised.message) else None
+
+
+def _by_tracker(raised: Raised) -> bool:
+    return bool(raised.frames) and _TRACKERS.search(raised.frames[-1].path.replace("\\", "/")) is not None
+
+
+def _in_thread(raised: Raised) -> bool:
+    """Return whether a thread ended so, and nothing but the thread."""
+    return raised.frames[0].function.startswith("_bootstrap") and raised.frames[0].path.endswith("threading.py")
+
+
 def category_of_file(path: str) -> Category | None:
     """Return what a file is by its name: of a data set, a checkpoint, a program or library; None where it does not tell."""
     return _of_file(path)
@@ -183,7 +233,7 @@ def category_of_file(path: str) -> Category | None:
 def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     wrapped = _OF_RAY.search(raised.hit.text)
-    name = wrapped[1] if wrapped is not None else raised.exception.rpartition(".")[2]
+    name = wrapped[1] if wrapped is not None else raised.exception.rpartition(".")[2].lstrip("_")
     if not name:
         launched = any(
             _LAUNCHERS.search(frame.path.replace("\\", "/")) for frame in (*raised.frames[:1], *raised.frames[-1:])
@@ -204,11 +254,16 @@ def meaning_of(raised: Raised) -> Meaning:
     if name == "CalledProcessError" and (called := _of_frames(raised)) in ("compile", "environment"):
         # It is no process of the job that ended, but a program that a library called.
         return Meaning(title, called, "root")
+    if _by_tracker(raised) and _in_thread(raised):
+        return Meaning(title, "environment", "benign")
     about = next((category for pattern, category in _PACKAGES if re.match(pattern, raised.exception)), None)
     if about is not None:
         return Meaning(title, about, "root")
     for pattern, category, role in _CLASSES:
         if re.fullmatch(pattern, name):
+            if category == "network" and _by_tracker(raised):
+                # Its own process is gone: it went with the program, or the program goes on without it.
+                return Meaning(title, "environment", "teardown")
             if category == "network" and _WEB.search(raised.message):
                 return Meaning(title, "environment", "root")
             if name in _OF_FILES and (named := _of_file(raised.message) or _of_frames(raised)):
@@ -216,7 +271,8 @@ def meaning_of(raised: Raised) -> Meaning:
             if role == "root" and category in ("environment", "data"):
                 return Meaning(title, _of_words(raised.message) or _of_frames(raised) or category, role)
             return Meaning(title, category, role)
-    return Meaning(title, _of_words(raised.message) or _of_frames(raised) or "usercode", "root")
+    named = next((category for pattern, category in _NAMED if re.search(pattern, name)), None)
+    return Meaning(title, _of_words(raised.message) or _of_frames(raised) or named or "usercode", "root")
 
 
 def meaning_of_line(text: str) -> Meaning | None:

@@ -120,7 +120,7 @@ def _with_again(failing: list[Event], recovered: list[Event]) -> list[Event]:
 def _without_guesses(failing: list[Event]) -> list[Event]:
     """Return what failed without lines that nothing took, unless they are all that names a cause."""
     sure = [event for event in failing if not event.guessed]
-    if any(event.role == "root" for event in sure):
+    if any(event.role == "root" and not (_only_ended(event) and event.category == "other") for event in sure):
         return sure
     return failing
 

@@ -174,10 +174,24 @@ def by_step(track: Track, name: str) -> Series:
     at, numbers = track.points(name)
     steps = track.steps[at]
     if len(steps) and (steps >= 0).all() and (numpy.diff(steps) <= 0).any():
+        begun = _last_but_one(steps)
+        at, numbers, steps = at[begun:], numbers[begun:], steps[begun:]
         _, last = numpy.unique(steps[::-1], return_index=True)
         chosen = len(steps) - 1 - last
         at, numbers, steps = at[chosen], numbers[chosen], steps[chosen]
     return Series(name, steps, numbers, [track.lines[i] for i in at])
+
+
+def _last_but_one(steps: Any) -> int:
+    """Return where the last start but one begins that counts from the beginning; 0 where there are no two.
+
+    What the last start has not reached yet is told by the one before.
+    Older ones are other trainings, and may have gone further than any after them: their ends are no ends of this one.
+    """
+    import numpy
+
+    anew: Any = numpy.flatnonzero((numpy.diff(steps) < 0) & (steps[1:] <= steps[0] + 1)) + 1
+    return int(anew[-2]) if len(anew) > 1 else 0
 
 
 def step_seconds(track: Track) -> Series | None:

@@ -1,0 +1,31 @@
+"""Which numbers belong to a series where a counter of steps begins again."""
+
+from __future__ import annotations
+
+import pytest
+
+from preflight.investigate.series.columns import by_step, tracks_of
+from preflight.vocabulary.log import StepLine
+
+pytest.importorskip("numpy")
+
+
+def starts(*lengths: tuple[int, float]) -> list[StepLine]:
+    """Return the steps of several starts: how far each came, and its loss."""
+    told = [(step, loss) for length, loss in lengths for step in range(length)]
+    return [StepLine(file=0, line=line, step=step, values={"loss": loss}) for line, (step, loss) in enumerate(told)]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [
+        (((200, 4.0), (150, 0.5), (150, 0.4), (1, 0.7)), [0.7, *[0.4] * 149]),
+        (((10, 4.0), (4, 0.5)), [*[0.5] * 4, *[4.0] * 6]),
+        (((10, 4.0),), [4.0] * 10),
+    ],
+)
+def test_older_starts_that_came_further_are_other_trainings(
+    lengths: tuple[tuple[int, float], ...], expected: list[float]
+) -> None:
+    track = tracks_of(starts(*lengths))[0]
+    assert by_step(track, "loss").numbers.tolist() == expected
