@@ -110,6 +110,7 @@ def test_a_thread_of_a_tracker_ends_no_training() -> None:
         ("'new_model'", "/env/site-packages/transformers/models/auto/configuration_auto.py", "__getitem__", "environment"),
         ("'LOCAL_RANK'", "train.py", "main", "environment"),
         ("'model_state_dict'", "train.py", "main", "checkpoint"),
+        ("'optimizer'", "train.py", "main", "checkpoint"),
         ("\"Column train not in the dataset. Columns are: ['text']\"", "train.py", "main", "data"),
         ("'labels'", "train.py", "main", None),
     ],

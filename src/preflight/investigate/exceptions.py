@@ -97,7 +97,7 @@ _KINDS = re.compile(r"transformers/models/auto/")
 _UNSET = re.compile(
     r"^['\"](?:(?:LOCAL_|NODE_)?RANK|(?:LOCAL_)?WORLD_SIZE|(?:MASTER|SLURM|PBS|OMPI|CUDA)_\w+|\w+_(?:TOKEN|API_KEY))['\"]$"
 )
-_SAVED_KEY = re.compile(r"^['\"](?:\w+_)?(?:state_dict|param_groups)['\"]$")
+_SAVED_KEY = re.compile(r"^['\"](?:(?:\w+_)?(?:state_dict|param_groups)|optimizer|lr_scheduler)['\"]$")
 _TRACKERS = re.compile(
     r"(?:site|dist)-packages/(?:wandb|swanlab|mlflow|comet_ml|neptune|clearml|aim|trackio|tensorboard\w*)/"
 )
