@@ -10,6 +10,7 @@ from .digests import dtype_of
 from .entry import Entry
 from .patching import Patches
 from .places import from_program
+from .ranges import Ranges
 from .recorder import Recorder
 from .sequences import NAMES, Sequences
 from .state import States
@@ -36,6 +37,7 @@ class Backwards:
         self.tails = Tails()
         self.sequences = sequences
         self.targets = Targets(recorder, sequences)
+        self.ranges = Ranges(recorder, sequences)
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -74,6 +76,8 @@ class Backwards:
             self._tokens(entry, first)
         with recorder.work("targets"):
             self.targets.look(entry, first)
+            if recorder.detail and recorder.wants("targets.outside"):
+                self.ranges.look(entry, first)
         if first.numel() == 1 and first.is_floating_point():
             number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
             place = from_program(entry.place)

@@ -1,7 +1,8 @@
 """Dropout called as a function: noticed where it drops although the model is being evaluated.
 
 ``F.dropout`` drops unless it is told ``training=False``: it does not know of the mode of the module that calls it.
-What says ``training=True`` itself is left alone: it is meant.
+What says ``training=True`` itself is left alone: it is meant. A module gives its own mode, which ``eval()`` reaches only
+where it is a part of the model: one that is made in a forward pass, or kept in a list, goes on dropping.
 A call that does not drop, or within a model in training mode, costs a few comparisons.
 
 ``scaled_dot_product_attention`` drops at the rate it is given, whatever the mode is. Tensors that answer for themselves
@@ -27,6 +28,8 @@ from .scope import owner_of
 _FUNCTIONS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
 _FUSED = "scaled_dot_product_attention"
 _FUSED_RATE = 4  # where the rate stands among its arguments
+_MODULES = "torch.nn.modules.dropout"
+_OF_MODULE = 4  # arguments that a module gives: what to drop of, its rate, its mode, and whether in place
 _MOST_PLACES = 32
 _FRAMES = 12
 
@@ -75,22 +78,37 @@ class Dropouts:
 
         @functools.wraps(original)
         def dropping(*args: Any, **kwargs: Any) -> Any:
-            # Where training is given, by its place or its name, the program has decided.
-            if not compiling() and len(args) < 3 and "training" not in kwargs and opened.open:
-                self._look(name, kwargs.get("p", args[1] if len(args) > 1 else 0.5))
+            # Where training is given, by its place or its name, the program has decided; a module gives its own mode so.
+            module = len(args) == _OF_MODULE and args[2] is True and not kwargs
+            if opened.open and (module or (len(args) < 3 and "training" not in kwargs)) and not compiling():
+                self._look(name, kwargs.get("p", args[1] if len(args) > 1 else 0.5), module)
             return original(*args, **kwargs)
 
         dropping.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
         return dropping
 
-    def _look(self, name: str, rate: Any) -> None:
+    def _look(self, name: str, rate: Any, module: bool = False) -> None:
+        first = self.forwards.thread.open[0]
+        root, entry = first[0](), first[1]
+        if root is None or root.training or not isinstance(entry, Entry):
+            return
         if not isinstance(rate, float) or rate <= 0 or not self.recorder.active():
             return
         with self.recorder.work("dropout"):
-            first = self.forwards.thread.open[0]
-            root, entry = first[0](), first[1]
-            if root is not None and not root.training and isinstance(entry, Entry):
-                self._tell(name, rate, sys._getframe(2), entry.object)
+            frame: FrameType | None = sys._getframe(2)
+            if module:
+                frame = self._beyond(frame)
+            if frame is not None:
+                self._tell(name, rate, frame, entry.object)
+
+    def _beyond(self, frame: FrameType | None) -> FrameType | None:
+        """Where a dropout is called from that is no part of the model; None where it is one, or something else calls."""
+        own = owner_of(frame) if frame is not None else None
+        if frame is None or type(own).__module__ != _MODULES or self.forwards.names.of(own) is not None:
+            return None
+        while frame is not None and owner_of(frame) is own:
+            frame = frame.f_back  # what calls a module is a method of it, too
+        return frame
 
     def _tell(self, name: str, rate: float, frame: FrameType | None, root: str) -> None:
         """Note the call, unless the part of the model that makes it is in training mode: that was switched on by hand."""

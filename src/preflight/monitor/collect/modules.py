@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from . import outputs
+from . import leaves, outputs
 from .aside import Aside
 from .digests import Digests, few
 from .entry import Entry, clock
@@ -52,6 +52,8 @@ class Forwards:
         self.parts = Parts(recorder, names, digests)
         self.reruns = Reruns(recorder, names) if recorder.wants(RERUN) else None
         self.aside = Aside(recorder.torch, self.before, self.after)
+        self.leaves: leaves.Leaves | None = None
+        self._hidden_found = 0  # modules that train within another one without being a part of it
         self.evaluating: Callable[[bool], Any] | None = None  # told where a model in evaluation mode begins and ends
 
     def install(self, patches: Patches) -> None:
@@ -131,6 +133,8 @@ class Forwards:
         part = self.parts.learn(module, name, self.modal.base(type(module)))
         seen = {**part.told[bool(module.training)], **self.modal.of(name, module)}
         training, grad = module.training, recorder.torch.is_grad_enabled()
+        if recorder.detail and training and grad and self.leaves is not None and recorder.wants(leaves.NAME):
+            self.leaves.look(module, name)
         if recorder.detail and training and grad and recorder.wants("alike"):
             same = alike(recorder.torch, few(args, recorder.torch.Tensor))
             if same is not None:
@@ -148,7 +152,11 @@ class Forwards:
 
     def _part(self, module: Any) -> Part:
         """What is told of a part whose pass is told for the first time, or under another name than the last time."""
-        part = self.parts.learn(module, self.names.of(module) or self._hidden(module), self.modal.base(type(module)))
+        known, hidden = self.names.of(module), self._hidden_found
+        part = self.parts.learn(module, known or self._hidden(module), self.modal.base(type(module)))
+        if self._hidden_found > hidden:
+            for told in part.told:
+                told["hidden"] = self._hidden_found
         if self.names.of(module) is None:
             self.parts.forget(module)  # it may get parameters that train, and with them a name
         return part
@@ -161,6 +169,7 @@ class Forwards:
             return known
         if not self.recorder.torch.is_grad_enabled() or not any(one.requires_grad for one in module.parameters()):
             return type(module).__name__
+        self._hidden_found += 1
         return self.names.root(module, sys._getframe(3))
 
     def after(self, module: Any, args: Any, output: Any) -> None:

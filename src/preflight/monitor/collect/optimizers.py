@@ -6,6 +6,7 @@ import sys
 import weakref
 from typing import Any
 
+from . import units
 from .entry import Entry
 from .naming import Names, modules_in_sight
 from .patching import Patches
@@ -69,6 +70,11 @@ class Optimizers:
         if index < 0:
             index = self.register(optimizer)
         return f"optimizer{index}:{type(optimizer).__name__}"
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether an optimizer holds a tensor."""
+        groups = (group["params"] for _, one in self.variables.optimizers() for group in one.param_groups)
+        return any(held is tensor for group in groups for held in group)
 
     def register(self, optimizer: Any) -> int:
         """Take an optimizer in: number it, and look which models of the calling code it trains."""
@@ -222,6 +228,8 @@ class Optimizers:
             if (exact or recorder.iteration < self._closer_until) and self._others(index):
                 self.states.parameters("before_step", -1, True)
                 self.states.gradients("before_step", -1, False)
+        if self._steps.get(index, 0) == units.AFTER and recorder.wants(units.NAME):
+            units.look(recorder, held)
         self._rates(optimizer, name, index)
         seen: dict[str, Any] = {"closure": closure}
         if written:

@@ -35,7 +35,9 @@ class Part:
         if isinstance(first, bool):
             more["batch_first"] = first
         # By whether it is in training mode; rows share these, nobody changes them.
-        self.told = [{"training": mode, "type": type(module).__name__, **more} for mode in (False, True)]
+        self.told: list[dict[str, Any]] = [
+            {"training": mode, "type": type(module).__name__, **more} for mode in (False, True)
+        ]
 
 
 class Parts:

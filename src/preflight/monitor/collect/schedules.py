@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import weakref
 from types import FrameType
@@ -22,6 +23,7 @@ class Schedules:
         self.optimizers = optimizers
         self._open: list[Any] = []
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._next = itertools.count()
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -63,7 +65,7 @@ class Schedules:
         """The number of a scheduler, by the order in which they were used."""
         number = self._numbers.get(scheduler)
         if number is None:
-            number = self._numbers[scheduler] = len(self._numbers)
+            number = self._numbers[scheduler] = next(self._next)  # of one that is gone no other has the number
         return number
 
     def _loading(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:

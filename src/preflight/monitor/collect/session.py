@@ -23,6 +23,7 @@ from .distributed import Distributed
 from .divergences import Divergences
 from .dropouts import Dropouts
 from .importing import Imports
+from .leaves import Leaves
 from .loaders import Loaders
 from .memory import Memory
 from .modes import Modes
@@ -59,6 +60,7 @@ class Session:
         sight = Sight(self.names, self.variables)
         sequences = Sequences(recorder.torch)
         self.forwards = Forwards(recorder, self.names, digests, sequences)
+        self.forwards.leaves = Leaves(recorder, optimizers.holds)
         self.parts: list[Any] = [
             self.forwards,
             optimizers,

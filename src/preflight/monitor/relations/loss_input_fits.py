@@ -41,6 +41,7 @@ class LossInputFits(Relation):
     a complaint: gradients vanish, the loss cannot fall below a floor, or it falls without limit.
     Logarithms of probabilities that are weighted with targets and added up over the last dimension are to be normalised
     over this one.
+    Scores that went through a ReLU cannot speak against a class, and those at zero get no gradient.
     A softmax over a dimension of size one gives 1 whatever comes in; of a single number it is not told, because scores
     between the samples of a batch are one where the last batch of an epoch has one sample.
     Judged by the end of the graph that leads to the loss, between it and the last operation with weights; through
@@ -88,6 +89,7 @@ class LossInputFits(Relation):
         for names in (("NllLoss", "LogSoftmax", "View", "Addmm"), ("NllLoss", "Log", "Softmax", "Addmm")):
             yield _backward(names)
         yield _backward(("Mean", "MseLoss", "Softmax", "Addmm"))
+        yield _backward(("NllLoss", "LogSoftmax", "Mean", "Relu", "Convolution"))
         yield _backward(("NllLoss", "LogSoftmax", "Mm"), classes=1, samples=1)
         yield _weighted(-1, 1)
 
@@ -99,6 +101,8 @@ class LossInputFits(Relation):
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), dim=0)
         yield _backward(("NllLoss", "Log", "Softmax", "Addmm"), dim=0)
         yield _backward(("MseLoss", "Softmax", "Addmm"), classes=1)
+        yield _backward(("NllLoss", "LogSoftmax", "Relu", "Addmm"))
+        yield _backward(("BinaryCrossEntropyWithLogits", "Squeeze", "Relu", "Addmm"))
         yield _weighted(-1, 0)
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), classes=1)
 
@@ -117,6 +121,9 @@ def _twice(tail: Tail, node: Node) -> Misfit | None:
     binary = node.name == "BinaryCrossEntropyWithLogits"
     loss = "binary_cross_entropy_with_logits" if binary else "cross_entropy"
     wrong = (*_SQUASHED, "LogSoftmax") if binary else _SQUASHED
+    if source is not None and source.name == "Relu":
+        seen = "the result of relu, which is never below zero and often exactly zero"
+        return Misfit("cut", (loss, "relu", "ReLU"), "scores of either sign", seen)
     if source is not None and source.name in wrong:
         word = _WORDS[source.name]
         names = (loss, word, *(() if binary else ("log_softmax",)))

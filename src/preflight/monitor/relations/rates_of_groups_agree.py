@@ -13,6 +13,38 @@ _CLOSE = 1e-6
 _STAYED = 3
 
 
+class _Hand:
+    """The rates of one optimizer's groups from step to step, where no schedule is known.
+
+    Attributes:
+        rates: Those of the last step.
+        rows: By group, how many times in a row the rate has changed; -1 once it stayed after a change.
+        met: Pairs of a group that never moved and one that does, which were at the same rate once.
+    """
+
+    def __init__(self, rates: dict[str, float], rows: dict[str, int], met: set[tuple[str, str]]) -> None:
+        self.rates, self.rows, self.met = rates, rows, met
+
+    def moves(self) -> bool:
+        """Whether some rate has changed often enough to be judged."""
+        return any(count >= _STAYED for count in self.rows.values())
+
+    def see(self, rates: dict[str, float]) -> tuple[str, str] | None:
+        """Take in the rates of a step; a group that was left and one that was moved, where there are such."""
+        for group, rate in rates.items():
+            changed = self.rates.get(group) != rate
+            count = self.rows.get(group, -1)
+            self.rows[group] = count + 1 if changed and count >= 0 else count if not count else -1
+        self.rates = dict(rates)
+        moving = [group for group, count in self.rows.items() if count > 0]
+        for still in (group for group, count in self.rows.items() if not count):
+            for group in moving or self.rows:
+                if group != still and rates.get(group) == rates.get(still) != 0 and group in rates:
+                    self.met.add((still, group))
+        pairs = (pair for pair in self.met if not self.rows[pair[0]] and self.rows[pair[1]] >= _STAYED)
+        return min(pairs, default=None)
+
+
 class RatesOfGroupsAgree(Relation):
     """Groups that one schedule moves together are not apart at the first step, and none that comes later is left behind.
 
@@ -20,15 +52,18 @@ class RatesOfGroupsAgree(Relation):
     begins near zero, they take their first step at the full rate and fall to the others at the second.
     Judged at the third step: where the rates of two groups change by the same factor from the second to the third, but
     one of them rose and the other fell to less than half from the first to the second.
+    A program that sets the rate itself may do so for the first group only: of two groups that are at the same rate at some
+    step, the one has another rate at each step of the first ones and the other always the same. Judged where no schedule
+    of torch advances and a rate has changed three times in a row; two groups that never meet were given rates of their own.
     A group that is added when training has begun, as where a frozen part thaws, may be unknown to the schedule: it keeps the
     rate that it was given, while the rates of all others change with each step of the schedule, three times in a row.
     """
 
     name = "rates-of-groups-agree"
-    needs = frozenset({"step", "scalar"})
-    wakes = frozenset({"step", "scalar lr"})
+    needs = frozenset({"step", "scalar", "scheduler.step"})
+    wakes = frozenset({"step", "scalar lr", "scheduler.step"})
     repeats = 5
-    looks = frozenset({"step", "rates"})
+    looks = frozenset({"step", "rates", "scheduler.step"})
     whole = False
     priority = 24
     cause = (
@@ -40,8 +75,11 @@ class RatesOfGroupsAgree(Relation):
         self._now: dict[str, dict[str, float]] = {}
         self._steps: dict[str, list[dict[str, float]]] = {}
         self._left: dict[str, tuple[dict[str, float], int]] = {}  # rates at the last step, and how often one stayed
+        self._scheduled = False
+        self._hands: dict[str, _Hand] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
+        self._scheduled = self._scheduled or bool(window.named("scheduler.step"))
         events: list[Call | Number] = [*(one for one in window.numbers if one.name == "lr"), *window.named("step")]
         for event in sorted(events, key=ORDER):
             if not isinstance(event, Call):
@@ -50,6 +88,7 @@ class RatesOfGroupsAgree(Relation):
                     self._now.setdefault(name, {})[group] = event.value
                 continue
             yield from self._added(event)
+            yield from self._by_hand(event)
             known = self._steps.setdefault(event.object, [])
             if len(known) < 3:
                 known.append(dict(self._now.get(event.object, {})))
@@ -78,6 +117,29 @@ class RatesOfGroupsAgree(Relation):
             seen=f"a rate of {rates[alike[0]]:g} that stays while the others change" if wrong else None,
             call=step,
             detail="A group that was added later is left out by the schedule" if wrong else "",
+        )
+
+    def _by_hand(self, step: Call) -> Iterator[Example]:
+        """Whether the program moves the rate of some groups, and of others that are at the same rate once does not."""
+        rates = self._now.get(step.object, {})
+        if len(rates) < 2 or self._scheduled:
+            return
+        hand = self._hands.get(step.object)
+        if hand is None:
+            hand = self._hands[step.object] = _Hand(dict(rates), dict.fromkeys(rates, 0), set())
+        apart = hand.see(rates)
+        if not hand.moves() and not apart:
+            return
+        still, moving = apart if apart else ("", "")
+        yield Example(
+            (),
+            not apart,
+            {"optimizer": step.object.split(":")[-1]},
+            variables=("lr", f"{step.object} group {still}") if apart else (),
+            expected=f"a rate that is set together with that of group {moving}" if apart else None,
+            seen=f"a rate of {rates[still]:g} that stays while the other changes at every step" if apart else None,
+            call=step,
+            detail="The program sets the rate of some groups only" if apart else "",
         )
 
     @staticmethod
@@ -112,11 +174,13 @@ class RatesOfGroupsAgree(Relation):
         yield _run([(0.0, 1.0), (0.1, 0.99), (0.2, 0.98)])
         yield _run([(1.0, 0.0), (0.9, 0.1), (0.8, 0.1)])
         yield _run([(1.0,), (0.9,), (0.8, 0.8), (0.7, 0.7), (0.6, 0.6), (0.5, 0.5)])
+        yield _run([(1.0, 3.0), (0.9, 3.0), (0.8, 3.0), (0.7, 3.0)])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([(0.0, 1.0), (0.1, 0.1), (0.2, 0.2)])
         yield _run([(1.0,), (0.9,), (0.8, 0.8), (0.7, 0.8), (0.6, 0.8), (0.5, 0.8)])
+        yield _run([(1.0, 1.0), (0.9, 1.0), (0.8, 1.0), (0.7, 1.0)])
 
 
 def _run(rates: list[tuple[float, ...]]) -> list[Window]:

@@ -8,7 +8,7 @@ from preflight.monitor.copies import Copies
 from preflight.monitor.flow import Flow, flow_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Variable, Window
+from preflight.monitor.window import Call, Variable, Window
 
 _ROUNDS = 2
 _SHARE = 5
@@ -23,7 +23,8 @@ class TrainedAreHeld(Relation):
     the optimizer holds a tensor without gradients in their place.
     A parameter that gets gradients step after step, belongs to no optimizer and never changes was forgotten: it came
     after the optimizer was made, sits in a plain list, belongs to a second network, or was meant to be frozen.
-    What was frozen and no longer is, is meant to be trained wherever it lies.
+    What was frozen and no longer is, is meant to be trained wherever it lies; so is what lies below where an optimizer was
+    made with a group that has a rate of its own and holds nothing, as of a generator that was used up.
     Parameters that the program updates by hand do change, and are left alone; so is a model of which the optimizer holds
     but a small share, such as adapters or prompts beside weights that nobody froze.
     A network that began as a copy of one that is trained beside it, a target network, gets gradients where the program
@@ -31,9 +32,9 @@ class TrainedAreHeld(Relation):
     """
 
     name = "trained-are-held"
-    needs = frozenset({"step", "state"})
+    needs = frozenset({"step", "state", "optimizer.new"})
     follows = (flow_of,)
-    wakes = frozenset({"exact parameter at before_step", "variable"})
+    wakes = frozenset({"exact parameter at before_step", "variable", "optimizer.new"})
     priority = 8
     cause = (
         "the optimizer was made from a part of the parameters, or before they were added, replaced or registered; "
@@ -46,6 +47,7 @@ class TrainedAreHeld(Relation):
         self._rounds: dict[int, int] = {}
         self._flow = Flow()
         self._copies = Copies()
+        self._empty = False  # whether an optimizer has a group that holds nothing
         self._frozen: set[int] = set()
         self._thawed: set[int] = set()  # parameters that were frozen and no longer are: these are meant to be trained
 
@@ -128,6 +130,8 @@ class TrainedAreHeld(Relation):
         return found
 
     def _follow(self, window: Window) -> None:
+        for call in window.named("optimizer.new"):
+            self._empty = self._empty or _meant_more(call)
         for one in window.changed:
             if one.kind == "parameter" and not one.trainable:
                 self._frozen.add(one.id)
@@ -140,6 +144,8 @@ class TrainedAreHeld(Relation):
         at = called.get(variable.name.rpartition(".")[0])
         if at is None:
             return False
+        if self._empty:
+            return True
         if variable.root not in self._flow.roots:
             return True  # called inside of another module that does not know of it
         own = [one for one in variables.values() if one.root == variable.root and one.trainable]
@@ -162,6 +168,11 @@ class TrainedAreHeld(Relation):
         whole = ("forward model", {"args": {"training": True}, "inside": parts})
         yield [mini.window(whole, *_rows("model.wide.weight", 0.5, 7, ())) for _ in range(3)]
 
+        mini = Mini({"head.weight": {}, "body.weight": {"optimizer": -1}})
+        groups = {"sizes": [1, 0], "groups": [{"lr": 0.01}, {"lr": 0.01}]}
+        new = ("optimizer.new optimizer0:SGD", {"args": groups})
+        rows = _rows("body.weight", 0.5, 7, ("body", "head"))
+        yield [mini.window(new, *rows), *(mini.window(*rows) for _ in range(2))]
         mini = Mini({"online.weight": {}, "target.weight": {"optimizer": -1}})
         rows = _rows("target.weight", 0.5, 7, ("online", "target"))
         own = (("before", {"online.weight": (1.0, 7)}, {"optimizer": 0}), ("gradients", {"online.weight": 0.5}))
@@ -176,6 +187,12 @@ class TrainedAreHeld(Relation):
         whole = ("forward model", {"args": {"training": True}, "inside": parts})
         small = Mini({"model.body.weight": {"numel": 64}, "model.head.weight": {"optimizer": -1, "numel": 8}})
         yield [small.window(whole, *_rows("model.head.weight", 0.5, 7, ())) for _ in range(3)]
+        mini = Mini({"head.weight": {}, "body.weight": {"optimizer": -1}})
+        groups = {"sizes": [0, 1], "groups": [{"lr": 0.001}, {"lr": 0.01}]}
+        new = ("optimizer.new optimizer0:SGD", {"args": groups})
+        rows = _rows("body.weight", 0.5, 7, ("body", "head"))
+        yield [mini.window(new, *rows), *(mini.window(*rows) for _ in range(2))]
+        mini = Mini({"optimizer0.group0.0": {"module": ""}, "model.weight": {"optimizer": -1}})
         stale = ("gradients", {"optimizer0.group0.0": None}, {"optimizer": 0})
         yield [mini.window(stale, *_rows("model.weight", 0.5, 7)) for _ in range(3)]
         frozen = {"optimizer": -1, "trainable": False}
@@ -188,6 +205,14 @@ class TrainedAreHeld(Relation):
 
 def _unheld(variable: Variable) -> bool:
     return variable.optimizer < 0 and variable.trainable and variable.shared < 0
+
+
+def _meant_more(call: Call) -> bool:
+    """Whether an optimizer was made with a group that holds nothing, and has another rate than those that do."""
+    given = call.args or {}
+    pairs = list(zip(given.get("sizes") or (), given.get("groups") or (), strict=False))
+    rates = {group.get("lr") for size, group in pairs if size}
+    return bool(rates) and any(not size and group.get("lr") not in rates for size, group in pairs)
 
 
 def _rows(

@@ -1,0 +1,46 @@
+"""Tensors of a model that need gradients and are no parameters: nobody hands them to an optimizer."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from typing import Any
+
+from .recorder import Recorder
+
+NAME = "leaf.left"
+_LOOKS = 4
+_MOST_ROOTS = 64
+_MOST_LEAVES = 16
+
+
+class Leaves:
+    """Looks at the attributes of modules, in the first passes of a model that train."""
+
+    def __init__(self, recorder: Recorder, held: Any) -> None:
+        self.recorder = recorder
+        self.held = held  # whether an optimizer holds a tensor
+        self._looks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._known: dict[str, tuple[int, int]] = {}  # by name: which tensor, and how often it was written to
+
+    def look(self, root: Any, name: str) -> None:
+        """Tell of tensors that have gathered gradients since the last look, and were not changed, stepped or cleared."""
+        looks = self._looks.get(root, 0)
+        if looks >= _LOOKS or (not looks and len(self._looks) >= _MOST_ROOTS):
+            return
+        self._looks[root] = looks + 1
+        recorder = self.recorder
+        for prefix, module in root.named_modules(prefix=name):
+            for word, value in vars(module).items():
+                if isinstance(value, recorder.torch.Tensor) and value.is_leaf and value.requires_grad:
+                    self._leaf(f"{prefix}.{word}", value)
+
+    def _leaf(self, name: str, tensor: Any) -> None:
+        recorder, now = self.recorder, (id(tensor), tensor._version)
+        if self._known.get(name) != now:
+            if name in self._known or len(self._known) < _MOST_LEAVES:
+                self._known[name] = now
+            return
+        if tensor.grad is not None and not self.held(tensor):
+            head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step)
+            recorder.put("scalar", (*head, NAME, name, 1.0))

@@ -1,0 +1,92 @@
+"""Between which numbers the targets of a loss lie, in the first passes of each place in the code."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from .entry import Entry
+from .graph import name_of
+from .pending import Pending, to_host
+from .places import from_program
+from .plain import DEVICES, Outside, impossible, plain_types, simple
+from .recorder import Recorder
+from .sequences import Sequences
+from .tail import WEIGHTS
+
+LOSSES = ("MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropyWithLogits")
+NAMES = ("targets.low", "targets.high", "targets.outside")
+_MARGIN = 0.01
+_MOST_NODES = 24
+_MOST_LOOKS = 3
+_MOST_PLACES = 64
+_MOST_NUMBERS = 1 << 20
+
+
+class Ranges:
+    """Looks at what losses compare with."""
+
+    def __init__(self, recorder: Recorder, sequences: Sequences) -> None:
+        self.recorder = recorder
+        self.sequences = sequences
+        self._looks: dict[str, int] = {}
+        plain_types(recorder.torch)  # what the quick look compares with
+
+    def look(self, entry: Entry, loss: Any) -> None:
+        """Tell the lowest and the highest target of each loss, and which share lies outside of 0 and 1."""
+        recorder, place = self.recorder, entry.place or ""
+        looks = self._looks.get(place, 0)
+        root = getattr(loss, "grad_fn", None)
+        if looks >= _MOST_LOOKS or (not looks and len(self._looks) >= _MOST_PLACES) or root is None:
+            return
+        self._looks[place] = looks + 1
+        if self.sequences.packed or impossible(recorder.torch):
+            return
+        nodes = list(_losses(root))
+        several = Counter(name for _, name in nodes)
+        for node, name in nodes:
+            target = _target(node) if several[name] == 1 else None
+            if target is not None:
+                self._tell(target, f"{from_program(entry.place)}#{name}")
+
+    def _tell(self, target: Any, subject: str) -> None:
+        recorder, torch = self.recorder, self.recorder.torch
+        with Outside(torch):
+            flat = target.detach().reshape(-1).float()
+            outside = ((flat < -_MARGIN) | (flat > 1 + _MARGIN)).float().mean()
+            told = to_host(torch, torch.stack([flat.amin(), flat.amax(), outside]))
+        head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step)
+
+        def rows(found: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
+            return [("scalar", (*head, name, subject, value)) for name, value in zip(NAMES, found, strict=True)]
+
+        recorder.later(Pending([told], lambda read: read[0]), rows)
+
+
+def _target(node: Any) -> Any:
+    """What a loss compares with, where it can be read and is not too much."""
+    if getattr(getattr(node, "_raw_saved_target", None), "unpack_hook", None) is not None:
+        return None  # to read it is to run what the program hooked there
+    try:
+        target = node._saved_target
+    except (AttributeError, RuntimeError):
+        return None
+    if target is None or not simple(target) or target.device.type not in DEVICES or not target.is_floating_point():
+        return None
+    return target if 0 < target.numel() <= _MOST_NUMBERS else None
+
+
+def _losses(root: Any) -> Iterator[tuple[Any, str]]:
+    """Losses that compare with a target, between a loss and the last operations with weights."""
+    nodes, seen = [root], {id(root)}
+    for node in nodes:  # grows as it goes
+        name = name_of(node)
+        if name in LOSSES:
+            yield node, name
+        elif not name.startswith(WEIGHTS):
+            for below, _ in node.next_functions:
+                if below is not None and id(below) not in seen and len(nodes) < _MOST_NODES:
+                    seen.add(id(below))
+                    nodes.append(below)

@@ -1,0 +1,150 @@
+"""What is looked at in the first passes and steps: units, targets, leaves, layers and dropouts that are made on the way."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parent))
+from recording import Kept, recorded  # noqa: E402
+
+pytestmark = pytest.mark.torch
+nn, functional = torch.nn, torch.nn.functional
+
+
+def train(model: Any, steps: int = 4, width: int = 3, **settings: Any) -> Kept:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recorded(**settings) as kept:
+        for _ in range(steps):
+            optimizer.zero_grad()
+            model(torch.randn(8, width)).square().sum().backward()
+            optimizer.step()
+    return kept
+
+
+def numbers(kept: Kept, name: str) -> list[tuple[str, float]]:
+    return [(row["object"], row["value"]) for row in kept.table("scalar") if row["name"] == name]
+
+
+def test_units_that_stay_copies_of_each_other_are_told_by_name() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    for parameter in model.parameters():
+        nn.init.constant_(parameter, 0.1)
+    assert numbers(train(model), "units.alike") == [("model.0.weight", 1.0), ("model.2.weight", 1.0)]
+
+
+def test_units_that_begin_at_zero_and_part_are_not() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    nn.init.zeros_(model[2].weight)
+    assert numbers(train(model), "units.alike") == [("", 0.0)]
+    assert not numbers(train(model, needs=("scalar", "step")), "units.alike")
+
+
+def told(loss: Any) -> dict[str, float]:
+    with recorded() as kept:
+        loss.backward()
+    return {name: value for name in ("low", "high", "outside") for _, value in numbers(kept, f"targets.{name}")}
+
+
+def test_the_range_of_targets_is_told_for_losses_that_keep_them() -> None:
+    labels = torch.tensor([-1.0, 1.0, 1.0, -1.0])
+    ranges = {"low": -1.0, "high": 1.0, "outside": 0.5}
+
+    def scores() -> Any:
+        return torch.randn(4, requires_grad=True)
+
+    assert told(functional.binary_cross_entropy_with_logits(scores(), labels)) == ranges
+    assert told(2 * functional.mse_loss(scores().sigmoid(), labels)) == ranges
+    assert told(functional.cross_entropy(scores()[None], torch.tensor([1]))) == {}
+    assert told(functional.mse_loss(scores(), labels) + functional.mse_loss(scores().exp(), labels)) == {}
+
+
+class Leaving(nn.Module):  # type: ignore[misc, name-defined]
+    """A model with a tensor beside its parameters."""
+
+    def __init__(self, token: Any) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.token = token
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x + self.token)
+
+
+def test_a_leaf_that_gathers_gradients_is_told_until_somebody_steps_it() -> None:
+    left = numbers(train(Leaving(torch.zeros(3, requires_grad=True))), "leaf.left")
+    assert left
+    assert set(left) == {("model.token", 1.0)}
+    assert not numbers(train(Leaving(nn.Parameter(torch.zeros(3)))), "leaf.left")
+    assert not numbers(train(Leaving(torch.zeros(3))), "leaf.left")
+
+
+def test_a_leaf_that_the_program_updates_is_left_alone() -> None:
+    model = Leaving(torch.zeros(3, requires_grad=True))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recorded() as kept:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.randn(8, 3)).square().sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                model.token -= 0.1 * model.token.grad
+    assert not numbers(kept, "leaf.left")
+
+
+class Making(nn.Module):  # type: ignore[misc, name-defined]
+    """A model that makes a part in its forward pass, or keeps it in a list."""
+
+    def __init__(self, make: Any, kept: bool) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.make = make
+        self.parts = [make()] if kept else []
+
+    def forward(self, x: Any) -> Any:
+        return (self.parts[0] if self.parts else self.make())(self.layer(x))
+
+
+@pytest.mark.parametrize(("kept", "count"), [(False, 4), (True, 1)])
+def test_layers_beside_the_model_are_numbered_when_they_are_first_called(kept: bool, count: int) -> None:
+    calls = train(Making(lambda: nn.Linear(3, 2), kept)).calls("module")
+    assert len({call["args"]["hidden"] for call in calls if "hidden" in call["args"]}) == count
+
+
+def evaluated(model: Any) -> list[dict[str, Any]]:
+    model.eval()
+    with recorded() as kept, torch.no_grad():
+        model(torch.randn(8, 3))
+    return kept.calls("dropout")
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_dropout_that_eval_does_not_reach_is_told(kept: bool) -> None:
+    assert [call["args"]["type"] for call in evaluated(Making(lambda: nn.Dropout(0.5), kept))] == ["Making"]
+
+
+def test_a_dropout_of_the_model_that_was_switched_on_is_meant() -> None:
+    model = Making(nn.Identity, False)
+    model.drop = nn.Dropout(0.5)
+    model.make = lambda: model.drop
+    assert evaluated(model) == []
+    model.eval()
+    model.drop.train()
+    with recorded() as kept, torch.no_grad():
+        model(torch.randn(8, 3))
+    assert kept.calls("dropout") == []
+
+
+def test_a_schedule_that_takes_the_place_of_another_has_a_number_of_its_own() -> None:
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(2))], lr=0.1)
+    with recorded() as kept:
+        for _ in range(3):
+            schedule = torch.optim.lr_scheduler.StepLR(optimizer, 5)
+            optimizer.step()
+            schedule.step()
+            del schedule
+    assert [call["args"]["index"] for call in kept.calls("scheduler.step")] == [0, 1, 2]
