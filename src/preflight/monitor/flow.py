@@ -72,6 +72,10 @@ class Flow:
         always = 0 < self._passes.get(root, 0) == self._part.get(module, 0)
         return always and since < self._root.get(root, -1) < until
 
+    def rested(self, root: str, since: int) -> bool:
+        """Whether a root that the program called itself was not called since a call: its gradients are left from before."""
+        return root in self._root and self._root[root] < since
+
     def source(self, module: str) -> bool:
         """Whether a module without parts took in something that needs no gradient."""
         return module in self.fed and module not in self.inner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from preflight.monitor.mini import Mini
@@ -59,7 +59,8 @@ class StateContinues(Relation):
     was resumed from a checkpoint of the weights alone. A count of steps that falls without a load is the same, and one
     that grows by more than the steps that are made, by as much in each of them at two looks in a row, counts something
     else. A step that raised, or of which nothing is known, makes no such growth.
-    An optimizer of another kind, other settings, other parameters or other weights is a new phase of training.
+    An optimizer of another kind, other settings, other parameters or other weights is a new phase of training; so is one
+    for weights under masks of ``torch.nn.utils.prune``, which every round of pruning changes beside the weights.
     It compares what one process did before with what it does now; of a process that was started anew, where there is no
     before, ``optimizer-resumes`` judges.
     """
@@ -138,7 +139,7 @@ class StateContinues(Relation):
             and kept.weights.ids == before.ids
             and (_all_same(_values(kept.weights), now) or _went_on(kept, step))
         ]
-        wrong = fresh and bool(old)
+        wrong = fresh and bool(old) and not _pruned(before, window)
         count = self._kept[old[-1]].steps + _between(self._kept[old[-1]], step) if wrong else 0
         return self._example(
             step, before.ids if wrong else [], f"no state, after {count} steps of the one before", window
@@ -209,6 +210,7 @@ class StateContinues(Relation):
         yield _two("Adam", "Adam", 2.0)
         yield _thinned("Adam", written=True)
         yield _thinned("SGD", written=False)
+        yield _two("Adam", "Adam", 1.0, "model.weight_orig", {"model.weight_mask": {"kind": "buffer", "optimizer": -1}})
         yield _counted(1, 2, 3)
         yield _counted(1, 3, 4, 5)
         yield _counted(2, 3, 4)
@@ -218,6 +220,13 @@ class StateContinues(Relation):
         yield _two("Adam", "Adam", 1.0)
         yield _thinned("Adam", written=False)
         yield _counted(1, 4, 7)
+
+
+def _pruned(weights: State, window: Window) -> bool:
+    """Whether weights lie under masks: ``torch.nn.utils.prune`` keeps ``weight_orig`` beside a buffer ``weight_mask``."""
+    names = {one.name for one in window.run.variables.values() if one.kind == "buffer"}
+    own = (window.run.name(ident) for ident in weights.ids)
+    return any(name.endswith("_orig") and f"{name.removesuffix('_orig')}_mask" in names for name in own)
 
 
 def _between(kept: _Kept, step: Step) -> int:
@@ -241,18 +250,24 @@ def _excess(before: _Look, count: float, step: Step) -> float:
     return (count - before.value - made) / made
 
 
-def _two(first: str, second: str, weight: float) -> list[Window]:
-    mini = Mini({"model.weight": {}})
+def _two(
+    first: str,
+    second: str,
+    weight: float,
+    name: str = "model.weight",
+    beside: Mapping[str, dict[str, object]] | None = None,
+) -> list[Window]:
+    mini = Mini({name: {}, **(beside or {})})
     found = []
     for index, kind, value in ((0, first, 1.0), (1, second, weight)):
         made = (f"optimizer.new optimizer{index}:{kind}", {"args": {"groups": [{"lr": 0.1}]}})
         owner = {"optimizer": index}
         steps = (
             (
-                ("before", {"model.weight": value}, owner),
+                ("before", {name: value}, owner),
                 f"step optimizer{index}:{kind}",
-                ("after", {"model.weight": value}, owner),
-                ("states", {"model.weight": 0.5}, {**owner, "steps": [number + 1.0]}),
+                ("after", {name: value}, owner),
+                ("states", {name: 0.5}, {**owner, "steps": [number + 1.0]}),
             )
             for number in range(4)
         )

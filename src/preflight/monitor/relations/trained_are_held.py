@@ -28,7 +28,8 @@ class TrainedAreHeld(Relation):
     Parameters that the program updates by hand do change, and are left alone; so is a model of which the optimizer holds
     but a small share, such as adapters or prompts beside weights that nobody froze.
     A network that began as a copy of one that is trained beside it, a target network, gets gradients where the program
-    does not detach what it says: nothing is made of them.
+    does not detach what it says: nothing is made of them. The gradients of a network that is no longer called, as of a first
+    phase of training, are left from before.
     """
 
     name = "trained-are-held"
@@ -47,6 +48,7 @@ class TrainedAreHeld(Relation):
         self._rounds: dict[int, int] = {}
         self._flow = Flow()
         self._copies = Copies()
+        self._step = -1  # the last step of the windows before
         self._empty = False  # whether an optimizer has a group that holds nothing
         self._frozen: set[int] = set()
         self._thawed: set[int] = set()  # parameters that were frozen and no longer are: these are meant to be trained
@@ -55,6 +57,8 @@ class TrainedAreHeld(Relation):
         variables = window.run.variables
         self._follow(window)
         self._flow = flow_of(window)
+        since = self._step
+        self._step = max((call.q for call in window.named("step")), default=since)
         for state in window.states:
             if state.moment == "before_step" and state.what == "parameter" and state.bits:
                 self._copies.see(state)
@@ -69,6 +73,7 @@ class TrainedAreHeld(Relation):
             if state.what == "gradient"
             for ident, norm in zip(state.ids, state.norm, strict=True)
             if norm and ident in variables and _unheld(variables[ident])
+            if not self._flow.rested(variables[ident].root, since)
         }
         targets = self._targets({variables[ident].root for ident in with_gradient}, window)
         with_gradient = {ident for ident in with_gradient if variables[ident].root not in targets}
@@ -167,6 +172,10 @@ class TrainedAreHeld(Relation):
         parts = ["module model.adapter", "module model.wide"]
         whole = ("forward model", {"args": {"training": True}, "inside": parts})
         yield [mini.window(whole, *_rows("model.wide.weight", 0.5, 7, ())) for _ in range(3)]
+
+        mini = Mini({"next.weight": {}, "first.weight": {"optimizer": -1}})
+        both = _rows("first.weight", 0.5, 7, ("first", "next"))
+        yield [mini.window(*both), *(mini.window(*_rows("first.weight", 0.5, 7, ("next",))) for _ in range(3))]
 
         mini = Mini({"head.weight": {}, "body.weight": {"optimizer": -1}})
         groups = {"sizes": [1, 0], "groups": [{"lr": 0.01}, {"lr": 0.01}]}
