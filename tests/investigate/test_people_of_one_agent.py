@@ -33,12 +33,12 @@ def test_the_root_cause_of_the_table_is_first_though_the_others_stand_before_it(
     entry = "  time      : 2023-05-19_16:39:58\n  host      : n1\n  rank      : {0} (local_rank: {0})\n  exitcode  : 1 (pid: 7{0})\n"
     (tmp_path / "log.txt").write_text(
         "============================================================\ntrain.py FAILED\n"
-        "------------------------------------------------------------\nFailures:\n[1]:\n"
-        + entry.format(1)
-        + "------------------------------------------------------------\nRoot Cause (first observed failure):\n[0]:\n"
+        "------------------------------------------------------------\nFailures:\n[0]:\n"
         + entry.format(0)
+        + "------------------------------------------------------------\nRoot Cause (first observed failure):\n[1]:\n"
+        + entry.format(1)
         + "============================================================\n"
     )
     incident = diagnose([tmp_path]).incident
     assert incident.culprit is not None
-    assert incident.culprit.ranks == (0,)
+    assert incident.culprit.ranks == (1,)  # the lowest rank would be named as well where both had ended at once
