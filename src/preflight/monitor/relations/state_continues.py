@@ -60,7 +60,7 @@ class StateContinues(Relation):
     that grows by more than the steps that are made, by as much in each of them at two looks in a row, counts something
     else. A step that raised, or of which nothing is known, makes no such growth.
     An optimizer of another kind, other settings, other parameters or other weights is a new phase of training; so is one
-    for weights under masks of ``torch.nn.utils.prune``, which every round of pruning changes beside the weights.
+    for layers of another size in the place of the old ones, and for weights under masks of ``torch.nn.utils.prune``, which every round of pruning changes beside the weights.
     It compares what one process did before with what it does now; of a process that was started anew, where there is no
     before, ``optimizer-resumes`` judges.
     """
@@ -91,6 +91,7 @@ class StateContinues(Relation):
         self._kept: dict[int, _Kept] = {}
         self._counts: dict[tuple[int, int], _Look] = {}  # by optimizer and variable
         self._loaded: set[str] = set()
+        self._shapes: dict[int, tuple[int, ...]] = {}
 
     def slept(self, window: Window, times: int) -> None:
         """Know the weights that the last step left."""
@@ -98,6 +99,9 @@ class StateContinues(Relation):
             pass
 
     def see(self, window: Window) -> Iterator[Example]:
+        replaced = self._replaced(window)
+        if replaced:
+            self._kept = {index: kept for index, kept in self._kept.items() if not replaced & {*kept.weights.ids}}
         for call in window.named("optimizer.new"):
             self._settings[call.object] = (call.args or {}).get("groups") or []
         for call in window.named("load_state_dict"):
@@ -123,6 +127,16 @@ class StateContinues(Relation):
                     step.call.s,
                     step.after,
                 )
+
+    def _replaced(self, window: Window) -> set[int]:
+        """Return the variables in whose place there are others now, of another shape."""
+        found = set()
+        for one in window.changed:
+            shape = tuple(one.shape)
+            if self._shapes.setdefault(one.id, shape) != shape:
+                self._shapes[one.id] = shape
+                found.add(one.id)
+        return found
 
     def _taken_over(self, step: Step, before: State, window: Window) -> Example:
         """Whether a new optimizer takes over what another one with state has trained."""
@@ -210,6 +224,7 @@ class StateContinues(Relation):
         yield _two("Adam", "Adam", 2.0)
         yield _thinned("Adam", written=True)
         yield _thinned("SGD", written=False)
+        yield _thinned("Adam", written=False, shape=[2])
         yield _two("Adam", "Adam", 1.0, "model.weight_orig", {"model.weight_mask": {"kind": "buffer", "optimizer": -1}})
         yield _counted(1, 2, 3)
         yield _counted(1, 3, 4, 5)
@@ -275,9 +290,13 @@ def _two(
     return found
 
 
-def _thinned(second: str, written: bool) -> list[Window]:
-    """One optimizer takes over from another whose last steps were not looked at."""
+def _thinned(second: str, written: bool, shape: list[int] | None = None) -> list[Window]:
+    """One optimizer takes over from another whose last steps were not looked at, perhaps weights of another shape."""
     mini = Mini({"model.weight": {}})
+    told: list[tuple[str, str, dict[str, object]]] = [("variable", "model.weight", {})] if shape else []
+    changed: list[tuple[str, str, dict[str, object]]] = (
+        [("variable", "model.weight", {"shape": shape})] if shape else []
+    )
     known, new = {"optimizer": 0}, {"optimizer": 1}
     groups = {"args": {"groups": [{"lr": 0.1}]}}
     looked = (
@@ -286,14 +305,15 @@ def _thinned(second: str, written: bool) -> list[Window]:
         ("after", {"model.weight": 1.0}, known),
         ("states", {"model.weight": 0.5}, {**known, "steps": [1.0]}),
     )
-    told = {"args": {"closure": False, **({"written": [0]} if written else {})}}
+    given = {"args": {"closure": False, **({"written": [0]} if written else {})}}
     return [
-        mini.window(("optimizer.new optimizer0:Adam", groups), *looked, *looked, *looked),
+        mini.window(*told, ("optimizer.new optimizer0:Adam", groups), *looked, *looked, *looked),
         mini.window("step optimizer0:Adam", "step optimizer0:Adam"),
         mini.window(
+            *changed,
             (f"optimizer.new optimizer1:{second}", groups),
             ("before", {"model.weight": 2.0}, new),
-            (f"step optimizer1:{second}", told),
+            (f"step optimizer1:{second}", given),
             ("after", {"model.weight": 3.0}, new),
         ),
     ]
