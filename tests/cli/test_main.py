@@ -68,21 +68,18 @@ def test_every_file_beside_the_program_is_a_command() -> None:
         assert command.name == name
 
 
-def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command]]:
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        yield f"{context.info_name} {name}", command
-        if isinstance(command, click.Group):
-            yield from _commands(command, click.Context(command, info_name=f"{context.info_name} {name}"))
+def _commands(command: click.Command, above: click.Context | None, name: str) -> Iterator[tuple[str, click.Context]]:
+    context = click.Context(command, info_name=name, parent=above, **command.context_settings)
+    yield context.command_path, context
+    if isinstance(command, click.Group):
+        for word in command.list_commands(context):
+            inner = command.get_command(context, word)
+            assert inner is not None
+            yield from _commands(inner, context, word)
 
 
 def test_no_help_shows_what_is_meant_for_click() -> None:
-    context = click.Context(program.preflight, info_name="preflight")
-    helps = {
-        name: command.get_help(click.Context(command, info_name=name))
-        for name, command in _commands(program.preflight, context)
-    }
+    helps = {name: context.get_help() for name, context in _commands(program.preflight, None, "preflight")}
     assert len(helps) > 30
     shown = ("\\b", "\\f", "INTEGER", "FLOAT")
     assert [(name, word) for name, text in helps.items() for word in shown if word in text] == []

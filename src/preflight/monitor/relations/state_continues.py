@@ -60,7 +60,8 @@ class StateContinues(Relation):
     that grows by more than the steps that are made, by as much in each of them at two looks in a row, counts something
     else. A step that raised, or of which nothing is known, makes no such growth.
     An optimizer of another kind, other settings, other parameters or other weights is a new phase of training; so is one
-    for layers of another size in the place of the old ones, and for weights under masks of ``torch.nn.utils.prune``, which every round of pruning changes beside the weights.
+    for layers of another size in the place of the old ones, and one for weights under masks of ``torch.nn.utils.prune``,
+    which every round of pruning changes beside the weights.
     It compares what one process did before with what it does now; of a process that was started anew, where there is no
     before, ``optimizer-resumes`` judges.
     """
