@@ -228,3 +228,15 @@ def test_an_input_of_another_size_breaks_the_chain(tmp_path: Path) -> None:
     flow = Forward(reading, reading.models[0], (4, 16, 16), 2)
     assert flow.kept is None
     assert flow.reason == "what Conv2d is given is not known"
+
+
+def test_a_network_that_returns_what_holds_itself_is_followed(tmp_path: Path) -> None:
+    body = (
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.one = nn.Linear(4, 4)\n\n"
+        "    def forward(self, x):\n        out = [torch.tanh(self.one(x))]\n        out.append(out)\n        return {'out': out}\n"
+    )
+    script = tmp_path / "train.py"
+    script.write_text(LOOP.format(body=body, batch=2))
+    reading = read(read_script(script))
+    flow = Forward(reading, reading.models[0], (4,), 2)
+    assert flow.kept == 2 * (4 + 4)

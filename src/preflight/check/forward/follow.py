@@ -112,16 +112,20 @@ class Forward:
         return isinstance(found, Tensor) and found.graded
 
     def _reach(self, value: Value | None) -> None:
-        """Follow what the network returns: operators are values without a call of their own."""
-        found = settle(value) if value is not None else None
-        if isinstance(found, Seq):
-            for item in found.items:
-                self._reach(item)
-        elif isinstance(found, Dict):
-            for item in found.entries.values():
-                self._reach(item)
-        elif found is not None:
-            self.result(found)
+        """Follow what the network returns, containers opened: operators are values without a call of their own."""
+        left, seen = [value], set[int]()
+        while left:
+            one = left.pop()
+            found = settle(one) if one is not None else None
+            if found is None or id(found) in seen:
+                continue
+            seen.add(id(found))
+            if isinstance(found, Seq):
+                left += found.items
+            elif isinstance(found, Dict):
+                left += found.entries.values()
+            else:
+                self.result(found)
 
     # What rules are written with.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from preflight.check.forward.operation import Operation, broadcast, rule
 from preflight.check.forward.tensors import Result, Tensor
-from preflight.source.values import Known, settle
+from preflight.source.values import Known, Value, settle
 
 _MASK = 0.25  # one byte an element, in elements of four bytes
 
@@ -159,9 +159,9 @@ def comparison(one: Operation) -> Result:
     return one.makes(shape, graded=False)
 
 
-def _is_number(one: Operation, value: object) -> bool:
+def _is_number(one: Operation, value: Value) -> bool:
     """Whether an operand is a number: known, computed from sizes, or a single value that gradients may flow to."""
-    found = settle(value)  # type: ignore[arg-type]
+    found = settle(value)
     if isinstance(found, Known):
         return isinstance(found.value, (int, float))
     return one.forward.size(found) is not None or getattr(found, "name", "").startswith("math.")
