@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from preflight.dryrun.virtual.engine.attention import choose
-from preflight.dryrun.virtual.engine.recurrent import KEPT, MODES
+from preflight.dryrun.virtual.reserve import reserved_values
 
 CAPABILITY = (9, 0)
 _attention = F.scaled_dot_product_attention
@@ -61,7 +61,7 @@ def _layers(name: str) -> Any:
             batch_first: bool) -> Any:  # fmt: skip
         state, cell = hx if isinstance(hx, tuple) else (hx, None)
         directions, hidden = 1 + both, state.shape[-1]
-        kept = layers * directions * KEPT[MODES[name]] * hidden + (layers - 1) * directions * hidden
+        kept = reserved_values(name, layers, directions, hidden, hidden)
         return _Layers.apply(x, state, cell, kept if train else 0, directions, *weights)
 
     return run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from preflight.source.values import Known, Obj, Seq, Value, plain, settle
@@ -55,7 +56,7 @@ def _called(obj: Obj, name: str, depth: int) -> tuple[int, ...] | None:
         sizes = _whole(rest)
         if sizes is None or obj.open_args:
             return None
-        return _repeated(before, sizes) if name == "repeat" else _filled(sizes, math.prod(before))
+        return repeated(before, sizes) if name == "repeat" else filled(sizes, math.prod(before))
     return None
 
 
@@ -91,29 +92,38 @@ def _factory(obj: Obj, name: str) -> tuple[int, ...] | None:
 def _spread(obj: Obj, depth: int) -> tuple[int, ...] | None:
     """Operands spread to each other; one that is not known is taken for a number."""
     found = [shape for arg in obj.args if (shape := shape_of(arg, depth + 1)) is not None]
-    if not found:
-        return None
+    return broadcast(*found) if found else None
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the shape that shapes are spread to together, or None where they do not fit."""
     out: list[int] = []
-    for place in range(max(len(shape) for shape in found)):
-        sizes = {shape[-1 - place] for shape in found if place < len(shape)} - {1}
+    for place in range(max(len(shape) for shape in shapes)):
+        sizes = {shape[-1 - place] for shape in shapes if place < len(shape)} - {1}
         if len(sizes) > 1:
             return None
         out.append(sizes.pop() if sizes else 1)
     return tuple(reversed(out))
 
 
-def _repeated(before: tuple[int, ...], times: tuple[int, ...]) -> tuple[int, ...] | None:
+def repeated(before: tuple[int, ...], times: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the shape of a tensor that is put so many times beside itself; None where there are too few numbers."""
     if len(times) < len(before):
         return None
     behind = (1,) * (len(times) - len(before)) + before
     return tuple(size * count for size, count in zip(behind, times, strict=True))
 
 
-def _filled(sizes: tuple[int, ...], elements: int) -> tuple[int, ...] | None:
-    known = math.prod(size for size in sizes if size != -1)
-    if sizes.count(-1) > 1 or not known or elements % known:
+def filled(sizes: Sequence[int], elements: int) -> tuple[int, ...] | None:
+    """Return sizes of which one may be -1, for a number of elements; None where they do not fit."""
+    if sizes.count(-1) > 1:
         return None
-    return tuple(elements // known if size == -1 else size for size in sizes)
+    known = math.prod(size for size in sizes if size != -1)
+    if -1 not in sizes:
+        return tuple(sizes) if known == elements else None
+    return (
+        tuple(elements // known if size == -1 else size for size in sizes) if known and elements % known == 0 else None
+    )
 
 
 def _written(data: object) -> tuple[int, ...] | None:

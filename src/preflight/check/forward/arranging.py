@@ -6,20 +6,9 @@ import math
 
 from preflight.check.forward.named_axes import rearranged
 from preflight.check.forward.operation import Operation, axis, rule
-from preflight.check.forward.tensors import Result, Shape, Tensor
+from preflight.check.forward.tensors import Result, Tensor
+from preflight.source.tensor_shapes import filled, repeated
 from preflight.source.values import Known, Obj, Seq, Value, plain, settle
-
-
-def _filled(sizes: list[int] | None, elements: int) -> Shape | None:
-    """Return sizes of which one may be -1, for a number of elements."""
-    if sizes is None or sizes.count(-1) > 1:
-        return None
-    known = math.prod(size for size in sizes if size != -1)
-    if -1 in sizes:
-        if not known or elements % known:
-            return None
-        return tuple(elements // known if size == -1 else size for size in sizes)
-    return tuple(sizes) if known == elements else None
 
 
 @rule("view", "reshape")
@@ -29,7 +18,8 @@ def view(one: Operation) -> Result:
     if source is None or one.value.open_args:
         return None
     given = one.rest() or [v for v in (one.value.kwargs.get("shape"), one.value.kwargs.get("size")) if v is not None]
-    return one.views(_filled(one.forward.numbers(given), source.elements))
+    sizes = one.forward.numbers(given)
+    return one.views(filled(sizes, source.elements) if sizes is not None else None)
 
 
 @rule("view_as", "reshape_as", "expand_as")
@@ -61,7 +51,8 @@ def unflatten(one: Operation) -> Result:
     if source is None or dim is None or sizes is None:
         return None
     at = axis(dim, len(source.shape))
-    parts = _filled(one.forward.numbers([sizes]), source.shape[at]) if at is not None else None
+    numbers = one.forward.numbers([sizes])
+    parts = filled(numbers, source.shape[at]) if at is not None and numbers is not None else None
     return one.views((*source.shape[:at], *parts, *source.shape[at + 1 :])) if parts and at is not None else None
 
 
@@ -172,10 +163,7 @@ def expand(one: Operation) -> Result:
 def repeat(one: Operation) -> Result:
     """A copy, several times."""
     source, times = one.input, one.forward.numbers(one.rest()) if not one.value.open_args else None
-    if source is None or times is None or len(times) < len(source.shape):
-        return None
-    behind = (1,) * (len(times) - len(source.shape)) + source.shape
-    return one.makes(tuple(have * n for have, n in zip(behind, times, strict=True)))
+    return one.makes(repeated(source.shape, times)) if source is not None and times is not None else None
 
 
 @rule("repeat_interleave")

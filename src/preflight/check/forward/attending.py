@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from preflight.check.forward.operation import Operation, rule
+from preflight.check.forward.operation import MASK, Operation, rule
 from preflight.check.forward.tensors import Result
 from preflight.source.values import Obj, plain, settle
-
-_MASK = 0.25  # one byte an element, in elements of four bytes
 
 
 def _rate(layer: Obj, position: int, default: float) -> float:
@@ -54,7 +52,7 @@ def _attended(samples: int, length: int, others: int, width: int, heads: int, wr
     kept = float(samples * width * (2 * length + 2 * others))
     matrix = float(samples * heads * length * others)
     if written:
-        kept += samples * length * width + matrix * (1 + ((1 + _MASK) if rate else 0))
+        kept += samples * length * width + matrix * (1 + ((1 + MASK) if rate else 0))
     else:
         kept += samples * heads * length  # a sum of every row
     return kept
@@ -67,7 +65,7 @@ def _block(one: Operation, layer: Obj, samples: int, length: int, others: int | 
     if not isinstance(width, int) or not isinstance(heads, int) or not isinstance(inner, int):
         return None
     rate = _rate(layer, 3, 0.1)
-    mask = _MASK if rate else 0.0
+    mask = MASK if rate else 0.0
     attentions = 1 if others is None else 2
     rows = samples * length
     kept: float = float(_attended(samples, length, length, width, heads, False, rate))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.check.forward.tensors import Result, Shape, Tensor
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 RULES: dict[str, Callable[[Operation], Result]] = {}
 """What an operation makes, by the name that function, method and module have in common (``check.tensors``)."""
+
+MASK = 0.25
+"""A mask's one byte an element, in elements of four bytes."""
 
 
 class Operation:
@@ -48,9 +51,8 @@ class Operation:
 
     def operands(self) -> list[Value]:
         """Return the operand and all positional arguments behind it."""
-        if self.value.kind in ("op",) or not is_method(self.value):
-            return list(self.value.args)
-        return [self.value.receiver, *self.value.args] if self.value.receiver is not None else list(self.value.args)
+        own = self.value.receiver if is_method(self.value) else None
+        return [own, *self.value.args] if own is not None else list(self.value.args)
 
     def option(self, position: int, keyword: str) -> Value | None:
         """Return an option; positions count behind the operand, from 0. Of a module: what it was made with."""
@@ -96,6 +98,13 @@ class Operation:
         if self.recorded:
             self.forward.keep(what)
 
+    def keep_factors(self, values: Sequence[Value], left: Tensor, right: Tensor) -> None:
+        """Note that a product keeps each factor that the other one's gradient needs."""
+        if right.graded:
+            self.keep(values[0])
+        if left.graded:
+            self.keep(values[1])
+
     def keep_more(self, elements: float) -> None:
         """Note what it keeps beside tensors of the script, in elements of four bytes."""
         if self.recorded:
@@ -117,14 +126,3 @@ def axis(dim: int, rank: int) -> int | None:
     """Return a dimension counted from the front, or None where there is no such."""
     at = dim + rank if dim < 0 else dim
     return at if 0 <= at < rank else None
-
-
-def broadcast(*shapes: Shape) -> Shape | None:
-    """Return the shape that shapes are spread to together, or None where they do not fit."""
-    out: list[int] = []
-    for place in range(max(len(shape) for shape in shapes)):
-        sizes = {shape[-1 - place] for shape in shapes if place < len(shape)} - {1}
-        if len(sizes) > 1:
-            return None
-        out.append(sizes.pop() if sizes else 1)
-    return tuple(reversed(out))

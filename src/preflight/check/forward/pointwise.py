@@ -5,11 +5,10 @@ What is kept follows ``tools/autograd/derivatives.yaml`` of PyTorch: some formul
 
 from __future__ import annotations
 
-from preflight.check.forward.operation import Operation, broadcast, rule
+from preflight.check.forward.operation import MASK, Operation, rule
 from preflight.check.forward.tensors import Result, Tensor
+from preflight.source.tensor_shapes import broadcast
 from preflight.source.values import Known, Value, settle
-
-_MASK = 0.25  # one byte an element, in elements of four bytes
 
 
 def _in_place(one: Operation) -> bool:
@@ -65,11 +64,11 @@ def dropout(one: Operation) -> Result:
         return one.views(source.shape)
     if source.graded:
         whole = source.elements if one.name in ("dropout", "nn.AlphaDropout", "alpha_dropout") else 0
-        one.keep_more(_MASK * whole)
+        one.keep_more(MASK * whole)
     return _same(one)
 
 
-@rule("identity", "detach", "data", "requires_grad_", "cuda", "cpu", "type_as", "real", "nn.utils.parametrizations")
+@rule("identity", "detach", "data", "requires_grad_", "cuda", "cpu", "type_as", "real")
 def identity(one: Operation) -> Result:
     """The same memory."""
     source = one.input
@@ -117,11 +116,11 @@ def masked_fill(one: Operation) -> Result:
     if source is None:
         return None
     if source.graded:
-        one.keep_more(_MASK * (mask.elements if mask is not None else 0))
+        one.keep_more(MASK * (mask.elements if mask is not None else 0))
     return one.views(source.shape) if one.name.endswith("_") else one.makes(source.shape)
 
 
-@rule("+", "-", "add", "sub", "rsub", "add_", "sub_", "iadd", "maximum", "minimum", "where", "lerp", "logaddexp", "atan2",
+@rule("+", "-", "add", "sub", "rsub", "add_", "sub_", "maximum", "minimum", "where", "lerp", "logaddexp", "atan2",
       "*", "/", "mul", "div", "mul_", "div_")  # fmt: skip
 def pair(one: Operation) -> Result:
     """Sums keep nothing; a product keeps each factor that the other one's gradient needs."""
@@ -138,10 +137,7 @@ def pair(one: Operation) -> Result:
         return None
     first, second = given[0], given[1]
     if one.name.rstrip("_") in ("*", "mul", "/", "div") and first is not None and second is not None:
-        if second.graded:
-            one.keep(operands[0])
-        if first.graded:
-            one.keep(operands[1])
+        one.keep_factors(operands, first, second)
     if one.name in ("maximum", "minimum", "logaddexp", "atan2"):
         for value in operands:
             one.keep(value)
@@ -150,7 +146,7 @@ def pair(one: Operation) -> Result:
     return one.makes(shape, graded=any(tensor.graded for tensor in tensors))
 
 
-@rule("==", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge", "&", "|", "and", "or", "argmax_like")
+@rule("==", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge", "&", "|", "and", "or")
 def comparison(one: Operation) -> Result:
     """A truth for every element."""
     found = [one.forward.tensor(value) for value in one.operands()[:2]]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from preflight.check.forward.operation import Operation, broadcast, rule
-from preflight.check.forward.tensors import Result, Tensor
-from preflight.source.values import Value, plain
+from preflight.check.forward.operation import Operation, rule
+from preflight.check.forward.tensors import Result
+from preflight.source.tensor_shapes import broadcast
+from preflight.source.values import plain
 
 
 @rule("nn.Linear")
@@ -50,7 +51,7 @@ def matmul(one: Operation) -> Result:
     if len(tensors) != 2 or tensors[0] is None or tensors[1] is None:
         return None
     left, right = tensors[0], tensors[1]
-    _keep_factors(one, values, left, right)
+    one.keep_factors(values, left, right)
     graded = left.graded or right.graded
     if len(right.shape) == 1:
         return one.makes(left.shape[:-1], graded) if left.shape[-1:] == right.shape else None
@@ -60,13 +61,6 @@ def matmul(one: Operation) -> Result:
     if front is None or left.shape[-1] != right.shape[-2]:
         return None
     return one.makes((*front, left.shape[-2], right.shape[-1]), graded)
-
-
-def _keep_factors(one: Operation, values: list[Value], left: Tensor, right: Tensor) -> None:
-    if right.graded:
-        one.keep(values[0])
-    if left.graded:
-        one.keep(values[1])
 
 
 @rule("einsum")
@@ -85,7 +79,7 @@ def einsum(one: Operation) -> Result:
         sizes |= dict(zip(letters, tensor.shape, strict=True))
     found = [tensor for tensor in tensors if tensor is not None]
     if len(found) == 2:
-        _keep_factors(one, values, found[0], found[1])
+        one.keep_factors(values, found[0], found[1])
     elif any(tensor.graded for tensor in found):
         for value in values:
             one.keep(value)

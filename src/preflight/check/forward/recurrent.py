@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from preflight.check.forward.operation import Operation, rule
 from preflight.check.forward.tensors import Result
+from preflight.dryrun.virtual.reserve import reserved_values
 
-RESERVED = {"RNN": 1, "LSTM": 5, "GRU": 6}
-"""Values of a hidden unit that cuDNN's reserve holds of a step, beside what goes from layer to layer: inferred from the
-sizes it asked for (github.com/pytorch/pytorch/issues/2895), as the virtual GPU does."""
+_MODES = {
+    "RNN": "rnn_tanh",
+    "LSTM": "lstm",
+    "GRU": "gru",
+}  # of a plain layer the non-linearity makes no difference here
 
 
 @rule("nn.LSTM", "nn.GRU", "nn.RNN")
@@ -27,7 +30,7 @@ def recurrent(one: Operation) -> Result:
     one.keep(one.first)
     out = one.makes((*source.shape[:2], directions * width), graded=True)
     one.keep(out)
-    one.keep_more(tokens * (layers * directions * RESERVED[kind] * hidden + (layers - 1) * directions * width))
+    one.keep_more(tokens * reserved_values(_MODES[kind], layers, directions, hidden, width))
     state = one.makes((layers * directions, samples, width), graded=True)
     if kind != "LSTM":
         return out, state

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from preflight.check.forward.operation import Operation, axis, broadcast, rule
+from preflight.check.forward.operation import Operation, axis, rule
 from preflight.check.forward.tensors import Result, Shape
+from preflight.source.tensor_shapes import broadcast
 from preflight.source.values import Known, settle
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.vote import Scene, Vote, from_dump, is_wait
-from preflight.vocabulary.log import Frame, Raised
+from preflight.investigate.flight.frames import own_frame
 
-_LIBRARY = re.compile(r"(?:site|dist)-packages/|/lib/python3")
 FEWEST = 3
 MOST_AT = 2 / 3
 """Where fewer stand at one place there are several groups of ranks, as stages of a pipeline are."""
@@ -39,12 +37,7 @@ def _places(scene: Scene) -> dict[int, tuple[Event, tuple[str, int]]]:
         if event.role != "cascade" or event.rank is None or event.rank in found or from_dump(event):
             continue
         one = event.raised or raised.get(event.place)
-        frame = _own(one) if one is not None else None
+        frame = own_frame(reversed(one.frames)) if one is not None else None
         if frame is not None and frame.line is not None:
             found[event.rank] = (event, (frame.path, frame.line))
     return found
-
-
-def _own(raised: Raised) -> Frame | None:
-    """Return the innermost frame of the program itself, below those of libraries."""
-    return next((frame for frame in reversed(raised.frames) if not _LIBRARY.search(frame.path)), None)
