@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import time
 from typing import Any
 
 from .patching import Patches
@@ -75,7 +74,7 @@ class Divergences:
                 other = target if logarithms else target.float().clamp_min(1e-30).log()
                 shares.append(((given - other).abs() <= _ROUNDED).all().float())
             told = to_host(recorder.torch, recorder.torch.stack(shares))
-        head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step)
+        head = recorder.head()
         word = from_program(place)
         recorder.later(
             Pending([told], lambda read: read[0]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from typing import Any
 
@@ -36,11 +35,10 @@ class Leaves:
                     self._leaf(f"{prefix}.{word}", value)
 
     def _leaf(self, name: str, tensor: Any) -> None:
-        recorder, now = self.recorder, (id(tensor), tensor._version)
+        now = (id(tensor), tensor._version)
         if self._known.get(name) != now:
             if name in self._known or len(self._known) < _MOST_LEAVES:
                 self._known[name] = now
             return
         if tensor.grad is not None and not self.held(tensor):
-            head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step)
-            recorder.put("scalar", (*head, NAME, name, 1.0))
+            self.recorder.scalar(NAME, name, 1.0)

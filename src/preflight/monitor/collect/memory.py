@@ -53,7 +53,7 @@ class Memory:
 
     def _put(self, device: str, *values: int | None) -> None:
         recorder = self.recorder
-        head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step, device)
+        head = (*recorder.head(), device)
         recorder.put("memory", (*head, *values))
 
     def _devices(self) -> list[tuple[str, int, int, int, int, int | None]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from .digests import few
@@ -29,7 +28,7 @@ def look(recorder: Recorder, entry: Entry, args: Any, output: Any) -> None:
         rows = [one.reshape(len(one), -1)[:, :_MOST] for one in (told[0], given)]
         same, other = ((one == one[:1]).all() for one in rows)
         found = to_host(torch, (same & ~other).float())
-    head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step, NAME, entry.object)
+    head = (*recorder.head(), NAME, entry.object)
     recorder.later(Pending([found], lambda read: [read[0]]), lambda values: [("scalar", (*head, values[0]))])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -57,7 +56,7 @@ class Ranges:
             flat = target.detach().reshape(-1).float()
             outside = ((flat < -_MARGIN) | (flat > 1 + _MARGIN)).float().mean()
             told = to_host(torch, torch.stack([flat.amin(), flat.amax(), outside]))
-        head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step)
+        head = recorder.head()
 
         def rows(found: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
             return [("scalar", (*head, name, subject, value)) for name, value in zip(NAMES, found, strict=True)]

@@ -140,6 +140,10 @@ class Recorder:
         self._counter += 1
         return self._counter
 
+    def head(self) -> tuple[int, int, int, int]:
+        """What the row of an event begins with: its number, the time, the iteration, the count of steps."""
+        return self.number(), time.monotonic_ns(), self.iteration, self.step
+
     def put(self, kind: str, row: tuple[Any, ...]) -> None:
         """Hand a row to the writer; the file is opened at the first one."""
         if self._pid != os.getpid():
@@ -269,7 +273,7 @@ class Recorder:
 
     def scalar(self, name: str, subject: str, value: float | int | None) -> None:
         """Note a number of the training."""
-        self.put("scalar", (self.number(), time.monotonic_ns(), self.iteration, self.step, name, subject, value))
+        self.put("scalar", (*self.head(), name, subject, value))
 
     # -- the training loop
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from .digest import fingerprints, norms, norms_and_fingerprints
@@ -29,7 +28,7 @@ class States:
         recorder = self.recorder
         if not held or not recorder.wants("state"):
             return
-        head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step, moment, what)
+        head = (*recorder.head(), moment, what)
         ids = [variable.ident for variable, _ in held]
         began = self._mark(held)
         tensors = [tensor for _, tensor in held]

@@ -7,7 +7,6 @@ loss and the one that it goes back from. Where it is reduced by the program, thr
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -80,7 +79,7 @@ class Targets:
         recorder, torch = self.recorder, self.recorder.torch
         if gradient is None or not simple(gradient) or gradient.device.type not in DEVICES or impossible(torch):
             return
-        head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step)
+        head = recorder.head()
 
         def rows(found: Iterable[float]) -> Iterator[tuple[str, tuple[Any, ...]]]:
             for name, value in zip(NAMES, found, strict=False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -28,7 +27,7 @@ def look(recorder: Recorder, held: Iterable[tuple[Any, Any]]) -> None:
         found = torch.stack([_alike(tensor.detach()) & _alike(tensor.grad, True) for _, tensor in chosen])
         told = to_host(torch, found.float())
     names = [name for name, _ in chosen]  # no weight is held until the numbers come
-    head = (recorder.number(), time.monotonic_ns(), recorder.iteration, recorder.step, NAME)
+    head = (*recorder.head(), NAME)
 
     def rows(values: list[list[float]]) -> list[tuple[str, tuple[Any, ...]]]:
         same = [name for name, value in zip(names, values[0], strict=True) if value]
