@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from preflight.check.kept_graphs import recorded, switched_globally, used_in_losses
-from preflight.check.loaders import feeding
+from preflight.check.loaders import feeding, trains
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
@@ -52,7 +52,7 @@ def evaluations_with_gradients(context: Context) -> list[Evaluation]:
         for frame in sorted(feeds.frames, key=lambda f: -f.depth):
             inside = feeds.inside(frame)
             calls = [e for e in inside if e.name == "()" and _is_one_of(e, models)]
-            if not calls or any(_trains(context, e) or _wants(e) for e in inside):
+            if not calls or any(_may_train(context, e) or _wants(e) for e in inside):
                 continue
             calls = [
                 e for e in calls if recorded(e.context) is True and not e.context.shadow and not _feeds_loss(e, used)
@@ -75,26 +75,10 @@ def _is_one_of(event: Event, models: set[int]) -> bool:
     return any(id(o) in models or id(wrapped(o)) in models for o in options_of(event.receiver, limit=4))
 
 
-_TRAINING = (
-    "backward",
-    "manual_backward",
-    "training_step",
-    "train_step",
-    "train_batch",
-    "train_on_batch",
-    "step",
-    "update_params",
-)
-
-
-def _trains(context: Context, event: Event) -> bool:
-    """Whether an event computes gradients or may do so out of sight."""
-    last = event.name.rpartition(".")[2]
-    if last == "step":
-        return context.roles.of(event.receiver) in ("optimizer", "scaler", "engine")
-    if last in _TRAINING:
+def _may_train(context: Context, event: Event) -> bool:
+    """Whether an event computes gradients or may do so out of sight: an unknown function that is given the optimizer."""
+    if trains(context, event):
         return True
-    # What is not seen may train: an unknown function that is given the optimizer.
     if event.inlined or event.name.startswith(("torch.", "builtins.")):
         return False
     return any(context.roles.of(a) == "optimizer" for a in (*event.args, *event.kwargs.values()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from preflight.check.backward_graph import grad_mode
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, parents_of
@@ -157,15 +158,32 @@ class Feeding:
     def _kind(self, context: Context, frame: Frame) -> str | None:
         networks = False
         for event in self.inside(frame):
-            if event.name in _TRAINS or event.name.rpartition(".")[2] in ("backward", "training_step", "train_step"):
-                return "training"
-            if event.name == ".step" and context.roles.of(event.receiver) in ("optimizer", "scaler", "engine"):
+            if trains(context, event) or _is_trainers_step(event, frame):
                 return "training"
             networks = networks or (event.name == "()" and is_module(event.receiver))
         return "evaluation" if networks else None
 
 
-_TRAINS = (".backward", ".manual_backward", "torch.autograd.backward", "torch.autograd.grad", ".train_batch")
+_BACKWARD = ("torch.autograd.backward", "torch.autograd.grad")
+_TRAINING = frozenset(
+    ("backward", "manual_backward", "training_step", "train_step", "train_batch", "train_on_batch", "update_params")
+)
+_STEPPED = ("optimizer", "scaler", "engine")
+
+
+def trains(context: Context, event: Event) -> bool:
+    """Whether a call computes gradients or changes weights; of one that was followed its own calls tell, not its name."""
+    last = event.name.rpartition(".")[2]
+    if last == "step":
+        return context.roles.of(event.receiver) in _STEPPED
+    if event.name in _BACKWARD or last == "backward":
+        return True
+    return last in _TRAINING and not event.inlined and grad_mode(event.context) is not False
+
+
+def _is_trainers_step(event: Event, frame: Frame) -> bool:
+    """Whether a framework's own loop calls the step that it trains on."""
+    return isinstance(frame.node, ast.Call) and event.name.endswith(".training_step")
 
 
 def feeding(context: Context) -> Feeding:

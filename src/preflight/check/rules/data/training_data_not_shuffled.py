@@ -166,6 +166,29 @@ for x, y in DataLoader(TensorDataset(torch.zeros(80, 10), torch.zeros(80)), batc
     nn.functional.cross_entropy(head(out), y).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(10, 2)
+    def forward(self, x):
+        return self.layer(x)
+    def training_step(self, batch):
+        return nn.functional.cross_entropy(self(batch[0]), batch[1])
+rows = TensorDataset(torch.zeros(80, 10), torch.zeros(80, dtype=torch.long))
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in DataLoader(rows, batch_size=8, shuffle=True):
+    optimizer.zero_grad()
+    model.training_step(batch).backward()
+    optimizer.step()
+with torch.no_grad():
+    for batch in DataLoader(rows, batch_size=8):
+        print(model.training_step(batch).item())
+""",
 )
 
 
