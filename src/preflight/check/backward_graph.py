@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.source.trace import Context, name_of
@@ -209,7 +210,5 @@ def explained(losses: list[Value]) -> bool:
 
 def _stands_for_all(value: Value) -> bool:
     """Whether the items of a list that is not fully known are what a comprehension makes of one element: all are alike."""
-    import ast
-
     node = value.site.node if value.site is not None else None
     return isinstance(value, Seq) and bool(value.items) and isinstance(node, (ast.ListComp, ast.GeneratorExp))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from preflight.source.trace import provenance
@@ -50,8 +51,6 @@ def _is_gradient(value: Value | None) -> bool:
 
 def clip_edit(context: Context, loop: TrainingLoop) -> Edit | None:
     """Insert the call where the optimizer's parameters can be named in one word."""
-    import ast
-
     step = loop.steps[0]
     if context.roles.of(step.receiver) != "optimizer" or not isinstance(step.node, ast.Call) or step.args:
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.check.counts import operands
-from preflight.source.trace import Carry
+from preflight.source.trace import Carry, parents_of
 from preflight.source.values import Known, Obj, Phi, Unknown, Value, options_of, settle
 
 if TYPE_CHECKING:
@@ -176,8 +176,6 @@ def _positive(constant: Value, other: Value, depth: int) -> bool:
 
 def quotients(context: Context) -> Iterator[tuple[Value, Value, Value]]:
     """All divisions whose results reach a call, a return or an assignment: quotient, numerator, denominator."""
-    from preflight.source.trace import parents_of
-
     seen: set[int] = set()
     for event in context.trace.events:
         stack: list[Value] = [*event.args, *event.kwargs.values()]

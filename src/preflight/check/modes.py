@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Set
 from typing import TYPE_CHECKING
@@ -216,8 +217,6 @@ def reaches(value: Value | None, wanted: Set[int], depth: int = 0) -> bool:
 
 def leaves(event: Event, frame: Frame) -> bool:
     """Whether the branch a call is in leaves the loop ``frame`` afterwards: ``break``, ``return``, ``sys.exit()``."""
-    import ast
-
     for inner in event.context.frames():
         if inner is frame:
             return False

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.source.trace import Event
-from preflight.source.values import Dict, Obj, Seq, Value, options_of
+from preflight.source.values import Dict, Obj, Seq, Value, options_of, plain
 
 if TYPE_CHECKING:
     import ast
@@ -39,8 +39,6 @@ def handed_on(context: Context, holder: Obj) -> bool:
 
 
 def _named(event: Event) -> bool:
-    from preflight.source.values import plain
-
     return len(event.args) > 1 and isinstance(plain(event.args[1]), str)
 
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from preflight.source.trace import parents_of
 from preflight.source.values import Ext, Known, Obj, Value, options_of, plain, settle
 
 if TYPE_CHECKING:
@@ -77,8 +78,6 @@ def _is_argparse(context: Context, parser: Obj) -> bool:
 
 def from_option(value: Value | None, limit: int = 40) -> set[str]:
     """Names of the options that a plain value was computed from, through arithmetic and conversions only."""
-    from preflight.source.trace import parents_of
-
     found: set[str] = set()
     queue: list[Value] = [value] if value is not None else []
     seen: set[int] = set()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-# Calls that seed the generator that PyTorch initialises weights with.
+# Calls that seed the generator that PyTorch initialises weights with; torch.seed() draws the seed itself by chance.
 SEEDS = (
     "torch.manual_seed",
     "torch.random.manual_seed",
-    "torch.seed",
     "transformers.set_seed",
     "transformers.trainer_utils.set_seed",
     "accelerate.utils.set_seed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from preflight.check.counts import Product, over_data, passes, product_of
@@ -161,8 +162,6 @@ def _every(guard: Frame) -> Value | None:
 
 def ends_otherwise(guard: Frame) -> bool:
     """Whether the other side of a test leaves the loop or the function: ``if step >= last: break``."""
-    import ast
-
     other: list[ast.stmt] = getattr(guard.node, "body" if guard.polarity is False else "orelse", None) or []
     return bool(other) and isinstance(other[-1], (ast.Break, ast.Return, ast.Raise))
 
@@ -235,8 +234,6 @@ def _at_first(value: Value, depth: int = 0) -> float | None:
 
 def _may_end(frame: Frame) -> bool:
     """Whether a loop has a ``break`` of its own, or returns."""
-    import ast
-
     stack: list[ast.AST] = list(getattr(frame.node, "body", []))
     while stack:
         node = stack.pop()

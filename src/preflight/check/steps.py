@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from preflight.source.trace import Context as Frame
-from preflight.source.trace import Event, provenance
+from preflight.source.trace import Event, parents_of, provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Ext, Known, Obj, Value, settle
 
@@ -115,6 +115,4 @@ _ELSEWHERE = ("numpy.", "builtins.", "torch.utils.", "torch.distributed.", "skle
 
 
 def _parents(value: Value) -> list[Value]:
-    from preflight.source.trace import parents_of
-
     return list(parents_of(value))

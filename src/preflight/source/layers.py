@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from preflight.source.evaluate.library.torch import module_items
 from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS
 from preflight.source.tensor_shapes import numel_of
-from preflight.source.values import Choice, Dict, Known, Obj, Phi, Unknown, Value, plain, settle
+from preflight.source.values import Choice, Dict, Known, Obj, Phi, Unknown, Value, plain, settle, why_unknown
 
 if TYPE_CHECKING:
     from preflight.source.reading import Reading
@@ -392,6 +392,4 @@ def _added_modules(reading: Reading) -> dict[int, list[tuple[str, Value]]]:
 
 
 def _why(value: Value) -> str:
-    from preflight.source.values import why_unknown
-
     return why_unknown(value)

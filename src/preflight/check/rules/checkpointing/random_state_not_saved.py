@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.randomness import SEEDS
 from preflight.check.rule import Rule
 from preflight.check.states import resume
 from preflight.vocabulary.finding import Finding
@@ -37,10 +38,6 @@ RULE = Rule(
     tags=("checkpoint", "reproducibility"),
 )
 
-_SEEDS = (
-    "torch.manual_seed", "torch.random.manual_seed", "transformers.set_seed", "accelerate.utils.set_seed",
-    "lightning.pytorch.seed_everything",
-)  # fmt: skip
 _STATES = (
     "torch.get_rng_state", "torch.random.get_rng_state", "torch.cuda.get_rng_state", "torch.cuda.get_rng_state_all",
     "random.getstate", "numpy.random.get_state",
@@ -108,7 +105,7 @@ from torch import nn{_REST}
 def check(context: Context) -> Iterator[Finding]:
     """Find seeded, resumable scripts whose checkpoints hold no generator state."""
     found = resume(context)
-    seeds = [e for e in context.trace.calls(*_SEEDS) if not e.context.shadow]
+    seeds = [e for e in context.trace.calls(*SEEDS) if not e.context.shadow]
     if found.start is None or not found.saves or not seeds or context.trace.calls(*_STATES, ".get_state"):
         return
     event, table = found.saves[0]

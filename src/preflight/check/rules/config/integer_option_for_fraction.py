@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.options import declared, from_option
 from preflight.check.rule import Rule
+from preflight.source.trace import parents_of
+from preflight.source.values import Known, Obj, Unknown, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -146,9 +148,6 @@ def _uses(context: Context) -> dict[str, str]:
 
 def _unchanged(value: object) -> bool:
     """Whether a value is the option's own: its only parents are the option and the declared default."""
-    from preflight.source.trace import parents_of
-    from preflight.source.values import Known, Obj, Unknown, settle
-
     base = settle(value)  # type: ignore[arg-type]
     return isinstance(base, (Known, Unknown)) and any(
         isinstance(p, Obj) and p.name == "argparse.option" for p in parents_of(base)

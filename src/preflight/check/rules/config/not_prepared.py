@@ -18,6 +18,7 @@ When the object is frozen or is meant to be the same on each rank.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -145,8 +146,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _starred(node: object) -> bool:
-    import ast
-
     return isinstance(node, ast.Call) and any(isinstance(a, ast.Starred) for a in node.args)
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
-from preflight.source.trace import Event
+from preflight.source.trace import Event, parents_of
 from preflight.source.training import same_guards
 from preflight.source.values import Dict, Known, Obj, Seq, Unknown, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
@@ -203,8 +203,6 @@ def _encoded(context: Context) -> Iterator[Finding]:
 
 def _from(value: Value, encoding: Event) -> bool:
     """Whether a tensor holds ids of the encoding: positions counted from its length do not."""
-    from preflight.source.trace import parents_of
-
     queue: list[Value] = [value]
     seen: set[int] = set()
     while queue and len(seen) < 100:

@@ -18,6 +18,7 @@ When only one process runs on each machine.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -129,8 +130,6 @@ def _all_cores(context: Context, value: Value) -> bool:
 
 
 def _divided(value: Unknown) -> bool:
-    import ast
-
     node = value.site.node if value.site is not None else None
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, (ast.Div, ast.FloorDiv))

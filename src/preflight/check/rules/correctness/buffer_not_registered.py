@@ -19,10 +19,11 @@ When the tensor is moved in `forward` on purpose, which this rule sees.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.placement import meetings, model_on_gpu
+from preflight.check.placement import made_at, meetings, model_on_gpu
 from preflight.check.rule import Rule
 from preflight.check.tensors import source_text, within_forward
 from preflight.source.evaluate.library.methods import is_module
@@ -155,15 +156,11 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _moved_before(store: Store, factory: object) -> bool:
     """Whether the move is part of what was assigned, not of its use."""
-    from preflight.check.placement import made_at
-
     found = made_at(store.value)
     return found is not None and found[1] == "moved"
 
 
 def _edit(context: Context, store: Store) -> Edit | None:
-    import ast
-
     node = store.node
     if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Attribute):
         return None

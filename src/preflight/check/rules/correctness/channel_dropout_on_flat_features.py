@@ -20,6 +20,7 @@ Never.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
@@ -129,8 +130,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _edit(context: Context, value: Obj, layer: Obj | None, name: str) -> Edit | None:
     """Rename the function; a layer may be used elsewhere too, so it is left to the person."""
-    import ast
-
     if layer is not None or value.site is None or not isinstance(value.site.node, ast.Call):
         return None
     func = value.site.node.func

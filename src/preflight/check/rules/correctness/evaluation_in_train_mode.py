@@ -19,6 +19,7 @@ When the noise is wanted, as for Monte-Carlo dropout.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -183,6 +184,20 @@ for x in torch.utils.data.DataLoader(real):
     with torch.no_grad():
         picture = g(fixed)
 """,
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(train, batch_size=8, shuffle=True):
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+with torch.no_grad():
+    for x, _ in DataLoader(calibration, batch_size=256):
+        model(x)
+""",
 )
 
 
@@ -214,6 +229,7 @@ def _evaluated(context: Context, model: Obj, loop: TrainingLoop) -> Event | None
             or id(event.result) in losses
             or event.context.shadow
             or event.number < training[0].number
+            or _unused(context, event)
         ):
             continue
         sources = _sources(context, event)
@@ -223,6 +239,12 @@ def _evaluated(context: Context, model: Obj, loop: TrainingLoop) -> Event | None
         if not _in_eval(context, model, event):
             return event
     return None
+
+
+def _unused(context: Context, event: Event) -> bool:
+    """Whether nothing receives what the model returns: batch norm's statistics are what the pass is for."""
+    statement = context.statement(event.script, event.node)
+    return isinstance(statement, ast.Expr) and statement.value is event.node
 
 
 def _sources(context: Context, event: Event) -> list[Value]:

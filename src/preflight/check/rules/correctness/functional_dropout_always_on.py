@@ -109,6 +109,19 @@ import torch.nn.functional as F
 def augment(tokens, options):
     return F.dropout(tokens, **options)
 """,
+    """
+import torch.nn as nn
+import torch.nn.functional as F
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(10, 2)
+    def forward(self, x):
+        return self.layer(x)
+    def training_step(self, batch):
+        return F.cross_entropy(self(F.dropout(batch[0], 0.1)), batch[1])
+Net().training_step(batch)
+""",
 )
 
 _NAMES = tuple(f"torch.nn.functional.{n}" for n in ("dropout", "dropout1d", "dropout2d", "dropout3d"))
@@ -122,7 +135,12 @@ def check(context: Context) -> Iterator[Finding]:
         module = _module(event)
         given = event.argument(1, "p")
         rate = plain(given, None) if given is not None else 0.5
-        if module is None or _depends_on_mode(event) or any(plain(o) == 0 for o in options_of(given)):
+        if (
+            module is None
+            or _only_trains(event)
+            or _depends_on_mode(event)
+            or any(plain(o) == 0 for o in options_of(given))
+        ):
             continue
         positional = len(getattr(event.node, "args", ())) < 4
         edit = context.add_argument(event, "training=self.training") if positional and _has_self(event) else None
@@ -151,6 +169,14 @@ def _module(event: Event) -> Obj | None:
             probe = Obj("instance", "", None, None, cls=frame.value.owner)
             return probe if is_module(probe) else None
     return None
+
+
+def _only_trains(event: Event) -> bool:
+    """Whether the call stands in a method that frameworks call in training only: dropping there augments."""
+    inner = next(
+        (f.value for f in event.context.frames() if f.kind in ("call", "root") and isinstance(f.value, Func)), None
+    )
+    return inner is not None and inner.qualname.endswith((".training_step", ".train_step"))
 
 
 def _has_self(event: Event) -> bool:

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.losses import LossCall, loss_calls
 from preflight.check.rule import Rule
-from preflight.check.tensors import source_text
+from preflight.check.tensors import VIEWS, origin, source_text
 from preflight.check.token_positions import Tokens, inside, language_model, tokens_of, written
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Obj, Value
@@ -225,8 +225,6 @@ def _counted(value: Value) -> bool:
 
 def _uncut(value: Value | None) -> Value | None:
     """An output without the views and slices of it."""
-    from preflight.check.tensors import VIEWS, origin
-
     return origin(value, VIEWS, items=True)
 
 

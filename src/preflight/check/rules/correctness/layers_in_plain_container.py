@@ -19,13 +19,15 @@ When a frozen module is hidden from `parameters()` on purpose.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.placement import model_on_gpu
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Store, provenance
-from preflight.source.values import Dict, Obj, Seq, Value, options_of, settle
+from preflight.source.values import Dict, Obj, Seq, Value, options_of, plain, settle
 from preflight.vocabulary.finding import Edit, Finding
 
 RULE = Rule(
@@ -145,6 +147,20 @@ net = Net()
 for x, y in loader:
     nn.functional.mse_loss(net(x), y).backward()
 """,
+    """
+import torch
+import torch.nn as nn
+class Student(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        teacher = nn.Linear(10, 10)
+        teacher.requires_grad_(False).eval().to(device)
+        self.hidden = [teacher]
+        self.layer = nn.Linear(10, 10)
+    def forward(self, x):
+        return self.layer(x), self.hidden[0](x)
+Student("cuda").cuda()(torch.zeros(1, 10))
+""",
 )
 
 _WITHOUT_PARAMETERS = (
@@ -169,7 +185,7 @@ def check(context: Context) -> Iterator[Finding]:
             called |= {id(o.receiver) for o in _copies(context, called)}
         used = [i for i in layers if id(i) in called or (isinstance(i, Obj) and id(i.receiver) in called)]
         registered = _registered(context, owner, store)
-        loose = [i for i in used if id(i) not in registered]
+        loose = [i for i in used if id(i) not in registered and not _hidden(context, i)]
         if not loose or _parameters_taken(context, kept, loose):
             continue
         yield _report(context, store, kept, len(layers))
@@ -227,6 +243,13 @@ def _registered(context: Context, owner: Obj, store: Store) -> set[int]:
     return found
 
 
+def _hidden(context: Context, layer: Value) -> bool:
+    """Whether a layer is frozen, and moved by hand where the model moves: kept out of ``parameters()`` on purpose."""
+    own = context.trace.on(layer, "requires_grad_", "to", "cuda") if isinstance(layer, Obj) else []
+    frozen = any(e.name == ".requires_grad_" and plain(e.argument(0, "requires_grad"), True) is False for e in own)
+    return frozen and (not model_on_gpu(context) or any(e.name != ".requires_grad_" for e in own))
+
+
 def _parameters_taken(context: Context, kept: Value, loose: list[Value]) -> bool:
     """Whether the script asks the layers themselves for their parameters: they are trained after all."""
     wanted = {id(i) for i in loose} | {id(i.receiver) for i in loose if isinstance(i, Obj) and i.kind == "copy"}
@@ -258,8 +281,6 @@ def _report(context: Context, store: Store, kept: Seq | Dict, count: int) -> Fin
 
 def _edit(context: Context, store: Store, kept: Seq | Dict, kind: str) -> Edit | None:
     """Wrap the right side, where ``nn`` or ``torch`` is a name of the module."""
-    import ast
-
     node = store.node
     if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Attribute):
         return None

@@ -19,6 +19,7 @@ Never.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
@@ -123,8 +124,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _edit(context: Context, call: object, column: Value | None) -> Edit | None:
     """Squeeze the column where it is an argument of the call, written as a name or a call."""
-    import ast
-
     settled = settle(column) if column is not None else None
     if (
         not isinstance(call, ast.Call)

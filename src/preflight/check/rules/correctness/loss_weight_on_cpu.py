@@ -26,8 +26,9 @@ from preflight.check.losses import loss_calls
 from preflight.check.placement import made_at, model_on_gpu
 from preflight.check.rule import Rule
 from preflight.check.tensors import source_text
+from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import provenance
-from preflight.source.values import Obj
+from preflight.source.values import Obj, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -130,7 +131,4 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _in_module(context: Context, criterion: Obj) -> bool:
     """Whether the criterion is an attribute of a module, which moves it along."""
-    from preflight.source.evaluate.library.methods import is_module
-    from preflight.source.values import settle
-
     return any(settle(s.value) is criterion and is_module(settle(s.target)) for s in context.trace.stores)

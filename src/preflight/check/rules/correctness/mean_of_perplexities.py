@@ -116,7 +116,7 @@ def check(context: Context) -> Iterator[Finding]:
             evidence=[
                 Evidence(
                     "mean of exponentials",
-                    1002,
+                    1003,
                     arithmetic="(e^2 + e^3 + e^8) / 3; perplexity e^(13/3) = 76",
                 )
             ],

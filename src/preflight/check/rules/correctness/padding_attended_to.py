@@ -21,6 +21,7 @@ When all sequences have the same length.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -163,8 +164,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _open(event: Event) -> bool:
     """Whether arguments may be given that are not known: ``model(**batch)``."""
-    import ast
-
     node = event.node
     return isinstance(node, ast.Call) and (
         any(k.arg is None for k in node.keywords) or any(isinstance(a, ast.Starred) for a in node.args)

@@ -137,6 +137,27 @@ for x in data:
     loss(norm(net(x)), x).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 8)
+        self.heads = nn.ModuleDict()
+    def forward(self, x, task="first"):
+        x = self.body(x)
+        if task not in self.heads:
+            self.heads[task] = nn.Linear(x.size(-1), 2)
+        return self.heads[task](x)
+model = Net()
+model(torch.zeros(1, 4))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+""",
 )
 
 _WEIGHTED = frozenset(
@@ -233,6 +254,7 @@ def _late(context: Context) -> Iterator[Store]:
                 and id(target) in inside
                 and _weights(value)
                 and _owner_unchanged(context, update.optimizer, store)
+                and not any(s.node is store.node and s.number < made.number for s in context.trace.stores)
             ):
                 yield store
 

@@ -89,6 +89,16 @@ def dot(a, b, out):
     torch.clamp(a, 0, 1, out=out)
     return out
 """,
+    """
+import torch.nn as nn
+import torch.nn.functional as F
+class Net(nn.Module):
+    def forward(self, x):
+        F.relu(x, True)
+        F.dropout(x, 0.1, self.training, True)
+        return x
+Net()(x)
+""",
 )
 
 # Never a method of anything but a tensor, and never with an effect.
@@ -120,12 +130,13 @@ def check(context: Context) -> Iterator[Finding]:
             yield _report(context, event, tail)
 
 
+# Where functions take ``inplace`` among their arguments.
+_INPLACE = {"relu": 1, "leaky_relu": 2, "dropout": 3, "dropout2d": 3}
+
+
 def _has_effect(event: Event) -> bool:
-    return (
-        "out" in event.kwargs
-        or any(plain(v) is True for k, v in event.kwargs.items() if k == "inplace")
-        or event.context.shadow
-    )
+    inplace = event.argument(_INPLACE.get(event.name.rpartition(".")[2], -1), "inplace")
+    return "out" in event.kwargs or (inplace is not None and plain(inplace) is not False) or event.context.shadow
 
 
 def _on_tensor(context: Context, event: Event, tail: str) -> bool:

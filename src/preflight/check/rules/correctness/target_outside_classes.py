@@ -26,7 +26,7 @@ from preflight.check.rule import Rule
 from preflight.check.shapes import width
 from preflight.check.tensors import VIEWS, origin
 from preflight.source.trace import provenance
-from preflight.source.values import Obj, plain
+from preflight.source.values import Obj, plain, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -76,6 +76,15 @@ model = resnet18(num_classes=args.classes)
 for i, (x, y) in enumerate(Loader(Food101("data"))):
     nn.functional.cross_entropy(model(x), y.to("cuda")).backward()
 """,
+    """
+import torch.nn as nn
+from torch.utils.data import DataLoader, Subset
+from torchvision import datasets
+data = Subset(datasets.CIFAR100("data"), range(1000))
+model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
+for x, y in DataLoader(data, batch_size=64):
+    nn.functional.cross_entropy(model(x), y)
+""",
 )
 
 GOOD = (
@@ -99,6 +108,26 @@ for x, y in loader:
     loss = nn.functional.cross_entropy(even(x), y % 2)
     (loss + nn.functional.cross_entropy(ten(x), y)).backward()
 """,
+    """
+import torch.nn as nn
+from torch.utils.data import DataLoader, Subset
+from torchvision import datasets
+data = datasets.CIFAR100("data")
+first_ten = [i for i, target in enumerate(data.targets) if target < 10]
+model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 10))
+for x, y in DataLoader(Subset(data, first_ten), batch_size=64):
+    nn.functional.cross_entropy(model(x), y)
+""",
+    """
+import torch.nn as nn
+from torch.utils.data import DataLoader
+from torchvision import datasets
+data = datasets.MNIST("data")
+data.targets = data.targets % 2
+model = nn.Sequential(nn.Flatten(), nn.Linear(784, 2))
+for x, y in DataLoader(data, batch_size=64):
+    nn.functional.cross_entropy(model(x), y)
+""",
 )
 
 # Number of classes of the labels as the data set gives them.
@@ -107,6 +136,11 @@ _CLASSES = {
     "ImageNet": 1000, "Caltech256": 257, "Flowers102": 102, "DTD": 47, "GTSRB": 43, "EuroSAT": 10, "StanfordCars": 196,
     "FGVCAircraft": 100, "Country211": 211, "USPS": 10, "OxfordIIITPet": 37, "SUN397": 397, "Imagenette": 10,
 }  # fmt: skip
+
+
+_LABELS = frozenset(("targets", "labels", "train_labels", "_labels", "_samples", "samples", "y"))
+# What makes indices without a look at the samples.
+_POSITIONS = frozenset(("range", "arange", "randperm", "permutation"))
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -149,5 +183,22 @@ def _dataset_of(context: Context, call: LossCall) -> Obj | None:
             continue
         if part.name.rpartition(".")[2] not in _CLASSES or "target_transform" in part.kwargs or part.open_args:
             return None
-        return part
+        return None if _relabelled(context, part) or _selected(source) else part
     return None
+
+
+def _relabelled(context: Context, dataset: Obj) -> bool:
+    """Whether the script writes labels into the data set: fewer classes, or other numbers for them."""
+    return any(s.name in _LABELS and settle(s.target) is dataset for s in context.trace.stores)
+
+
+def _selected(source: Obj) -> bool:
+    """Whether samples are chosen by something else than chance and position: by their class, perhaps."""
+    for part in provenance(source, 80):
+        if isinstance(part, Obj) and part.name == "torch.utils.data.Subset":
+            indices = list(provenance(part.argument(1, "indices"), 60))
+            if any(isinstance(i, Obj) and i.kind == "attr" and i.name in _LABELS for i in indices):
+                return True
+            if not any(isinstance(i, Obj) and i.name.rpartition(".")[2] in _POSITIONS for i in indices):
+                return True
+    return False

@@ -19,9 +19,11 @@ When gradients with respect to the tensor are wanted, but no training.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.modes import holds
 from preflight.check.rule import Rule
 from preflight.check.tensors import operation, source_text
 from preflight.source.evaluate.library.methods import is_module
@@ -169,8 +171,6 @@ def _requires_grad(value: Obj) -> bool:
 
 def _whole_model(context: Context, owner: Obj) -> bool:
     """Whether the optimizer gets ``parameters()`` of this module or of one that holds it."""
-    from preflight.check.modes import holds
-
     return any(m is owner or holds(m, owner) for m in context.reading.models)
 
 
@@ -183,8 +183,6 @@ def _used_otherwise(context: Context, value: Obj) -> bool:
 
 def _edit(context: Context, store: Store) -> Edit | None:
     """Wrap the tensor; the request for gradients inside is harmless."""
-    import ast
-
     node = store.node
     if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Attribute):
         return None

@@ -26,7 +26,7 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, provenance
-from preflight.source.values import Func, Value
+from preflight.source.values import Func, Obj, Value
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -109,6 +109,19 @@ class Files:
         import pandas
         return pandas.read_csv("x.csv")[key]
 """,
+    """
+import random
+import numpy as np
+from torch.utils.data import Dataset
+class Crops(Dataset):
+    def __init__(self, paths):
+        self.paths = paths
+    def __len__(self):
+        return 10_000
+    def __getitem__(self, i):
+        return np.load(random.choice(self.paths))
+Crops(["a.npy"])[0]
+""",
 )
 
 _PARSERS = (
@@ -128,6 +141,9 @@ _HANDLES = (
 )
 
 
+_DRAWS = frozenset(("choice", "choices", "sample", "integers", "randint"))
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Find reads in ``__getitem__`` that do not depend on the index."""
     for event in context.trace.calls(*_PARSERS, *_HANDLES):
@@ -136,7 +152,9 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         func, frame = getter
         index = _index(context, func, frame)
-        if index is None or any(part is index for value in event.args for part in provenance(value, 200)):
+        if index is None or any(
+            part is index or _drawn(part) for value in event.args for part in provenance(value, 200)
+        ):
             continue
         handle = event.name in _HANDLES
         told = "is opened again for each sample" if handle else "is read and parsed as a whole for each sample"
@@ -154,6 +172,13 @@ def check(context: Context) -> Iterator[Finding]:
             ),
             severity="info" if handle else None,
         )
+
+
+def _drawn(value: Value) -> bool:
+    """Whether a value is drawn by chance: another file for each sample, though not by its index."""
+    return isinstance(value, Obj) and (
+        value.name.startswith(("random.", "numpy.random.", "torch.rand")) or value.name.rpartition(".")[2] in _DRAWS
+    )
 
 
 def _getter(event: Event) -> tuple[Func, Frame] | None:

@@ -32,7 +32,7 @@ from preflight.check.loaders import (
     torch_loaders,
 )
 from preflight.check.rule import Rule
-from preflight.source.values import Obj
+from preflight.source.values import Obj, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -153,8 +153,6 @@ def _conflicts(loader: Obj) -> Iterator[_Conflict]:
 
 def _is_thing(loader: Obj, name: str) -> bool:
     """Whether a setting is given an object that is known to be one."""
-    from preflight.source.values import settle
-
     value = given(loader, name)
     base = settle(value) if value is not None else None
     return isinstance(base, Obj) and (base.kind == "instance" or base.name.rpartition(".")[2][:1].isupper())

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.loaders import dataset_of, evaluation_loaders, training_loaders
 from preflight.check.rule import Rule
+from preflight.source.trace import Context as Frame
 from preflight.source.trace import provenance
 from preflight.source.values import Obj, Value, settle
 from preflight.vocabulary.finding import Finding
@@ -176,10 +177,7 @@ def _changed_later(context: Context) -> bool:
     )
 
 
-def _in_init(frame: object) -> bool:
-    from preflight.source.trace import Context as Frame
-
-    assert isinstance(frame, Frame)
+def _in_init(frame: Frame) -> bool:
     return any(
         getattr(f.value, "qualname", "").endswith("__init__") for f in frame.frames() if f.kind in ("call", "root")
     )

@@ -19,10 +19,13 @@ When the split is saved with the checkpoint.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.randomness import SEEDS
 from preflight.check.rule import Rule
+from preflight.source.script import Script
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -78,16 +81,10 @@ a, b = random_split(data, [0.8, 0.2])
 """,
 )
 
-_SEEDS = (
-    "torch.manual_seed", "torch.random.manual_seed", "torch.seed", "torch.set_rng_state", "lightning.pytorch.seed_everything",
-    "lightning.fabric.seed_everything", "transformers.set_seed", "accelerate.utils.set_seed", "timm.utils.random_seed",
-    "lightning.fabric.Fabric.seed_everything", "monai.utils.set_determinism", "ignite.utils.manual_seed", ".seed_everything",
-)  # fmt: skip
-
 
 def check(context: Context) -> Iterator[Finding]:
     """Find random splits that no seed fixes."""
-    seeds = [e.number for e in context.trace.calls(*_SEEDS)]
+    seeds = [e.number for e in context.trace.calls(*SEEDS, "torch.set_rng_state")]
     unknown = [e.number for e in context.trace.events if not e.inlined and e.name.rpartition(".")[2] in _SEED_NAMES]
     first = min((*seeds, *unknown), default=None)
     for event in context.trace.calls("torch.utils.data.random_split"):
@@ -97,7 +94,7 @@ def check(context: Context) -> Iterator[Finding]:
         if first is not None and first < event.number:
             continue
         edit = context.add_argument(event, "generator=torch.Generator().manual_seed(0)") if generator is None else None
-        if edit is not None and context.reading.script.tree is not None and not _imports_torch(context, event.script):
+        if edit is not None and not _imports_torch(event.script):
             edit = None
         yield context.finding(
             RULE,
@@ -118,12 +115,7 @@ _SEED_NAMES = frozenset(
 )
 
 
-def _imports_torch(context: Context, script: object) -> bool:
-    import ast
-
-    from preflight.source.script import Script
-
-    assert isinstance(script, Script)
+def _imports_torch(script: Script) -> bool:
     return any(
         isinstance(node, ast.Import) and any(a.name == "torch" and a.asname is None for a in node.names)
         for node in script.tree.body

@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import dataset_of, setting, torch_loaders
+from preflight.check.loaders import dataset_of, feeding, setting, source_loaders, torch_loaders
 from preflight.check.rule import Rule
 from preflight.source.values import Known, Obj, Seq, Value, settle
 from preflight.vocabulary.finding import Confidence, Finding, Severity
@@ -159,8 +159,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _iterated(context: Context) -> list[Obj]:
-    from preflight.check.loaders import feeding, source_loaders
-
     return [o for frame in feeding(context).frames for o in source_loaders(context, frame.value)]
 
 

@@ -25,7 +25,7 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.ranks import makes_group
-from preflight.source.trace import Event
+from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, Value, options_of
 from preflight.vocabulary.finding import Finding
@@ -197,8 +197,6 @@ def _gets(event: Event, models: set[int]) -> bool:
 
 
 def _sharded(loop: TrainingLoop, samplers: list[Obj]) -> bool:
-    from preflight.source.trace import provenance
-
     wanted = {id(s) for s in samplers}
     frames = [loop.frame, *loop.outer] + ([loop.micro] if loop.micro is not None else [])
     return any(id(part) in wanted for frame in frames for part in provenance(frame.value, 300))

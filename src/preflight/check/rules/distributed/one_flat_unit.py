@@ -23,6 +23,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
+from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Event
 from preflight.source.values import Known, Obj, options_of, settle
 from preflight.vocabulary.finding import Finding
@@ -149,8 +150,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _whole(event: Event) -> bool:
     """Whether what is sharded is a model whose inside was not sharded by code that is not seen."""
-    from preflight.source.evaluate.library.methods import is_module
-
     given = event.argument(0, "module")
     options = [o for o in options_of(given, limit=4) if isinstance(o, Obj)]
     return (

@@ -19,6 +19,7 @@ When something that is not seen here makes the ranks wait.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
@@ -209,8 +210,6 @@ def _finding(context: Context, write: Event, read: Event) -> Finding:
 
 
 def _imports_torch(context: Context) -> bool:
-    import ast
-
     return any(
         isinstance(n, ast.Import) and any(a.name.startswith("torch") and a.asname is None for a in n.names)
         for n in context.reading.script.tree.body

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import TORCH, setting, source_loaders
+from preflight.check.loaders import TORCH, dataset_of, is_iterable_dataset, setting, source_loaders
 from preflight.check.rule import Rule
 from preflight.check.steps import each_pass, inner_loops, step_loops
 from preflight.source.trace import Event
@@ -168,8 +168,6 @@ def _finding(context: Context, event: Event, loader: Obj, made: bool) -> Finding
 
 def _map_style(loader: Obj) -> bool:
     """Whether the dataset is known and is not an iterable one, nor one that draws at random."""
-    from preflight.check.loaders import dataset_of, is_iterable_dataset
-
     dataset = dataset_of(loader)
     return (
         isinstance(dataset, Obj) and dataset.cls is None and dataset.kind == "call" and not is_iterable_dataset(dataset)

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.rule import Rule
-from preflight.source.values import Obj, settle
+from preflight.source.values import Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -112,8 +112,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _loader(context: Context, value: object) -> Obj | None:
-    from preflight.source.values import Value
-
     base = settle(value) if isinstance(value, Value) else None
     while (
         isinstance(base, Obj)

@@ -21,6 +21,7 @@ When the results need the 24 bits of fp32, as in some physical simulations.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -211,8 +212,6 @@ def _is_vision_transformer(context: Context, event: Event) -> bool:
 
 
 def _edit(context: Context, made: Obj) -> Edit | None:
-    import ast
-
     script = context.reading.script
     if made.context is None or any(f.kind == "call" for f in made.context.frames()) or made.site is None:
         return None

@@ -26,8 +26,8 @@ from preflight.check.context import Context, Edit, Evidence, Fix, edits
 from preflight.check.rule import Rule
 from preflight.check.steps import on_gpu
 from preflight.source.trace import Context as Frame
-from preflight.source.trace import Event
-from preflight.source.values import Obj, Value, options_of, settle
+from preflight.source.trace import Event, provenance
+from preflight.source.values import Func, Obj, Value, options_of, settle
 from preflight.vocabulary.finding import Finding, Severity
 
 RULE = Rule(
@@ -182,8 +182,6 @@ def _to_gpu(value: Value | None) -> bool:
         return False
     if on_gpu(value) is True:
         return True
-    from preflight.source.values import Func
-
     base = settle(value)
     if isinstance(base, Func) and isinstance(base.node, ast.Lambda):
         body = base.node.body
@@ -193,8 +191,6 @@ def _to_gpu(value: Value | None) -> bool:
 
 def _is_state(context: Context, event: Event) -> bool:
     """Whether a network takes its weights from what was loaded: then there are two copies."""
-    from preflight.source.trace import provenance
-
     wanted = {id(o) for o in options_of(event.result)}
     return any(
         id(p) in wanted

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.kept_graphs import graph_of, used_in_losses
-from preflight.check.loaders import feeding
+from preflight.check.loaders import feeding, source_loaders
 from preflight.check.rule import Rule
 from preflight.check.steps import uses_gpu
 from preflight.source.evaluate.library.methods import is_module
@@ -176,8 +176,6 @@ def _receiver(event: Event) -> Value | None:
 
 
 def _over_data(context: Context, frame: Frame) -> bool:
-    from preflight.check.loaders import source_loaders
-
     return bool(source_loaders(context, frame.value))
 
 

@@ -18,6 +18,7 @@ When the run has some thousand steps.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -125,8 +126,6 @@ def _grows(context: Context, held: Value, loop: TrainingLoop) -> bool:
 
 def _made_in(held: Value, loop: TrainingLoop, event: Event) -> bool:
     """Whether the list is made anew in each pass, or by the function that reduces it."""
-    import ast
-
     if held.site is None or loop.frame.node is None:
         return True
     nodes = [loop.frame.node]

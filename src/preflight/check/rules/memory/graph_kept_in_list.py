@@ -20,6 +20,7 @@ When the collected tensors are summed up for a later `backward()` that cannot be
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
@@ -235,8 +236,6 @@ def _emptied(context: Context, holder: Value) -> bool:
 
 def _deleted(context: Context, holder: Value) -> bool:
     """Whether ``del items[:]`` is written for the name or attribute that the list is assigned to."""
-    import ast
-
     site = holder.site
     if site is None:
         return True

@@ -19,6 +19,7 @@ When autocast is only ever used with bfloat16.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
@@ -126,8 +127,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _edit(context: Context, value: Obj, constant: Value | None) -> Edit | None:
     """Replace the constant where it is written out and the scores are a plain name."""
-    import ast
-
     node = value.site.node if value.site is not None else None
     settled = settle(constant) if constant is not None else None
     if not isinstance(node, ast.Call) or settled is None or settled.site is None or value.site is None:

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from preflight.check.clipping import clip_edit, clips
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.rule import Rule
-from preflight.check.tensors import module_of
+from preflight.check.tensors import graph, module_of
 from preflight.source.trace import provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj
@@ -157,8 +157,6 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _recurrent(context: Context, loop: TrainingLoop) -> Obj | None:
-    from preflight.check.tensors import graph
-
     flowing = graph(context).gradient
     for loss in loop.losses():
         for part in provenance(loss):

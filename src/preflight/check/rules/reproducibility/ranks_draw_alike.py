@@ -105,14 +105,14 @@ dist.init_process_group("nccl")
     + _NET,
 )
 
-_SEEDS = {
-    "torch.manual_seed": 0,
-    "torch.random.manual_seed": 0,
-    "torch.cuda.manual_seed": 0,
-    "torch.cuda.manual_seed_all": 0,
-    "transformers.set_seed": 0,
-    "accelerate.utils.set_seed": 0,
-}
+_SEEDS = (
+    "torch.manual_seed",
+    "torch.random.manual_seed",
+    "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all",
+    "transformers.set_seed",
+    "accelerate.utils.set_seed",
+)
 _DRAWS = ("torch.nn.Dropout", "torch.nn.Dropout2d", "torch.nn.Dropout1d", "torch.nn.AlphaDropout")
 _CUTS = (
     "torch.distributed.tensor.parallel.parallelize_module",

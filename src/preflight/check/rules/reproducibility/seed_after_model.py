@@ -19,6 +19,7 @@ When the weights are loaded from a file afterwards.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -140,8 +141,6 @@ _KNOWN = frozenset(
 
 def _hidden(made: Event, context: Context) -> bool:
     """Whether a function that is not seen may have set a seed before the model was made."""
-    import sys
-
     for event in context.trace.events:
         if event.number > made.number:
             return False

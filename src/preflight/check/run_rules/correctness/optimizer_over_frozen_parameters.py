@@ -20,13 +20,14 @@ When the parameters are unfrozen later, by a schedule that the dry run did not g
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
 from preflight.check.rule import Rule
 from preflight.check.run import Run, seen
 from preflight.check.run_updates import held_by, plain_updates, unreached
-from preflight.vocabulary.finding import Finding, Severity
+from preflight.vocabulary.finding import Finding, Location, Severity
 
 RULE = Rule(
     name="optimizer-over-frozen-parameters",
@@ -134,10 +135,6 @@ def observe(run: Run) -> Iterator[Finding]:
 
 def _set_later(run: Run) -> bool:
     """Whether ``requires_grad`` is set in a place that the run did not get to."""
-    import ast
-
-    from preflight.vocabulary.finding import Location
-
     return any(
         isinstance(node, ast.Attribute)
         and node.attr == "requires_grad"

@@ -19,6 +19,7 @@ When the data of the dry run stood in for data of another shape; the notes of th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
@@ -149,8 +150,6 @@ def _module(refused: Refused) -> tuple[str, str] | None:
 
 
 def _channels(refused: Refused, weight: list[int]) -> int:
-    import re
-
     groups = re.search(r"groups=(\d+)", refused.settings)
     return int(weight[1]) * (int(groups.group(1)) if groups else 1)
 
