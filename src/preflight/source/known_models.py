@@ -120,7 +120,7 @@ def config_of(reading: Reading, value: Value | None) -> dict[str, Any] | None:
         return None
     match = _CONFIG.match(obj.name)
     if match and match.group(1) != "Auto":
-        return _made_config(match.group(1), obj)
+        return _made_config(obj)
     if obj.name.startswith("transformers.") and obj.name.endswith("Config.from_pretrained"):
         name = plain(obj.argument(0, "pretrained_model_name_or_path"))
         base = named_config(reading, name) if isinstance(name, str) else None
@@ -131,11 +131,17 @@ def config_of(reading: Reading, value: Value | None) -> dict[str, Any] | None:
     return None
 
 
-def _made_config(prefix: str, obj: Obj) -> dict[str, Any] | None:
+def config_type(name: str) -> str | None:
+    """The ``model_type`` of a configuration class that can be counted: ``transformers.GPT2Config`` is "gpt2"."""
     from preflight.catalog.configurations import model_types
 
-    wanted = prefix.lower()
-    kind = next((t for t in model_types() if t.replace("_", "").replace("-", "") == wanted), None)
+    match = _CONFIG.match(name)
+    wanted = match.group(1).lower() if match else None
+    return next((t for t in model_types() if t.replace("_", "").replace("-", "") == wanted), None)
+
+
+def _made_config(obj: Obj) -> dict[str, Any] | None:
+    kind = config_type(obj.name)
     if kind is None or obj.open_args:
         return None
     return _overridden({"model_type": kind}, obj)

@@ -4,7 +4,7 @@
 Compares the precision that the script asks for with the compute capability of the GPU that was named: bfloat16 below 8.0, FP8 below 8.9, FlashAttention 2 below 8.0.
 
 ## Why
-A V100 (7.0) or T4 (7.5) has no bfloat16 matrix units: `TrainingArguments(bf16=True)` raises there, and autocast to bfloat16 is emulated at a fraction of the speed of float16.
+A V100 (7.0) or T4 (7.5) has no bfloat16 matrix units: older versions of PyTorch refuse `TrainingArguments(bf16=True)` there, and newer ones emulate bfloat16 at a fraction of the speed of float16.
 FP8 matrix units came with 8.9 (Ada) and 9.0 (Hopper); FlashAttention 2 refuses to run below 8.0.
 
 ## Fix
@@ -114,7 +114,9 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         seen.add(kind)
         has = ".".join(map(str, gpu.compute_capability))
-        effect = "this raises" if severity == "error" else "it is emulated slowly"
+        effect = "it is emulated slowly"
+        if severity == "error":
+            effect = "older PyTorch refuses it, newer emulates it slowly" if kind == "bf16" else "this raises"
         yield context.finding(
             RULE,
             event,

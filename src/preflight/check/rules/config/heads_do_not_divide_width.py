@@ -12,7 +12,7 @@ Key and value heads have to divide the query heads as well.
 Choose a width that is a multiple of the number of heads, with 64 or 128 per head.
 
 ## When to ignore
-When the architecture gives the size of a head on its own (`head_dim`).
+When the architecture gives the size of a head on its own (`head_dim`, as Gemma and Qwen 3 do by default); such configurations are not reported.
 
 ## References
 - PyTorch documentation, torch.nn.MultiheadAttention
@@ -22,8 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.catalog.configurations import spec_from_config
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
+from preflight.errors import InputError
+from preflight.source.known_models import config_type
 from preflight.source.trace import Event
 from preflight.vocabulary.finding import Finding
 
@@ -78,7 +81,8 @@ layer = torch.nn.MultiheadAttention(96, 8)
 other = torch.nn.MultiheadAttention(embed_dim=width, num_heads=7)
 config = transformers.GPT2Config(n_embd=96)
 llama = transformers.LlamaConfig(hidden_size=1000, num_attention_heads=7, head_dim=128)
-qwen = transformers.Qwen3Config(hidden_size=5120, num_attention_heads=40, num_key_value_heads=8)
+qwen = transformers.Qwen3Config(hidden_size=1000, num_attention_heads=16, num_key_value_heads=8)
+gemma = transformers.GemmaConfig(hidden_size=1000, num_attention_heads=16)
 """,
 )
 
@@ -104,25 +108,34 @@ def check(context: Context) -> Iterator[Finding]:
         )
         yield from _compare(context, event, width, heads, width_name, heads_name)
     for event in context.trace.calls_under("transformers."):
-        if not event.name.endswith("Config") or "head_dim" in event.kwargs:
+        kind = config_type(event.name)
+        if kind is None:
             continue
-        for names in (
-            ("hidden_size", "num_attention_heads"),
-            ("n_embd", "n_head"),
-            ("d_model", "num_heads"),
-            ("dim", "n_heads"),
-        ):
-            if (
-                names[0] in event.kwargs
-                and names[1] in event.kwargs
-                and "d_kv" not in event.kwargs
-                and not event.name.endswith("T5Config")
-            ):
+        for names in _NAMES:
+            if names[0] in event.kwargs and names[1] in event.kwargs:
                 width, heads = (context.value(event.kwargs[n]) for n in names)
-                yield from _compare(context, event, width, heads, *names)
+                if _is_split(kind, dict(zip(names, (width, heads), strict=True)), event):
+                    yield from _compare(context, event, width, heads, *names)
         heads, groups = (context.value(event.kwargs.get(n)) for n in ("num_attention_heads", "num_key_value_heads"))
         if isinstance(heads, int) and isinstance(groups, int) and groups > 0:
             yield from _compare(context, event, heads, groups, "num_attention_heads", "num_key_value_heads")
+
+
+_NAMES = (("hidden_size", "num_attention_heads"), ("n_embd", "n_head"), ("d_model", "num_heads"), ("dim", "n_heads"))
+_OWN_SIZES = frozenset(("head_dim", "d_kv"))
+
+
+def _is_split(kind: str, given: dict[str, object], event: Event) -> bool:
+    """Whether a head is a part of the width: several families have a size of their own for it (Gemma, Qwen 3, T5)."""
+    if _OWN_SIZES & event.kwargs.keys() or not all(isinstance(v, int) and v > 0 for v in given.values()):
+        return False
+    try:
+        spec = spec_from_config({"model_type": kind, **given})
+    except InputError:
+        return True
+    if spec is None or not spec.hidden or not spec.heads:
+        return False
+    return spec.head_dim in (None, spec.hidden // spec.heads)
 
 
 def _compare(
