@@ -98,14 +98,19 @@ SIZES: dict[str, tuple[int, ...]] = {
     "image_size": (32, 48), "patch_size": (8, 16), "num_channels": (1, 3), "mlp_ratio": (2, 4),
     "num_mel_bins": (20, 32), "max_source_positions": (30,), "max_target_positions": (20, 24),
     "relative_attention_num_buckets": (8, 32), "num_labels": (1, 7), "position_buckets": (-1, 16),
-    "num_conv_pos_embeddings": (16,), "num_conv_pos_embedding_groups": (4,), "projection_dim": (32, 48),
+    "state_size": (8, 16), "conv_kernel": (2, 4), "time_step_rank": (4, 6), "n_groups": (1, 2), "embed_dim": (16, 32),
+    "linear_num_key_heads": (2, 4), "linear_num_value_heads": (4, 8), "linear_key_head_dim": (8, 16),
+    "linear_value_head_dim": (8, 16), "linear_conv_kernel_dim": (2, 4), "window_size": (4, 7),
+    "num_register_tokens": (0, 4), "decoder_hidden_size": (32, 64), "decoder_intermediate_size": (48, 96),
+    "decoder_num_hidden_layers": (1, 2), "num_conv_pos_embeddings": (16,), "num_conv_pos_embedding_groups": (4,), "projection_dim": (32, 48),
 }  # fmt: skip
 FLAGS = (
     "tie_word_embeddings", "attention_bias", "mlp_bias", "use_qkv_bias", "qkv_bias", "qk_layernorm", "bias",
     "use_parallel_residual", "parallel_attn", "multi_query", "new_decoder_architecture", "do_layer_norm_before",
     "layer_norm_elementwise_affine", "enable_bias", "relative_attention", "share_att_key", "position_biased_input",
     "use_relative_position_bias", "use_absolute_position_embeddings", "use_mask_token", "use_swiglu_ffn", "conv_bias",
-    "use_bias", "use_qk_norm", "attention_out_bias",
+    "use_bias", "use_qk_norm", "attention_out_bias", "use_conv_bias", "lm_head_bias", "downsample_in_first_stage",
+    "use_absolute_embeddings", "query_bias", "key_bias", "value_bias", "proj_bias", "use_gated_mlp", "vision_use_head",
 )  # fmt: skip
 
 
@@ -153,6 +158,14 @@ def _possible(config: dict[str, Any], known: dict[str, Any], choose: random.Rand
         config["num_labels"] = 2  # its question-answering class refuses any other number
     if "pad_token_id" in known:
         config["pad_token_id"] = 0
+    if config["model_type"] == "mamba2":
+        config["head_dim"], config["num_heads"] = 16, config["hidden_size"] // 8  # heads share the doubled width
+    if "depths" in known:
+        config["depths"] = choose.choice(([1, 2], [2, 1]))
+        config |= {"layer_type": choose.choice(("basic", "bottleneck")), "num_stages": 2}
+        config |= (
+            {"num_heads": [2, 4]} if "num_heads" in known else {"hidden_sizes": choose.choice(([16, 32], [64, 64]))}
+        )
     if "pos_att_type" in known:
         config["pos_att_type"] = choose.choice((["p2c", "c2p"], ["c2p"], ["p2c"]))
         config["norm_rel_ebd"] = choose.choice(("none", "layer_norm"))

@@ -1,4 +1,4 @@
-"""Decoders with routed experts: Mixtral, Qwen MoE, GPT-OSS, DeepSeek V2 and V3, Llama 4.
+"""Decoders with routed experts: Mixtral, Phi MoE, MiniMax, Qwen MoE, GLM MoE, GPT-OSS, DeepSeek V2 and V3, Llama 4.
 
 A routed layer holds ``experts`` feed-forward layers and a router; a token passes through ``experts_per_token`` of them.
 """
@@ -49,31 +49,36 @@ def _moe(config: Config, traits: Traits, **more: Any) -> ModelSpec:
     return describe(config, traits, family="moe", **more)
 
 
-def mixtral(config: Config) -> Counted:
-    """Count Mixtral: every layer routed, no shared expert."""
-    traits = msgspec.structs.replace(TRAITS["mistral"], ffn=14336, kv_heads=8)
-    experts = config.whole("num_local_experts", 8)
-    ffn = config.count("intermediate_size", traits.ffn)
-    spec = _moe(
-        config, traits, experts=experts, experts_per_token=config.whole("num_experts_per_tok", 2), expert_ffn=ffn
-    )
-    assert spec.hidden
-    expert = 3 * spec.hidden * ffn
-    routed = experts * expert + spec.hidden * experts
-    return assemble(config, spec, attention(config, traits) + 2 * spec.hidden, 0, routed, expert, 0)
+def all_routed(config: Config, traits: Traits, experts: int, chosen: int, key: str = "num_local_experts") -> Counted:
+    """Count a decoder in which every layer is routed, without shared experts.
 
-
-def granite_moe(config: Config) -> Counted:
-    """Count Granite MoE: as Mixtral, with keys and values of every head unless said otherwise."""
-    traits = msgspec.structs.replace(TRAITS["granite"])
-    experts = config.whole("num_local_experts", 8)
+    Args:
+        config: The configuration.
+        traits: The defaults of the type; ``ffn`` is the width of one expert.
+        experts: The default number of experts.
+        chosen: The default number of experts of a token.
+        key: The key that gives the number of experts.
+    """
+    experts = config.whole(key, experts)
     ffn = config.count("intermediate_size", traits.ffn)
-    chosen = config.whole("num_experts_per_tok", 2)
+    chosen = config.whole("num_experts_per_tok", chosen)
     spec = _moe(config, traits, experts=experts, experts_per_token=chosen, expert_ffn=ffn)
     assert spec.hidden
     expert = 3 * spec.hidden * ffn
     routed = experts * expert + spec.hidden * experts
-    return assemble(config, spec, attention(config, traits) + 2 * spec.hidden, 0, routed, expert, 0)
+    norm = traits.norm_vectors * spec.hidden
+    counted = assemble(config, spec, attention(config, traits) + 2 * norm, 0, routed, expert, 0)
+    return msgspec.structs.replace(counted, base=counted.base + norm - spec.hidden)
+
+
+def mixtral(config: Config) -> Counted:
+    """Count Mixtral."""
+    return all_routed(config, msgspec.structs.replace(TRAITS["mistral"], ffn=14336, kv_heads=8), experts=8, chosen=2)
+
+
+def granite_moe(config: Config) -> Counted:
+    """Count Granite MoE: as Mixtral, with keys and values of every head unless said otherwise."""
+    return all_routed(config, TRAITS["granite"], experts=8, chosen=2)
 
 
 def olmoe(config: Config) -> Counted:
@@ -82,14 +87,49 @@ def olmoe(config: Config) -> Counted:
         vocab=50304, hidden=2048, ffn=2048, layers=16, heads=16, attention_bias_key="attention_bias", head_norms="full",
         positions=4096,
     )  # fmt: skip
-    experts = config.whole("num_experts", 64)
-    ffn = config.count("intermediate_size", traits.ffn)
+    return all_routed(config, traits, experts=64, chosen=8, key="num_experts")
+
+
+def minimax_m2(config: Config) -> Counted:
+    """Count MiniMax M2: as Mixtral, with queries and keys normalised over all heads."""
+    traits = Traits(
+        vocab=200064, hidden=3072, ffn=1536, layers=62, heads=48, kv_heads=8, head_dim=128, head_norms="full",
+        positions=196608,
+    )  # fmt: skip
+    return all_routed(config, traits, experts=256, chosen=8)
+
+
+def phimoe(config: Config) -> Counted:
+    """Count Phi 3.5 MoE: layer norms with a bias, and a bias on the output matrix where it is asked for."""
+    traits = Traits(
+        vocab=32064, ffn=6400, kv_heads=8, attention_bias_key="attention_bias", norm="layernorm", norm_vectors=2,
+        positions=131072, window=True,
+    )  # fmt: skip
+    counted = all_routed(config, traits, experts=16, chosen=2)
+    assert counted.spec.vocab
+    if config.flag("lm_head_bias", False):
+        counted.heads["causal-lm"] += counted.spec.vocab
+    return counted
+
+
+def glm4_moe(config: Config) -> Counted:
+    """Count GLM 4.5: some dense layers first, then routed ones with shared experts; no bias on attention's output."""
+    traits = Traits(
+        vocab=151552, ffn=10944, layers=46, heads=96, kv_heads=8, qkv_bias_key="attention_bias",
+        head_norms="head" if config.flag("use_qk_norm", False) else None, positions=131072,
+    )  # fmt: skip
+    experts, shared = config.whole("n_routed_experts", 128), config.whole("n_shared_experts", 1)
+    inner = config.count("moe_intermediate_size", 1408)
     chosen = config.whole("num_experts_per_tok", 8)
-    spec = _moe(config, traits, experts=experts, experts_per_token=chosen, expert_ffn=ffn)
+    spec = _moe(config, traits, experts=experts, experts_per_token=chosen, expert_ffn=inner, shared_experts=shared)
     assert spec.hidden
-    expert = 3 * spec.hidden * ffn
-    routed = experts * expert + spec.hidden * experts
-    return assemble(config, spec, attention(config, traits) + 2 * spec.hidden, 0, routed, expert, 0)
+    assert spec.ffn
+    expert = 3 * spec.hidden * inner
+    routed = experts * expert + spec.hidden * experts + shared * expert
+    around = attention(config, traits) + 2 * spec.hidden
+    return assemble(
+        config, spec, around, 3 * spec.hidden * spec.ffn, routed, expert, config.whole("first_k_dense_replace", 1)
+    )
 
 
 def sparse_layer_count(config: Config, layers: int) -> int:
@@ -99,11 +139,13 @@ def sparse_layer_count(config: Config, layers: int) -> int:
     return sum(1 for index in range(layers) if index not in only and (index + 1) % step == 0)
 
 
-def qwen_moe(config: Config, traits: Traits, expert_ffn: int, experts: int, chosen: int, shared: bool) -> Counted:
+def qwen_moe(
+    config: Config, traits: Traits, expert_ffn: int, experts: int, chosen: int, shared: bool, shared_ffn: int = 5632
+) -> Counted:
     """Count a Qwen MoE; Qwen 2 has a shared expert with a one-column gate, Qwen 3 has none."""
     experts = config.whole("num_experts", config.whole("num_local_experts", experts))
     inner = config.count("moe_intermediate_size", expert_ffn)
-    shared_ffn = config.whole("shared_expert_intermediate_size", 5632) if shared else 0
+    shared_ffn = config.whole("shared_expert_intermediate_size", shared_ffn) if shared else 0
     spec = _moe(
         config,
         traits,
@@ -258,6 +300,9 @@ def llama4_text(config: Config) -> Counted:
 
 BUILDERS: dict[str, Builder] = {
     "mixtral": mixtral,
+    "phimoe": phimoe,
+    "minimax_m2": minimax_m2,
+    "glm4_moe": glm4_moe,
     "granitemoe": granite_moe,
     "olmoe": olmoe,
     "qwen2_moe": qwen2_moe,

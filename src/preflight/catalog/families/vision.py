@@ -1,4 +1,4 @@
-"""Vision transformers: ViT, DeiT, BEiT, DINOv2, and the towers of CLIP."""
+"""Vision transformers: ViT, DeiT, BEiT, DINOv2 and v3, masked autoencoders, the towers of CLIP, SigLIP's image tower."""
 
 from __future__ import annotations
 
@@ -115,6 +115,73 @@ def dinov2(config: Config) -> Counted:
     return Counted(spec=spec, base=base, heads=heads, default_head="none", block=block)
 
 
+def dinov3(config: Config) -> Counted:
+    """Count DINOv3: rotary positions, registers, a bias for each matrix on its own."""
+    image, patch, count, pixels = patches(config, 224, 16)
+    hidden, ffn = config.count("hidden_size", 384), config.count("intermediate_size", 1536)
+    gated, bias = config.flag("use_gated_mlp", False), config.flag("mlp_bias", True)
+    registers = config.whole("num_register_tokens", 0)
+    spec = _spec(
+        config,
+        count + 1 + registers,
+        image,
+        patch,
+        hidden=hidden,
+        heads=config.count("num_attention_heads", 6),
+        kv_heads=config.count("num_attention_heads", 6),
+        head_dim=hidden // config.count("num_attention_heads", 6),
+        ffn=ffn,
+        gated=gated,
+        bias=config.flag("query_bias", True),
+        learned_positions=False,
+        dropout=0.0,
+    )
+    assert spec.layers is not None
+    keys = (("query_bias", True), ("key_bias", False), ("value_bias", True), ("proj_bias", True))
+    block = sum(linear(hidden, hidden, config.flag(key, default)) for key, default in keys)
+    block += (2 if gated else 1) * linear(hidden, ffn, bias) + linear(ffn, hidden, bias) + 6 * hidden
+    base = linear(pixels, hidden) + (2 + registers) * hidden + spec.layers * block + 2 * hidden
+    heads = {"none": 0, "image-classification": linear(2 * hidden, config.labels())}
+    return Counted(spec=spec, base=base, heads=heads, default_head="none", block=block)
+
+
+def masked_autoencoder(config: Config) -> Counted:
+    """Count ViT-MAE: a ViT without pooler, and for pre-training a narrower decoder that paints the masked patches."""
+    image, patch, count, pixels = patches(config, 224, 16)
+    spec = _spec(config, count + 1, image, patch)
+    reason = "the encoder of a masked autoencoder sees a part of the patches, and its decoder all of them"
+    assert spec.hidden
+    assert spec.ffn
+    assert spec.layers is not None
+    unbiased = 0 if spec.bias else 3
+    block = block_of(spec.hidden, spec.ffn) - unbiased * spec.hidden
+    base = linear(pixels, spec.hidden) + (count + 2) * spec.hidden + spec.layers * block + 2 * spec.hidden
+    inner, ffn = config.count("decoder_hidden_size", 512), config.count("decoder_intermediate_size", 2048)
+    painter = config.whole("decoder_num_hidden_layers", 8) * (block_of(inner, ffn) - unbiased * inner)
+    painter += linear(spec.hidden, inner) + (count + 2) * inner + 2 * inner + linear(inner, pixels)
+    return Counted(
+        spec=msgspec.structs.replace(spec, family="other", activation_reason=reason),
+        base=base,
+        heads={"none": 0, "pre-training": painter},
+        default_head="none",
+        block=block,
+    )
+
+
+def siglip_vision(config: Config) -> Counted:
+    """Count the image tower of SigLIP: no class token; one learned query gathers the patches at the end."""
+    image, patch, count, pixels = patches(config, 224, 16)
+    spec = _spec(config, count, image, patch, activation=config.word("hidden_act", "gelu_pytorch_tanh"), bias=True)
+    assert spec.hidden
+    assert spec.ffn
+    assert spec.layers is not None
+    hidden, block = spec.hidden, block_of(spec.hidden, spec.ffn)
+    base = linear(pixels, hidden) + count * hidden + spec.layers * block + 2 * hidden
+    if config.flag("vision_use_head", True):
+        base += block - 2 * hidden + hidden  # a block with one norm, and its query
+    return Counted(spec=spec, base=base, heads={"none": 0}, default_head="none", block=block)
+
+
 def clip_vision(config: Config) -> Counted:
     """Count the image tower of CLIP: patches without bias, norms before and after the blocks."""
     image, patch, count, pixels = patches(config, 224, 32)
@@ -177,6 +244,9 @@ BUILDERS: dict[str, Builder] = {
     "deit": deit,
     "beit": beit,
     "dinov2": dinov2,
+    "dinov3_vit": dinov3,
+    "vit_mae": masked_autoencoder,
+    "siglip_vision_model": siglip_vision,
     "clip_vision_model": clip_vision,
     "clip_text_model": clip_text,
     "clip": clip,
