@@ -171,6 +171,7 @@ LINES = [
         ('7 32 --gpus 8 --strategy data_parallel --tp 4', 'strategy data_parallel, but tensor_parallel is 4', 'strategy: hybrid has both'),
         ('7 32 --gpus 8 --strategy tensor_parallel --tp 1', 'strategy tensor_parallel, but tensor_parallel is 1', 'leave tensor_parallel out, or say'),
         ('7 32 --strategy tensor_parallel', 'strategy tensor_parallel on one GPU divides nothing', 'say how many: --gpus 8 (num_gpus: 8)'),
+        ('7 32 --strategy pipeline_parallel --gpus 2 --tp 2', 'strategy pipeline_parallel, but the other degrees leave no GPU', 'strategy: hybrid'),
         ('7 32 --strategy pipeline_parallel --gpus 8 --pp 1', 'strategy pipeline_parallel, but pipeline_parallel is 1', 'leave pipeline_parallel out, or say'),
         ('7 32 --gpus 8 --strategy fsdp --zero-stage 1', 'strategy fsdp is zero_stage 3, not 1', 'say one of the two'),
         ('7 32 --gpus 8 --strategy zero2 --zero-stage 3', 'strategy zero2 is zero_stage 2, not 3', 'say one of the two'),

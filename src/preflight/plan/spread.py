@@ -163,6 +163,11 @@ def _why_micro(micro: int, dims: ParallelDims) -> str:
 def settled(request: Request) -> Request:
     """Return the request with its layout and micro-batch decided as asked for."""
     dims = layout(request)
+    for axis, degree in (("tensor_parallel", dims.tp), ("pipeline_parallel", dims.pp)):
+        if request.wish.strategy == axis and degree == 1:
+            raise UsageError(
+                f"strategy {axis}, but the other degrees leave no GPU for it", "say strategy: hybrid, or more GPUs"
+            )
     run = request.run
     ranks = dims.dp_replicate * dims.dp_shard
     batch = run.global_batch or (run.micro_batch or 1) * run.gradient_accumulation * ranks
