@@ -160,3 +160,53 @@ def test_where_a_network_cannot_be_followed_the_place_is_told(tmp_path: Path) ->
     model = model_spec(reading, gather(reading, Launch(), None))
     assert model is not None
     assert (model.activation_elements, model.activation_reason) == (None, "the shape that Fold makes is not known")
+
+
+_STACKS = """
+import torch
+from torch import nn
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.into, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        x = x + self.attention(x, x, x)[0]
+        return x + self.out(self.into(x).relu())
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Linear(256, 64)
+        self.wide = nn.ModuleList(Block(64) for _ in range(3))
+        self.between = nn.Linear(64, {narrow})
+        self.narrow = nn.ModuleList(Block({narrow}) for _ in range(2))
+
+    def forward(self, x):
+        x = self.patches(x)
+        for block in self.wide:
+            x = block(x)
+        x = self.between(x)
+        for block in self.narrow:
+            x = block(x)
+        return x
+
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(("narrow", "layers"), [(32, None), (64, 5)])
+def test_two_stacks_of_different_widths_have_no_single_width(tmp_path: Path, narrow: int, layers: int | None) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(_STACKS.replace("{narrow}", str(narrow)))
+    reading = read(read_script(path), None, Launch().variables(), tmp_path)
+    spec = model_spec(reading, gather(reading, Launch(), None))
+    assert spec is not None
+    assert (spec.family, spec.layers) == (("other", None) if layers is None else ("transformer_encoder", layers))

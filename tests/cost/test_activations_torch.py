@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from preflight.cost import saved
-from preflight.cost.activations import block_bytes, layout_of
+from preflight.cost.activation_layout import layout_of
+from preflight.cost.activations import block_bytes
 from preflight.cost.logits import loss_bytes
 from preflight.cost.parameters import count_parameters
 from preflight.cost.recipe import recipe_of

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from preflight.catalog.architectures import resolve_model
 from preflight.catalog.hardware import resolve_gpu
-from preflight.cost.activations import BlockBytes, block_bytes, layout_of, selective_bytes
+from preflight.cost.activation_layout import layout_of
+from preflight.cost.activations import BlockBytes, block_bytes, selective_bytes
 from preflight.cost.fragmentation import reserved_share
 from preflight.cost.ledger import Ledger, ledger_of, step_moments
 from preflight.cost.logits import loss_bytes

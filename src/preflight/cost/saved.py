@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.cost.activations import (
-    BlockBytes,
-    Layout,
-    block_bytes,
-    layout_of,
-    lingering_bytes,
-    norm_bytes,
-    selective_bytes,
-)
+from preflight.cost.activation_layout import Layout, layout_of
+from preflight.cost.activations import BlockBytes, block_bytes, lingering_bytes, norm_bytes, selective_bytes
 from preflight.cost.numeric import anywhere, larger, smaller, where
 from preflight.cost.parameters import (
     attention_width,

@@ -9,7 +9,7 @@ import msgspec
 from preflight.source.known_models import spec_of
 from preflight.source.layers import Leaf, Network
 from preflight.source.trace import comes_from_any
-from preflight.source.values import Class, Obj, plain, settle
+from preflight.source.values import Obj, plain, settle
 from preflight.vocabulary.model import ModelSpec
 
 if TYPE_CHECKING:
@@ -112,6 +112,9 @@ def _blocks(network: Network, linears: list[Leaf]) -> tuple[int, int, int, bool]
     for into, out in pairs:
         if into and out and into > out and (out, into) in pairs:
             back[(out, into)] = back.get((out, into), 0) + 1
+    back = {
+        pair: min(count, pairs.count(pair)) for pair, count in back.items()
+    }  # a projection of patches has no partner
     encoder = [
         leaf
         for leaf in network.leaves
@@ -124,6 +127,9 @@ def _blocks(network: Network, linears: list[Leaf]) -> tuple[int, int, int, bool]
     if not back:
         return None
     (hidden, ffn), layers = max(back.items(), key=lambda item: (item[1], item[0]))
+    beside = sum(count * h * f for (h, f), count in back.items() if h != hidden)
+    if beside > 0.1 * layers * hidden * ffn:
+        return None  # two stacks of different widths, as in a masked autoencoder: no single width describes them
     forward = sum(1 for pair in pairs if pair == (hidden, ffn))
     wide = sum(1 for pair in pairs if pair == (hidden, 2 * ffn))
     return layers, hidden, ffn, forward >= 2 * layers or wide >= layers
@@ -186,6 +192,3 @@ def explicit_attention(reading: Reading) -> Obj | None:
         if found is not None:
             return found
     return None
-
-
-__all__ = ["Class", "architecture_of", "msgspec"]

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from preflight.source.evaluate.library.torch import module_items
 from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS
 from preflight.source.tensor_shapes import numel_of
-from preflight.source.values import Choice, Dict, Known, Obj, Phi, Unknown, Value, plain, settle, why_unknown
+from preflight.source.unsized import Unsized, first_unknown, is_bare, not_followed
+from preflight.source.values import Choice, Dict, Known, Obj, Phi, Unknown, Value, settle, why_unknown
 
 if TYPE_CHECKING:
     from preflight.source.reading import Reading
-
-
-class Unsized(Exception):
-    """A part of a network whose size is not known, and why."""
 
 
 class Leaf:
@@ -60,7 +57,7 @@ class Network:
         if isinstance(obj, Known) and obj.value is None:
             return 0
         if not isinstance(obj, Obj):
-            raise Unsized(f"{path or 'the model'}: {_why(obj)}")
+            raise Unsized(f"{path or 'the model'}: {why_unknown(obj)}")
         if obj.kind == "copy" and isinstance(obj.receiver, Obj):
             # A copy has parameters of its own: it is counted apart from what was seen.
             return self._apart(obj, obj.receiver, path, repeat, inside)
@@ -94,7 +91,7 @@ class Network:
         )
         if base == "torch.nn.Sequential" or base in SIZES:
             total += self._derived(obj, base, path, repeat, inside)
-        elif (foreign := next((b for b in bases if not _bare(b)), None)) is not None:
+        elif (foreign := next((b for b in bases if not is_bare(b)), None)) is not None:
             raise Unsized(f"{path or 'the model'} extends {foreign}, whose layers are not in the script")
         for name, held in list(obj.attrs.items()) + self._added.get(id(obj), []):
             total += self._held(name, held, f"{path}.{name}" if path else name, repeat, inside)
@@ -178,7 +175,7 @@ class Network:
         if sizes is not None:
             size = sizes(obj)
             if size is None:
-                raise Unsized(f"{path or name}: {_first_unknown(obj)}")
+                raise Unsized(f"{path or name}: {first_unknown(obj)}")
             size -= self._tied(obj)
             self.leaves.append(Leaf(obj, size, path, repeat))
             return size
@@ -189,7 +186,7 @@ class Network:
         if known is not None:
             self.leaves.append(Leaf(obj, known, path, repeat))
             return known
-        raise Unsized(_not_followed(obj, path))
+        raise Unsized(not_followed(obj, path))
 
     def _table(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
         table = settle(obj.args[0]) if obj.args else Dict({})
@@ -205,7 +202,7 @@ class Network:
         value = settle(part)
         seen = isinstance(value, Obj) and (value.kind not in ("attr", "item") or _is_module(self.reading, value))
         if isinstance(value, Unknown) or (isinstance(value, Obj) and not seen):
-            raise Unsized(f"{path.lstrip('.')}: {_why(value)}")
+            raise Unsized(f"{path.lstrip('.')}: {why_unknown(value)}")
         return self._held(name, part, path, repeat, inside)
 
     def _tied(self, obj: Obj) -> int:
@@ -255,67 +252,6 @@ class Network:
 
         spec = spec_of(self.reading, obj)
         return spec.parameters if spec is not None else None
-
-
-_BARE = (
-    "Module",
-    "BaseModule",
-    "ModuleList",
-    "PreTrainedModel",
-    "PretrainedModel",
-    "LightningModule",
-    "MessagePassing",
-    "Mixin",
-)
-"""What the names of those classes end in that have no layers of their own, to be extended by others."""
-_LANGUAGE = ("builtins", "abc", "typing", "typing_extensions", "enum", "collections", "dataclasses", "torch")
-
-
-def _bare(base: str) -> bool:
-    """Whether a class that is not in the script brings no layers of its own to those that extend it."""
-    return base.partition(".")[0] in _LANGUAGE or base.endswith(_BARE)
-
-
-_MOVED = (".to", ".cuda", ".cpu", ".train", ".eval", ".float", ".half", ".bfloat16", ".double", ".requires_grad_")
-
-
-_WRAPPED = ("peft.get_peft_model", "peft.prepare_model_for_kbit_training", "torch.compile", "torch.nn.DataParallel")
-
-
-def _not_followed(obj: Obj, path: str) -> str:
-    """Why a module that the library, or nobody that was read, made has no size."""
-    made: Value = obj
-    while isinstance(made, Obj) and (made.name in _MOVED or (made.name in _WRAPPED and made.args)):
-        inner = made.args[0] if made.name in _WRAPPED else made.receiver
-        if inner is None:
-            break
-        made = settle(inner)
-    what = path or "the model"
-    if not isinstance(made, Obj):
-        return f"{what}: {_why(made)}"
-    name = made.name
-    first = made.args[0] if made.args else next(iter(made.kwargs.values()), None)
-    if name.endswith((".from_pretrained", ".create_model")) and first is not None:
-        loads, which = name.rpartition(".")[2], settle(first)
-        if not isinstance(which, Known):
-            return f"{what}: which model {loads} loads is not known: {_why(first)}"
-        if isinstance(which.value, str):
-            return f"{what} is {which.value}, which the catalog does not hold"
-    if name.strip(".()[]?"):
-        return f"{what} is made by {name.lstrip('.')}, whose layers are not in the script"
-    return f"{what} {_why(made)}"
-
-
-def _first_unknown(obj: Obj) -> str:
-    """The first argument of a layer that is not known, and why."""
-    kind = obj.name.rpartition(".")[2]
-    for position, value in enumerate(obj.args):
-        if plain(value, obj) is obj:
-            return f"argument {position + 1} of {kind}: {_why(value)}"
-    for name, value in obj.kwargs.items():
-        if plain(value, obj) is obj:
-            return f"{name} of {kind}: {_why(value)}"
-    return f"the arguments of {kind} are not all known"
 
 
 def _held_by(obj: Obj) -> list[Obj]:
@@ -389,7 +325,3 @@ def _added_modules(reading: Reading) -> dict[int, list[tuple[str, Value]]]:
             if not any(known is module for _, known in rows):
                 rows.append((key, module))
     return found
-
-
-def _why(value: Value) -> str:
-    return why_unknown(value)
