@@ -54,7 +54,7 @@ def _with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec,
     reason = None
     samples = batch if isinstance(batch, int) and batch > 0 else 1
     for entry in entries(reading, facts, network, given):
-        flow = Forward(reading, model, entry, samples)
+        flow = Forward(reading, calls, entry, samples)
         if flow.kept is not None:
             image = size if isinstance(size, int) and size in entry[1:] else None
             return msgspec.structs.replace(spec, activation_elements=flow.kept / samples, image_size=image)

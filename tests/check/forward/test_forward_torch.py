@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from preflight.check.forward.follow import Forward  # noqa: E402
+from preflight.check.forward.follow import Forward, calls_of  # noqa: E402
 from preflight.source.reading import read  # noqa: E402
 from preflight.source.script import read_script  # noqa: E402
 
@@ -203,7 +203,7 @@ def test_what_is_kept_is_what_autograd_keeps(name: str, batch: int, tmp_path: Pa
     script = tmp_path / "train.py"
     script.write_text(LOOP.format(body=body, batch=batch))
     reading = read(read_script(script))
-    flow = Forward(reading, reading.models[0], shape, batch)
+    flow = Forward(reading, calls_of(reading, reading.models[0]), shape, batch)
     space: dict[str, Any] = {"__name__": "net"}
     exec(compile(script.read_text(), "net", "exec"), space)
     truth = _kept(space["Net"](), torch.rand(batch, *shape))
@@ -216,7 +216,7 @@ def test_an_unknown_function_breaks_the_chain_and_is_named(tmp_path: Path) -> No
     script = tmp_path / "train.py"
     script.write_text(LOOP.format(body=body, batch=2))
     reading = read(read_script(script))
-    flow = Forward(reading, reading.models[0], (4,), 2)
+    flow = Forward(reading, calls_of(reading, reading.models[0]), (4,), 2)
     assert flow.kept is None
     assert flow.reason == "the shape that other.mix makes is not known"
 
@@ -225,7 +225,7 @@ def test_an_input_of_another_size_breaks_the_chain(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(LOOP.format(body=NETWORKS["residual"][1], batch=2))
     reading = read(read_script(script))
-    flow = Forward(reading, reading.models[0], (4, 16, 16), 2)
+    flow = Forward(reading, calls_of(reading, reading.models[0]), (4, 16, 16), 2)
     assert flow.kept is None
     assert flow.reason == "what Conv2d is given is not known"
 
@@ -238,5 +238,5 @@ def test_a_network_that_returns_what_holds_itself_is_followed(tmp_path: Path) ->
     script = tmp_path / "train.py"
     script.write_text(LOOP.format(body=body, batch=2))
     reading = read(read_script(script))
-    flow = Forward(reading, reading.models[0], (4,), 2)
+    flow = Forward(reading, calls_of(reading, reading.models[0]), (4,), 2)
     assert flow.kept == 2 * (4 + 4)

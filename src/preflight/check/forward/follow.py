@@ -40,12 +40,12 @@ class Forward:
         reason: Where it broke.
     """
 
-    def __init__(self, reading: Reading, network: Obj, entry: Shape, batch: int) -> None:
-        """Follow the calls of the network in the first training loop, each given a batch of the same shape.
+    def __init__(self, reading: Reading, calls: list[Event], entry: Shape, batch: int) -> None:
+        """Follow calls of a network, each given a batch of the same shape.
 
         Args:
             reading: The script.
-            network: The network that is trained.
+            calls: The calls of the network that is trained, in one step: ``calls_of`` finds them.
             entry: The shape of one sample of its first input.
             batch: Samples in a batch.
         """
@@ -60,7 +60,6 @@ class Forward:
         self._carried: list[Phi] = []
         self._outer: Context | None = None
         self._depth = 0
-        calls = calls_of(reading, network)
         if not calls:
             self.reason = "no call of the model in a training loop"
             return

@@ -18,6 +18,7 @@ When the model's embedding has spare rows for them (some models pad their vocabu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
@@ -98,6 +99,12 @@ encoding = tiktoken.get_encoding("gpt2")
 embedding = nn.Embedding(50304, 768)
 positions = nn.Embedding(1024, 768)
 """,
+    """
+from transformers import AutoModelForCausalLM, AutoTokenizer
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+tokenizer.add_special_tokens({"pad_token": "<|endoftext|>"})
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+""",
 )
 
 # Number of ids of encodings whose name says it all (largest id + 1), as published with tiktoken.
@@ -119,9 +126,12 @@ def _added(context: Context) -> Iterator[Finding]:
         if e.name.endswith(".from_pretrained") and _is_model(context, e)
     ]
     for event in context.trace.calls(".add_tokens", ".add_special_tokens"):
-        tokens = _new_tokens(event)
         tokenizer = next((o for o in options_of(event.receiver, limit=3) if isinstance(o, Obj)), None)
-        if not tokens or event.context.shadow or tokenizer is None or "okenizer" not in tokenizer.name:
+        if event.context.shadow or tokenizer is None or "okenizer" not in tokenizer.name:
+            continue
+        held = _held(_checkpoint(context, tokenizer))
+        tokens = [token for token in _new_tokens(event) if token not in held]
+        if not tokens:
             continue
         mine = [
             m
@@ -145,6 +155,23 @@ def _added(context: Context) -> Iterator[Finding]:
             ),
             related=[(mine[0], "the model that gets the ids")],
         )
+
+
+# Special tokens that the vocabularies of well-known checkpoints have: to add them again adds nothing.
+_SPECIAL = (
+    (r"gpt-?(2|j|neo)|dialogpt|pythia|phi-[12]", ("<|endoftext|>",)),
+    (r"llama(?!-?3)|mistral|mixtral|roberta|bart|opt-|bloom", ("<s>", "</s>", "<unk>")),
+    (r"t5", ("</s>", "<unk>", "<pad>")),
+    (r"roberta|bart|opt-|bloom", ("<pad>",)),
+    (r"roberta|bart", ("<mask>",)),
+    (r"(^|[/-])(distil)?bert-|electra|mpnet", ("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]")),
+)
+
+
+def _held(checkpoint: object) -> set[str]:
+    """The special tokens that a checkpoint is known to have."""
+    name = checkpoint.lower() if isinstance(checkpoint, str) else ""
+    return {token for pattern, tokens in _SPECIAL if re.search(pattern, name) for token in tokens}
 
 
 def _new_tokens(event: Event) -> list[str]:
