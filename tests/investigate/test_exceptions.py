@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.investigate.exceptions import looked_up, meaning_of
+from preflight.investigate.exceptions import meaning_of
+from preflight.investigate.keys import looked_up, of_another_version
 from preflight.vocabulary.log import Frame, Hit, Raised
+
+SAID = "unexpected keyword argument 'best'"
 
 
 def hit(text: str) -> Hit:
@@ -118,3 +121,51 @@ def test_a_thread_of_a_tracker_ends_no_training() -> None:
 def test_a_key_tells_whose_it_is(message: str, path: str, function: str, category: str | None) -> None:
     raised = Raised(exception="KeyError", message=message, frames=(Frame(path, 3, function),), hit=hit("x"))
     assert looked_up(raised) == category
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "code", "category"),
+    [
+        ("file_name", "train.py", "info['filename'] = info['file_name']", "data"),
+        ("annos", "train.py", 'found = [one_info["annos"] for one_info in infos]', "data"),
+        ("epoch", "train.py", 'start = torch.load(path, map_location="cpu")["epoch"]', None),
+        ("epoch", "train.py", 'start = checkpoint["epoch"]', "checkpoint"),
+        ("model", "train.py", 'net.load_state_dict(ckpt["model"])', "checkpoint"),
+        ("labels", "train.py", 'loss = criterion(out, batch["labels"])', None),
+        ("lr", "/repo/datasets/train.py", 'print(metrics["lr"])', None),
+        ("id", "/repo/datasets/coco.py", "", "data"),
+        ("validation", "/env/site-packages/datasets/dataset_dict.py", "return super().__getitem__(k)", None),
+    ],
+)
+def test_the_line_that_looks_a_key_up_tells_in_what(key: str, path: str, code: str, category: str | None) -> None:
+    frames = (Frame("run.py", 1, "<module>"), Frame(path, 3, "main", code))
+    assert looked_up(Raised(exception="KeyError", message=f"'{key}'", frames=frames, hit=hit("x"))) == category
+
+
+@pytest.mark.parametrize(
+    ("callee", "inner", "another"),
+    [
+        ("save_model", "/repo/train.py", False),
+        ("Net.forward", "/env/site-packages/torch/nn/modules/module.py", False),
+        ("TrainingArguments.__init__", "/repo/train.py", True),
+        ("compute_loss", "/env/site-packages/transformers/trainer.py", True),
+    ],
+)
+def test_who_does_not_take_an_argument(callee: str, inner: str, another: bool) -> None:
+    frames = (Frame("/repo/train.py", 2, "main"), Frame(inner, 3, "f"))
+    raised = Raised(exception="TypeError", message=f"{callee}() got an {SAID}", frames=frames, hit=hit("x"))
+    assert of_another_version(raised) is another
+
+
+@pytest.mark.parametrize(
+    ("exception", "path", "function", "category"),
+    [
+        ("ValueError", "/repo/utils/data_aug.py", "mix", "data"),
+        ("AssertionError", "/repo/preprocess_datasets/pickles.py", "run", "data"),
+        ("ValueError", "/repo/run.py", "process_and_save_data", "data"),
+        ("ValueError", "/repo/run.py", "process_group", "usercode"),
+    ],
+)
+def test_what_prepares_samples_is_about_them(exception: str, path: str, function: str, category: str) -> None:
+    raised = Raised(exception=exception, message="does not fit", frames=(Frame(path, 3, function),), hit=hit("x"))
+    assert meaning_of(raised).category == category

@@ -260,3 +260,20 @@ def test_a_program_that_refused_its_arguments_was_started_again(tmp_path: Path) 
     refused = "usage: train.py [-h]\ntrain.py: error: the following arguments are required: --data\n"
     assert told(tmp_path, refused).category == "environment"
     assert told(tmp_path, refused + TOP + "NameError: name 'os' is not defined\n").category == "usercode"
+
+
+def test_a_script_that_was_not_there_belongs_to_an_earlier_start(tmp_path: Path) -> None:
+    first = "python: can't open file 'trian.py': [Errno 2] No such file or directory\n"
+    last = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\nKeyboardInterrupt\n'
+    assert told(tmp_path, first + last).category == "preemption"
+    assert told(tmp_path, first).category == "environment"
+
+
+@pytest.mark.parametrize(("code", "category"), [(1, "network"), (3, "other")])
+def test_others_say_what_a_rank_that_only_raised_did_not(tmp_path: Path, code: int, category: str) -> None:
+    said = "".join(
+        f"[rank{rank}]: RuntimeError: NCCL Error 2: unhandled system error (run with NCCL_DEBUG=INFO for details)\n"
+        for rank in (0, 2)
+    )
+    agent = f"torch/distributed/elastic/multiprocessing/api.py:833] failed (exitcode: {code}) local_rank: 1 (pid: 6833) of binary: /env/bin/python\n"
+    assert told(tmp_path, said + "E1211 08:26:06.844000 1395 " + agent).category == category

@@ -203,7 +203,16 @@ def _left(events: Sequence[Event]) -> Iterator[Event]:
         for name in event.signature.supersedes
         for below in range(1, _RIGHT_BELOW + 1)
     }
-    return (event for event in events if (*event.place, event.id) not in explained)
+    return (event for event in events if (*event.place, event.id) not in explained or _led_on(event, events))
+
+
+def _led_on(event: Event, events: Sequence[Event]) -> bool:
+    """Return whether what an event usually leads to stands right below it: then it was not harmless after all."""
+    followed = event.signature.supersedes if event.signature is not None else ()
+    file, line = event.place
+    return any(
+        one.id in followed and one.hit.file == file and 0 < one.hit.line - line <= _RIGHT_BELOW for one in events
+    )
 
 
 def _order(event: Event) -> tuple[float, int, int]:

@@ -9,8 +9,9 @@ import msgspec
 
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.vote import Scene, before
-from preflight.investigate.exceptions import at_import, category_of_file, in_loader, looked_up
+from preflight.investigate.exceptions import at_import, category_of_file, in_loader
 from preflight.investigate.interrupted import interrupts_in, without_broken_off
+from preflight.investigate.keys import looked_up, of_another_version
 from preflight.investigate.observations.weighing import observed_in, weighed
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
 from preflight.vocabulary.log import Raised
@@ -22,6 +23,7 @@ _SAMPLES = re.compile(
     r"(?:^|[\s/\\])(?:lmdb|h5py|webdataset|pyarrow|datasets|torchvision|PIL|cv2)(?:\.\w*Error|[/\\]\w+)|/data_?sets?/"
 )
 _DIED = ("end.segfault", "end.bus-error", "end.abort", "end.illegal-instruction", "end.float-exception")
+_KEYWORD = "usercode.keyword-argument"
 SOMETHING_ELSE = "something-else"
 # What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
 _REST = {True: 0.1, False: 0.35}
@@ -58,6 +60,8 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
     interrupts = interrupts_in(scene.failing)
     roots = without_broken_off(_without_aftermath(roots), interrupts) or ([] if interrupts else _mute(scene, culprit))
     symptoms = without_broken_off([event for event in scene.failing if event.role == "cascade"], interrupts)
+    if roots and all(_only_failed(scene, event) for event in roots) and _named(symptoms):
+        roots = []
     if interrupts:  # a launcher that saw its processes end says no more than they do
         symptoms = [event for event in symptoms if event.category != "other"]
     observed = observed_in(scene)
@@ -98,7 +102,11 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     if raised is None:
         return category
     # Whatever the error: raised in the loader it is about the data, raised while a library is imported about what is installed.
-    return "data" if in_loader(raised) else "environment" if at_import(raised) else looked_up(raised) or category
+    if in_loader(raised):
+        return "data"
+    if at_import(raised) or (event.id == _KEYWORD and of_another_version(raised)):
+        return "environment"
+    return looked_up(raised) or category
 
 
 def _of_samples(scene: Scene, event: Event) -> bool:
@@ -144,6 +152,18 @@ def _mute(scene: Scene, culprit: Culprit) -> list[Event]:
     return [
         event for event in scene.failing if event.id in ends and event.rank in culprit.ranks and event.rank not in own
     ]
+
+
+def _only_failed(scene: Scene, event: Event) -> bool:
+    """Return whether all that is known of a rank is the code that Python gives to whatever was raised, so that others say more."""
+    told = [
+        one for one in scene.case.endings if one.code and scene.case.people.rank_of(one.about, one.file) == event.rank
+    ]
+    return event.id == "exit.error" and bool(told) and all(one.code == 1 for one in told)
+
+
+def _named(symptoms: Sequence[Event]) -> bool:
+    return any(event.category not in ("other", "none") for event in symptoms)
 
 
 def _symptom(scene: Scene, culprit: Culprit, events: Sequence[Event]) -> Category | None:

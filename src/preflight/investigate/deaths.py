@@ -10,8 +10,8 @@ from preflight.vocabulary.log import Frame, Raised
 
 _MANY = ("elastic.", "network.", "end.child-failed", "end.mpi", "exit.")
 """What is only printed where several processes run: they may die one after the other in the same start."""
-_REFUSED = "usercode.unrecognized-arguments"
-"""A parser of arguments that says what is wrong with them ends the program."""
+_REFUSED = ("usercode.unrecognized-arguments", "environment.script-missing")
+"""A parser of arguments that says what is wrong with them ends the program, as does a Python that does not find it."""
 _STEPS = 2
 """So many steps behind its death are those of another process."""
 
@@ -37,7 +37,7 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
             died[file] = raised
     for event in whole.events:
         file, line = event.hit.file, event.hit.line
-        if event.id == _REFUSED and file not in several and _goes_on(whole, file, line):
+        if event.id in _REFUSED and file not in several and _goes_on(whole, file, line):
             found.setdefault(file, []).append(line + 1)
     for file, raised in died.items():
         behind = sum(step.file == file and step.line > raised.hit.line for step in whole.steps)

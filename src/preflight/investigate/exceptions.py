@@ -28,7 +28,10 @@ _PLACES: tuple[tuple[str, Category], ...] = (
         r"(^|[/\\])(PIL|cv2|imageio|decord|torchcodec|soundfile|librosa|torchaudio|av|h5py|lmdb|nibabel|rasterio)[/\\.]",
         "data",
     ),
-    (r"torch/utils/data/|/datasets/|webdataset|/data/|data_?loader|/dataset|tokeniz|collat", "data"),
+    (
+        r"torch/utils/data/|[/_]data_?sets?[/_]|webdataset|/data/|data_?loader|/dataset|tokeniz|collat|data_?(?:aug|prep)|augment\w*\.py|(?:^|/)transforms?\.py",
+        "data",
+    ),
     (r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint", "checkpoint"),
 )
 # A launcher raises when one of its processes has failed; what it raises says no more than that.
@@ -55,7 +58,8 @@ _FUNCTIONS: tuple[tuple[str, Category], ...] = (
     (r"(load|save)_(checkpoint|state_dict|pretrained_state)|load_state_dict|torch_save|torch_load", "checkpoint"),
     (r"__getitem__|collate|_fetch|default_collate|_try_get_data|decode_image|worker_loop", "data"),
     (
-        r"^_?(get|load|prepare|build|make|create|setup|read)_\w*(data(set|sets|loader|loaders)?|corpus|examples)$",
+        r"^_?(get|load|prepare|build|make|create|setup|read|process|preprocess)_\w*(data(set|sets|loader|loaders)?|corpus|examples|samples)$"
+        r"|^load_(?:annotations?|images?|labels?|sample|csv|json)$|^(?:pre)?process_(?:and_save_)?\w*data$|^create_samples",
         "data",
     ),
 )
@@ -93,11 +97,6 @@ _NAMED: tuple[tuple[str, Category], ...] = (
     (r"API|H(?:TTP|ttp)|Auth|Credential|Permission|Quota|RateLimit|Throttl|Config|Setting|Version|Mismatch|Dependenc|Install|Licen[cs]e", "environment"),
     (r"Timeout|TimedOut|Connect|Unreachable|Socket|R(?:PC|pc)(?![a-z])", "network"),
 )  # fmt: skip
-_KINDS = re.compile(r"transformers/models/auto/")
-_UNSET = re.compile(
-    r"^['\"](?:(?:LOCAL_|NODE_)?RANK|(?:LOCAL_)?WORLD_SIZE|(?:MASTER|SLURM|PBS|OMPI|CUDA)_\w+|\w+_(?:TOKEN|API_KEY))['\"]$"
-)
-_SAVED_KEY = re.compile(r"^['\"](?:(?:\w+_)?(?:state_dict|param_groups)|optimizer|lr_scheduler)['\"]$")
 _TRACKERS = re.compile(
     r"(?:site|dist)-packages/(?:wandb|swanlab|mlflow|comet_ml|neptune|clearml|aim|trackio|tensorboard\w*)/"
 )
@@ -131,7 +130,7 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|loaded in [48]-bit|KV cache is needed"
      r"|is not recognized|command not found|not installed|address already in use|host not found|Name or service not known"
      r"|name resolution", "environment"),
-    (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS", "usercode"),
+    (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS|into a non-existent directory", "usercode"),
     (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStreamReader"
      r"|[Cc]heckpoint|safetensors|Parent directory \S+ does not exist", "checkpoint"),
     (r"shared memory object|shared file mapping|OpenCV\(|[Ff]ound 0 (?:files|images|samples|valid)|could not convert string to|(?i:(?:image|video|audio|sample|label) not found)"
@@ -197,25 +196,6 @@ def at_import(raised: Raised) -> bool:
     return inner.function == "<module>" and _LIBRARY.search(inner.path) is not None
 
 
-def looked_up(raised: Raised) -> Category | None:
-    """Return what a key is of that was looked up in vain, where the key or who looks tells; None where neither does.
-
-    A variable that whoever started the program has not set, a kind of model that the installed library does not know yet,
-    a part that a saved state lacks.
-    """
-    if raised.exception != "KeyError":
-        return None
-    inner = raised.frames[-1] if raised.frames else None
-    path = inner.path.replace("\\", "/") if inner is not None else ""
-    if inner is not None and ((path.endswith("/os.py") and inner.function == "__getitem__") or _KINDS.search(path)):
-        return "environment"
-    if _UNSET.search(raised.message):
-        return "environment"
-    if " " in raised.message:  # a sentence, and no key
-        return _of_words(raised.message)
-    return "checkpoint" if _SAVED_KEY.search(raised.message) else None
-
-
 def _by_tracker(raised: Raised) -> bool:
     return bool(raised.frames) and _TRACKERS.search(raised.frames[-1].path.replace("\\", "/")) is not None
 
@@ -273,6 +253,11 @@ def meaning_of(raised: Raised) -> Meaning:
             return Meaning(title, category, role)
     named = next((category for pattern, category in _NAMED if re.search(pattern, name)), None)
     return Meaning(title, _of_words(raised.message) or _of_frames(raised) or named or "usercode", "root")
+
+
+def said_of(message: str) -> Category | None:
+    """Return what a message is about by its words; None where they do not tell."""
+    return _of_words(message)
 
 
 def meaning_of_line(text: str) -> Meaning | None:

@@ -105,12 +105,20 @@ class Hit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tru
     times_seen: int = 1
 
 
-class Frame(msgspec.Struct, frozen=True):
-    """A place on a stack."""
+class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A place on a stack.
+
+    Attributes:
+        path: The file.
+        line: Its line; None where that is not told.
+        function: In which function it stands; empty where that is not told.
+        code: What stands on that line, where the log prints it.
+    """
 
     path: str
     line: int | None
     function: str
+    code: str = ""
 
 
 class Raised(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

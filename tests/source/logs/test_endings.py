@@ -27,6 +27,8 @@ TOLD: dict[str, tuple[tuple[Who, ...], int | None, str]] = {
     "ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7.": ((Who(2),), -7, "composer"),
     "ERROR:composer.cli.launcher:Global rank 0 (PID 208865) exited with code -11": ((Who(0, pid=208865),), -11, "composer"),
     "mpirun noticed that process rank 5 with PID 77 on node n2 exited on signal 11 (Segmentation fault).": ((Who(5, "n2", pid=77),), -11, "mpi"),
+    "mpirun noticed that process rank 1 with PID xxxxx on node n2 exited on signal 9 (Killed).": ((Who(1, "n2"),), -9, "mpi"),
+    "Process 0 exit with status code 137.": ((Who(0),), -9, "horovod"),
 }  # fmt: skip
 
 

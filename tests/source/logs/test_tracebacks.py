@@ -27,6 +27,22 @@ def test_a_plain_one() -> None:
         ("/app/train.py", 3, "<module>"),
         ("/app/train.py", 9, "f"),
     ]
+    assert {frame.code for frame in found.frames} == {"run()"}
+
+
+@pytest.mark.parametrize(
+    ("below", "code"),
+    [
+        (('    info["file"]',), 'info["file"]'),
+        (("    ~~~~^^^^^^^^",), ""),
+        (("│ ❱ 204 │   │   key = cfg[name]          │",), "key = cfg[name]"),
+        (("      1 import os", "----> 2 run(sample)"), "run(sample)"),
+        (("    first(", "    second)"), "first("),
+    ],
+)
+def test_a_frame_bears_the_line_that_is_printed_with_it(below: tuple[str, ...], code: str) -> None:
+    found = parse(['  File "/app/train.py", line 3, in f', *below, "KeyError: 'file'"])
+    assert [frame.code for frame in found.frames] == [code]
 
 
 def test_a_message_of_several_lines_ends_where_the_log_goes_on() -> None:

@@ -22,6 +22,7 @@ LITERALS = (
     b"died with <Signals.",
     b"returned non-zero exit status",
     b"exited on signal",
+    b"exit with status code",
     b"terminated with signal",
     b"terminated with exit code",
     b"terminated with the following error",
@@ -129,6 +130,10 @@ def _mpi(match: re.Match[str]) -> End:
     return End((who,), -number if number else None, "mpi")
 
 
+def _horovod(match: re.Match[str]) -> End:
+    return End((Who(int(match["rank"])),), as_code(int(match["code"])), "horovod")
+
+
 def _spawned(match: re.Match[str]) -> End:
     if match["signal"]:
         number = signal_number(match["signal"])
@@ -183,9 +188,10 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...
     ),
     (re.compile(r"died with <Signals\.(?P<signal>SIG\w+): \d+>"), _python),
     (re.compile(r"returned non-zero exit status (?P<code>\d{1,10})"), _status),
+    (re.compile(r"\bProcess (?P<rank>\d{1,10}) exit with status code (?P<code>-?\d{1,10})"), _horovod),
     (
         re.compile(
-            r"process rank (?P<rank>\d{1,10}) with PID (?P<pid>\d{1,10}) on node (?P<node>[\w.-]+) exited on signal (?P<signal>\d{1,10})"
+            r"process rank (?P<rank>\d{1,10}) with PID (?:(?P<pid>\d{1,10})|\w+) on node (?P<node>[\w.-]+) exited on signal (?P<signal>\d{1,10})"
         ),
         _mpi,
     ),

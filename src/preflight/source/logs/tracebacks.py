@@ -6,18 +6,23 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from preflight.vocabulary.log import Frame
 
 HEADER = "Traceback (most recent call last)"
 MOST_LINES = 600
 """Lines after which a traceback is taken as cut off."""
 _LONGEST = 2000
+_LONGEST_CODE = 200
 _MESSAGE_LINES = 12
 
 _FRAME = re.compile(r'^[\s|+]*File "([^"]+)", line (\d+)(?:, in (.+))?')
 _NOTEBOOK = re.compile(
     r"^(?:File )?\[?(?P<path>[~/.\w][^\s\]]*?\.py)(?:\]\S*)?(?::(?P<line>\d+),?)? in (?P<name>[\w.<>]+)\("
 )
+_CODE = re.compile(r"^\s{4,}(?![\s~^]|\.{3}<|\d+\s)(\S.*)|^\s*(?:│\s*❱|-{2,}>)\s*\d+[\s│]+(\S.*)")
+"""What stands on the line of a frame: below it, or where an arrow points."""
 _NAMED = re.compile(r"(?<![\w.])([A-Za-z_][\w.]{0,200})\s{1,200}$")
 _BOXED = re.compile(r"^\s*[│|]\s+(\S.*?):(\d+)\s+in\s+(\S+)")
 _BOX = re.compile(r"^\s*[│|╭╰┌└❱]")
@@ -86,6 +91,10 @@ def parse(lines: Iterable[str]) -> Parsed:
         cell = _NOTEBOOK.match(line)
         if cell:
             frames.append(Frame(cell["path"], int(cell["line"] or 0), cell["name"]))
+            continue
+        code = _CODE.match(line) if frames and not frames[-1].code else None
+        if code:
+            frames[-1] = msgspec.structs.replace(frames[-1], code=(code[1] or code[2])[:_LONGEST_CODE].rstrip(" │"))
             continue
         if line.startswith(_CHAINED) or HEADER in line:
             break
