@@ -55,7 +55,7 @@ def evaluations_with_gradients(context: Context) -> list[Evaluation]:
             if not calls or any(_may_train(context, e) or _wants(e) for e in inside):
                 continue
             calls = [
-                e for e in calls if recorded(e.context) is True and not e.context.shadow and not _feeds_loss(e, used)
+                e for e in calls if recorded(e.context) is True and not e.context.shadow and not feeds_loss(e, used)
             ]
             if not calls or id(calls[0].node) in places or _inner(frame, result) or not _iterates_data(context, frame):
                 continue
@@ -84,7 +84,7 @@ def _may_train(context: Context, event: Event) -> bool:
     return any(context.roles.of(a) == "optimizer" for a in (*event.args, *event.kwargs.values()))
 
 
-def _feeds_loss(event: Event, used: set[int]) -> bool:
+def feeds_loss(event: Event, used: set[int]) -> bool:
     """Whether some loss is computed from what a network returned, or from a part of it."""
     for option in options_of(event.result):
         parts = option.items if isinstance(option, Seq) else option.entries.values() if isinstance(option, Dict) else ()

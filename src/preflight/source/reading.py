@@ -124,10 +124,6 @@ class Reading:
         """The call that made a thing."""
         return self.trace.results.get(id(value))
 
-    def in_script(self, event: Event) -> bool:
-        """Whether a call is written in the script itself (not in a module it imports)."""
-        return event.script is self.script
-
     @cached_property
     def imports(self) -> frozenset[str]:
         """First parts of all names that the script and its modules import."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from preflight.source.values import Choice, Dict, Ext, Func, Known, Obj, Phi, Seq, Unknown, Value, options_of
+from preflight.source.values.arguments import Arguments
 
 if TYPE_CHECKING:
     from preflight.source.script import Script
@@ -76,7 +77,7 @@ class Context:
         return self.taken is False
 
 
-class Event:
+class Event(Arguments):
     """A call that the script would make.
 
     Attributes:
@@ -126,14 +127,6 @@ class Event:
         self.kwargs = kwargs
         self.result: Value | None = None
         self.inlined = False
-
-    def argument(self, position: int, keyword: str) -> Value | None:
-        """Return the argument given by position or keyword, or None when it was not given."""
-        if keyword in self.kwargs:
-            return self.kwargs[keyword]
-        if 0 <= position < len(self.args):
-            return self.args[position]
-        return None
 
     def __repr__(self) -> str:
         return f"<{self.number} {self.name} line {getattr(self.node, 'lineno', '?')}>"

@@ -9,6 +9,7 @@ import msgspec
 from preflight.catalog.files import Folders
 from preflight.catalog.hardware import gpu_from_memory, load_link, resolve_gpu, resolve_link
 from preflight.errors import UsageError
+from preflight.plan.constraint import nearest_divisor
 from preflight.plan.inputs.settings import Settings
 from preflight.vocabulary.hardware import Cluster, Gpu, Link
 
@@ -111,7 +112,9 @@ def _counts(settings: Settings, gpu: Gpu, assumptions: list[str]) -> tuple[int, 
     if nodes is not None and gpus is not None:
         if gpus % nodes:
             raise settings.error(
-                "cluster.nodes", f"{gpus} GPUs cannot be dealt out over {nodes} nodes", f"{_divisor(gpus, nodes)} can"
+                "cluster.nodes",
+                f"{gpus} GPUs cannot be dealt out over {nodes} nodes",
+                f"{nearest_divisor(gpus, nodes)} can",
             )
         return gpus, gpus // nodes
     if nodes is not None:
@@ -120,7 +123,9 @@ def _counts(settings: Settings, gpu: Gpu, assumptions: list[str]) -> tuple[int, 
     if inside is not None:
         if gpus is not None and gpus > inside and gpus % inside:
             raise settings.error(
-                "cluster.gpus_per_node", f"{gpus} GPUs do not fill nodes of {inside}", f"{_divisor(gpus, inside)} does"
+                "cluster.gpus_per_node",
+                f"{gpus} GPUs do not fill nodes of {inside}",
+                f"{nearest_divisor(gpus, inside)} does",
             )
         return gpus or inside, inside
     return _usual(gpus or 1, usual, settings, assumptions)
@@ -156,10 +161,6 @@ def _error(settings: Settings, message: str, hint: str) -> UsageError:
     """Return the error about the number of GPUs, wherever it comes from."""
     path = "cluster.num_gpus"
     return settings.error(path, message, hint) if path in settings else UsageError(message, hint)
-
-
-def _divisor(number: int, wanted: int) -> int:
-    return min((value for value in range(1, number + 1) if number % value == 0), key=lambda value: abs(value - wanted))
 
 
 def _link(settings: Settings, path: str, catalog: Folders) -> Link | None:

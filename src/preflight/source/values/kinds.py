@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from preflight.source.values.arguments import Arguments
+
 if TYPE_CHECKING:
     from preflight.source.script import Script
     from preflight.source.trace import Context
@@ -162,7 +164,7 @@ class Module(Value):
         return f"Module({self.name})"
 
 
-class Obj(Value):
+class Obj(Arguments, Value):
     """A thing that a call, an operation, an attribute or an iteration made.
 
     Attributes:
@@ -203,14 +205,6 @@ class Obj(Value):
         self.open_args = False
         self.number = 0
         self.data: Any = None
-
-    def argument(self, position: int, keyword: str) -> Value | None:
-        """Return the argument given by position or keyword, or None when it was not given."""
-        if keyword in self.kwargs:
-            return self.kwargs[keyword]
-        if 0 <= position < len(self.args):
-            return self.args[position]
-        return None
 
     def __repr__(self) -> str:
         what = self.cls.qualname if self.cls is not None else self.name

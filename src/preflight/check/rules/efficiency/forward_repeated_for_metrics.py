@@ -21,12 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.evaluations import feeds_loss
 from preflight.check.kept_graphs import used_in_losses
 from preflight.check.rule import Rule
 from preflight.check.steps import each_pass, step_loops
 from preflight.source.trace import Event
 from preflight.source.training import same
-from preflight.source.values import Dict, Seq, options_of
+from preflight.source.values import options_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -94,8 +95,8 @@ def check(context: Context) -> Iterator[Finding]:
             and each_pass(e.context, loop.frame)
         ]
         for index, second in enumerate(calls):
-            first = next((e for e in calls[:index] if _alike(e, second) and _trains(e, used)), None)
-            if first is None or _trains(second, used) or modes or first.node is second.node:
+            first = next((e for e in calls[:index] if _alike(e, second) and feeds_loss(e, used)), None)
+            if first is None or feeds_loss(second, used) or modes or first.node is second.node:
                 continue
             yield context.finding(
                 RULE,
@@ -121,11 +122,3 @@ def _alike(first: Event, second: Event) -> bool:
         return False
     pairs = [*zip(first.args, second.args, strict=True), *((first.kwargs[k], second.kwargs[k]) for k in first.kwargs)]
     return all(any(a is b for a in options_of(x) for b in options_of(y)) for x, y in pairs)
-
-
-def _trains(event: Event, used: set[int]) -> bool:
-    for option in options_of(event.result):
-        parts = option.items if isinstance(option, Seq) else option.entries.values() if isinstance(option, Dict) else ()
-        if any(id(o) in used for value in (option, *parts) for o in options_of(value)):
-            return True
-    return False

@@ -30,6 +30,7 @@ from preflight.check.rule import Rule
 from preflight.check.run import Run, seen
 from preflight.check.run_graph import cut_off
 from preflight.check.run_modules import never_called
+from preflight.check.run_updates import elements, named
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.seen import ParameterSeen
 
@@ -142,10 +143,10 @@ def observe(run: Run) -> Iterator[Finding]:
             RULE,
             optimizer.line,
             f"{len(missing)} of {len(parameters)} parameters get no gradient in any of {run.profile.backwards} backward passes "
-            f"and stay as they were initialised: {_named(missing)}",
+            f"and stay as they were initialised: {named(missing)}",
             evidence=[
-                seen("elements without a gradient", sum(_elements(p) for p in missing)),
-                seen("elements of the network", sum(_elements(p) for p in parameters)),
+                seen("elements without a gradient", elements(missing)),
+                seen("elements of the network", elements(parameters)),
                 seen("backward passes", run.profile.backwards),
             ],
             fix=Fix(
@@ -159,15 +160,3 @@ def observe(run: Run) -> Iterator[Finding]:
 
 def _stepped(run: Run, parameter: ParameterSeen) -> bool:
     return any(run.optimizers[at].steps > 1 for at in parameter.optimizers)
-
-
-def _named(parameters: list[ParameterSeen]) -> str:
-    names = [p.name for p in parameters[:4]]
-    return ", ".join(names) + (f" and {len(parameters) - 4} more" if len(parameters) > 4 else "")
-
-
-def _elements(parameter: ParameterSeen) -> int:
-    count = 1
-    for size in parameter.shape:
-        count *= size
-    return count

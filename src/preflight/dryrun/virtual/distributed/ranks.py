@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ import torch
 from preflight.dryrun.virtual import private, private_groups
 from preflight.dryrun.virtual.distributed import collectives, pipelines, replicas
 from preflight.dryrun.virtual.engine.gpu import VirtualGpu
+from preflight.dryrun.virtual.replacing import replace_everywhere
 
 
 def install(gpu: VirtualGpu, messages: dict[str, str]) -> None:
@@ -57,9 +57,9 @@ def _install_groups(gpu: VirtualGpu) -> None:
         start("fake", store=store, rank=rank, world_size=size)
         gpu.seen.note("process group", ranks=size)
 
-    _replace(start, begin)
-    _replace(make_group, lambda ranks=None, *args, **kwargs: make_group(ranks, backend="fake"))
-    _replace(c10d.is_nccl_available, lambda: True)
+    replace_everywhere(start, begin)
+    replace_everywhere(make_group, lambda ranks=None, *args, **kwargs: make_group(ranks, backend="fake"))
+    replace_everywhere(c10d.is_nccl_available, lambda: True)
     dist.get_backend = lambda group=None: asked.get("backend", "nccl")  # PyTorch itself has to see what it really is
 
 
@@ -75,21 +75,13 @@ def _install_objects(gpu: VirtualGpu) -> None:
             gpu.traffic.note(name, 0, group, on_gpu=False)
             return answer(*args, **kwargs)
 
-        _replace(getattr(c10d, name), called)
+        replace_everywhere(getattr(c10d, name), called)
 
     noted("all_gather_object", _gather_objects, 2)
     noted("gather_object", lambda obj, found=None, *_, **k: _gather_objects(k.get("object_gather_list", found), obj), 3)
     noted("broadcast_object_list", lambda *_, **__: None, 2)
     noted("scatter_object_list", _scatter_objects, 3)
     noted("monitored_barrier", lambda *_, **__: None, 0)
-
-
-def _replace(function: Any, answer: Any) -> None:
-    """Put another function in the place of one wherever PyTorch's modules have taken it to."""
-    name = function.__name__
-    for module in [module for path, module in sys.modules.items() if path.startswith("torch.")]:
-        if module.__dict__.get(name) is function:
-            setattr(module, name, answer)
 
 
 def _number(given: Any, variable: str) -> int | None:

@@ -12,6 +12,7 @@ from preflight.dryrun.virtual.engine.work import Work
 from preflight.dryrun.virtual.memory.allocator import CachingAllocator
 from preflight.dryrun.virtual.memory.ledger import Ledger
 from preflight.dryrun.virtual.progress import Progress
+from preflight.dryrun.virtual.replacing import replace_everywhere
 
 _HALVES = frozenset(("half", "bfloat16"))
 _MAKES = frozenset(("cuda", "to"))
@@ -189,8 +190,8 @@ def _install_group() -> None:
     def answer(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
         return group([0], backend="fake")
 
-    _replace(start, begin)
-    _replace(group, answer)
+    replace_everywhere(start, begin)
+    replace_everywhere(group, answer)
     dist.get_backend = lambda group=None: "nccl"
     dist.is_nccl_available = lambda: True
     import torch.multiprocessing as processes
@@ -201,11 +202,3 @@ def _install_group() -> None:
     processes.spawn = spawn
     processes.start_processes = spawn
     sys.modules["torch.multiprocessing.spawn"].spawn = spawn  # type: ignore[attr-defined]
-
-
-def _replace(function: Any, answer: Any) -> None:
-    """Put another function in the place of one wherever PyTorch's modules have taken it to."""
-    name = function.__name__
-    for module in [module for path, module in sys.modules.items() if path.startswith("torch.")]:
-        if module.__dict__.get(name) is function:
-            setattr(module, name, answer)

@@ -23,9 +23,6 @@ from preflight.dryrun.virtual.probe.trials import examine
 from preflight.dryrun.virtual.probe.watch import Watch
 from preflight.dryrun.virtual.progress import Progress, Stop
 
-MOST_PARAMETERS = 400_000_000
-"""A larger model is not tried as it is: with its gradients and optimizer states it may not fit into the host."""
-
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
     """Run one script; return plain values for JSON.

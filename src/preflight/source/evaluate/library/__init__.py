@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 from preflight.listing import modules_beside
 from preflight.source.values import Value
+from preflight.source.values.arguments import Arguments
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
     from preflight.source.trace import Event
 
 
-class Call:
+class Call(Arguments):
     """A call of something outside the project."""
 
     __slots__ = ("args", "event", "kwargs", "name", "node", "open", "receiver")
@@ -44,14 +45,6 @@ class Call:
         self.node = node
         self.open = open_
         self.event = event
-
-    def argument(self, position: int, keyword: str) -> Value | None:
-        """Return the argument given by position or keyword, or None when it was not given."""
-        if keyword in self.kwargs:
-            return self.kwargs[keyword]
-        if 0 <= position < len(self.args):
-            return self.args[position]
-        return None
 
 
 Handler = Callable[["Machine", Call], "Value | None"]
