@@ -16,6 +16,10 @@ LOADING = (
     Frame("/job/train.py", 10, "step"),
 )
 OWN = (Frame("/job/train.py", 30, "validate"),)
+BACKWARD = (
+    Frame("/x/site-packages/torch/autograd/graph.py", 9, "_engine_run_backward"),
+    Frame("/job/train.py", 12, "step"),
+)
 
 
 def processes(count: int, states: dict[int, str] | None = None) -> tuple[RankProcess, ...]:
@@ -133,3 +137,17 @@ def test_recorders_of_one_node_say_nothing_of_ranks_on_others() -> None:
     judged = judge(Seen(processes=here, stacks=stacks(4, {}), still=(0, 1, 2, 3), flights=flights))
     assert judged.incident.culprit.ranks == ()
     assert any("other nodes" in step.text for step in judged.incident.next)
+
+
+def test_ranks_that_stand_still_in_the_backward_pass_wait_for_the_one_outside_of_it() -> None:
+    waiting = dict.fromkeys(range(4), BACKWARD) | {1: OWN}
+    incident = judge(seen(4, other=waiting)).incident
+    assert (incident.state, incident.culprit.ranks) == ("hung", (1,))
+    assert incident.culprit.confidence > 0.6
+    moving = judge(seen(4, other=waiting, moving=(0,), still=(1, 2, 3))).incident
+    assert moving.state != "hung"
+
+
+def test_of_two_ranks_the_one_that_sleeps_is_named() -> None:
+    incident = judge(seen(2, other={1: OWN})).incident
+    assert (incident.state, incident.culprit.ranks) == ("hung", (1,))

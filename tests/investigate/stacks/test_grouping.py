@@ -141,3 +141,38 @@ def test_communication_is_told_by_what_stands_above_the_program(frames: list[tup
 )
 def test_whose_a_file_is(path: str, own: bool) -> None:
     assert is_own(Frame(path, 1, "f")) is own
+
+
+IN_C = """Process {pid}: python train.py
+Thread {pid} (active): "MainThread"
+    _engine_run_backward (torch/autograd/graph.py:{inner})
+    backward (torch/_tensor.py:625)
+    <module> ({folder}/train.py:{line})
+"""
+
+
+def test_of_two_ranks_the_one_in_no_collective_is_waited_for() -> None:
+    evidence = votes_of_stacks(of_job(2, {1: LOADS}))
+    assert evidence.dominant is not None
+    assert (evidence.dominant.ranks, evidence.dominant.communicating) == ((0,), True)
+    assert [one.rank for one in evidence.ranks if one.weight > 0] == [1]
+
+
+def test_those_who_wait_in_several_places_wait_all_the_same() -> None:
+    elsewhere = {rank: WAITS.replace("{line}", str(90 + rank)) for rank in (0, 1, 2)}
+    evidence = votes_of_stacks(of_job(4, {**elsewhere, 3: LOADS}))
+    assert [one.rank for one in evidence.ranks if one.weight > 0] == [3]
+    assert evidence.ranks[0].weight >= 2.0
+
+
+def test_two_that_wait_in_different_calls_accuse_neither() -> None:
+    evidence = votes_of_stacks(of_job(2, {1: WAITS.replace("{line}", "99")}))
+    assert (evidence.dominant, evidence.ranks) == (None, ())
+
+
+def test_a_rank_outside_of_the_backward_pass_of_most_stands_out_less_than_one_in_no_collective() -> None:
+    in_backward = dict.fromkeys(range(4), IN_C)
+    evidence = votes_of_stacks(of_job(4, {**in_backward, 2: LOADS}))
+    assert [one.rank for one in evidence.ranks if one.weight > 0] == [2]
+    assert 1.4 < evidence.ranks[0].weight < 2.8
+    assert "not in the backward pass" in evidence.ranks[0].reasons[0].text

@@ -108,10 +108,18 @@ def _state(seen: Seen, stacks: StackEvidence, flights: FlightEvidence, evidence:
     looked = len(seen.moving) + len(seen.still)
     if looked and 2 * len(seen.moving) > looked:
         return "running"
-    waiting = stacks.dominant is not None and stacks.dominant.communicating
+    first = stacks.dominant
+    waiting = first is not None and (
+        first.communicating or (first.backward and bool(_out_of(stacks)) and not seen.moving)
+    )
     if waiting or flights.text is not None:
         return "hung"
     return "unknown" if not looked else "running" if seen.moving else "stalled"
+
+
+def _out_of(stacks: StackEvidence) -> tuple[int, ...]:
+    """Return the ranks that are not in the backward pass in which most are: those wait for their gradients, where nobody moves."""
+    return tuple(rank for group in stacks.outliers if not group.backward for rank in group.ranks)
 
 
 def _apart(stacks: StackEvidence) -> frozenset[int]:

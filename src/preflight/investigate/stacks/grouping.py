@@ -20,6 +20,9 @@ from preflight.vocabulary.log import Frame, LogFile, Stack
 NOT_COMMUNICATING = 2.8
 # A rank in another call than most: 0.4 against 0.1; more of them share it.
 ELSEWHERE = 1.4
+# A rank outside of the backward pass while most are in it: they compute there, or wait for the gradients of others, which a stack
+# of Python's frames does not tell apart.
+OUT_OF_BACKWARD = 2.2
 WITH_MOST = -0.7
 # So many ranks of all have to do the same before the others are outliers.
 DOMINANT = 0.5
@@ -55,6 +58,7 @@ class StackGroup(msgspec.Struct, frozen=True, kw_only=True):
         frames: The stack of the first one, innermost first.
         place: Where in the program.
         communicating: It waits in a call that others take part in, or for a device.
+        backward: It is in the backward pass, where gradients are reduced without a frame that says so.
     """
 
     ranks: tuple[int, ...]
@@ -62,6 +66,7 @@ class StackGroup(msgspec.Struct, frozen=True, kw_only=True):
     frames: tuple[Frame, ...]
     place: str
     communicating: bool
+    backward: bool = False
 
 
 class StackEvidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,10 +95,10 @@ def votes_of_stacks(
     total = sum(len(group.names) for group in found)
     if not found or total < 2:
         return StackEvidence(groups=found)
-    first = found[0]
-    if len(first.names) < max(2, DOMINANT * total):
+    first = _dominant(found, total)
+    if first is None:
         return StackEvidence(groups=found, text=_undecided(found))
-    outliers = found[1:]
+    outliers = tuple(group for group in found if group is not first)
     reasons = _reasons(first, outliers, mains, {file.index: file.path for file in files})
     outside = tuple(sorted(rank for group in outliers for rank in group.ranks))
     return StackEvidence(
@@ -104,6 +109,16 @@ def votes_of_stacks(
         ranks=evidence_of(reasons),
         text=_text(first, outliers, total),
     )
+
+
+def _dominant(found: Sequence[StackGroup], total: int) -> StackGroup | None:
+    """Return what most do: the same, or waiting for others, wherever in the program each of them does."""
+    if len(found[0].names) >= max(2, DOMINANT * total):
+        return found[0]
+    waiting = [group for group in found if group.communicating]
+    if waiting == list(found) or sum(len(group.names) for group in waiting) < DOMINANT * total:
+        return None
+    return waiting[0]
 
 
 def main_threads(stacks: Iterable[Stack]) -> dict[str, Stack]:
@@ -174,6 +189,7 @@ def _group(names: list[str], mains: Mapping[str, Stack]) -> StackGroup:
         frames=stack.frames,
         place=written(own_frame(stack.frames) or stack.frames[0]),
         communicating=communicates(stack.frames),
+        backward=_in_backward(stack.frames),
     )
 
 
@@ -194,8 +210,11 @@ def _reasons(
     first: StackGroup, outliers: Sequence[StackGroup], mains: Mapping[str, Stack], paths: Mapping[int, str]
 ) -> dict[int, list[Reason]]:
     reasons: dict[int, list[Reason]] = {}
-    count = sum(len(group.names) for group in outliers)
-    for group in outliers:
+    waiting = first.communicating and len(first.names) < DOMINANT * sum(len(one.names) for one in (first, *outliers))
+    # Who waits elsewhere waits all the same, where no place holds most.
+    others = [group for group in outliers if not (waiting and group.communicating)]
+    count = sum(len(group.names) for group in others)
+    for group in others:
         for rank in group.ranks:
             stack = mains[f"rank {rank}"]
             path = paths.get(stack.file) if stack.file is not None else None
@@ -203,6 +222,9 @@ def _reasons(
             if first.communicating and not group.communicating:
                 text = f"it is in {group.place} and in no collective, while {len(first.names)} others wait in {first.place}"
                 weight = NOT_COMMUNICATING / count**0.5
+            elif first.backward and not group.backward:
+                text = f"it is in {group.place} and not in the backward pass, while {len(first.names)} others are in it at {first.place}"
+                weight = OUT_OF_BACKWARD / count**0.5
             else:
                 text = f"it is in {group.place}, while {len(first.names)} others are in {first.place}"
                 weight = ELSEWHERE / count**0.5
