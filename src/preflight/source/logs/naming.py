@@ -57,6 +57,8 @@ def named(path: str) -> Named:
     local = _number(_LOCAL, name)
     pod = _last(_POD, path)
     node = pod or _last(_NODE, path)
+    if node is not None and rank is not None and "rank" in node.lower():
+        node = None  # worker_rank2.log: the writer is a rank, and nothing is said of where it runs
     slurm = _SLURM.search(path)
     job = slurm[1] if slurm else (_last(_JOB, path) or "")
     layout = "rank-files" if rank is not None or local is not None else "pod" if pod else "host-files" if node else ""

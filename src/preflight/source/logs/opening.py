@@ -25,6 +25,11 @@ _SEGMENT = re.compile(r"(?:rank|worker)-\d+\.\d+(?:\.\d+)?\.trace")
 _OF_A_TRACE = ("run.json", "sealed.json", "invariants.jsonl", "arrivals.jsonl", "alerts.jsonl")
 
 
+_ABOVE = 2
+_OF_A_FILE = 4
+"""So many parts of the path of a file that was given by itself may tell whose it is."""
+
+
 class Source(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something to read from.
 
@@ -61,13 +66,25 @@ def sources(paths: Sequence[str | os.PathLike[str]], stdin: bytes | None = None)
     found: list[Source] = []
     notes: list[str] = []
     seen: set[tuple[int, int, str]] = set()
+    places: list[str] = []
     for path in (os.fspath(given) for given in paths):
-        if path == STDIN and stdin is not None:
+        places += [path] if path == STDIN and stdin is not None else _expanded(path, notes)
+    shared = _shared([place for place in places if place != STDIN and not os.path.isdir(place)])
+    for place in places:
+        if place == STDIN and stdin is not None:
             found.append(_standard_input(stdin))
             continue
-        for place in _expanded(path, notes):
-            found += [one for one in _below(place, notes) if not _again(one, seen)]
+        found += [one for one in _below(place, notes, shared) if not _again(one, seen)]
     return found, notes
+
+
+def _shared(files: Sequence[str]) -> str | None:
+    """Return the folder that holds all files that were given one by one, as a shell gives what its pattern matches."""
+    folders = {os.path.dirname(os.path.abspath(path)) for path in files}
+    try:
+        return os.path.commonpath(folders) if len(folders) > 1 else None
+    except ValueError:  # on drives of their own
+        return None
 
 
 def _expanded(path: str, notes: list[str]) -> list[str]:
@@ -89,12 +106,13 @@ def _again(source: Source, seen: set[tuple[int, int, str]]) -> bool:
     return False
 
 
-def _below(place: str, notes: list[str]) -> Iterator[Source]:
+def _below(place: str, notes: list[str], shared: str | None) -> Iterator[Source]:
     if not os.path.isdir(place):
-        yield _source(place, _tail(place, 4))
+        within = os.path.relpath(os.path.abspath(place), shared).replace("\\", "/") if shared is not None else ""
+        yield _source(place, _tail(place, max(_OF_A_FILE, _ABOVE + within.count("/") + 1 if within else 0)))
         return
     count = 0
-    above = _tail(place, 2)
+    above = _tail(place, _ABOVE)
     walked: set[str] = set()
     for folder, names, files in os.walk(place, followlinks=True, onerror=lambda error: notes.append(_why(error))):
         real = os.path.realpath(folder)

@@ -15,7 +15,9 @@ from preflight.source.logs.wrapped import unwrapped
 from preflight.vocabulary.log import LogFile, Spoke, Who
 
 _KNOWN = re.compile(rb"\n\[(?:rank|default|Rank |rank: |gpu|worker)(?=\d)")
-_OTHER = re.compile(rb"\[(?=[Rr0-9p])(?:[Rr]ank[ :_]{0,2}\d+\]|\d+,\d+\]<std|\d+\]<std|pod/|\d+\]:)")
+_OTHER = re.compile(
+    rb"\[(?=[Rr0-9p])(?:[Rr]ank[ :_]{0,2}\d+\]|\d+,\d+\]<std|\d+\]<std|pod/|\d+\]:)|(?<=\n)\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d"
+)
 _LATEST = 80
 """A label that begins later than this in its line is none."""
 _SPOT = 1 << 11
