@@ -216,6 +216,39 @@ def test_several_who_speak_in_one_file_can_be_silent_too() -> None:
     assert incident.culprit.ranks == (2,)
 
 
+def test_of_two_that_are_silent_alike_it_is_said_that_it_was_one_of_them() -> None:
+    waited = [hit("network.closed", rank, 50, 21.0) for rank in (1, 3)]
+    incident = judged(hits=waited, files=files(4, per_node=4), steps=steps(range(4), range(9)))
+    assert (incident.culprit.ranks, incident.culprit.one_of) == ((0, 2), True)
+    assert incident.headline.startswith("one of ranks 0, 2 on ")
+    told = judged(hits=waited, files=files(4, per_node=4), steps=steps(range(4), range(9)), endings=(ending(2, -9),))
+    assert (told.culprit.ranks, told.culprit.one_of) == ((2,), False)
+    both = judged(hits=waited, files=files(4, per_node=4), endings=(ending(0, -9), ending(2, -9)))
+    assert (both.culprit.ranks, both.culprit.one_of) == ((0, 2), False)
+
+
+def test_a_node_that_falls_silent_is_no_choice_between_its_ranks() -> None:
+    waited = [hit("network.closed", rank, 50, 21.0) for rank in (0, 1)]
+    incident = judged(hits=waited, steps=steps(range(4), range(9)))
+    assert (incident.culprit.ranks, incident.culprit.nodes, incident.culprit.one_of) == ((2, 3), ("node1",), False)
+
+
+def test_ranks_with_the_same_cause_at_the_same_time_are_named_together_whoever_was_seen_first() -> None:
+    alike = [hit("oom.allocation", rank, 50, 21.0) for rank in (1, 2)]
+    incident = judged(hits=alike, steps=steps(range(4), range(9)), endings=(ending(2, 1),))
+    assert incident.culprit.ranks == (1, 2)
+    late = judged(
+        hits=(alike[0], hit("oom.allocation", 2, 50, 41.0)), steps=steps(range(4), range(9)), endings=(ending(2, 1),)
+    )
+    assert late.culprit.ranks == (1,)
+
+
+def test_two_ranks_that_complain_of_each_other_name_neither() -> None:
+    hits = (hit("network.closed", 0, 50, 21.0), hit("network.closed", 1, 50, 21.0))
+    incident = judged(hits=hits, files=files(2, per_node=2), world_size=2, endings=(ending(0, 1), ending(1, -15)))
+    assert incident.culprit.ranks == ()
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_report_is_readable_and_names_all_that_a_person_asks_for(width: int) -> None:
     text = render(report_of(one_out_of_memory(), SIGNATURES, ["logs"]), "text", width=width)

@@ -189,7 +189,7 @@ def scope(facts: Facts) -> Answer:
         return UNKNOWN
     culprit = incident.culprit
     who = (
-        f"rank {', '.join(map(str, culprit.ranks))}"
+        f"{'one of ranks' if culprit.one_of else 'rank'} {', '.join(map(str, culprit.ranks))}"
         if culprit.ranks
         else ", ".join(culprit.nodes) or "nobody in particular"
     )

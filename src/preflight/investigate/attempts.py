@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
@@ -16,6 +17,8 @@ from preflight.vocabulary.incident import Attempt, Culprit
 from preflight.vocabulary.log import Who
 
 _FAILING = ("root", "cascade", "confirmation", "teardown")
+_AGENT = re.compile(r"[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) torch/distributed/elastic/")
+_OF_AGENTS = ("elastic.closing", "elastic.worker-exit")
 _AGAIN = ("start", "resume", "restart")
 
 
@@ -92,11 +95,13 @@ def _cuts(whole: Case, given: set[int]) -> dict[int, list[int]]:
             told.setdefault(event.hit.file, []).append((event.hit.line, event, event.rank))
     for step in whole.steps:
         if step.step is not None and step.file not in given:
-            told.setdefault(step.file, []).append((step.line, step.step, step.who.rank))
+            rank = whole.people.rank_of(step.who, step.file)
+            told.setdefault(step.file, []).append((step.line, step.step, rank))
     found = {}
     for file, moments in told.items():
         moments.sort(key=lambda one: one[0])
-        cuts = sorted({*_of_file(moments), *_between_jobs(moments)})
+        known = {*_of_file(moments), *_between_jobs(moments)}
+        cuts = sorted({*known, *_of_agents(moments, known)})
         if cuts:
             found[file] = cuts
     return found
@@ -117,6 +122,26 @@ def _between_jobs(moments: list[tuple[int, Event | int, int | None]]) -> list[in
     return cuts
 
 
+def _of_agents(moments: list[tuple[int, Event | int, int | None]], known: set[int]) -> list[int]:
+    """Return the lines in which an agent stops workers after it had told of one that ended: they are those of its next attempt.
+
+    It says so once in each attempt, behind the workers that it stopped, and its lines bear the number of its own process.
+    Where a cut between both is known already, there is no second one.
+    """
+    cuts: list[int] = []
+    told: dict[str, int] = {}
+    for line, what, _ in moments:
+        agent = _AGENT.match(what.hit.text) if isinstance(what, Event) and what.id in _OF_AGENTS else None
+        if agent is None or not isinstance(what, Event):
+            continue
+        if agent[1] in told:
+            cuts += [] if any(told[agent[1]] < cut <= line for cut in known) else [line]
+            told.clear()
+        if what.id == "elastic.worker-exit":
+            told[agent[1]] = line
+    return cuts
+
+
 def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
     """Return the cuts of one file.
 
@@ -131,8 +156,9 @@ def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
         mark = what.signature.marks if isinstance(what, Event) and what.signature is not None else None
         again = False
         if isinstance(what, int):
-            # The same step again is a bar that was drawn anew.
-            again = failed and bool(last) and what < last.get(rank, max(last.values()))
+            # The same step again is a bar that was drawn anew, and a rank that had told none yet may be one whose output was held back.
+            before = last.get(rank, last.get(None) if rank is not None else max(last.values(), default=None))
+            again = failed and before is not None and what < before
         elif mark == "restart":
             again = failed or bool(last)
         elif mark == "start":

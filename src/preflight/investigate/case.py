@@ -225,7 +225,8 @@ def _placed(case: Case, hit: Hit) -> tuple[int | None, str | None]:
     who = hit.about if hit.about is not None else hit.who
     rank = people.rank_of(who, hit.file)
     if rank is None and hit.about is None:
-        rank = people.rank_of(people.files.get(hit.file))
+        told = hit.fields.get("printer")
+        rank = told if isinstance(told, int) else people.rank_of(people.files.get(hit.file))
     if rank is None and (event := case.of_nodes.get((hit.file, hit.line))) is not None:
         placed = place_of(event, people)
         return placed.rank, placed.node or people.node_of_who(who, hit.file)
@@ -235,6 +236,8 @@ def _placed(case: Case, hit: Hit) -> tuple[int | None, str | None]:
 
 def _of_hit(case: Case, hit: Hit, signature: Signature) -> Event:
     rank, node = _placed(case, hit)
+    if signature.category == "preemption" and "job" in hit.fields:
+        rank = None  # a scheduler's word of a whole job, which srun hands on with the label of a task
     time = case.corrected(hit.time, node)
     if time is not None and signature.shift:
         milliseconds = hit.fields.get(signature.shift)

@@ -148,7 +148,7 @@ def _mute(scene: Scene, culprit: Culprit) -> list[Event]:
         for event in scene.failing
         if event.role == "cascade" and (event.hit.about is None or event.id.startswith("network."))
     }
-    ends = ("exit.error",) if scene.waited else ("exit.error", "exit.terminated")
+    ends = ("exit.error",) if scene.waited or scene.differed else ("exit.error", "exit.terminated")
     return [
         event for event in scene.failing if event.id in ends and event.rank in culprit.ranks and event.rank not in own
     ]

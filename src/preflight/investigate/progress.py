@@ -12,6 +12,9 @@ STEPS_BEHIND = 3
 STEPS_OF_ITS_OWN = 2
 # What a scheduler ends goes on until it is killed, as a rule within half a minute of its word.
 STEPS_BEHIND_AN_END = 20
+# What an agent of torchrun says when it gives up.
+_TABLES = ("end.child-failed", "elastic.summary")
+_OF_AN_AGENT = "torch.distributed.elastic."
 # So many lines at the head of a file are of what sets a job up.
 _SET_UP = 50
 _GRACE = 60.0
@@ -23,6 +26,7 @@ class Progress:
     def __init__(self, case: Case) -> None:
         """Put the steps into order."""
         self.case = case
+        self._tables = _tables(case)
         self._by_file: dict[tuple[int, int | None], tuple[list[int], list[int]]] = {}
         self._ranks_in: dict[int, set[int | None]] = {}
         timed: list[tuple[float, int]] = []
@@ -31,6 +35,8 @@ class Progress:
             if one.step is None:
                 continue
             rank = case.people.rank_of(one.who, one.file)
+            if rank is not None and one.line > self._tables.get(one.file, one.line):
+                continue
             for key in {(one.file, rank), (one.file, None)}:
                 lines, numbers = self._by_file.setdefault(key, ([], []))
                 lines.append(one.line)
@@ -141,6 +147,18 @@ class Progress:
     def last_step(self) -> int | None:
         """The last step that was told."""
         return max((one.step for one in self.case.steps if one.step is not None), default=None)
+
+
+def _tables(case: Case) -> dict[int, int]:
+    """Return where an agent says its last word in each file, its table or what ended itself: all of its ranks are dead by then.
+
+    What ranks print to their output waits in the agent's buffer and may come out behind what they, and it, print of errors.
+    """
+    found: dict[int, int] = {}
+    for event in case.events:
+        if event.id in _TABLES or event.hit.text.startswith(_OF_AN_AGENT):
+            found[event.hit.file] = max(event.hit.line, found.get(event.hit.file, 0))
+    return found
 
 
 def _ends(event: Event) -> bool:

@@ -104,7 +104,7 @@ def named(culprit: Culprit) -> str:
     who = ""
     if culprit.ranks:
         ranks = ", ".join(map(str, culprit.ranks[:8])) + (" ..." if len(culprit.ranks) > 8 else "")
-        who = f"rank {ranks}" if len(culprit.ranks) == 1 else f"ranks {ranks}"
+        who = f"rank {ranks}" if len(culprit.ranks) == 1 else f"{'one of ' if culprit.one_of else ''}ranks {ranks}"
     if culprit.nodes:
         nodes = ", ".join(culprit.nodes[:4])
         who = f"{who} on {nodes}" if who else f"node {nodes}"

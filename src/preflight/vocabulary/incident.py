@@ -57,6 +57,7 @@ class Culprit(msgspec.Struct, frozen=True, kw_only=True):
         reasons: For and against, the weightiest first.
         suspects: Everyone who was considered, the likeliest first.
         reason: Why nobody is named, where nobody is.
+        one_of: It was one of these ranks, or several of them, and nothing that was read tells which.
     """
 
     ranks: tuple[int, ...] = ()
@@ -65,6 +66,7 @@ class Culprit(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...] = ()
     suspects: tuple[Suspect, ...] = ()
     reason: str | None = None
+    one_of: bool = False
 
 
 class Moment(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

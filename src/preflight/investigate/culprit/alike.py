@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.investigate.case import Event
+from preflight.investigate.culprit.exit_code import crashed_alike
 from preflight.investigate.culprit.groups import NEARLY_ALL, groups_of
-from preflight.investigate.culprit.vote import Scene, Vote
+from preflight.investigate.culprit.vote import Scene, Vote, before, from_dump, is_wait
 from preflight.investigate.interrupted import interrupts_in
 
 
@@ -17,10 +19,14 @@ def votes(scene: Scene) -> Iterator[Vote]:
         told
         and not any(event.rank is not None for event in scene.roots())
         and not any(event.accused for event in scene.failing)
+        and not _waited_before(scene, told[0])
     ):
         text = f"the launcher was told from outside: {told[0].title}"
         yield Vote(kind="common-cause", strength=0.7, text=text, quotes=(scene.case.quote(told[0].hit),))
     yield from _interrupted(scene)
+    crashed = crashed_alike(scene)
+    if crashed:
+        yield Vote(kind="common-cause", text=f"all {len(crashed)} ranks ended by the same signal")
     for group in groups_of(scene):
         quotes = tuple(scene.case.quote(event.hit) for event in group.events[:2])
         if group.everybody:
@@ -39,6 +45,14 @@ def votes(scene: Scene) -> Iterator[Vote]:
                 text=f"all {len(ranks)} ranks of it name the same cause, and those of other nodes do not: {group.title}",
                 quotes=quotes,
             )
+
+
+def _waited_before(scene: Scene, end: Event) -> bool:
+    """Return whether ranks had waited in vain before a job was ended: it was ended because it hung."""
+    waits = [event for event in scene.failing if event.role == "cascade" and is_wait(event) and not from_dump(event)]
+    return any(
+        before(event, end) or (event.hit.file == end.hit.file and event.hit.line < end.hit.line) for event in waits
+    )
 
 
 def _interrupted(scene: Scene) -> Iterator[Vote]:

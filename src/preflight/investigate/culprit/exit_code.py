@@ -11,13 +11,16 @@ from preflight.vocabulary.incident import Quote
 from preflight.vocabulary.log import Ending
 
 _FATAL = {9: "killed", 11: "segmentation fault", 7: "bus error", 4: "illegal instruction", 8: "arithmetic fault"}
+_FAULTS = (4, 7, 8, 11)
 _ASKED = (15, 2, 1)
 FEWEST = 3
 FEW = 2
 # These say of the first process that they see end with an error that it did, and then stop the others.
 _TELL_THE_FIRST = ("torchrun", "composer", "spawn")
-# Where ranks waited until a limit, the one that they waited for is alive and is stopped with the rest.
+# Where ranks waited until a limit, the one that they waited for is alive and is stopped with the rest; so is, now and then, the one
+# whose call did not fit.
 _OF_WAITING = 0.25
+_OF_A_VICTIM = 0.25
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -25,12 +28,15 @@ def votes(scene: Scene) -> Iterator[Vote]:
     firsts = first_seen(scene)
     closed = _closed(scene)
     in_vain = scene.waited
-    waited = _OF_WAITING if in_vain else 1.0
+    waited = _OF_WAITING if in_vain or scene.differed else 1.0
     innocent = {event.rank for event in scene.roots() if not event.id.startswith("exit.")}
     victims = {event.rank for event in scene.failing if event.role == "cascade" and event.hit.about is None} - innocent
     interrupted = len({event.rank for event in interrupts_in(scene.failing) if event.rank is not None})
     asked: dict[int, tuple[str, tuple[Quote, ...]]] = {}
+    crashed = crashed_alike(scene)
     for rank, ending in _codes(scene).items():
+        if rank in crashed:
+            continue  # all of them did: none is told from the others by it
         code, quotes = ending.code or 0, _quote(scene, ending)
         signal = signal_of(code)
         if signal in _FATAL and not (signal == 9 and in_vain):
@@ -46,7 +52,11 @@ def votes(scene: Scene) -> Iterator[Vote]:
         elif signal in _ASKED:
             asked[rank] = ("was asked to stop by its launcher", quotes)
         elif signal is None and code > 0:
-            yield Vote(kind="exit-error", rank=rank, text=f"ended with exit code {code}", quotes=quotes)
+            # Who only tells of others ends with an error as well.
+            strength = _OF_A_VICTIM if rank in victims else 1.0
+            yield Vote(
+                kind="exit-error", rank=rank, strength=strength, text=f"ended with exit code {code}", quotes=quotes
+            )
     for rank, quotes in closed.items():
         asked.setdefault(rank, ("was still alive when its launcher stopped it", quotes))
     yield from _left_over(scene, asked)
@@ -54,13 +64,23 @@ def votes(scene: Scene) -> Iterator[Vote]:
         if rank not in innocent:
             yield Vote(kind="exit-asked", rank=rank, strength=waited, text=text, quotes=quotes)
     for rank, ending in firsts.items():
-        if rank not in closed and not in_vain:
+        if rank not in closed and not in_vain and not scene.differed and rank not in crashed:
             text = "is the first of its node whose end its agent saw"
             # Where several name causes, what they say counts, and not in which order an agent looked at them; and one that
             # only tells of others was the first to be seen, not the first to fail.
             less = len(innocent) > 1 or rank in victims or _at_once(scene, rank, ending)
             strength = (0.25 if less else 1.0) / len(firsts)
             yield Vote(kind="agent-first", rank=rank, strength=strength, text=text, quotes=_quote(scene, ending))
+
+
+def crashed_alike(scene: Scene) -> frozenset[int]:
+    """Return all ranks where each of them was ended by the same fault in native code: what they run is at fault, and none of them."""
+    by: dict[int, set[int]] = {}
+    for rank, ending in _codes(scene).items():
+        by.setdefault(signal_of(ending.code or 0) or 0, set()).add(rank)
+    everybody = set(scene.case.people.ranks())
+    return next((frozenset(ranks) for signal, ranks in by.items() if signal in _FAULTS and len(ranks) > 1 and ranks >= everybody),
+                frozenset())  # fmt: skip
 
 
 def _left_over(scene: Scene, asked: Mapping[int, tuple[str, tuple[Quote, ...]]]) -> Iterator[Vote]:

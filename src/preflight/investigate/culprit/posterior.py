@@ -12,7 +12,7 @@ from math import exp, log
 from preflight.investigate.calibration import between
 from preflight.investigate.culprit.groups import groups_of
 from preflight.investigate.culprit.silence import missing_ranks, silent_ranks
-from preflight.investigate.culprit.vote import Scene, Vote
+from preflight.investigate.culprit.vote import Scene, Vote, before
 from preflight.listing import modules_beside
 from preflight.vocabulary.incident import Culprit, Reason, Suspect
 
@@ -25,6 +25,8 @@ AHEAD = 5.0
 AT_LEAST = 0.25
 # Ranks that are nearly as likely as the first one are named with it.
 BESIDE = 0.6
+# An exit code that those who only tell of others have as well.
+_OF_ANYBODY = ("exit-error",)
 # Ranks of a node that fail as one are named together, though one of them was seen first.
 TOGETHER = 0.1
 USUAL = 8
@@ -116,20 +118,42 @@ def culprit_of(scene: Scene) -> Culprit:
     if common and nobody >= ordered[0][0]:
         return Culprit(confidence=sure(nobody), suspects=suspects, reasons=common,
                        reason="nobody in particular: all ranks were hit by the same cause")  # fmt: skip
-    named = [who for p, who in ordered if p >= BESIDE * ordered[0][0]]
-    named = _whole(scene, votes, chances, ordered[0][1]) or sorted({*named, *_sinks(votes, chances, ordered)}, key=str)
+    for_it = _for_it(votes)
+    named = [who for p, who in ordered if p >= BESIDE * ordered[0][0] and for_it.get(who, 1.0) > 0]
+    beside = {*named, *_sinks(votes, chances, ordered), *_alike(scene, chances, ordered)}
+    named = _whole(scene, votes, chances, ordered[0][1]) or sorted(beside, key=str)
     share = sum(chances[who] for who in named)
-    if not suspects or not any(reason.weight > 0 for reason in suspects[0].reasons):
+    if not suspects or not named or not any(reason.weight > 0 for reason in suspects[0].reasons):
         return Culprit(suspects=suspects, reason="nothing in the logs points to a rank", reasons=common)
-    leads = share >= NAMED or _leads(chances, ordered)
+    leads = (share >= NAMED and share > nobody) or _leads(chances, ordered)
     if not leads or (len(named) > max(len(ordered) // 2, 1) and not _at_once(scene, named)):
         return Culprit(confidence=share, suspects=suspects, reasons=suspects[0].reasons,
                        reason="several ranks are as likely as each other")  # fmt: skip
     ranks = tuple(sorted(who for who in named if isinstance(who, int)))
     nodes = {scene.case.people.node_of.get(rank) for rank in ranks} | {who for who in named if isinstance(who, str)}
     return Culprit(ranks=ranks, nodes=tuple(sorted(node for node in nodes if node)),
-                   confidence=sure(share),
+                   confidence=sure(share), one_of=_one_of(votes, ranks),
                    reasons=suspects[0].reasons, suspects=suspects)  # fmt: skip
+
+
+def _for_it(votes: Sequence[Vote]) -> dict[int | str, float]:
+    """Return how much speaks for each rank in all: one of which more speaks against it than for it is not named."""
+    table = weights()
+    found: dict[int | str, float] = {}
+    for vote in votes:
+        if vote.rank is not None:
+            found[vote.rank] = found.get(vote.rank, 0.0) + table[vote.kind] * vote.strength
+    return found
+
+
+def _one_of(votes: Sequence[Vote], ranks: Sequence[int]) -> bool:
+    """Return whether it is one of several ranks: all that tells them from the others was seen of all of them alike.
+
+    Where a rank ends, those beside it tell of it, and one that is farther away is stopped before it could say a word.
+    """
+    table = weights()
+    telling = [vote for vote in votes if vote.rank in ranks and _points(vote, table) and vote.kind not in _OF_ANYBODY]
+    return len(ranks) > 1 and bool(telling) and all(vote.shared for vote in telling)
 
 
 def _leads(chances: Mapping[int | str | None, float], ordered: Sequence[tuple[float, int | str]]) -> bool:
@@ -160,6 +184,21 @@ def _sinks(
         vote.rank for vote in votes if vote.kind == "flight" and vote.strength >= SINK and vote.rank is not None
     ]
     return [rank for rank in ends if chances.get(rank, 0.0) >= TOGETHER * ordered[0][0]]
+
+
+def _alike(
+    scene: Scene, chances: Mapping[int | str | None, float], ordered: Sequence[tuple[float, int | str]]
+) -> list[int | str]:
+    """Return the ranks that name the cause of the first suspect, as early as it: whose end was seen first is chance."""
+    top, first = ordered[0]
+    found: list[int | str] = []
+    for group in groups_of(scene):
+        mine = next((event for event in group.events if event.rank == first), None)
+        if mine is None or not mine.specific or group.everybody:
+            continue
+        beside = (event.rank for event in group.events if event.rank is not None and not before(mine, event))
+        found += [rank for rank in beside if chances.get(rank, 0.0) >= TOGETHER * top]
+    return found
 
 
 def _whole(

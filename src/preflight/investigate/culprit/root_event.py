@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.case import Event
+from preflight.investigate.culprit.exit_code import crashed_alike
 from preflight.investigate.culprit.groups import groups_of
 from preflight.investigate.culprit.vote import Scene, Vote, before, best_roots
 
@@ -15,10 +16,13 @@ def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for each rank with a root event, the surest one of each, and for the first of them in corrected time."""
     case = scene.case
     best = best_roots(scene)
+    crashed = crashed_alike(scene)
     common = {rank for group in groups_of(scene) if group.everybody for rank in group.ranks}
     for rank, event in best.items():
-        if event.id.startswith("exit."):
+        if event.id.startswith("exit.") or (event.id.startswith("end.") and rank in crashed):
             continue  # how it ended is evidence of its own
+        if "theirs" in event.hit.fields:
+            continue  # it tells that two ranks differ, and not which of them is as it should be
         kind = "root-event" if event.specific else "exception"
         # What all of them say tells none of them from the others.
         yield Vote(

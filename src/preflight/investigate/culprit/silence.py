@@ -18,6 +18,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
     if missing:
         for rank in missing:
             yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing),
+                       shared=_share(scene, missing) < 1.0,
                        text=f"has no log, while {len(speaking)} other ranks have one")  # fmt: skip
     quiet = silent_ranks(scene)
     others = len(_complaining(scene) & set(speaking))
@@ -27,6 +28,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
             kind="silent",
             rank=rank,
             strength=_share(scene, quiet),
+            shared=_share(scene, quiet) < 1.0,
             text=f"ends without a word, while {others} other ranks report a failure",
             quotes=(Quote(case.path(file), lines, "(last line of its log)"),) if lines else (),
         )
@@ -40,11 +42,21 @@ def missing_ranks(scene: Scene) -> list[int]:
 
 
 def silent_ranks(scene: Scene) -> list[int]:
-    """Return the ranks that have a log and say nothing of a failure, where most others do."""
+    """Return the ranks that have a log and say nothing of a failure, where most others do and one of those tells of others."""
     speaking = _files(scene)
     complaining = _complaining(scene) & set(speaking)
     quiet = sorted(set(speaking) - complaining)
-    return quiet if complaining and len(quiet) <= len(speaking) // 2 else []
+    return quiet if _accusing(scene) & complaining and len(quiet) <= len(speaking) // 2 else []
+
+
+def _accusing(scene: Scene) -> set[int]:
+    """Return the ranks that fail for want of others, as far as their lines tell: not those that name a cause of their own."""
+    own = {event.rank for event in scene.roots() if event.specific}
+    return {
+        event.rank
+        for event in scene.failing
+        if event.rank is not None and event.rank not in own and (event.raised is None or event.raised.exception)
+    }
 
 
 def _complaining(scene: Scene) -> set[int]:

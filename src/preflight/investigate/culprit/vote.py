@@ -17,6 +17,7 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
         strength: How strongly it is there, 0 to 1; the weight is multiplied by it.
         rank: The rank; with ``node`` alone all ranks of the node; with neither: nobody in particular began it.
         text: What was seen, in one sentence.
+        shared: It was seen of several ranks alike, and one of them alone would explain it.
     """
 
     kind: str
@@ -25,6 +26,7 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
     node: str | None = None
     strength: float = 1.0
     quotes: tuple[Quote, ...] = ()
+    shared: bool = False
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +49,17 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
         """Whether ranks waited for others until a limit: who is waited for need not have ended."""
         return any(event.role == "cascade" and is_wait(event) and not from_dump(event) for event in self.failing)
 
+    @property
+    def differed(self) -> bool:
+        """Whether ranks called what does not fit together: whose process ends of it first is chance."""
+        return any(event.role == "cascade" and any(word in event.id for word in _DIFFER) for event in self.failing)
+
     def roots(self) -> tuple[Event, ...]:
         """The events that name a cause on a rank or a node."""
         return tuple(event for event in self.failing if event.role == "root")
 
 
+_DIFFER = ("mismatch", "inconsistent", "truncated", "invalid-gloo-scalar")
 _WAITS = ("timeout", "watchdog", "monitored", "flight.", "stacks.", "hang")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from preflight.report.parts.alarm_text import ranks
 from preflight.report.parts.clean import clean, one_line
-from preflight.report.parts.incident_words import moment_time, percent, quote_line, since, subtitle, who
+from preflight.report.parts.incident_words import culprit_name, moment_time, percent, quote_line, since, subtitle, who
 from preflight.report.parts.paint import Canvas
 from preflight.vocabulary.incident import Incident, Loss, Moment, Reason, UnknownLines
 from preflight.vocabulary.tree import Walk
@@ -48,7 +48,7 @@ def incident_section(canvas: Canvas, incident: Incident, *, verbose: bool = Fals
 
 def _culprit(canvas: Canvas, incident: Incident, verbose: bool) -> None:
     culprit = incident.culprit
-    named = who(culprit.ranks, culprit.nodes)
+    named = culprit_name(culprit)
     if named:
         canvas.heading("WHO BEGAN IT", f"{named}  ({percent(culprit.confidence)})")
     else:

@@ -69,10 +69,16 @@ def percent(probability: float) -> str:
 
 def culprit_in_words(culprit: Culprit) -> str:
     """Return who began it and how sure that is."""
-    named = who(culprit.ranks, culprit.nodes)
+    named = culprit_name(culprit)
     if not named:
         return f"nobody is named: {one_line(culprit.reason)}" if culprit.reason else "nobody is named"
     return f"{named}, {percent(culprit.confidence)}"
+
+
+def culprit_name(culprit: Culprit) -> str:
+    """Return who began it: ``rank 3 on node-1``, ``one of ranks 0, 2``; nothing where nobody is named."""
+    named = who(culprit.ranks, culprit.nodes)
+    return f"one of {named}" if named and culprit.one_of else named
 
 
 def suspect_name(suspect: Suspect) -> str:

@@ -44,6 +44,7 @@ def incident_tiles(incident: Incident) -> list[dict[str, str]]:
     culprit = incident.culprit
     if culprit.ranks or culprit.nodes:
         who = ranks(culprit.ranks) or ", ".join(clean(node) for node in culprit.nodes)
+        who = f"one of {who}" if culprit.one_of else who
         tiles.append({"name": "Began with", "value": who, "note": f"{percent(culprit.confidence)} sure", "tone": "bad"})
     if incident.loss is not None and incident.loss.gpu_hours_lost is not None:
         lost = f"{incident.loss.gpu_hours_lost:,.1f} GPU-hours"
