@@ -272,6 +272,18 @@ def test_samples_look_at_both_ends(kind: Any) -> None:
     assert digest.samples([small, None, tensor]).values() == [number(small), None, *before]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_number_of_a_tensor_taken_alone_is_the_one_it_has_among_others(kind: Any) -> None:
+    for length in (0, 8, 64, 1024, 1032, 9000, 12000):
+        tensor = filled(kind, length)
+        alone = checksum.checksum(torch, tensor)
+        assert alone == number(tensor) or (alone is None and length * kind.itemsize & 7)
+    short = filled(kind, 64)
+    assert digest.samples([short, short.view(4, -1)]).values() == [number(short)] * 2
+    turned = short.view(4, -1).t()
+    assert checksum.checksum(torch, turned) in (None, number(turned))
+
+
 def test_a_failing_tensor_does_not_take_the_others_along(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = torch.ones(3)
     expected = number(plain)

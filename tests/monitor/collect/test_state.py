@@ -23,8 +23,13 @@ pytestmark = pytest.mark.torch
 def lists() -> list[list[Any]]:
     torch.manual_seed(0)
     several = [torch.randn(3), torch.randn(300, 40), torch.randn(1, 1), torch.randn(77, 129)]
+    short = [1000 * torch.randn(length) for length in (128, 7, 128, 4096, 128, 9, 128, 7, 7, 7, 4096, 4097, 4096, 4096)]
+    short[2][5] = float("inf")
     return [
         several,
+        [*short[:3], None, several[1], *short[3:]],
+        [tensor.half() for tensor in short],
+        [torch.empty(2 * len(one) + 1)[1::2].copy_(one) for one in short],
         [tensor.bfloat16() for tensor in several],
         [torch.nn.Parameter(tensor) for tensor in several],
         [several[0], None, several[1], None],

@@ -56,9 +56,7 @@ class Backwards:
             seen["retain_graph"] = True
         left: dict[int, int] = {}
         if not self.variables.stale:
-            for variable, tensor in self.variables.living():
-                if variable.optimizer >= 0 and tensor.is_leaf and tensor.grad is not None:
-                    left[variable.optimizer] = left.get(variable.optimizer, 0) + 1
+            left = self.variables.with_gradients()
             if left and self.uncleared:
                 # Nothing was heard of a clearing since a step: the gradients tell whether there was one all the same.
                 self.states.gradients("before_backward", None, False)

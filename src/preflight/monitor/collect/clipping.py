@@ -14,7 +14,7 @@ from .entry import Entry
 from .patching import Patches, watched
 from .places import from_program
 from .recorder import Recorder
-from .variables import Variable, Variables
+from .variables import Variables
 
 
 class Clipping:
@@ -23,7 +23,7 @@ class Clipping:
     def __init__(self, recorder: Recorder, variables: Variables) -> None:
         self.recorder = recorder
         self.variables = variables
-        self._noted: list[tuple[Variable | None, bool]] | None = None
+        self._noted: _Clipped | None = None
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place, under both names by which they are reached."""
@@ -52,8 +52,9 @@ class Clipping:
             given = kwargs.get("parameters", args[0] if args else None)
             if not isinstance(given, Iterator):
                 return original(*args, **kwargs)
-            note = self._noting()
+            noted = self._noted = _Clipped(self.variables)
             # A generator stays one: what is said of an exhausted one is said of generators only.
+            note = noted.note
             lent = (note(one) for one in given) if isinstance(given, GeneratorType) else map(note, given)
             if "parameters" in kwargs:
                 return original(*args, **{**kwargs, "parameters": lent})
@@ -61,22 +62,16 @@ class Clipping:
 
         return call
 
-    def _noting(self) -> Callable[[Any], Any]:
-        noted = self._noted = []
-
-        def note(one: Any) -> Any:
-            noted.append((self.variables.of(one), _has_gradient(one)))
-            return one
-
-        return note
-
     def _covered(self, parameters: Any) -> dict[str, Any]:
         """Which parameters are clipped: how many, how many with gradients, and how many of which optimizers."""
         if isinstance(parameters, self.recorder.torch.Tensor):
             parameters = [parameters]
         if not isinstance(parameters, (list, tuple)):
             return {}
-        return _counts([(self.variables.of(one), _has_gradient(one)) for one in parameters])
+        clipped = _Clipped(self.variables)
+        for one in parameters:
+            clipped.note(one)
+        return clipped.counts()
 
     def _before_norm(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         limit = kwargs.get("max_norm", args[1] if len(args) > 1 else None)
@@ -108,7 +103,7 @@ class Clipping:
             return
         noted, self._noted = self._noted, None
         if noted is not None and entry.args is not None:
-            entry.args.update(_counts(noted))
+            entry.args.update(noted.counts())
         self.recorder.leave(entry, None, error)
 
     def _after_norm(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
@@ -128,20 +123,36 @@ class Clipping:
         )
 
 
-def _has_gradient(one: Any) -> bool:
-    return getattr(one, "is_leaf", False) and one.grad is not None
+class _Clipped:
+    """Counts what is clipped, one after the other as the clipping takes it, and keeps nothing of it."""
 
+    __slots__ = ("_gradients", "_of", "_owners", "_parameters")
 
-def _counts(seen: list[tuple[Variable | None, bool]]) -> dict[str, Any]:
-    """Counts of what was given: of which optimizers it is, and how much of it has a gradient."""
-    owners = [variable.optimizer for variable, _ in seen if variable is not None]
-    optimizers = sorted(set(owners))
-    return {
-        "parameters": len(seen),
-        "gradients": sum(has for _, has in seen),
-        "optimizers": optimizers,
-        "of": [owners.count(one) for one in optimizers],
-    }
+    def __init__(self, variables: Variables) -> None:
+        self._of = variables.of
+        self._parameters = self._gradients = 0
+        self._owners: dict[int, int] = {}
+
+    def note(self, one: Any) -> Any:
+        """Count a parameter, and give it back."""
+        self._parameters += 1
+        if getattr(one, "is_leaf", False) and one.grad is not None:
+            self._gradients += 1
+        variable = self._of(one)
+        if variable is not None:
+            owner = variable.optimizer
+            self._owners[owner] = self._owners.get(owner, 0) + 1
+        return one
+
+    def counts(self) -> dict[str, Any]:
+        """Of which optimizers it is, and how much of it has a gradient."""
+        optimizers = sorted(self._owners)
+        return {
+            "parameters": self._parameters,
+            "gradients": self._gradients,
+            "optimizers": optimizers,
+            "of": [self._owners[one] for one in optimizers],
+        }
 
 
 def _plain(value: Any) -> float | None:

@@ -183,10 +183,9 @@ class Digests:
             return [size]  # a container gives what its last part gave
         if impossible(torch):
             return [None] * len(found)
-        if len(found) == 1:
-            size = self._at_once.norm(found[0])
-            if size is not None:
-                return self._taken(found[0], [size])
+        at_once = [self._at_once.norm(tensor) for tensor in found]
+        if None not in at_once:
+            return self._taken(found[-1], at_once)
         sizes: list[Any] = []
         with Outside(torch):
             for tensor in found:

@@ -11,8 +11,9 @@ from .entry import Entry
 from .naming import Names, modules_in_sight
 from .patching import Patches
 from .recorder import Recorder
+from .roster import Held
 from .state import States
-from .variables import Variable, Variables
+from .variables import Variables
 
 _NAMED = ("lr", "momentum", "weight_decay")
 _MOST_GROUPS = 64
@@ -264,9 +265,11 @@ class Optimizers:
         more, self._unheld = count > self._unheld, count
         return more or index == self.recorder.primary
 
-    def _written(self, held: list[tuple[Variable, Any]]) -> list[int]:
+    def _written(self, held: Held) -> list[int]:
         """Variables that were written to since the optimizer's last step, as torch counts it; ``.data`` is not counted."""
         known = self._versions
+        if _versions(held).items() <= known.items():
+            return []  # as after nearly every step
         return [
             variable.ident
             for variable, tensor in held
@@ -298,8 +301,7 @@ class Optimizers:
             recorder.leave(entry)
             index = self.variables.index_of(optimizer)
             held = self.variables.living(index)
-            for variable, tensor in held:
-                self._versions[variable.ident] = (id(tensor), tensor._version)
+            self._versions.update(_versions(held))
             steps = self._steps[index] = self._steps.get(index, 0) + 1
             if recorder.norms or recorder.exact_after or steps <= _FIRST:
                 self.states.parameters("after_step", index, recorder.exact_after, held)
@@ -315,6 +317,11 @@ class Optimizers:
                 recorder.stepped = True
                 recorder.evaluated = False
                 recorder.step += 1
+
+
+def _versions(held: Held) -> dict[int, tuple[int, int]]:
+    """By the number of each variable which tensor it is, and how often that was written to."""
+    return {variable.ident: (id(tensor), tensor._version) for variable, tensor in held}
 
 
 def _number(value: Any) -> float | None:

@@ -113,7 +113,7 @@ class States:
     ) -> None:
         """The gradients of the parameters of one optimizer, or of all; ``living`` where they were looked up already."""
         held = [
-            (variable, _gradient(tensor))
+            (variable, tensor.grad if tensor.is_leaf else None)  # asking a tensor that is no leaf would warn
             for variable, tensor in living or self.variables.living(optimizer)
             if variable.kind == "parameter" and tensor.requires_grad
         ]
@@ -146,11 +146,6 @@ class States:
 
 def _whose(optimizer: int | None) -> dict[str, Any] | None:
     return None if optimizer is None else {"optimizer": optimizer}
-
-
-def _gradient(tensor: Any) -> Any:
-    """The gradient of a leaf, None when it has none; asking a tensor that is no leaf would warn."""
-    return tensor.grad if tensor.is_leaf else None
 
 
 def _count(step: Any) -> float | None:

@@ -14,6 +14,10 @@ from .checksum import checksums
 from .pending import Pending, to_host
 from .plain import DEVICES, plain_types
 
+_SHORT = 4096
+"""Elements of a vector whose norm takes less time than it takes to ask for it."""
+_FEW = 4
+
 Decode = Callable[[list[Any]], list[Any]]
 
 
@@ -33,10 +37,12 @@ def alike(torch: Any, tensors: Sequence[Any]) -> list[Any] | None:
     kind, device = there[0].dtype, there[0].device
     if kind not in _kinds(torch) or device.type not in DEVICES:
         return None
+    # Whether a tensor lies in memory of the processor is told at once; to name a device makes an object each time.
+    cpu = there[0].is_cpu
     for tensor in there:
         if type(tensor) not in types or tensor.dtype is not kind or tensor.layout is not strided:
             return None
-        if tensor.device != device or not tensor.numel() or tensor.is_neg():
+        if not (tensor.is_cpu if cpu else tensor.device == device) or not tensor.numel() or tensor.is_neg():
             return None
     return there
 
@@ -60,9 +66,47 @@ def norms(torch: Any, tensors: Sequence[Any], there: list[Any]) -> Pending:
         there: Those that are there.
     """
     finer = _kinds(torch)[there[0].dtype]
-    made = torch._foreach_norm(there, 2) if finer is None else torch._foreach_norm(there, 2, finer)
     spread = _spread(tensors)
+    if there[0].is_cpu:
+        made, places = _by_length(torch, there, finer)
+        return Pending([to_host(torch, made)], lambda read: spread(_finite([read[0][place] for place in places])))
+    made = torch._foreach_norm(there, 2) if finer is None else torch._foreach_norm(there, 2, finer)
     return Pending([to_host(torch, torch.stack(made))], lambda read: spread(_finite(read[0])))
+
+
+def _by_length(torch: Any, there: list[Any], finer: Any) -> tuple[Any, list[int]]:
+    """Take norms on a CPU: short vectors of one length as rows of a matrix.
+
+    A row's norm is that of the vector alone, to the last bit, as long as both lie in one piece.
+
+    Returns:
+        The norms as one vector, and where in it each tensor's stands.
+    """
+    rows: dict[int, list[int]] = {}
+    alone: list[int] = []
+    for place, tensor in enumerate(there):
+        count = tensor.numel()
+        if count <= _SHORT and tensor.dim() == 1 and tensor.is_contiguous():
+            rows.setdefault(count, []).append(place)
+        else:
+            alone.append(place)
+    norm = torch.linalg.vector_norm
+    order: list[int] = []
+    parts: list[Any] = []
+    for many in rows.values():
+        if len(many) < _FEW:
+            alone += many
+            continue
+        order += many
+        parts.append(norm(torch.stack([there[place] for place in many]), dim=1, dtype=finer))
+    if alone:
+        order += alone
+        own = [there[place] for place in alone]
+        parts.append(torch.stack(torch._foreach_norm(own, 2) if finer is None else torch._foreach_norm(own, 2, finer)))
+    places = [0] * len(order)
+    for at, place in enumerate(order):
+        places[place] = at
+    return parts[0] if len(parts) == 1 else torch.cat(parts), places
 
 
 def norms_and_fingerprints(torch: Any, tensors: Sequence[Any], there: list[Any]) -> Pending:

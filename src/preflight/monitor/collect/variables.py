@@ -11,6 +11,7 @@ from typing import Any
 from .digests import dtype_of
 from .naming import Names, parts
 from .recorder import Recorder
+from .roster import Held, Roster
 
 
 class Variable:
@@ -46,6 +47,7 @@ class Variables:
         # to be without looking at everything again.
         self._looked: list[tuple[weakref.ref[Any], list[int]]] = []
         self._groups: list[list[int]] = []
+        self._roster = Roster()
 
     # -- what there is
 
@@ -60,11 +62,14 @@ class Variables:
 
     def index_of(self, optimizer: Any) -> int:
         """The number of an optimizer, or -1; a wrapper has the number of the optimizer whose groups it shows as its own."""
+        for index, held in enumerate(self._optimizers):
+            if held() is optimizer:
+                return index
+        groups = getattr(optimizer, "param_groups", None)
+        if not groups:
+            return -1
         alive = self.optimizers()
-        found = next((index for index, known in alive if known is optimizer), -1)
-        if found < 0 and (groups := getattr(optimizer, "param_groups", None)):
-            found = next((index for index, known in alive if getattr(known, "param_groups", None) is groups), -1)
-        return found
+        return next((index for index, known in alive if getattr(known, "param_groups", None) is groups), -1)
 
     def lives(self, index: int) -> bool:
         """Whether an optimizer is still there."""
@@ -93,7 +98,7 @@ class Variables:
         known = self._by_tensor.get(id(tensor))
         return known if known is not None and known.tensor is not None and known.tensor() is tensor else None
 
-    def living(self, optimizer: int | None = None) -> list[tuple[Variable, Any]]:
+    def living(self, optimizer: int | None = None) -> Held:
         """Variables with their tensors: all, those of one optimizer, or (for -1) those of none."""
         if optimizer is not None and optimizer >= 0:
             return self._of_optimizer(optimizer)
@@ -106,16 +111,16 @@ class Variables:
                 found.append((variable, tensor))
         return found
 
-    def _of_optimizer(self, index: int) -> list[tuple[Variable, Any]]:
+    def _of_optimizer(self, index: int) -> Held:
         """What an optimizer holds now; another one may hold the same."""
         optimizer = self._optimizers[index]() if index < len(self._optimizers) else None
-        found: dict[int, tuple[Variable, Any]] = {}
-        for group in getattr(optimizer, "param_groups", None) or ():
-            for tensor in group["params"]:
-                variable = self.of(tensor)
-                if variable is not None:
-                    found[variable.ident] = (variable, tensor)
-        return [found[ident] for ident in sorted(found)]
+        groups = getattr(optimizer, "param_groups", None) or ()
+        tensors = [tensor for group in groups for tensor in group["params"]]
+        return self._roster.owned(index, tensors, self._by_tensor)
+
+    def with_gradients(self) -> dict[int, int]:
+        """How many variables of each optimizer have a gradient, for those optimizers of which one has."""
+        return self._roster.with_gradients()
 
     def refresh(self) -> None:
         """Look at roots and optimizers again, and hand over the rows of variables that are new or have changed."""
@@ -147,6 +152,7 @@ class Variables:
         for name in present:
             self._row(self.by_name[name], shared.get(name, -1))
         self._groups = self._groups_now()
+        self._roster = Roster(self.by_name.values())
         self.stale = self.names.changed = False
 
     def _take(self, name: str, kind: str, module: str, tensor: Any) -> Variable:
@@ -232,11 +238,7 @@ class Variables:
 
     def flags_changed(self) -> bool:
         """Whether a parameter was frozen or freed since the rows were written."""
-        for variable in self.by_name.values():
-            tensor = variable.tensor() if variable.tensor is not None else None
-            if tensor is not None and variable.row is not None and tensor.requires_grad != variable.row[8]:
-                return True
-        return False
+        return self._roster.flags_changed()
 
 
 def _held(part: Any) -> list[int]:

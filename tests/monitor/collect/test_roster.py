@@ -1,0 +1,98 @@
+"""What steps ask of all variables: answers about the tensors that are there now, none of which is kept."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from preflight.monitor.collect.naming import Names  # noqa: E402
+from preflight.monitor.collect.variables import Variables  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+class Rows:
+    """A recorder that takes rows and does nothing."""
+
+    iteration = 0
+
+    def number(self) -> int:
+        return 0
+
+    def put(self, kind: str, row: tuple[Any, ...]) -> None:
+        pass
+
+
+def known(net: Any, optimizer: Any) -> Variables:
+    """The variables of a model and an optimizer, looked at."""
+    names = Names()
+    names.root(net, given="net")
+    variables = Variables(Rows(), names)  # type: ignore[arg-type]
+    variables.add_optimizer(optimizer)
+    variables.refresh()
+    return variables
+
+
+def owned(variables: Variables) -> list[tuple[str, Any]]:
+    return [(variable.name, tensor) for variable, tensor in variables.living(0)]
+
+
+def test_an_optimizer_s_own_order_does_not_matter() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    names = [name for name, _ in net.named_parameters()]
+    optimizer = torch.optim.SGD(
+        [{"params": [net[1].bias, net[0].bias]}, {"params": [net[1].weight, net[0].weight]}], lr=0.1
+    )
+    variables = known(net, optimizer)
+    for _ in range(3):
+        told = owned(variables)
+        assert [name for name, _ in told] == [f"net.{name}" for name in names]
+        assert all(tensor is one for (_, tensor), one in zip(told, net.parameters(), strict=True))
+
+
+def test_what_an_optimizer_holds_is_asked_anew() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    variables = known(net, optimizer)
+    held = optimizer.param_groups[0]["params"]
+    assert len(owned(variables)) == len(owned(variables)) == 4
+    stranger = torch.nn.Parameter(torch.zeros(3))
+    before, held[1] = held[1], stranger
+    assert [name for name, _ in owned(variables)] == ["net.0.weight", "net.1.weight", "net.1.bias"]
+    held[1] = before
+    held[0], held[2] = held[2], held[0]
+    assert [tensor is one for (_, tensor), one in zip(owned(variables), net.parameters(), strict=True)] == [True] * 4
+    del held[1:]
+    assert [name for name, _ in owned(variables)] == ["net.1.weight"]
+
+
+def test_flags_and_gradients_are_those_of_now() -> None:
+    net = torch.nn.Linear(2, 3)
+    variables = known(net, torch.optim.SGD([net.weight], lr=0.1))
+    assert not variables.flags_changed()
+    assert variables.with_gradients() == {}
+    net(torch.ones(1, 2)).sum().backward()
+    assert variables.with_gradients() == {0: 1}
+    net.bias.requires_grad_(False)
+    assert variables.flags_changed()
+    variables.refresh()
+    assert not variables.flags_changed()
+
+
+def test_no_tensor_is_kept() -> None:
+    net = torch.nn.Linear(2, 3)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    variables = known(net, optimizer)
+    assert len(owned(variables)) == 2
+    gone = weakref.ref(net.weight)
+    optimizer.param_groups[0]["params"] = [net.bias]
+    net.weight = None
+    gc.collect()
+    assert gone() is None
+    assert [name for name, _ in owned(variables)] == ["net.bias"]
+    assert not variables.flags_changed()
