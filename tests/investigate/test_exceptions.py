@@ -34,6 +34,9 @@ def test_a_cut_off_traceback_names_nothing() -> None:
         ("ConnectionError", "rank 3 is away", "network"),
         ("omegaconf.errors.ConfigAttributeError", "Key 'lr' is not in struct", "environment"),
         ("KeyError", "'labels'", "usercode"),
+        ("RuntimeError", "The file 'llama.cpp/llama-quantize' does not exist", "environment"),
+        ("ValueError", "path /mnt/coco/train.json doesn't exist", "data"),
+        ("ValueError", "the option /mnt/coco/train.json is wrong", "usercode"),
     ],
 )
 def test_what_its_class_and_its_message_say(exception: str, message: str, category: str) -> None:

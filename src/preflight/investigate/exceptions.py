@@ -108,6 +108,9 @@ _FILES: tuple[tuple[str, Category], ...] = (
     (r"\.(jpe?g|png|tiff?|bmp|webp|gif|wav|flac|mp3|mp4|avi|npy|npz|h5|hdf5|lmdb|mdb|parquet|arrow|csv|tsv|jsonl?|txt|tar|zip"
      r"|gz|mat|nii|pkl|pickle|tfrecord|list|idx)\b|\bdata(sets?)?/|/data(sets?)?\b|annotations?|/images?\b", "data"),
 )  # fmt: skip
+_MISSING = re.compile(
+    r"(?i)\b(?:file|path|folder|directory)\b.{0,160}\b(?:does not|doesn't|did not) exist|no such file"
+)
 _OF_FILES = (
     "FileNotFoundError",
     "IsADirectoryError",
@@ -252,7 +255,8 @@ def meaning_of(raised: Raised) -> Meaning:
                 return Meaning(title, _of_words(raised.message) or _of_frames(raised) or category, role)
             return Meaning(title, category, role)
     named = next((category for pattern, category in _NAMED if re.search(pattern, name)), None)
-    return Meaning(title, _of_words(raised.message) or _of_frames(raised) or named or "usercode", "root")
+    missing = _of_file(raised.message) if _MISSING.search(raised.message) else None
+    return Meaning(title, _of_words(raised.message) or missing or _of_frames(raised) or named or "usercode", "root")
 
 
 def said_of(message: str) -> Category | None:

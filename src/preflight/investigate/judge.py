@@ -45,6 +45,10 @@ from preflight.vocabulary.signature import Category, Signature
 _QUIET = 0.9
 """How likely a long log without a word of trouble is that of a run that did not fail: of twelve that nobody had looked
 at before they were judged (lots four to seven of ``benchmarks/investigate``), all were."""
+_CAUGHT: tuple[Category, ...] = ("usercode", "data")
+_AGAIN = 5
+_LONG = 200
+"""So many kinds of such lines, over so many lines of a file: what one of them names ended nothing."""
 _SLOWER = "the steps became slower for good, and the log does not tell whether that is a fault or other work"
 _UNTOLD = {
     False: "no line of what was given tells how the run is",
@@ -65,7 +69,7 @@ def judge(reading: Reading, signatures: Iterable[Signature] | None = None) -> In
     clocks = clocks_of(reading, people, table)
     whole = Case(reading, table, people)
     whole.clocks = clocks
-    whole.events = tuple(sorted((*events_of(whole), *ending_events(whole)), key=_order))
+    whole.events = tuple(sorted((*_without_caught(events_of(whole)), *ending_events(whole)), key=_order))
     cases = attempts_of(whole)
     if len(cases) == 1:
         cases[0].every_step = every
@@ -123,6 +127,16 @@ def _without_guesses(failing: list[Event]) -> list[Event]:
     if any(event.role == "root" and not (_only_ended(event) and event.category == "other") for event in sure):
         return sure
     return failing
+
+
+def _without_caught(events: Sequence[Event]) -> list[Event]:
+    """Return the events without lines that name an exception again and again over a long part of a file: they were caught."""
+    lines: dict[int, list[int]] = {}
+    for event in events:
+        if event.guessed and event.category in _CAUGHT:
+            lines.setdefault(event.hit.file, []).append(event.hit.line)
+    caught = {file for file, told in lines.items() if len(told) >= _AGAIN and max(told) - min(told) >= _LONG}
+    return [event for event in events if not (event.guessed and event.category in _CAUGHT and event.hit.file in caught)]
 
 
 def _without_teardown_alone(case: Case, failing: list[Event]) -> list[Event]:
