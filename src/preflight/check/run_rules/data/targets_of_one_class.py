@@ -13,6 +13,7 @@ Shuffle the training data, and look at the labels of a few samples.
 
 ## When to ignore
 When the first samples happen to be of one class, as with one that is very frequent.
+Targets that the script makes of one number, as in contrastive losses with the right candidate at place 0, are not reported.
 
 ## References
 - PyTorch documentation of torch.utils.data.DataLoader, `shuffle`
@@ -23,9 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.losses import loss_calls
 from preflight.check.probed import invented, probe_of, setting
 from preflight.check.rule import Rule
 from preflight.check.run import Run, seen
+from preflight.check.tensors import VIEWS, operation, origin
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.probe import LossSeen
 
@@ -82,6 +85,22 @@ from torch import nn
 x, y = torch.randn(400, 16), torch.arange(400) % 10
 loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=8)
 {_LOOP}""",
+    """
+import torch
+from torch import nn
+import torch.nn.functional as F
+encoder = nn.Linear(16, 8)
+queue = F.normalize(torch.randn(32, 8), dim=1)
+optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1)
+for step in range(20):
+    a = F.normalize(encoder(torch.randn(8, 16)), dim=1)
+    b = F.normalize(encoder(torch.randn(8, 16)), dim=1).detach()
+    logits = torch.cat([(a * b).sum(1, keepdim=True), a @ queue.T], 1) / 0.1
+    loss = F.cross_entropy(logits, torch.zeros(8, dtype=torch.long))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
 )
 
 _ENOUGH = 12
@@ -93,8 +112,10 @@ def observe(run: Run) -> Iterator[Finding]:
     if probe is None or invented(probe):
         return
     places: dict[str, list[LossSeen]] = {}
+    made = _made_targets(run)
     for loss in probe.losses:
-        if loss.classes > 1:
+        place = run.place(loss.line)
+        if loss.classes > 1 and (place.path, place.line) not in made:
             places.setdefault(loss.line, []).append(loss)
     for line, losses in places.items():
         counted = sum(loss.counted for loss in losses)
@@ -112,3 +133,18 @@ def observe(run: Run) -> Iterator[Finding]:
                 expected="a batch holds several classes",
             ),
         )
+
+
+_OF_ONE_NUMBER = frozenset(
+    ("zeros", "ones", "full", "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full")
+)
+
+
+def _made_targets(run: Run) -> set[tuple[str | None, int | None]]:
+    """Files and lines of losses whose targets the script makes of one number: of many candidates the first is right."""
+    places = [
+        call.event.script.location(call.event.node)
+        for call in loss_calls(run.context, "cross_entropy", "nll_loss")
+        if operation(origin(call.target, VIEWS | {"long"})) in _OF_ONE_NUMBER
+    ]
+    return {(place.path, place.line) for place in places}

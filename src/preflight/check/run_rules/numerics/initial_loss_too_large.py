@@ -14,7 +14,7 @@ Draw the weights smaller: standard deviation 0.02, or 1 / sqrt(fan-in).
 Scale the result of a tied embedding, and normalise the inputs.
 
 ## When to ignore
-When the weights are loaded by code of your own that a dry run cannot follow.
+When the weights are loaded by code of your own that a dry run cannot follow, or when the logits are scaled on purpose, as the cosines of a margin loss (ArcFace multiplies them by 64).
 
 ## References
 - Karpathy, "A Recipe for Training Neural Networks" (2019): "verify loss @ init"
