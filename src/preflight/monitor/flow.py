@@ -44,16 +44,16 @@ class Flow:
             return False
         inputs = {seen.call: seen.requires_grad for seen in window.tensors if seen.position == "in0"}
         took: set[str] = set()
+        inside = {call.q for root in roots for call in modules if root.q < call.q < root.e}
         for call in (*roots, *modules):
-            if call.name == "module" and not any(root.q < call.q < root.e for root in roots):
+            if call.name == "module" and call.q not in inside:
                 continue
             name = call.object
             took.add(name)
-            self.called[name] = max(call.q, self.called.get(name, -1))
-            outer = name.rpartition(".")[0]
-            while outer and outer not in self.inner:
-                self.inner.add(outer)
-                outer = outer.rpartition(".")[0]
+            last = self.called.get(name)
+            self.called[name] = call.q if last is None else max(call.q, last)
+            if last is None:
+                self._parts_of(name)
             if inputs.get(call.q) is False:
                 self.fed.add(name)
             else:
@@ -63,6 +63,13 @@ class Flow:
         for name in took:
             self._part[name] = self._part.get(name, 0) + 1
         return True
+
+    def _parts_of(self, name: str) -> None:
+        """A module is seen for the first time: what it is a part of has parts."""
+        outer = name.rpartition(".")[0]
+        while outer and outer not in self.inner:
+            self.inner.add(outer)
+            outer = outer.rpartition(".")[0]
 
     def between(self, module: str, since: int, until: int) -> bool:
         """Whether a module took part between two calls, or its root did, in which it took part whenever it was seen."""

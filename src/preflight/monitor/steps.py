@@ -161,9 +161,13 @@ class Steps:
         if len(self._calls) <= 64 and len(self._states) <= 16:
             return
         oldest = min(self._last.values(), default=-1)
-        self._calls = [one for one in self._calls if one.q > oldest][-_MOST_CALLS:]
-        self._numbers = [one.q for one in self._calls]
-        self._in_order = all(map(int.__lt__, self._numbers, self._numbers[1:]))
+        if self._in_order:
+            gone = max(bisect_right(self._numbers, oldest), len(self._numbers) - _MOST_CALLS)
+            del self._calls[:gone], self._numbers[:gone]
+        else:
+            self._calls = [one for one in self._calls if one.q > oldest][-_MOST_CALLS:]
+            self._numbers = [one.q for one in self._calls]
+            self._in_order = all(map(int.__lt__, self._numbers, self._numbers[1:]))
         self._states = [one for one in self._states if one.q > oldest][-_MOST_STATES:]
 
 

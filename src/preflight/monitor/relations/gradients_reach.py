@@ -47,6 +47,8 @@ class GradientsReach(Relation):
 
     def quiet(self, window: Window) -> bool:
         """Whether of each variable it is known if it always has gradients, or never."""
+        if len(self._settled) == len(self._had):
+            return True
         return all(had >= _ALWAYS or (had == 0 and self._missed[ident] >= _NEVER) for ident, had in self._had.items())
 
     def see(self, window: Window) -> Iterator[Example]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Window
+from preflight.monitor.window import Batch, Window
 
 _STEPS = 20
 _AT_FIRST = 3
@@ -45,7 +45,7 @@ class LossMoves(Relation):
         self._rates: dict[str, float] = {}
         self._rose_at = -_AT_FIRST  # the steps that had been done when a rate last rose
         self._moved: set[str] = set()  # places whose loss was another number at some time, or might seem to rest
-        self._inputs: tuple[object, ...] = ()
+        self._batches: list[Batch] = []  # of the window before
 
     def _rests(self, place: str, count: int, stepped: int) -> bool:
         """Whether a loss has not moved, from its first step on, for longer than chance allows."""
@@ -53,14 +53,11 @@ class LossMoves(Relation):
 
     def _same_inputs(self, window: Window) -> bool:
         """Whether the inputs of a window may be those of the one before."""
-        now = tuple(tuple(batch.bits) for batch in window.batches if None not in batch.bits and batch.bits)
-        same = not now or now == self._inputs
-        self._inputs = now
-        return same
+        now = _inputs(window.batches)
+        return not now or now == _inputs(self._batches)
 
     def see(self, window: Window) -> Iterator[Example]:
         steps = window.named("step")
-        same = self._same_inputs(window)
         for number in window.numbers:
             if number.name not in ("loss", "lr"):
                 continue
@@ -76,7 +73,10 @@ class LossMoves(Relation):
             moved = self._stepped_at.get(number.object) != stepped and self._rate > 0
             count = count + moved if number.value == before else 0
             if number.object not in self._moved and (
-                same or (before is not None and number.value != before) or _rough(window) or not window.complete
+                (before is not None and number.value != before)
+                or self._same_inputs(window)
+                or _rough(window)
+                or not window.complete
             ):
                 self._moved.add(number.object)
             self._last[number.object] = number.value, count
@@ -96,6 +96,7 @@ class LossMoves(Relation):
                 detail=f"The loss has been exactly {number.value:g} for {count} steps",
             )
         self._steps += len(steps)
+        self._batches = window.batches
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -127,6 +128,11 @@ class LossMoves(Relation):
         mini = Mini({"model.weight": {}})
         single = ("backward", {"args": {"dtype": "float32"}})
         yield [mini.window(("batch", {"bits": (n,)}), single, ("loss", 0.7), "step optimizer0:SGD") for n in range(5)]
+
+
+def _inputs(batches: list[Batch]) -> list[list[int | None]]:
+    """The fingerprints of what went in, as far as they are known."""
+    return [batch.bits for batch in batches if batch.bits and None not in batch.bits]
 
 
 def _rough(window: Window) -> bool:

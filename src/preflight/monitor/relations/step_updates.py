@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import compress
 from math import isfinite
+from operator import ne
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -56,8 +58,7 @@ class StepUpdates(Relation):
             with_gradient = self._worth_a_change(step.gradients)
             gone = _not_finite(step.after)
             with_gradient = with_gradient - gone if gone else with_gradient
-            own = step.call.object + "."
-            if not with_gradient or any(value == 0 for name, value in self._rates.items() if name.startswith(own)):
+            if not with_gradient or self._rests(step):
                 continue
             context = {
                 "optimizer": step.call.object.split(":")[-1],
@@ -65,6 +66,13 @@ class StepUpdates(Relation):
             }
             yield from self._exact(step, with_gradient, window, context)
             yield from self._together(step, with_gradient, before, window, context)
+
+    def _rests(self, step: Step) -> bool:
+        """Whether a rate of the step is zero."""
+        if 0 not in self._rates.values():
+            return False
+        own = step.call.object + "."
+        return any(value == 0 for name, value in self._rates.items() if name.startswith(own))
 
     def _worth_a_change(self, gradients: State) -> Variables:
         """The variables whose gradient is more than rounding beside the largest of the step."""
@@ -100,8 +108,8 @@ class StepUpdates(Relation):
             detail="The step left parameters as they were although they have gradients" if still else "",
         )
 
-    @staticmethod
     def _together(
+        self,
         step: Step,
         with_gradient: Variables,
         before: tuple[list[int], list[float | None]] | None,
@@ -110,12 +118,12 @@ class StepUpdates(Relation):
     ) -> Iterator[Example]:
         if before is None or step.after is None or before[0] != step.after.ids:
             return
-        if len(with_gradient.intersection(step.after.ids)) < 2:  # a single norm may stay the same by chance
+        ids, known = self._all
+        own = known if with_gradient is known and ids == step.after.ids else with_gradient.intersection(step.after.ids)
+        if len(own) < 2:  # a single norm may stay the same by chance
             return
-        moved = any(
-            old != new and ident in with_gradient
-            for ident, old, new in zip(step.after.ids, before[1], step.after.norm, strict=True)
-        )
+        others = compress(step.after.ids, map(ne, before[1], step.after.norm))
+        moved = any(ident in with_gradient for ident in others)
         yield Example(
             (),
             moved,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isnan, nan
+from operator import eq
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -35,14 +37,17 @@ class WeightsMoveOn(Relation):
 
     def __init__(self) -> None:
         self._first: dict[int, float] = {}  # by variable
-        self._last: dict[int, float] = {}  # after the last step
+        self._last: dict[int, float] = {}  # after the last step, but for the states that follow
+        self._after: dict[int, State] = {}  # by optimizer: of its last step
         self._owner: dict[int, int] = {}
         self._done: dict[int, int] = {}
         self._back: set[int] = set()
         self._loaded = -1
+        self._begun: tuple[list[int], list[float]] = [], []  # variables of one optimizer, and their first norms
+        self._counted = -1, 0  # the optimizer, and how many of them are known
 
     def see(self, window: Window) -> Iterator[Example]:
-        events: list[Call | State] = [*window.named("step"), *window.named("load_state_dict")]
+        events: list[Call | State] = [*window.named("load_state_dict")]
         events += [
             one
             for one in window.states
@@ -50,23 +55,59 @@ class WeightsMoveOn(Relation):
         ]
         for event in sorted(events, key=ORDER):
             if isinstance(event, Call):
-                if event.name == "load_state_dict":
-                    self._loaded = window.iteration
+                self._loaded = window.iteration
                 continue
             index: int = (event.extra or {}).get("optimizer", -1)
-            norms = {ident: norm for ident, norm in zip(event.ids, event.norm, strict=True) if norm}
             if event.moment == "after_step":
                 self._done[index] = self._done.get(index, 0) + 1
-                self._last.update(norms)
-            elif index == -1 and event.moment != "saved":
+                self._stepped(index, event)
                 continue
-            elif event.moment != "saved" and index not in self._done:
+            if index == -1 and event.moment != "saved":
+                continue
+            if event.moment == "before_step" and self._only_of(index, event):
+                if index in self._back:
+                    continue
+                if self._moved_on(index, event):
+                    yield Example((), True, {}, call=next(iter(window.named("step")), None))
+                    continue
+            norms = _norms(event)
+            if event.moment != "saved" and index not in self._done:
+                self._begun = [], []
                 self._first.update(norms)
                 self._owner.update(dict.fromkeys(norms, index))
             else:
                 yield from self._judge(norms, window)
 
+    def _stepped(self, index: int, state: State) -> None:
+        """Keep the norms after a step: of most, only until the next one."""
+        known = self._after.pop(index, None)
+        if known is not None and (known.ids != state.ids or not all(state.norm)):
+            self._last.update(_norms(known))
+        self._after[index] = state  # the one that is told last stands last
+
+    def _only_of(self, index: int, state: State) -> bool:
+        """Whether the parameters are of one optimizer alone."""
+        if self._begun[0] != state.ids:
+            if not all(self._owner.get(ident, index) == index for ident in state.ids):
+                return False
+            self._begun = state.ids, [self._first.get(ident, nan) for ident in state.ids]
+            self._counted = index, len(state.ids) - sum(map(isnan, self._begun[1]))
+        return self._counted[0] == index
+
+    def _moved_on(self, index: int, state: State) -> bool:
+        """Whether they have left the beginning, as they mostly have: none has its first norm. No where it takes a closer look."""
+        after, first = self._after.get(index), self._begun[1]
+        if self._done.get(index, 0) < _STEPS or len(self._after) != 1 or after is None or after.ids != state.ids:
+            return False
+        if not all(after.norm) or not all(state.norm) or any(map(eq, state.norm, first)):
+            return False
+        rest: int = sum(map(eq, after.norm, first))
+        return self._counted[1] - rest >= 2
+
     def _judge(self, norms: dict[int, float], window: Window) -> Iterator[Example]:
+        for state in self._after.values():
+            self._last.update(_norms(state))
+        self._after.clear()
         held: dict[int, list[int]] = {}
         for ident in norms:
             if ident in self._first and ident in self._last:
@@ -99,6 +140,10 @@ class WeightsMoveOn(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(back=True)
+
+
+def _norms(state: State) -> dict[int, float]:
+    return {ident: norm for ident, norm in zip(state.ids, state.norm, strict=True) if norm}
 
 
 def _run(back: bool, loaded: bool = False) -> list[Window]:
