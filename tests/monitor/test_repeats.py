@@ -50,12 +50,17 @@ def moved(window: Window, run: Run, by: int, iteration: int, chance: random.Rand
 
 
 def longer(trace: list[Window], chance: random.Random) -> list[Window]:
-    """A trace of the windows of another one: each again and again, in any order."""
+    """A trace of the windows of another one: each again and again, in any order or with others in between now and then."""
     run = fresh(trace[0].run)
     reach = 2 + max(one.e for window in trace for one in window.calls) if any(one.calls for one in trace) else 2
     order: list[Window] = []
+    base, departure = chance.choice(trace), [chance.choice(trace) for _ in range(chance.choice((1, 1, 2)))]
+    leaves = chance.random() < 0.5
     while len(order) < 40:
-        order += [chance.choice(trace)] * chance.choice((1, 1, 2, 4, 9))
+        if leaves and chance.random() < 0.95:
+            order += [base] * chance.choice((2, 3, 4)) + departure
+        else:
+            order += [chance.choice(trace)] * chance.choice((1, 1, 2, 4, 9))
     return [moved(window, run, place * 2 * reach, place, chance) for place, window in enumerate(order)]
 
 
@@ -142,6 +147,26 @@ def test_a_relation_sees_each_window_with_what_it_reads(monkeypatch: pytest.Monk
     kind = relations()["gradients-cleared"]
     windows = [mini.window(*looked) for _ in range(5)] + [mini.window(*rows) for _ in range(5)]
     assert shown(kind, windows, monkeypatch) == [*range(5 + kind.repeats)]
+
+
+def passed(mini: Mini, passes: int = 1) -> Window:
+    return mini.window("zero_grad optimizer0:SGD", *["backward"] * passes, "step optimizer0:SGD")
+
+
+def test_a_relation_sleeps_through_what_comes_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fifth step is another one, of which the relation knows what it says, and of those after it."""
+    mini = Mini({"model.weight": {}})
+    windows = [passed(mini, 2 if number % 5 == 4 else 1) for number in range(40)]
+    kind = relations()["gradients-of-one-loss"]
+    assert kind.repeats == 2
+    assert shown(kind, windows, monkeypatch) == [0, 1, 4, 5, 6, 9, 10, 11, 14, 15, 16]
+
+
+def test_a_relation_is_shown_what_it_slept_through_when_it_goes_on_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    mini = Mini({"model.weight": {}})
+    rounds = [passed(mini, 2 if number % 5 == 4 else 1) for number in range(34)]
+    windows = [*rounds, passed(mini, 2), passed(mini), passed(mini, 3), passed(mini)]
+    assert shown(relations()["gradients-of-one-loss"], windows, monkeypatch)[11:] == [34, 35, 36, 37]
 
 
 @pytest.mark.parametrize(

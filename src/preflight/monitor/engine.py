@@ -9,8 +9,8 @@ from preflight.monitor.examples import Examples, Failure, Judged
 from preflight.monitor.grouping import Groups
 from preflight.monitor.keys import frozen
 from preflight.monitor.relation import UNSEEN, Example, Relation, relations
-from preflight.monitor.repeats import Again
 from preflight.monitor.scope import MODEL, scope_of
+from preflight.monitor.sleeper import Again
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant, Violation
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.repeats import Again, Repeats, Said
+from preflight.monitor.repeats import Repeats, Said
 from preflight.monitor.signs import signs_of
+from preflight.monitor.sleeper import Again
 from preflight.monitor.steps import steps_of
 from preflight.monitor.window import Window
 
@@ -29,9 +30,13 @@ class _Instances:
 
     def __init__(self, kinds: Iterable[tuple[int, type[Relation]]], restless: Collection[int]) -> None:
         self._all = [(number, kind()) for number, kind in kinds]
-        self.follows = list(dict.fromkeys(look for _, one in self._all for look in one.follows))
+        self.follows = self._follows()
         self._awake: dict[tuple[frozenset[str], bool], list[tuple[int, Relation]]] = {}
         self.repeats = Repeats((number, one) for number, one in self._all if number not in restless)
+
+    def _follows(self) -> list[Callable[[Window], object]]:
+        """What looks at every window: what finds the steps first, of which others may ask."""
+        return list(dict.fromkeys((steps_of, *(look for _, one in self._all for look in one.follows))))
 
     def awake(self, window: Window) -> list[tuple[int, Relation]]:
         """The relations that must see a window, in their order."""
@@ -52,7 +57,7 @@ class _Instances:
         """Show no more windows to relations that failed: what they would say of later ones could be wrong."""
         self.repeats.leave_out([number for number, one in self._all if type(one) in kinds])
         self._all = [(number, one) for number, one in self._all if type(one) not in kinds]
-        self.follows = list(dict.fromkeys(look for _, one in self._all for look in one.follows))
+        self.follows = self._follows()
         self._awake.clear()
 
     def following(self, look: Callable[[Window], object]) -> list[type[Relation]]:
@@ -113,7 +118,7 @@ class Examples:
         instances = self._instances.get(window.rank)
         if instances is None:
             instances = self._instances[window.rank] = _Instances(self._single, self._restless)
-        for look in (steps_of, *instances.follows):  # in the order of the windows, whichever relation asks first
+        for look in instances.follows:  # in the order of the windows, whichever relation asks first
             try:
                 look(window)
             except Exception as error:
@@ -127,7 +132,7 @@ class Examples:
         judged: list[Judged] = []
         for number, instance in repeats.asked(awake):
             try:
-                found = repeats.see(number, instance, window) if number in sleepers else list(instance.see(window))
+                found = repeats.see(number, window) if number in sleepers else list(instance.see(window))
                 if found:
                     judged.append((number, found, window))
             except Exception as error:

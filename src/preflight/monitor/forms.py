@@ -1,6 +1,6 @@
 """The form of a window: what is in it, apart from numbers that are others in every iteration.
 
-Most windows of a training have the form of the one before. What a relation looks at is told in words
+Most windows of a training have the form of the one before, and most of the others a form that came before. What a relation looks at is told in words
 (``Relation.looks``): names of calls, and ``calls`` for all of them except those of submodules; ``tensors``, ``numbers``,
 ``rates`` and ``batches``; and ``WHAT at MOMENT`` of states.
 """
@@ -10,18 +10,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from math import isfinite
 from operator import le
-from typing import Any, NamedTuple
+from typing import Any
 
 from preflight.monitor.signs import kind_of
-from preflight.monitor.window import Batch, Call, Number, Run, Seen, State, Window
+from preflight.monitor.window import Batch, Call, Number, Seen, State, Window
 
 _COUNTING = frozenset({"fetch", "loop", "scheduler.step"})
 """Calls whose arguments and results count or tell rates: of these only the words are compared."""
 _CALLS = "calls"
 _MOST_CONCERNED = 512
+_MOST_FORMS = 64
+"""Forms that are kept to be known again."""
+_MOST_KIN = 4
+"""Of these, such as have the same names and numbers of rows: where they are many, none will come again."""
 
 Columns = list[tuple[Any, ...]]
-_PARENT, _ARGUMENTS = Call._fields.index("parent"), Call._fields.index("args")
+_NAME, _PARENT, _ARGUMENTS = (Call._fields.index(name) for name in ("name", "parent", "args"))
 
 
 def _tensors(rows: list[Seen]) -> Any:
@@ -31,8 +35,8 @@ def _tensors(rows: list[Seen]) -> Any:
 
 
 def _number(one: Number) -> Any:
-    """What it is, whether it is finite, and a rate's value."""
-    return one.name, one.object, one.value is not None and one.value - one.value == 0, one.name == "lr" and one.value
+    """What it is, and whether it is finite."""
+    return one.name, one.object, one.value is not None and one.value - one.value == 0
 
 
 def _batch(one: Batch) -> Any:
@@ -63,93 +67,116 @@ def _class(norm: float | None) -> str:
     return "finite" if isfinite(norm) else "not finite"
 
 
-class _Rows(NamedTuple):
-    """The form of all that is in a window except its calls."""
+class Form:
+    """What is in a window, apart from numbers, times, rates and the number of the iteration."""
 
-    kind: Any
-    tensors: list[Any]
-    numbers: list[Any]
-    batches: list[Any]
-    states: list[Any]
+    __slots__ = ("batches", "calls", "columns", "numbers", "order", "states", "tensors")
 
-    @classmethod
-    def of(cls, window: Window) -> _Rows:
-        """The rows of a window."""
-        return cls(
-            kind_of(window),
-            _tensors(window.tensors),
-            list(map(_number, window.numbers)),
-            list(map(_batch, window.batches)),
-            list(map(_state, window.states)),
+    def __init__(self, window: Window) -> None:
+        self.calls = window.plain
+        self.columns: Columns = list(zip(*self.calls, strict=True))
+        self.order = _order(self.columns)
+        self.tensors = _tensors(window.tensors)
+        self.numbers = list(map(_number, window.numbers))
+        self.batches = list(map(_batch, window.batches))
+        self.states = list(map(_state, window.states))
+
+    def kin(self) -> tuple[Any, ...]:
+        """What two windows of one form have in common, as a key by which it is found again."""
+        return (
+            self.columns[_NAME] if self.columns else (),
+            len(self.tensors[0]) if self.tensors else 0,
+            len(self.numbers),
+            len(self.batches),
+            len(self.states),
         )
 
-    def others(self, before: _Rows) -> set[str]:
-        """In which words it differs from the rows of the window before."""
-        found = set()
-        if self.tensors != before.tensors:
+    def same(self, other: Form) -> bool:
+        """Whether another window has the same form in everything."""
+        return (
+            self.order == other.order
+            and self.tensors == other.tensors
+            and self.numbers == other.numbers
+            and self.batches == other.batches
+            and self.states == other.states
+            and _alike(self.calls, other.calls, self.columns, other.columns)
+        )
+
+    def others(self, other: Form) -> frozenset[str]:
+        """In which words it differs from another one."""
+        found: set[str] = set()
+        if self.tensors != other.tensors:
             found.add("tensors")
-        if self.batches != before.batches:
+        if self.batches != other.batches:
             found.add("batches")
-        if self.numbers != before.numbers:
-            if [one[:3] for one in self.numbers] != [one[:3] for one in before.numbers]:
-                found.add("numbers")
-            if [one for one in self.numbers if one[0] == "lr"] != [one for one in before.numbers if one[0] == "lr"]:
-                found.add("rates")
-        if self.states != before.states:
-            own, others = _by_moment(self.states), _by_moment(before.states)
+        if self.numbers != other.numbers:
+            found.add("numbers")
+        if self.states != other.states:
+            own, others = _by_moment(self.states), _by_moment(other.states)
             found.update(
                 f"{what} at {moment}"
                 for what, moment in {*own, *others}
                 if own.get((what, moment)) != others.get((what, moment))
             )
-        return found
+        if self.order != other.order or not _alike(self.calls, other.calls, self.columns, other.columns):
+            found |= self._other_calls(other)
+        return frozenset(found)
+
+    def _other_calls(self, other: Form) -> set[str]:
+        """The names of calls that are others than in another window; all where the rest has another order."""
+        before, now = _by_name(other.calls), _by_name(self.calls)
+        names = {*before, *now}
+        others = {name for name in names if not _same(before.get(name, []), now.get(name, []))}
+        rest = names - others
+        if not _same([one for one in other.calls if one.name in rest], [one for one in self.calls if one.name in rest]):
+            others = names
+        return others | {_CALLS}
 
 
 class Forms:
-    """Compares each window of a rank with the one before.
+    """Compares each window of a rank with those before, of which forms are kept to be known again.
 
     Attributes:
         whole: Whether the window is one that can repeat: a complete one with a step, in which nothing became known.
         alike: How many windows in a row had the form of the one before, in everything.
+        form: The number of the window's form: windows with the same one have the same form, apart from rates. Others may
+            have it, too, where a form was forgotten. -1 for a window that cannot repeat.
     """
 
     def __init__(self, looks: Iterable[frozenset[str]]) -> None:
         """Take what relations look at."""
         self._looks = list(dict.fromkeys(looks))
         self._concerned: dict[frozenset[str], list[frozenset[str]]] = {}  # by words: what it is that looks at them
+        self._known: dict[int, Form] = {}
+        self._kin: dict[tuple[Any, ...], list[int]] = {}
+        self._words: dict[tuple[int, int], frozenset[str]] = {}  # by two forms: in which words they differ
+        self._last = -1
+        self._rates: list[Any] = []
+        self._kind: Any = None
         self.whole = False
         self.alike = 0
-        self._calls: list[Call] = []
-        self._columns: Columns = []
-        self._order: list[int] | None = None
-        self._rows = _Rows.of(Window(Run(0, 1), 0))
+        self.form = -1
 
     def changed(self, window: Window) -> Collection[frozenset[str]]:
         """Of what relations look at, that whose form is another one than in the window before."""
-        before, self.whole = self.whole, window.complete and not window.changed and not window.notes
-        self.whole = self.whole and bool(window.named("step"))
+        self.whole = window.complete and not window.changed and not window.notes and "step" in window.names()
         if not self.whole or not self._looks:
+            self.alike, self.form = 0, -1
+            return self._looks
+        before, rates, kind = self.form, self._rates, self._kind
+        self.form = self._number_of(Form(window), before)
+        self._rates = [(one.object, one.value) for one in window.numbers if one.name == "lr"]
+        self._kind = kind_of(window)
+        if before < 0:
             self.alike = 0
             return self._looks
-        calls, columns, order, rows = self._calls, self._columns, self._order, self._rows
-        self._calls = window.plain
-        self._columns = list(zip(*self._calls, strict=True))
-        self._order = _order(self._columns)
-        self._rows = _Rows.of(window)
-        if not before:
-            self.alike = 0
-            return self._looks
-        same = order == self._order and _alike(calls, self._calls, columns, self._columns)
-        if same and rows == self._rows:
-            self.alike += 1
+        if before == self.form and rates == self._rates:
+            self.alike = self.alike + 1 if kind == self._kind else 0  # it may have other signs
             return ()
         self.alike = 0
-        if same and rows[1:] == self._rows[1:]:
-            return ()  # it has other signs
-        others = self._rows.others(rows)
-        if not same:
-            others |= self._other_calls(calls)
-        words = frozenset(others)
+        words = self.words(before, self.form)
+        if rates != self._rates:
+            words |= {"rates"}
         concerned = self._concerned.get(words)
         if concerned is None:
             if len(self._concerned) >= _MOST_CONCERNED:
@@ -157,15 +184,46 @@ class Forms:
             concerned = self._concerned[words] = [looks for looks in self._looks if not looks.isdisjoint(words)]
         return concerned
 
-    def _other_calls(self, calls: list[Call]) -> set[str]:
-        """The names of calls that are others than in the window before; all where the rest has another order."""
-        before, now = _by_name(calls), _by_name(self._calls)
-        names = {*before, *now}
-        others = {name for name in names if not _same(before.get(name, []), now.get(name, []))}
-        rest = names - others
-        if not _same([one for one in calls if one.name in rest], [one for one in self._calls if one.name in rest]):
-            others = names
-        return others | {_CALLS}
+    def words(self, one: int, other: int) -> frozenset[str]:
+        """In which words two forms that are known differ."""
+        key = one, other
+        known = self._words.get(key)
+        if known is None:
+            if len(self._words) >= _MOST_CONCERNED:
+                self._words.clear()
+            known = self._words[key] = self._known[one].others(self._known[other]) if one != other else frozenset()
+        return known
+
+    def same(self, looks: frozenset[str], one: int, other: int) -> bool:
+        """Whether what is looked at has the same form in two windows, rates apart; not where a form was forgotten."""
+        if one == other:
+            return one >= 0
+        return one in self._known and other in self._known and self.words(one, other).isdisjoint(looks)
+
+    def _number_of(self, form: Form, before: int) -> int:
+        """The number of a form; that of the window before is looked at first."""
+        if before >= 0 and form.same(self._known[before]):
+            return before
+        kin = self._kin.setdefault(form.kin(), [])
+        for number in reversed(kin):
+            if number != before and form.same(self._known[number]):
+                return number
+        if len(self._known) >= _MOST_FORMS:
+            self._forget(before)
+            kin = self._kin.setdefault(form.kin(), [])
+        elif len(kin) >= _MOST_KIN:
+            oldest = kin.pop(0 if kin[0] != before else 1)
+            del self._known[oldest]
+        self._last += 1
+        self._known[self._last] = form
+        kin.append(self._last)
+        return self._last
+
+    def _forget(self, before: int) -> None:
+        """Keep the form of the window before alone: with it the window is compared."""
+        self._words.clear()
+        self._kin.clear()
+        self._known = {number: form for number, form in self._known.items() if number == before}
 
 
 def _by_name(calls: list[Call]) -> dict[str, list[Call]]:

@@ -124,7 +124,8 @@ class Relation:
     def slept(self, window: Window, times: int) -> None:
         """Take in windows that it was not shown, ``times`` of them with the form of the last one, which is given.
 
-        Called before it sees one again; for relations that keep numbers of the window before, or count windows.
+        Called before it sees one again, for each form that it missed, the last one last; for relations that keep numbers
+        of the window before, or count windows.
         """
 
     def see_ranks(self, windows: dict[int, Window]) -> Iterable[Example]:

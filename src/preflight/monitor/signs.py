@@ -6,6 +6,8 @@ from typing import Any
 
 from preflight.monitor.window import Window
 
+_MOST_KNOWN = 512
+
 
 def signs_of(window: Window) -> frozenset[str]:
     """The signs of a window.
@@ -39,11 +41,28 @@ def signs_of(window: Window) -> frozenset[str]:
 
 
 def kind_of(window: Window) -> Any:
-    """What decides over the signs of a window besides its calls and steps: where it is the same, they are.
-
-    Of numbers, states and batches what the signs are made of is part of their form, too (see forms.py).
-    """
+    """What decides over the signs of a window besides its form (see forms.py) and its steps: where it is the same, they are."""
     return len(window.calls) - len(window.plain), bool(window.memory)
+
+
+class Signs:
+    """Signs by what decides over them, so that windows that have the same ones share them."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, frozenset[str]] = {}
+
+    def share(self, window: Window, form: int) -> frozenset[str]:
+        """The signs of a window with a form."""
+        steps = window.steps or ()
+        around = tuple([(one.gradients is None, one.before is None, one.after is None) for one in steps])
+        key = form, kind_of(window), around
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[key] = signs_of(window)
+        window.signs = known
+        return known
 
 
 class _Scalars(dict[str, str]):
