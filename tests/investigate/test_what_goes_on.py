@@ -174,3 +174,17 @@ def test_a_notice_of_ones_own_says_how_long_a_run_goes_on_behind_it(tmp_path: Pa
     incident = diagnose(log, signatures=[str(catalog)]).incident
     assert incident is not None
     assert incident.state == state
+
+
+def test_what_a_library_does_without_is_not_what_failed(tmp_path: Path) -> None:
+    warned = "typing.py:86: UserWarning: An issue occurred while importing 'torch-scatter'. Disabling its usage. Stacktrace: /env/_scatter_cuda.so: undefined symbol: _ZN3c10\n"
+    raised = 'Traceback (most recent call last):\n  File "train.py", line 3, in <module>\n    main()\nTypeError: expected Tensor as element 0 in argument 0\n'
+    assert told(tmp_path, warned + raised) == ("crashed", "usercode")
+
+
+def test_storage_that_goes_away_under_a_model_is_the_checkpoints(tmp_path: Path) -> None:
+    frames = '  File "/mnt/train.py", line 395, in <module>\n    {}(path)\n  File "/env/site-packages/h5py/_hl/files.py", line 241, in make_fid\n    fid = h5f.create(name)\n'
+    end = "OSError: [Errno 116] Unable to create file (error message = 'Stale file handle')\n"
+    text = "Traceback (most recent call last):\n" + frames + end
+    assert told(tmp_path, text.format("model.save"))[1] == "checkpoint"
+    assert told(tmp_path, text.format("read_samples"))[1] == "data"

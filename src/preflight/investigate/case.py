@@ -195,13 +195,13 @@ def events_of(case: Case) -> tuple[Event, ...]:
 
 
 def _left(events: Sequence[Event]) -> Iterator[Event]:
-    """Return the events without those that a harmless line right above them explains."""
+    """Return the events without those that a harmless line, or one right above them, explains."""
     explained = {
         (event.hit.file, event.hit.line + below, name)
         for event in events
         if event.signature is not None and event.role == "benign"
         for name in event.signature.supersedes
-        for below in range(1, _RIGHT_BELOW + 1)
+        for below in range(_RIGHT_BELOW + 1)
     }
     return (event for event in events if (*event.place, event.id) not in explained or _led_on(event, events))
 

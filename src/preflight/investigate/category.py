@@ -22,6 +22,7 @@ _OF_STORAGE = ("checkpoint.stale-handle", "checkpoint.no-space", "checkpoint.quo
 _SAMPLES = re.compile(
     r"(?:^|[\s/\\])(?:lmdb|h5py|webdataset|pyarrow|datasets|torchvision|PIL|cv2)(?:\.\w*Error|[/\\]\w+)|/data_?sets?/"
 )
+_WRITES = re.compile(r"\bmodel\.save\w*\(|save_(?:model|weights|checkpoint)|\btorch\.save\(|save_pretrained")
 _DIED = ("end.segfault", "end.bus-error", "end.abort", "end.illegal-instruction", "end.float-exception")
 _KEYWORD = "usercode.keyword-argument"
 SOMETHING_ELSE = "something-else"
@@ -113,6 +114,8 @@ def _of_samples(scene: Scene, event: Event) -> bool:
     """Return whether storage failed under samples: where they are fetched, or in a library or a folder that holds nothing else."""
     raised = _raised_at(scene, event)
     frames = raised.frames if raised is not None else ()
+    if any(_WRITES.search(f"{frame.code} {frame.function}") for frame in frames):
+        return False
     told = _SAMPLES.search(event.hit.text) is not None or any(_SAMPLES.search(frame.path) for frame in frames[-3:])
     return told or (raised is not None and in_loader(raised))
 
