@@ -84,6 +84,20 @@ for _ in range(8):
     opt.step()
     schedule.step()
 """,
+    """
+import torch
+from torch.optim import lr_scheduler as schedules
+net = torch.nn.Linear(8, 2).cuda()
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+warm = schedules.LinearLR(opt, 0.1, total_iters=3)
+rest = schedules.CosineAnnealingLR(opt, T_max=5)
+schedule = schedules.SequentialLR(opt, [warm, rest], milestones=[3])
+for _ in range(8):
+    opt.zero_grad()
+    net(torch.randn(4, 8, device="cuda")).sum().backward()
+    opt.step()
+    schedule.step()
+""",
 )
 
 

@@ -29,7 +29,8 @@ def watch(updates: Any) -> None:
         step = kind.step
 
         def stepped(scheduler: Any, *args: Any, **kwargs: Any) -> Any:
-            if scheduler not in made:  # schedulers step themselves while they are made; only the script's steps count
+            # Schedulers step themselves, and those that they put together, while they are made; only the script's steps count.
+            if scheduler not in made or making[0]:
                 return step(scheduler, *args, **kwargs)
             told = {"scheduler": type(scheduler).__name__, "optimizer": updates.number(scheduler.optimizer)}
             told["given"] = bool(args or kwargs)  # the place in the schedule, or a metric, instead of one more step
