@@ -77,3 +77,17 @@ def test_a_new_optimizer_is_followed_by_a_few_iterations_in_detail() -> None:
     detailed = {row["i"] for row in before if row["bits"] is not None}
     phases = [6, 12, 18, 24]  # the first four; later ones are as others
     assert detailed == {0, 1, *(begin + more for begin in phases for more in (1, 2, 3))}
+
+
+@pytest.mark.parametrize("freed", [9, 14])
+def test_what_is_freed_without_an_optimizer_is_looked_at_at_once_however_seldom_others_are(freed: int) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 2))
+    net[0].requires_grad_(False)
+    with recorded(detail_first=2, detail_every=14, norms_every=1000) as kept:
+        optimizer = torch.optim.SGD(net[1].parameters(), lr=0.01)
+        _train(net, optimizer, freed)
+        net[0].requires_grad_(True)
+        _train(net, optimizer, 6)
+    looked = [row for row in kept.table("state") if row["what"] == "gradient" and row["moment"] == "before_step"]
+    others = [row["i"] for row in looked if (row["extra"] or {}).get("optimizer") == -1]
+    assert [i for i in others if i >= freed][:3] == [freed, freed + 1, freed + 2]

@@ -210,11 +210,11 @@ class Optimizers:
         if self._made:
             self._take_in()
         known = self.variables
-        flags = not recorder.detail and known.flags_changed()
-        if flags and self._closer > 0:
+        flags = known.flags_changed()
+        if flags and self._closer > 0 and recorder.iteration + 1 >= recorder.detail_until:
             self._closer -= 1
             self._closer_until = recorder.iteration + _CLOSER
-        if known.changed() if recorder.detail else known.stale or self.names.changed or flags:
+        if flags or (known.changed() if recorder.detail else known.stale or self.names.changed):
             self.variables.refresh()
         closure = bool(kwargs.get("closure") or (len(args) > 1 and args[1] is not None))
         name = f"optimizer{index}:{type(optimizer).__name__}"
@@ -222,11 +222,12 @@ class Optimizers:
         held = self.variables.living(index)
         written = self._written(held)
         young = self._steps.get(index, 0) < _FIRST
-        if recorder.norms or young:
+        closer = recorder.iteration < self._closer_until
+        if recorder.norms or young or closer:
             self.states.gradients("before_step", index, False, held)
             if exact or written or young or recorder.evaluated or recorder.iteration % _BEFORE_EVERY == 0:
                 self.states.parameters("before_step", index, exact, held)
-            if (exact or recorder.iteration < self._closer_until) and self._others(index):
+            if (exact or closer) and self._others(index):
                 self.states.parameters("before_step", -1, True)
                 self.states.gradients("before_step", -1, False)
         if self._steps.get(index, 0) == units.AFTER and recorder.wants(units.NAME):
