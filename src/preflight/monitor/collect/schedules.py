@@ -47,6 +47,8 @@ class Schedules:
         number = self._number(scheduler)
         seen: dict[str, Any] = {"index": number, "optimizer": self.optimizers.name(optimizer), "by": _caller()}
         seen.update({"count": scheduler.last_epoch, "before": _rates(optimizer), **_horizon(scheduler)})
+        if len(args) > 1 or kwargs:
+            seen["given"] = True  # an epoch, or what a plateau is judged by
         return self.recorder.enter("scheduler.step", type(scheduler).__name__, seen)
 
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
