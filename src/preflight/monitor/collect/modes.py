@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from types import FrameType
 from typing import Any
 
 from .entry import Entry
@@ -45,7 +46,7 @@ class Modes:
             return None
         mode = kwargs.get("mode", args[1] if len(args) > 1 else True)
         name = self.names.root(args[0], sys._getframe(1)) if next(args[0].parameters(), None) is not None else ""
-        return self.recorder.enter("mode", name, {"training": bool(mode)})
+        return self.recorder.enter("mode", name, {"training": bool(mode), "user": _by_user(sys._getframe(1))})
 
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         self._inside = max(0, self._inside - 1)
@@ -72,3 +73,15 @@ class Modes:
         if count == 1 and len(self._warned) <= _MOST_WARNINGS:
             row = (recorder.number(), recorder.iteration, key[0], str(message)[:1000], f"{filename}:{lineno}", count)
             recorder.put("warning", row)
+
+
+def _by_user(frame: FrameType | None) -> bool:
+    """Whether it was the person's own code that set a mode, and not a library on its way."""
+    for _ in range(12):
+        if frame is None:
+            break
+        package = str(frame.f_globals.get("__name__", "")).split(".")[0]
+        if package not in ("torch", __name__.split(".")[0]):
+            return is_users(frame.f_code.co_filename)
+        frame = frame.f_back
+    return True

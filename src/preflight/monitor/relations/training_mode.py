@@ -21,8 +21,10 @@ class TrainingMode(Relation):
     mode of the whole model.
     A program that put a model with dropout into training mode itself means it: then it does not count that evaluation
     mode is set once more before the passes that train.
-    A model that is trained in evaluation mode from its beginning is left alone, and so is one without dropout whose
-    running statistics are frozen later on.
+    A model that a library put into evaluation mode on its way, as those do that load pretrained weights, and for which the
+    program itself never set a mode, has a dropout that was meant and does nothing: it is broken from the second step on.
+    A model that the program itself trains in evaluation mode from its beginning is left alone, and so is one without
+    dropout whose running statistics are frozen later on.
     """
 
     name = "training-mode"
@@ -32,7 +34,10 @@ class TrainingMode(Relation):
     looks = frozenset({"root", "mode", "forward", "step"})
     whole = False
     priority = 12
-    cause = "model.eval() was called for an evaluation and nothing called model.train() afterwards"
+    cause = (
+        "model.eval() was called for an evaluation, or by what loaded the weights, and nothing called model.train() "
+        "afterwards"
+    )
     advice = "call model.train() at the beginning of every epoch of training, and after every evaluation"
 
     def __init__(self) -> None:
@@ -41,6 +46,7 @@ class TrainingMode(Relation):
         self._meant: set[str] = set()  # models that the program put into training mode
         self._read: set[str] = set()  # of these, models that ran without gradients in evaluation mode
         self._dropped_out: set[str] = set()  # models whose dropout was active in a step before
+        self._came: dict[str, bool] = {}  # models that came in evaluation mode, and if a step was made so
         self._seen = -1
         self._parts: dict[str, tuple[str, ...]] = {}  # by model: its parts that have a mode
 
@@ -61,6 +67,7 @@ class TrainingMode(Relation):
                 continue
             self._seen = call.q
             if call.name == "mode" and call.object:
+                self._comes(call)
                 if (call.args or {}).get("training"):
                     self._meant.add(call.object)
                     self._read.discard(call.object)
@@ -74,6 +81,22 @@ class TrainingMode(Relation):
                 self._evaluated.add(call.object)
                 if call.object in self._meant and call.object in self._evaluating:
                     self._read.add(call.object)
+
+    def _comes(self, call: Call) -> None:
+        """A mode was set: whether by a library, to evaluation, on a model for which the program has set none."""
+        told = call.args or {}
+        if not told.get("training") and told.get("user") is False:
+            if call.object not in self._meant:
+                self._came.setdefault(call.object, False)
+        else:
+            self._came = {name: one for name, one in self._came.items() if not _within(name, call.object)}
+
+    def _still(self, name: str, drops: bool) -> bool:
+        """Whether a model was stepped before in the mode in which it came, and is again."""
+        if name not in self._came or not drops:
+            return False
+        again, self._came[name] = self._came[name], True
+        return again
 
     def _judge(self, step: Step, window: Window) -> Iterator[Example]:
         roots = window.run.trainable(step.optimizer)
@@ -93,7 +116,8 @@ class TrainingMode(Relation):
             left = False
             if not active and switched is not None:
                 read = name in self._read and max(one.get("dropouts", 0) for one in told) > 0
-                left = name in self._evaluated or name in self._dropped_out or read
+                still = self._still(name, max(one.get("dropouts", 0) for one in told) > 0)
+                left = name in self._evaluated or name in self._dropped_out or read or still
             if any(one.get("dropout", 0) for one in told):
                 self._dropped_out.add(name)
             yield Example(
@@ -119,6 +143,11 @@ class TrainingMode(Relation):
         mini = Mini({"model.weight": {}})
         on_purpose = (evaluate[0], ("forward model", still), "backward", "step optimizer0:SGD")
         yield [mini.window(*on_purpose), mini.window(*on_purpose)]
+        for user in (True, False):  # a mode that the program sets itself, and one that is set again by it
+            mini = Mini({"model.weight": {}})
+            came = ("mode model", {"args": {"training": False, "user": user}})
+            chosen = () if user else (("mode model", {"args": {"training": False, "user": True}}),)
+            yield [mini.window(came, *chosen, *on_purpose[1:]), mini.window(*on_purpose[1:])]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -138,6 +167,10 @@ class TrainingMode(Relation):
         mini = Mini({"model.weight": {}})
         meant = ("mode model", {"args": {"training": True}})
         yield [mini.window(meant, *read, again, ("forward model", {"args": off}), "backward", "step optimizer0:SGD")]
+        mini = Mini({"model.weight": {}})
+        came = ("mode model", {"args": {"training": False, "user": False}, "place": "train.py:2"})
+        train = (("forward model", {"args": off}), "backward", "step optimizer0:SGD")
+        yield [mini.window(came, *train), mini.window(*train)]
 
 
 def _within(name: str, outer: str) -> bool:
