@@ -54,7 +54,12 @@ class Modes:
             self.recorder.leave(entry, None, error)
 
     def _casts_cleared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
-        self.recorder.casts_cleared += 1
+        recorder = self.recorder
+        recorder.casts_cleared += 1
+        torch = recorder.torch
+        if not recorder.casts_used and not recorder.stack() and torch.is_grad_enabled():
+            recorder.casts_idle += any(map(torch.is_autocast_enabled, ("cuda", "cpu")))
+        recorder.casts_used = False
         return None
 
     def _seeding(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:

@@ -142,6 +142,8 @@ class Forwards:
         if not all_given(module, len(args)):
             seen["by_name"] = True
         entry = recorder.enter("forward", name, seen)
+        if "autocast" in entry.context:
+            recorder.casts_used = True
         entry.about = self.untouched.marks(module, not training and not grad and recorder.wants("evaluation"))
         opened.append((part.module, entry, part.inside))
         if self.evaluating is not None and not training:

@@ -6,7 +6,7 @@ import sys
 import weakref
 from typing import Any
 
-from . import units
+from . import accumulation, units
 from .entry import Entry
 from .naming import Names, modules_in_sight
 from .patching import Patches
@@ -236,6 +236,12 @@ class Optimizers:
         seen: dict[str, Any] = {"closure": closure}
         if written:
             seen["written"] = written
+        amidst = accumulation.amidst()
+        if amidst is not None:
+            seen["accumulating"] = amidst
+        if recorder.detail and recorder.casts_cleared:
+            seen["casts_idle"] = recorder.casts_idle
+        recorder.casts_idle = 0
         if optimizer in self._frozen:
             thawed, rest = self._thawed(optimizer)
             if thawed:

@@ -82,6 +82,8 @@ class Recorder:
         self.evaluated = False  # a model was evaluated since the last step of the first optimizer
         self.fetched = False  # a loader gave a batch in this iteration
         self.casts_cleared = 0  # how often an outermost autocast context has ended
+        self.casts_used = False  # whether a forward pass began in the one that is open
+        self.casts_idle = 0  # how many ended without any, outside of a pass and with gradients, since the last step
         self.backwards = 0
         self.most_backwards = 0
         self.passes = 0  # backward passes of the whole run

@@ -1,0 +1,109 @@
+"""What is told of a step beside its gradients: autocast contexts without a pass, an accumulation, who set a mode."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parent))
+from recording import recorded  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+def _train(net: Any, optimizer: Any, inside: bool) -> None:
+    optimizer.zero_grad()
+    given = torch.randn(4, 3)
+    out = None if inside else net(given)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = (net(given) if out is None else out).float().pow(2).mean()
+    loss.backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_step_tells_of_an_autocast_context_in_which_no_model_was_called(inside: bool) -> None:
+    with recorded() as kept:
+        net = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(2):
+            _train(net, optimizer, inside)
+    assert [row["args"]["casts_idle"] for row in kept.calls("step")] == [0 if inside else 1] * 2
+
+
+def test_neither_contexts_that_are_switched_off_nor_those_of_an_evaluation_are_idle() -> None:
+    with recorded() as kept:
+        net = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        with torch.autocast("cpu", enabled=False):
+            loss = net(torch.randn(4, 3)).sum()
+        with torch.no_grad(), torch.autocast("cpu"):
+            loss.detach().sum()
+        loss.backward()
+        optimizer.step()
+    assert [row["args"]["casts_idle"] for row in kept.calls("step")] == [0]
+
+
+def _step_once() -> dict[str, Any]:
+    with recorded() as kept:
+        net = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        net(torch.randn(4, 3)).sum().backward()
+        optimizer.step()
+    told: dict[str, Any] = kept.calls("step")[0]["args"]
+    return told
+
+
+@pytest.mark.parametrize(("steps", "exchanged", "told"), [(4, False, True), (4, True, False), (1, False, None)])
+def test_a_step_tells_whether_accelerate_is_amidst_an_accumulation(
+    monkeypatch: pytest.MonkeyPatch, steps: int, exchanged: bool, told: bool | None
+) -> None:
+    shared = {"plugin_kwargs": {"num_steps": steps}, "sync_gradients": exchanged}
+    module: Any = types.ModuleType("accelerate.state")
+    module.GradientState = type("GradientState", (), {"_shared_state": shared})
+    monkeypatch.setitem(sys.modules, "accelerate.state", module)
+    assert _step_once().get("accumulating") is told
+
+
+def test_accelerate_still_keeps_its_accumulation_where_it_is_read() -> None:
+    state = pytest.importorskip("accelerate.state")
+    utils = pytest.importorskip("accelerate.utils")
+    before = dict(state.GradientState._shared_state)
+    try:
+        found = state.GradientState(utils.GradientAccumulationPlugin(num_steps=3))
+        found._set_sync_gradients(False)
+        assert _step_once()["accumulating"] is True
+    finally:
+        state.GradientState._shared_state.clear()
+        state.GradientState._shared_state.update(before)
+
+
+def test_a_mode_that_a_library_sets_is_told_from_one_that_the_program_sets() -> None:
+    library: dict[str, Any] = {"__name__": "library"}
+    exec(compile("def load(net):\n    return net.eval()", "/x/site-packages/library.py", "exec"), library)
+    with recorded() as kept:
+        net = torch.nn.Sequential(torch.nn.Linear(3, 2))
+        library["load"](net)
+        net.eval()
+    assert [row["args"] for row in kept.calls("mode")] == [
+        {"training": False, "user": False},
+        {"training": False, "user": True},
+    ]
+
+
+def test_a_scheduler_tells_whether_it_was_given_an_epoch() -> None:
+    with recorded() as kept:
+        net = torch.nn.Linear(3, 2)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+        steps = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+        net(torch.randn(4, 3)).sum().backward()
+        optimizer.step()
+        plateau.step(0.5)
+        steps.step()
+    assert [row["args"].get("given") for row in kept.calls("scheduler.step")] == [True, None]
