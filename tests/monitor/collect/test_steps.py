@@ -107,3 +107,19 @@ def test_a_scheduler_tells_whether_it_was_given_an_epoch() -> None:
         plateau.step(0.5)
         steps.step()
     assert [row["args"].get("given") for row in kept.calls("scheduler.step")] == [True, None]
+
+
+def test_a_scheduler_tells_its_milestones_or_the_size_of_its_steps() -> None:
+    with recorded() as kept:
+        optimizer = torch.optim.SGD(torch.nn.Linear(3, 2).parameters(), lr=0.1)
+        kinds = torch.optim.lr_scheduler
+        made = [
+            kinds.StepLR(optimizer, 0.001),
+            kinds.MultiStepLR(optimizer, [0.5, 20]),
+            kinds.ExponentialLR(optimizer, 0.9),
+        ]
+        optimizer.step()
+        for one in made:
+            one.step()
+    told = [row["args"].get("moments") for row in kept.calls("scheduler.step")]
+    assert [sorted(one) if one else one for one in told] == [[0.001], [0.5, 20], None]

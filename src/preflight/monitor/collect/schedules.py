@@ -14,6 +14,8 @@ from .patching import Patches
 from .recorder import Recorder
 from .scope import owner_of
 
+_MOST_MOMENTS = 8
+
 
 class Schedules:
     """Watches every class of ``torch.optim.lr_scheduler`` that has a step of its own."""
@@ -47,6 +49,9 @@ class Schedules:
         number = self._number(scheduler)
         seen: dict[str, Any] = {"index": number, "optimizer": self.optimizers.name(optimizer), "by": _caller()}
         seen.update({"count": scheduler.last_epoch, "before": _rates(optimizer), **_horizon(scheduler)})
+        moments = _moments(scheduler)
+        if moments:
+            seen["moments"] = moments
         if len(args) > 1 or kwargs:
             seen["given"] = True  # an epoch, or what a plateau is judged by
         return self.recorder.enter("scheduler.step", type(scheduler).__name__, seen)
@@ -106,6 +111,13 @@ def _horizon(scheduler: Any) -> dict[str, int]:
         if isinstance(value, int):
             return {"horizon": value}
     return {}
+
+
+def _moments(scheduler: Any) -> list[float]:
+    """After which steps a scheduler changes the rate, for those of which it is told when they are made; the first few."""
+    held = vars(scheduler)
+    found = [held["step_size"]] if "step_size" in held else [*held.get("milestones", ())][:_MOST_MOMENTS]
+    return found if all(isinstance(one, (int, float)) for one in found) else []
 
 
 def _in_making(scheduler: Any) -> bool:
