@@ -149,5 +149,6 @@ def test_ranks_that_stand_still_in_the_backward_pass_wait_for_the_one_outside_of
 
 
 def test_of_two_ranks_the_one_that_sleeps_is_named() -> None:
-    incident = judge(seen(2, other={1: OWN})).incident
-    assert (incident.state, incident.culprit.ranks) == ("hung", (1,))
+    for waiting in (COLLECTIVE, BACKWARD):
+        incident = judge(seen(2, other={0: waiting, 1: OWN})).incident
+        assert (incident.state, incident.culprit.ranks) == ("hung", (1,))

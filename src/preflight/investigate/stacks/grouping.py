@@ -112,13 +112,13 @@ def votes_of_stacks(
 
 
 def _dominant(found: Sequence[StackGroup], total: int) -> StackGroup | None:
-    """Return what most do: the same, or waiting for others, wherever in the program each of them does."""
+    """Return what most do: the same, or waiting for others, wherever in the program each of them does; so may the backward pass."""
     if len(found[0].names) >= max(2, DOMINANT * total):
         return found[0]
-    waiting = [group for group in found if group.communicating]
+    waiting = [group for group in found if group.communicating or group.backward]
     if waiting == list(found) or sum(len(group.names) for group in waiting) < DOMINANT * total:
         return None
-    return waiting[0]
+    return next((group for group in waiting if group.communicating), waiting[0])
 
 
 def main_threads(stacks: Iterable[Stack]) -> dict[str, Stack]:
@@ -210,9 +210,11 @@ def _reasons(
     first: StackGroup, outliers: Sequence[StackGroup], mains: Mapping[str, Stack], paths: Mapping[int, str]
 ) -> dict[int, list[Reason]]:
     reasons: dict[int, list[Reason]] = {}
-    waiting = first.communicating and len(first.names) < DOMINANT * sum(len(one.names) for one in (first, *outliers))
+    waiting = (first.communicating or first.backward) and len(first.names) < DOMINANT * sum(
+        len(one.names) for one in (first, *outliers)
+    )
     # Who waits elsewhere waits all the same, where no place holds most.
-    others = [group for group in outliers if not (waiting and group.communicating)]
+    others = [group for group in outliers if not (waiting and (group.communicating or group.backward))]
     count = sum(len(group.names) for group in others)
     for group in others:
         for rank in group.ranks:
