@@ -162,3 +162,50 @@ def test_files_given_one_by_one_keep_what_their_folders_tell(tmp_path) -> None: 
 @pytest.mark.parametrize(("path", "node"), [("run/worker_rank2.log", None), ("run/worker2/rank_5.log", "worker2")])
 def test_the_name_of_a_rank_is_no_node(path: str, node: str | None) -> None:
     assert named(path).who.node == node
+
+
+def test_two_that_were_killed_at_once_are_both_named_and_one_that_its_launcher_killed_is_not(incident_of) -> None:  # type: ignore[no-untyped-def]
+    entry = "[{n}]:\n  time      : 2026-11-22_15:42:31\n  host      : node0\n  rank      : {rank} (local_rank: {rank})\n" \
+        "  exitcode  : -9 (pid: {pid})\n  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID {pid}\n"  # fmt: skip
+    head = TABLE.partition("Root Cause")[0]
+    table = (
+        head
+        + "Failures:\n"
+        + entry.format(n=1, rank=4, pid=504)
+        + "Root Cause (first observed failure):\n"
+        + entry.format(n=0, rank=1, pid=501)
+    )
+    steps_of = "".join(f"[default{rank}]:step {step} loss 1.0\n" for step in range(4) for rank in range(6))
+    first = (
+        f"E1122 15:42:31.310000 900 {AGENT}:1002] failed (exitcode: -9) local_rank: 1 (pid: 501) of binary: python\n"
+    )
+    assert incident_of(console=steps_of + first + table).culprit.ranks == (1, 4)
+    closing = f"W1122 15:42:31.100000 900 {AGENT}:1015] Sending process 504 closing signal SIGTERM\n"
+    assert incident_of(console=steps_of + closing + first + table).culprit.ranks == (1,)
+
+
+def test_the_line_of_the_program_that_raises_is_no_second_rank(incident_of) -> None:  # type: ignore[no-untyped-def]
+    spawned = (
+        "-- Process 1 terminated with the following error:\nTraceback (most recent call last):\n"
+        '  File "/opt/venv/lib/python3/site-packages/torch/multiprocessing/spawn.py", line 95, in _wrap\n    fn(i, *args)\n'
+        '  File "/job/data.py", line 12, in item\n    raise OSError("image file is truncated (12 bytes not processed)")\n'
+        "OSError: image file is truncated (12 bytes not processed)\n"
+    )
+    lines = "".join(f"INFO:train:epoch 0 batch {step}/12 loss=2.3\n" for step in range(8)) + "world size 2\n"
+    assert incident_of(train=lines + spawned).culprit.ranks == (1,)
+
+
+def test_what_says_who_threw_is_read_behind_the_word_of_the_runtime(incident_of) -> None:  # type: ignore[no-untyped-def]
+    thrown = (
+        "terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  [PG ID 0 PG GUID 0(default_pg) Rank 2] "
+        "Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n"
+    )
+    assert incident_of(log=thrown).culprit.ranks == (2,)
+
+
+def test_the_first_process_that_mpirun_saw_end_is_named(incident_of) -> None:  # type: ignore[no-untyped-def]
+    told = (
+        "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+        "the job to be terminated. The first process to do so was:\n\n  Process name: [[15284,1],35]\n  Exit code:    255\n"
+    )
+    assert incident_of(log=told).culprit.ranks == (35,)

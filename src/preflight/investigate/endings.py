@@ -44,10 +44,10 @@ _ERROR = _made("error", "the process ended with an error", "other", "teardown")
 
 
 def signal_of(code: int) -> int | None:
-    """Return the signal that an exit code stands for: -9, 137 and 247 are 9."""
+    """Return the signal that an exit code stands for: -9, 137 and 247 are 9; 255 is what a program says with ``exit(-1)``."""
     if code < 0:
         return -code
-    return code - 128 if 128 < code < 128 + 32 else 256 - code if 256 - 32 < code < 256 else None
+    return code - 128 if 128 < code < 128 + 32 else 256 - code if 256 - 32 < code < 255 else None
 
 
 def ending_events(case: Case) -> list[Event]:

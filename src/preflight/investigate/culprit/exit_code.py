@@ -16,7 +16,7 @@ _ASKED = (15, 2, 1)
 FEWEST = 3
 FEW = 2
 # These say of the first process that they see end with an error that it did, and then stop the others.
-_TELL_THE_FIRST = ("torchrun", "composer", "spawn")
+_TELL_THE_FIRST = ("torchrun", "composer", "spawn", "mpi")
 # Where ranks waited until a limit, the one that they waited for is alive and is stopped with the rest; so is, now and then, the one
 # whose call did not fit.
 _OF_WAITING = 0.25
@@ -161,6 +161,11 @@ def _closed(scene: Scene) -> dict[int, tuple[Quote, ...]]:
         if ranks and len(quotes) >= len(ranks):
             found.update(dict.fromkeys(ranks, (quotes[0],)))
     return found
+
+
+def stopped(scene: Scene) -> set[int]:
+    """Return the ranks that a launcher says it is stopping."""
+    return set(_closed(scene))
 
 
 def _quote(scene: Scene, ending: Ending) -> tuple[Quote, ...]:

@@ -99,7 +99,9 @@ def _nameless(scene: Scene) -> list[Group]:
     """Return a group for a cause that one file without ranks holds as often as there are ranks."""
     counts: dict[tuple[int, str], list[Event]] = {}
     for event in scene.roots():
-        if event.rank is None and not event.id.startswith(("series.", "flight.")):
+        # A traceback shows the line of the program that raises, with the same words.
+        echoed = event.hit.text.startswith("    ")
+        if event.rank is None and not echoed and not event.id.startswith(("series.", "flight.")):
             counts.setdefault((event.hit.file, _key(event)), []).append(event)
     world = scene.case.people.world or 0
     return [

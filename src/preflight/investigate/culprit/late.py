@@ -34,7 +34,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
         or any(event.rank is not None for event in scene.roots())
     ):
         return
-    if silent_ranks(scene) or missing_ranks(scene):
-        return
+    if silent_ranks(scene) or missing_ranks(scene) or any(event.id == "elastic.closing" for event in scene.failing):
+        return  # where an agent stops the rest, those beside the first one that it stops find their connections gone, too
     yield Vote(kind="late", rank=late[0], quotes=(scene.case.quote(first[late[0]].hit),),
                text=f"found the connection gone where {len(waited)} others had waited for it in vain")  # fmt: skip

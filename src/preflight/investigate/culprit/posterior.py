@@ -10,6 +10,7 @@ from importlib import import_module
 from math import exp, log
 
 from preflight.investigate.calibration import between
+from preflight.investigate.culprit.exit_code import stopped
 from preflight.investigate.culprit.groups import groups_of
 from preflight.investigate.culprit.silence import missing_ranks, silent_ranks
 from preflight.investigate.culprit.vote import Scene, Vote, before
@@ -120,7 +121,12 @@ def culprit_of(scene: Scene) -> Culprit:
                        reason="nobody in particular: all ranks were hit by the same cause")  # fmt: skip
     for_it = _for_it(votes)
     named = [who for p, who in ordered if p >= BESIDE * ordered[0][0] and for_it.get(who, 1.0) > 0]
-    beside = {*named, *_sinks(votes, chances, ordered), *_alike(scene, chances, ordered)}
+    beside = {
+        *named,
+        *_sinks(votes, chances, ordered),
+        *_alike(scene, chances, ordered),
+        *_struck(scene, votes, ordered),
+    }
     named = _whole(scene, votes, chances, ordered[0][1]) or sorted(beside, key=str)
     share = sum(chances[who] for who in named)
     if not suspects or not named or not any(reason.weight > 0 for reason in suspects[0].reasons):
@@ -184,6 +190,13 @@ def _sinks(
         vote.rank for vote in votes if vote.kind == "flight" and vote.strength >= SINK and vote.rank is not None
     ]
     return [rank for rank in ends if chances.get(rank, 0.0) >= TOGETHER * ordered[0][0]]
+
+
+def _struck(scene: Scene, votes: Sequence[Vote], ordered: Sequence[tuple[float, int | str]]) -> list[int | str]:
+    """Return the few ranks that a signal ended which no launcher had sent, where the first suspect is one of them: all were struck."""
+    struck = {vote.rank for vote in votes if vote.kind == "exit-signal" and vote.rank is not None} - stopped(scene)
+    few = len(struck) * 2 <= len(scene.case.people.ranks())
+    return sorted(struck) if few and ordered[0][1] in struck else []
 
 
 def _alike(

@@ -63,6 +63,7 @@ _TOKENS = re.compile(
             r"\[(?:NeMo|titan|rank_zero|root|trainer|Trainer|PyTorch|__main__)\b\]?(?: (?P<nemo>[IWED])\b)?",
             r"std(?:out|err) [FP](?= )",
             r"(?:root|__main__)\b",
+            r"what\(\):",
             r"[A-Za-z_][\w.]{0,60}(?= - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)",
         )
     )
