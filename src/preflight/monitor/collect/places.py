@@ -58,8 +58,11 @@ def from_program(place: str | None) -> str:
 def user_frame(start: FrameType | None = None) -> FrameType | None:
     """The innermost frame of the person's own code, or None when there is none."""
     frame: FrameType | None = start or sys._getframe(1)
+    known = _known
     while frame is not None:
-        if is_users(frame.f_code.co_filename):
+        path = frame.f_code.co_filename
+        users = known.get(path)
+        if users or (users is None and is_users(path)):
             return frame
         frame = frame.f_back
     return None
