@@ -5,6 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from preflight import analyze
+from preflight.check.forward.kept import together
+from preflight.source.architecture import networks_of
+from preflight.source.reading import read
+from preflight.source.script import read_script
+from preflight.vocabulary.fact import Fact
+from preflight.vocabulary.model import ModelSpec
 
 SCRIPT = """
 import torch
@@ -42,10 +48,36 @@ def _notes(tmp_path: Path, script: str) -> str:
     return " ".join(analyze(path).notes)
 
 
-def test_the_figures_are_said_to_be_of_one_alone(tmp_path: Path) -> None:
-    assert "several networks are trained (Critic, Maker)" in _notes(
-        tmp_path, SCRIPT.replace("PART", "pass").replace("OF", "maker")
+def test_networks_that_are_trained_side_by_side_are_added_up(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT.replace("PART", "pass").replace("OF", "maker"))
+    report = analyze(path)
+    assert report.facts["model.parameters"].value == 8 * 1 + 1 + 4 * 8 + 8
+    assert report.memory is not None
+    assert report.memory.peak_bytes is not None
+    assert "several networks" not in " ".join(report.notes)
+
+
+def test_what_one_network_makes_is_what_the_other_is_given(tmp_path: Path) -> None:
+    loop = (
+        SCRIPT.replace("PART", "pass").replace("OF", "maker").replace("torch.randn(16, 4)", "torch.randn(len(real), 4)")
     )
+    path = tmp_path / "train.py"
+    path.write_text(
+        loop.replace("for real in loader:", "for real in torch.utils.data.DataLoader(data, batch_size=16):").replace(
+            "(critic(made.detach()) - critic(real))", "critic(made.detach())"
+        )
+    )
+    reading = read(read_script(path))
+    facts = {"batch.micro": Fact(16, None, None), "image_size": Fact(None), "sequence_length": Fact(None)}
+    spec = together(reading, facts, ModelSpec(family="other"), networks_of(reading))
+    assert spec.activation_reason is None
+    assert spec.activation_elements == 4 + 8  # what each product is given
+
+
+def test_where_the_size_of_one_is_not_known_the_figures_are_said_to_be_of_one_alone(tmp_path: Path) -> None:
+    script = SCRIPT.replace("PART", "self.other = nn.Linear(width, 3)").replace("OF", "maker")
+    assert "several networks are trained (Critic, Maker)" in _notes(tmp_path, script)
 
 
 def test_a_part_of_a_network_is_none_of_its_own(tmp_path: Path) -> None:

@@ -36,7 +36,24 @@ def memory_of(
     if run.length_schedule:
         return _over_schedule(model, run, parallel, device)
     found = estimate_memory(model, run, parallel, device.gpu, device.capacity_bytes)
+    if model.activation_assumed is not None and found.peak_bytes is not None:
+        return msgspec.structs.replace(found, assumed=model.activation_assumed)
+    found = _of_any_image(found, model, run, parallel, device) if run.image_size is None else found
     return _of_any_length(found, model, run, parallel, device) if run.sequence_length is None else found
+
+
+def _of_any_image(
+    found: MemoryEstimate, model: ModelSpec, run: RunSpec, parallel: ParallelDims, device: Device
+) -> MemoryEstimate:
+    """What can be said where nothing tells how large the images are: how large they may be."""
+    if found.peak_bytes is not None or found.fits == "no" or not model.image_size:
+        return found
+    most = _most(model, run, parallel, device, "image_size")
+    return (
+        msgspec.structs.replace(found, reason=f"{found.reason}; up to {most:,} x {most:,} pixels fit")
+        if most
+        else found
+    )
 
 
 def _of_any_length(

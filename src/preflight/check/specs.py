@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import msgspec
-
-from preflight.check.forward.entry import entries
-from preflight.check.forward.follow import Forward, calls_of
+from preflight.check.forward.kept import partly_frozen, together, with_activations
 from preflight.cost.optimizers import optimizer_key
-from preflight.source.architecture import architecture_of, explicit_attention
+from preflight.source.architecture import architecture_of, explicit_attention, networks_of
 from preflight.source.facts.settings import trainer_setting
 from preflight.source.known_models import spec_of
-from preflight.source.layers import Network
 from preflight.source.reading import Reading
 from preflight.source.trace import provenance
 from preflight.source.values import Obj, options_of, plain, settle
@@ -35,31 +31,21 @@ def model_spec(reading: Reading, facts: dict[str, Fact]) -> ModelSpec | None:
     """The architecture of the model that is trained."""
     if not reading.models:
         return None
+    several = networks_of(reading)
+    if len(several) > 1:
+        total = sum(network.total or 0 for _, network in several)
+        return together(reading, facts, ModelSpec(family="other", parameters=total, networks=len(several)), several)
     spec, network = architecture_of(reading, reading.models[0])
     if spec is None and network is not None and network.total is not None:
         spec = ModelSpec(family="other", parameters=network.total)
-    counted = spec is None or spec.activation_elements is not None or network is None
-    if spec is not None and not counted and spec.family in ("cnn", "mlp", "rnn", "other"):
-        assert network is not None
-        return _with_activations(reading, facts, spec, network)
-    return spec
-
-
-def _with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec, network: Network) -> ModelSpec:
-    """What a network of the script keeps for one sample, where its shapes can be followed; else where they cannot."""
-    model = reading.models[0]
-    batch, size = facts["batch.micro"].value, facts["image_size"].value
-    calls = calls_of(reading, model)
-    given = calls[0].args[0] if calls and calls[0].args else None
-    reason = None
-    samples = batch if isinstance(batch, int) and batch > 0 else 1
-    for entry in entries(reading, facts, network, given):
-        flow = Forward(reading, calls, entry, samples)
-        if flow.kept is not None:
-            image = size if isinstance(size, int) and size in entry[1:] else None
-            return msgspec.structs.replace(spec, activation_elements=flow.kept / samples, image_size=image)
-        reason = reason or flow.reason
-    return msgspec.structs.replace(spec, activation_reason=reason or "the shape of the model's input is not known")
+    if spec is None or spec.family not in ("cnn", "mlp", "rnn", "other"):
+        return spec
+    network = network or partly_frozen(reading, reading.models[0])
+    if network is None:
+        return spec
+    followed = with_activations(reading, facts, spec, network)
+    # A known network with little around it: its own figure has to do where the whole cannot be followed.
+    return spec if followed.activation_elements is None and spec.activation_elements is not None else followed
 
 
 def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) -> RunSpec:

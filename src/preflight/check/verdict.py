@@ -54,10 +54,12 @@ def verdict_of(
             else "whether the memory suffices is too close to call"
         )
     if memory is not None and memory.assumed:
-        notes.append(f"the memory is that of {memory.assumed}: how long the run's own are is not known")
+        what = "large" if memory.assumed.startswith("images") else "long"
+        notes.append(f"the memory is that of {memory.assumed}: how {what} the run's own are is not known")
     counted = context.facts.get("model.parameters")
     classes = dict.fromkeys(one.cls.qualname for one in reading.networks if one.cls is not None)
-    if len(classes) > 1 and counted is not None and counted.known:
+    added_up = context.model is not None and context.model.networks > 1
+    if len(classes) > 1 and counted is not None and counted.known and not added_up:
         notes.append(
             f"several networks are trained ({', '.join(classes)}): parameters and memory are those of one alone; "
             "a dry run has them all"

@@ -30,6 +30,16 @@ def architecture_of(reading: Reading, model: Obj) -> tuple[ModelSpec | None, Net
     return found
 
 
+def networks_of(reading: Reading) -> list[tuple[Obj, Network]]:
+    """The networks of the script's own layers that are trained side by side, where the sizes of all are known; else none."""
+    cache: list[tuple[Obj, Network]] | None = reading.__dict__.get("_networks_of")
+    if cache is None:
+        found = [(model, *architecture_of(reading, model)) for model in reading.models]
+        whole = [(model, network) for model, _, network in found if network is not None and network.total is not None]
+        cache = reading.__dict__["_networks_of"] = whole if len(whole) == len(found) else []
+    return cache
+
+
 def _wrapping(reading: Reading, network: Network) -> ModelSpec | None:
     """The architecture of a known network that makes up nearly all of one of the script: a backbone with a small head."""
     if network.total is None:

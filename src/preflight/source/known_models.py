@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from preflight.source.evaluate.drawings import drawing_of
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.layer_sizes import SIZES
 from preflight.source.values import Dict, Known, Obj, Seq, Value, plain, settle
@@ -35,11 +36,13 @@ def spec_of(reading: Reading, model: Value) -> ModelSpec | None:
     if match:
         return _from_library(reading, obj, match.group(1), match.group(2))
     if obj.name.startswith("torchvision.models."):
-        return _with_head(_with_classes(_find(reading, obj.name.rpartition(".")[2]), obj, "num_classes"), obj)
+        return _with_parts(reading, _with_classes(_find(reading, obj.name.rpartition(".")[2]), obj, "num_classes"), obj)
     if obj.name in ("timm.create_model", "timm.models.create_model"):
         name = plain(obj.argument(0, "model_name"))
         return (
-            _with_head(_with_classes(_find(reading, name), obj, "num_classes"), obj) if isinstance(name, str) else None
+            _with_parts(reading, _with_classes(_find(reading, name), obj, "num_classes"), obj)
+            if isinstance(name, str)
+            else None
         )
     if obj.name == "torch.hub.load":
         name = plain(obj.argument(1, "model"))
@@ -168,11 +171,24 @@ _SIZES = frozenset(
 )
 
 
-def _with_head(spec: ModelSpec | None, obj: Obj) -> ModelSpec | None:
-    """Adjust the count to a head that the script puts in the place of the library's: ``model.fc = Linear(...)``."""
+def _with_parts(reading: Reading, spec: ModelSpec | None, obj: Obj) -> ModelSpec | None:
+    """Adjust the count to parts that the script puts in the place of the library's: ``model.fc = Linear(...)``."""
+    from preflight.source.layers import Network
+
+    if spec is None:
+        return None
+    touched = id(obj) in reading.machine.drawings or any(not name.startswith(("<", "[")) for name in obj.attrs)
+    if touched and drawing_of(reading.machine, obj) is not None:
+        network = Network(reading, obj)
+        return msgspec.structs.replace(spec, parameters=network.total, parameters_reason=network.reason)
+    return _with_head(spec, obj)
+
+
+def _with_head(spec: ModelSpec, obj: Obj) -> ModelSpec:
+    """Adjust the count to a head, where nothing is known of the network but its size with and without one."""
     placed = {name: settle(v) for name, v in obj.attrs.items() if not name.startswith(("<", "["))}
     heads = [v for v in placed.values() if isinstance(v, Obj) and v.kind == "call" and v.name.startswith("torch.nn.")]
-    if spec is None or not heads:
+    if not heads:
         return spec
     sizes = [SIZES[head.name](head) if head.name in SIZES else None for head in heads]
     if len(heads) != 1 or sizes[0] is None or spec.base_parameters is None:

@@ -193,38 +193,6 @@ def _adaptive_softmax(o: Obj) -> int:
     return total
 
 
-def _patches(o: Obj) -> int:
-    # timm: img_size 0, patch_size 1, in_chans 2, embed_dim 3
-    patch, width = _product(o.argument(1, "patch_size"), 2, 16), _int(o, 3, "embed_dim", 768)
-    return patch * _int(o, 2, "in_chans", 3) * width + (width if _flag(o, 9, "bias", True) else 0)
-
-
-def _timm_attention(o: Obj) -> int:
-    # timm: dim 0, num_heads 1, qkv_bias 2; one matrix for q, k, v and one for the output, which has a bias
-    width = _int(o, 0, "dim")
-    if plain(o.kwargs.get("qk_norm")):
-        raise _Unclear
-    return 4 * width * width + width + (3 * width if _flag(o, 2, "qkv_bias", False) else 0)
-
-
-def _timm_mlp(o: Obj) -> int:
-    into = _int(o, 0, "in_features")
-    inner, out = _int(o, 1, "hidden_features", into), _int(o, 2, "out_features", into)
-    return into * inner + inner + inner * out + out
-
-
-def _timm_block(o: Obj) -> int:
-    # timm: dim 0, num_heads 1, mlp_ratio 2, qkv_bias 3; two layer norms, attention, MLP
-    width = _int(o, 0, "dim")
-    given = o.argument(2, "mlp_ratio")
-    ratio = plain(given) if given is not None else 4.0
-    if not isinstance(ratio, (int, float)) or plain(o.kwargs.get("qk_norm")) or plain(o.kwargs.get("init_values")):
-        raise _Unclear
-    inner = int(width * ratio)
-    attention = 4 * width * width + width + (3 * width if _flag(o, 3, "qkv_bias", False) else 0)
-    return attention + 2 * width * inner + inner + width + 4 * width
-
-
 def _safe(size: Callable[[Obj], int]) -> Callable[[Obj], int | None]:
     def guarded(o: Obj) -> int | None:
         try:
@@ -262,15 +230,6 @@ SIZES: dict[str, Callable[[Obj], int | None]] = {
         **{f"BatchNorm{d}d": _batch_norm(True) for d in (1, 2, 3)},
         **{f"InstanceNorm{d}d": _batch_norm(False) for d in (1, 2, 3)},
         "SyncBatchNorm": _batch_norm(True),
-    }.items()
-} | {
-    f"timm.{folder}.{name}": _safe(size)
-    for folder in ("models.vision_transformer", "layers", "models.layers")
-    for name, size in {
-        "PatchEmbed": _patches,
-        "Attention": _timm_attention,
-        "Mlp": _timm_mlp,
-        "Block": _timm_block,
     }.items()
 }
 

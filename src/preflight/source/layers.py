@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from preflight.source.evaluate.library.torch import module_items
+from preflight.source.evaluate.drawings import drawing_of
+from preflight.source.evaluate.library.torch import module_items, wrapped
 from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS
 from preflight.source.tensor_shapes import numel_of
 from preflight.source.unsized import Unsized, first_unknown, is_bare, not_followed
@@ -99,6 +100,9 @@ class Network:
 
     def _derived(self, obj: Obj, base: str, path: str, repeat: int, inside: set[int]) -> int:
         """A class that extends a layer: what it passes to ``super().__init__``."""
+        parts = module_items(None, obj) if base == "torch.nn.Sequential" and "<items>" in obj.attrs else None
+        if parts is not None:
+            return sum(self._module(part, f"{path}.{i}", repeat, inside) for i, part in enumerate(parts))
         for event in self.reading.trace.on(obj, "super.__init__"):
             if base == "torch.nn.Sequential":
                 return sum(self._module(a, f"{path}.{i}", repeat, inside) for i, a in enumerate(event.args))
@@ -115,9 +119,11 @@ class Network:
         value = settle(held)
         if name.startswith("<") and name != "<items>":
             return 0
+        if isinstance(value, Choice) and len({id(wrapped(option)) for option in value.options}) == 1:
+            value = wrapped(value.options[0]) or value  # with and without a wrapper
         if isinstance(value, Choice):
             value = next((o for o in value.options if isinstance(o, Obj) and _is_module(self.reading, o)), value)
-            if isinstance(value, Obj) and isinstance(settle(held), Choice):
+            if isinstance(value, Obj):
                 raise Unsized(f"{path} depends on a branch that cannot be decided without running the script")
         if isinstance(value, Phi):
             value = settle(value.initial)
@@ -154,6 +160,9 @@ class Network:
         return size
 
     def _library(self, obj: Obj, path: str, repeat: int, inside: set[int]) -> int:
+        drawn = drawing_of(self.reading.machine, obj)
+        if drawn is not None:
+            return self._module(drawn, path, repeat, inside)
         name = obj.name
         if name in ("torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ParameterList"):
             parts = module_items(None, obj)

@@ -14,7 +14,7 @@ from preflight.source.roles import Roles
 from preflight.source.script import Script
 from preflight.source.trace import Context, Event, Trace, provenance
 from preflight.source.training import TrainingLoop, find_loops
-from preflight.source.values import Obj, Value, options_of, settle
+from preflight.source.values import Obj, Seq, Value, options_of, settle
 
 _WRAPPING = WRAPPERS
 
@@ -99,6 +99,22 @@ class Reading:
                     holder = settle(event.receiver)
                     if isinstance(holder, Obj) and holder.kind == "instance":
                         add(holder)
+        return self._whole(found)
+
+    def _whole(self, parts: list[Obj]) -> list[Obj]:
+        """The networks that hold the given ones and are called: whoever trains the head alone calls all of it."""
+        called: dict[int, Obj] = {}
+        for event in self.trace.calls("()"):
+            holder = wrapped(event.receiver)
+            if isinstance(holder, Obj) and not event.context.shadow and self.roles.of(holder) == "model":
+                called[id(holder)] = holder
+        found: list[Obj] = []
+        for part in parts:
+            around = [one for one in called.values() if one is not part and _holds(one, part, 4)]
+            outer = [one for one in around if not any(_holds(other, one, 4) for other in around if other is not one)]
+            network = outer[0] if len(outer) == 1 else part
+            if network not in found:
+                found.append(network)
         return found
 
     @cached_property
@@ -172,6 +188,9 @@ __all__ = ["Context", "Reading", "read"]
 def _holds(whole: Obj, part: Obj, deep: int) -> bool:
     """Whether a thing has another one among its attributes, or theirs."""
     held = [settle(value) for value in whole.attrs.values()]
+    if whole.name == "torch.nn.Sequential" and whole.kind == "call":
+        held += [settle(value) for value in whole.args]
+    held += [settle(item) for value in held if isinstance(value, Seq) for item in value.items]
     return any(
         value is part or (deep > 0 and isinstance(value, Obj) and _holds(value, part, deep - 1)) for value in held
     )

@@ -25,9 +25,10 @@ class Script:
         text: The source text (of a notebook: its code cells joined).
         tree: The syntax tree.
         cells: For notebooks: the first line of each code cell, to translate places; else empty.
+        drawing: Whether it is no script, but draws networks of a library.
     """
 
-    __slots__ = ("_lines", "_nodes", "cells", "file", "path", "text", "tree")
+    __slots__ = ("_lines", "_nodes", "cells", "drawing", "file", "path", "text", "tree")
 
     def __init__(self, path: str, text: str, tree: ast.Module, file: Path | None, cells: tuple[int, ...] = ()) -> None:
         self.path = path
@@ -35,6 +36,7 @@ class Script:
         self.tree = tree
         self.file = file
         self.cells = cells
+        self.drawing = False
         self._lines: list[str] | None = None
         self._nodes: dict[type[ast.AST], list[ast.AST]] | None = None
 

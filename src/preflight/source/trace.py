@@ -133,10 +133,16 @@ class Event(Arguments):
 
 
 class Trace:
-    """All events of a script, with the indexes that rules ask for."""
+    """All events of a script, with the indexes that rules ask for.
+
+    Attributes:
+        events: What the script calls, in order.
+        drawn: What the networks of libraries call in themselves, where a drawing tells; no rule sees it.
+    """
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self.drawn: list[Event] = []
         self.by_name: dict[str, list[Event]] = {}
         self.results: dict[int, Event] = {}
         self.stores: list[Store] = []

@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from preflight.check.forward.follow import Forward, calls_of  # noqa: E402
+from preflight.source.layers import Network  # noqa: E402
 from preflight.source.reading import read  # noqa: E402
 from preflight.source.script import read_script  # noqa: E402
 
@@ -163,6 +164,66 @@ class Net(nn.Module):
         out, _ = self.attend(h, h, h)
         return out + self.again(h, h, h, need_weights=False)[0]
 """),
+    "repeated": ((7, 12), """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(12)
+        self.mix = nn.Sequential(nn.Linear(12, 24), nn.GLU(), nn.Linear(12, 12), nn.Hardswish(inplace=True))
+
+    def forward(self, x):
+        return x + self.mix(self.norm(x))
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block() for _ in range(5)])
+        self.head = nn.Linear(12, 3)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x.mean(dim=1))
+"""),
+    "dense": ((3, 8, 8), """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Conv2d(3 + 4 * i, 4, 3, padding=1) for i in range(4)])
+        self.act = nn.ReLU6(inplace=True)
+
+    def forward(self, x):
+        found = [x]
+        for layer in self.layers:
+            found.append(self.act(layer(torch.cat(found, 1))))
+        return torch.cat(found, 1).mean((2, 3))
+"""),
+    "picked": ((10, 16), """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.into, self.score = nn.Linear(16, 8), nn.Linear(16, 1)
+        self.codes = nn.Parameter(torch.rand(6, 8))
+
+    def forward(self, x):
+        h = F.silu(self.into(x), inplace=True)
+        order = torch.argsort(self.score(x).detach().squeeze(-1), dim=1)[:, :4]
+        h = torch.gather(h, 1, order.unsqueeze(-1).repeat(1, 1, 8))
+        far = torch.cdist(h, self.codes.unsqueeze(0).expand(h.shape[0], -1, -1))
+        return far.unfold(1, 2, 2).mean(dim=-1)
+"""),
+    "patches": ((2, 8, 8), """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(2 * 16, 2 * 16)
+        self.cut, self.join = nn.Unfold(4, stride=4), nn.Fold((8, 8), 4, stride=4)
+        self.out = nn.Conv2d(2, 3, 1)
+
+    def forward(self, x):
+        rows = self.mix(self.cut(x).transpose(1, 2))
+        return self.out(self.join(rows.transpose(1, 2)))
+"""),
     "layers": ((9, 16), """
 class Net(nn.Module):
     def __init__(self):
@@ -238,5 +299,30 @@ def test_a_network_that_returns_what_holds_itself_is_followed(tmp_path: Path) ->
     script = tmp_path / "train.py"
     script.write_text(LOOP.format(body=body, batch=2))
     reading = read(read_script(script))
+    flow = Forward(reading, calls_of(reading, reading.models[0]), (4,), 2)
+    assert flow.kept == 2 * (4 + 4)
+
+
+def test_batches_that_are_joined_count_each(tmp_path: Path) -> None:
+    body = "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.one = nn.Linear(4, 4)\n\n    def forward(self, x):\n        return torch.tanh(self.one(x))\n"
+    script = tmp_path / "train.py"
+    for given, factor in (("x", 1), ("torch.cat([x, x + 1, x.flip(0)], dim=0).cuda()", 3), ("torch.cat(views)", None)):
+        script.write_text(LOOP.format(body=body, batch=2).replace("net(x)", f"net({given})"))
+        reading = read(read_script(script))
+        flow = Forward(reading, calls_of(reading, reading.models[0]), (4,), 2)
+        assert flow.kept == (factor * 2 * (4 + 4) if factor else None)
+    assert flow.reason == "how many batches are joined to the model's input is not known"
+
+
+def test_a_network_in_a_wrapper_or_not_is_called_once(tmp_path: Path) -> None:
+    body = (
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.one = nn.Linear(4, 4)\n"
+        "        if torch.cuda.device_count() > 1:\n            self.one = nn.DataParallel(self.one)\n\n"
+        "    def forward(self, x):\n        return torch.tanh(self.one(x))\n"
+    )
+    script = tmp_path / "train.py"
+    script.write_text(LOOP.format(body=body, batch=2))
+    reading = read(read_script(script))
+    assert Network(reading, reading.models[0]).total == 20
     flow = Forward(reading, calls_of(reading, reading.models[0]), (4,), 2)
     assert flow.kept == 2 * (4 + 4)

@@ -29,7 +29,7 @@ def like(one: Operation) -> Result:
     return one.views(other.shape) if other is not None else None
 
 
-@rule("flatten", "nn.Flatten")
+@rule("flatten", "nn.Flatten", "ravel")
 def flatten(one: Operation) -> Result:
     """Dimensions put together."""
     source = one.input
@@ -56,7 +56,7 @@ def unflatten(one: Operation) -> Result:
     return one.views((*source.shape[:at], *parts, *source.shape[at + 1 :])) if parts and at is not None else None
 
 
-@rule("squeeze")
+@rule("squeeze", "squeeze_")
 def squeeze(one: Operation) -> Result:
     """Dimensions of one element left out."""
     source = one.input
@@ -106,7 +106,7 @@ def _by_names(one: Operation) -> Result:
     return one.makes(rearranged(source.shape, pattern, told))
 
 
-@rule("transpose", "swapaxes", "transpose_", "swapdims", "movedim")
+@rule("transpose", "swapaxes", "transpose_", "swapdims", "movedim", "moveaxis")
 def transpose(one: Operation) -> Result:
     """Two dimensions exchanged."""
     source, first, second = one.input, one.number(0, "dim0"), one.number(1, "dim1")
@@ -116,7 +116,7 @@ def transpose(one: Operation) -> Result:
     if a is None or b is None:
         return None
     sizes = list(source.shape)
-    if one.name == "movedim":
+    if one.name in ("movedim", "moveaxis"):
         sizes.insert(b, sizes.pop(a))
     else:
         sizes[a], sizes[b] = sizes[b], sizes[a]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from preflight.check.forward.tensors import Shape
 from preflight.source.layers import Leaf, Network
 from preflight.source.tensor_shapes import shape_of
-from preflight.source.values import Obj, Value, plain, settle
+from preflight.source.values import Obj, Seq, Value, plain, settle
 from preflight.vocabulary.fact import Fact
 
 if TYPE_CHECKING:
@@ -60,18 +60,52 @@ def _of_tensors(given: Value | None) -> Shape | None:
     return None
 
 
+_JOINS = ("torch.cat", "torch.concat", "torch.concatenate", "torch.vstack")
+_MOVES = ("to", "cuda", "float", "half", "bfloat16", "contiguous", "detach", "requires_grad_")
+
+
+def joined_batches(given: Value) -> int | None:
+    """Return how many batches a network is given at once: two views of each sample, real and made ones; None where unknown."""
+    value = settle(given)
+    for _ in range(8):
+        if not isinstance(value, Obj) or value.kind != "call":
+            return 1
+        if value.name in _JOINS:
+            listed = settle(value.args[0]) if value.args else None
+            dim = plain(value.argument(1, "dim"), 0) if len(value.args) > 1 or "dim" in value.kwargs else 0
+            if dim != 0:
+                return 1  # beside each other: channels
+            if not isinstance(listed, Seq) or listed.open:
+                return None
+            inner = [joined_batches(item) for item in listed.items]
+            return sum(count for count in inner if count is not None) if None not in inner else None
+        if value.receiver is None or value.name.lstrip(".") not in _MOVES:
+            return 1
+        value = settle(value.receiver)
+    return 1
+
+
 def _whole(leaf: Leaf, position: int, name: str) -> int | None:
     found = plain(leaf.obj.argument(position, name))
     return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def channels_of(network: Network) -> int | None:
+    """Return the channels of the images that a network takes: those of its first convolution."""
+    return _channels(network.leaves)
+
+
+def _channels(layers: list[Leaf]) -> int | None:
+    convolution = next((leaf for leaf in layers if leaf.obj.name.endswith("nn.Conv2d")), None)
+    return _whole(convolution, 0, "in_channels") if convolution is not None else None
 
 
 def _images(facts: dict[str, Fact], layers: list[Leaf]) -> list[Shape]:
     size = facts["image_size"].value
     if not isinstance(size, int):
         return []
-    convolution = next((leaf for leaf in layers if leaf.obj.name.endswith("nn.Conv2d")), None)
-    if convolution is not None:
-        channels = _whole(convolution, 0, "in_channels")
+    if any(leaf.obj.name.endswith("nn.Conv2d") for leaf in layers):
+        channels = _channels(layers)
         return [(channels, size, size)] if channels else []
     linear = next((leaf for leaf in layers if leaf.obj.name.endswith("nn.Linear")), None)
     width = _whole(linear, 0, "in_features") if linear is not None else None

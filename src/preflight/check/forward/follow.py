@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from heapq import merge
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from preflight.check.forward.entry import joined_batches
 from preflight.check.forward.operation import RULES, Operation
 from preflight.check.forward.sizes import numbers_of, size_of
 from preflight.check.forward.tensors import Result, Shape, Storage, Tensor
 from preflight.check.tensors import grad_off, module_of, operand, operation
 from preflight.listing import modules_beside
+from preflight.source.evaluate.drawings import drawing_of, forward_of
 from preflight.source.layer_sizes import SIZES
 from preflight.source.tensor_shapes import shape_of
 from preflight.source.trace import Context, Event
@@ -26,7 +29,7 @@ _NO_TENSOR = frozenset(
 )
 _DEEPEST = 60  # operators between two calls; some six frames of Python each
 
-for _name in modules_beside(__file__, but=("follow.py",)):  # each file of rules enters its own
+for _name in modules_beside(__file__, but=("follow.py", "kept.py")):  # each file of rules enters its own
     import_module(f"preflight.check.forward.{_name}")
 
 
@@ -36,11 +39,22 @@ class Forward:
     Only what is certain is followed. Where the chain breaks, ``reason`` says where.
 
     Attributes:
-        kept: Elements kept for the backward pass, of the whole batch; None where the chain broke.
+        kept: Elements kept for the backward pass, of the whole batch; None where the chain broke. Where autograd does not
+            record everywhere, no less than what is alive while the tensors of one layer are handed to the next.
+        rows: The first size of the tensor that the last call returns, where it is one.
+        passing: Whether there are layers of which autograd keeps nothing.
         reason: Where it broke.
     """
 
-    def __init__(self, reading: Reading, calls: list[Event], entry: Shape, batch: int) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        calls: list[Event],
+        entry: Shape,
+        batch: int,
+        frozen: frozenset[int] = frozenset(),
+        earlier: Forward | None = None,
+    ) -> None:
         """Follow calls of a network, each given a batch of the same shape.
 
         Args:
@@ -48,15 +62,23 @@ class Forward:
             calls: The calls of the network that is trained, in one step: ``calls_of`` finds them.
             entry: The shape of one sample of its first input.
             batch: Samples in a batch.
+            frozen: Identities of layers whose weights get no gradient.
+            earlier: What another network makes, which this one may be given; what is kept then counts for both.
         """
         self.reading = reading
         self.batch = batch
+        self.frozen = frozen
+        self.passing = False
+        self.rows: int | None = None
         self.kept: float | None = None
         self.reason: str | None = None
-        self._results: dict[int, Result] = {}
-        self._alive: list[Value] = []  # identities stay valid as long as the values live
-        self._storages: list[Storage] = []
-        self._extra = 0.0
+        self._linked = earlier is not None
+        before = earlier._results if earlier is not None else {}
+        self._results: dict[int, Result] = {key: found for key, found in before.items() if found is not None}
+        # Identities stay valid as long as the values live.
+        self._alive: list[Value] = list(earlier._alive) if earlier is not None else []
+        self._storages: list[Storage] = list(earlier._storages) if earlier is not None else []
+        self._extra: float = earlier._extra if earlier is not None else 0.0
         self._carried: list[Phi] = []
         self._outer: Context | None = None
         self._depth = 0
@@ -69,8 +91,10 @@ class Forward:
         for phi in self._carried:
             if phi.final is not None:
                 self._keep_all(self.result(phi.final))
-        own = [storage for storage in self._storages if storage.kept and storage.own]
-        self.kept = self._extra + sum(storage.elements * storage.times for storage in own)
+        own = [storage for storage in self._storages if storage.own]
+        self.kept = self._extra + sum(storage.elements * storage.times for storage in own if storage.kept)
+        if self.passing:
+            self.kept = max(self.kept, _highest(own))
 
     def _call(self, call: Event, entry: Shape) -> bool:
         """Follow one call; returns whether the chain holds."""
@@ -78,17 +102,37 @@ class Forward:
             self.reason = "the model's input is not its first argument"
             return False
         self._outer = call.context
-        self.put(call.args[0], self.new((self.batch, *entry), graded=False, times=1))
+        joined = joined_batches(call.args[0])
+        if joined is None:
+            self.reason = "how many batches are joined to the model's input is not known"
+            return False
+        if not self._linked or self.tensor(call.args[0]) is None:
+            self.put(call.args[0], self.new((joined * self.batch, *entry), graded=False, times=1))
         events = inside(self.reading, call)
-        if not events:
+        made = settle(call.result) if call.result is not None else None
+        drawn = not events and isinstance(made, Obj) and self._is_drawn(made)
+        if not events and not drawn:
             self.reason = "the model's forward is not in the script"
             return False
+        if not self._holds(events):
+            return False
+        self._reach(call.result)
+        whole = self.tensor(call.result)
+        self.rows = whole.shape[0] // joined if whole is not None and whole.shape else None
+        return self.reason is None
+
+    def _is_drawn(self, made: Obj) -> bool:
+        """Whether a call is one of a network of a library of which a drawing tells."""
+        network = module_of(made)
+        return network is not None and drawing_of(self.reading.machine, network) is not None
+
+    def _holds(self, events: list[Event]) -> bool:
+        """Follow events in order; returns whether the chain holds."""
         for event in events:
             if not event.inlined and not event.context.shadow and event.result is not None:
-                self.reason = self._broken_by(event)
+                self.reason = self.reason or self._broken_by(event)
                 if self.reason is not None:
                     return False
-        self._reach(call.result)
         return True
 
     def _broken_by(self, event: Event) -> str | None:
@@ -224,11 +268,23 @@ class Forward:
             name = "nn." + layer.name.removeprefix("torch.nn.")
         if layer is not None and layer.cls is None and layer.name.endswith("Loss"):
             name = "loss"
+        if layer is not None and name.startswith("model:"):
+            return self._drawn(layer, value)
         rule = RULES.get(name)
         if rule is None:
             return None
         one = Operation(self, value, name, layer, operand(value))
         return rule(one)
+
+    def _drawn(self, network: Obj, call: Obj) -> Result:
+        """Follow what a network of a library does, where a drawing tells."""
+        machine = self.reading.machine
+        drawn = drawing_of(machine, network)
+        followed = forward_of(machine, drawn, call) if drawn is not None else None
+        if followed is None:
+            return None
+        result, events = followed
+        return self.result(result) if self._holds(events) else None
 
     def size(self, value: Value | None) -> int | None:
         """Return a whole number: written, or a dimension of a tensor that is known."""
@@ -237,6 +293,21 @@ class Forward:
     def numbers(self, values: list[Value]) -> list[int] | None:
         """Return whole numbers that are given one by one or as one sequence."""
         return numbers_of(self, values)
+
+
+def _highest(storages: list[Storage]) -> float:
+    """Elements alive at the worst moment: the input, what is kept until then, and the last tensors that are not.
+
+    Four of those: what an operation is given, what it makes, and what a shortcut around it is given and makes.
+    """
+    kept, passing, most = 0.0, [0.0, 0.0, 0.0, 0.0], 0.0
+    for place, storage in enumerate(storages):
+        if storage.kept or place == 0:
+            kept += storage.elements * storage.times
+        else:
+            passing = [*passing[1:], storage.elements]
+        most = max(most, kept + sum(passing))
+    return most
 
 
 def _is_weight(value: Obj) -> bool:
@@ -269,7 +340,7 @@ def inside(reading: Reading, begin: Event) -> list[Event]:
     """The events inside a call, in order."""
     found: list[Event] = []
     depth = begin.context.depth
-    for event in reading.trace.events:
+    for event in merge(reading.trace.events, reading.trace.drawn, key=lambda event: event.number):
         if event.number <= begin.number:
             continue
         inside = event.context.depth > depth and any(f is begin.context for f in event.context.frames())

@@ -46,8 +46,20 @@ class Operation:
 
     @property
     def recorded(self) -> bool:
-        """Whether autograd records here."""
-        return not grad_off(self.value.context)
+        """Whether autograd records here: not where it is off, nor in a frozen layer that is given nothing with a gradient."""
+        found = not grad_off(self.value.context)
+        found = found and (self.learns or any(self._is_graded(value) for value in self.operands()))
+        self.forward.passing = self.forward.passing or not found
+        return found
+
+    @property
+    def learns(self) -> bool:
+        """Whether the weights of the layer, if it is one, get a gradient."""
+        return self.layer is None or id(self.layer) not in self.forward.frozen
+
+    def _is_graded(self, value: Value) -> bool:
+        found = self.forward.tensor(value)
+        return found is not None and found.graded
 
     def operands(self) -> list[Value]:
         """Return the operand and all positional arguments behind it."""

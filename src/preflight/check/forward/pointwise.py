@@ -12,9 +12,12 @@ from preflight.source.values import Known, Value, settle
 
 
 def _in_place(one: Operation) -> bool:
-    """Whether the result takes the operand's memory."""
-    if one.name in ("relu", "relu6", "hardtanh", "silu", "mish", "selu", "hardswish", "hardsigmoid"):
-        return one.flag({"hardtanh": 2}.get(one.name, 0), "inplace")
+    """Whether the result takes the operand's memory.
+
+    Not so ReLU6, SiLU and others whose gradient is written with the input: in place, autograd keeps a copy of it.
+    """
+    if one.name in ("relu", "selu"):
+        return one.flag(0, "inplace")
     if one.name in ("leaky_relu", "elu", "celu", "dropout", "dropout1d", "dropout2d", "dropout3d"):
         return one.flag(1 if one.layer is not None or one.name in ("leaky_relu", "elu", "celu") else 2, "inplace")
     return False
@@ -28,7 +31,7 @@ def _same(one: Operation) -> Tensor | None:
 
 
 @rule("relu", "sigmoid", "tanh", "exp", "softmax", "log_softmax", "softmax2d", "sqrt", "rsqrt", "reciprocal", "softmin",
-      "expm1", "relu_", "sigmoid_", "tanh_", "nn.Softmin", "nn.Threshold", "threshold")  # fmt: skip
+      "expm1", "relu_", "sigmoid_", "tanh_", "nn.Softmin")  # fmt: skip
 def keeps_result(one: Operation) -> Result:
     """The gradient is written with the result."""
     out = one.views(one.input.shape) if one.name.endswith("_") and one.input is not None else _same(one)
@@ -40,7 +43,8 @@ def keeps_result(one: Operation) -> Result:
 @rule("gelu", "silu", "mish", "leaky_relu", "elu", "selu", "celu", "softplus", "logsigmoid", "relu6", "hardtanh", "prelu",
       "hardswish", "hardsigmoid", "nn.Hardswish", "nn.Hardsigmoid", "nn.Softsign", "nn.Softshrink", "nn.Hardshrink",
       "log", "log1p", "log2", "log10", "sin", "cos", "tan", "abs", "square", "clamp", "clip", "clamp_min", "clamp_max",
-      "erf", "pow", "**", "asinh", "atan", "sign", "relu6_", "logit", "softsign", "rrelu", "nn.RReLU")  # fmt: skip
+      "erf", "pow", "**", "asinh", "atan", "sign", "relu6_", "logit", "softsign", "rrelu", "nn.RReLU", "nn.Threshold",
+      "threshold", "silu_", "nn.Tanhshrink", "tanhshrink", "softshrink", "hardshrink", "lgamma", "erfc", "sinc")  # fmt: skip
 def keeps_input(one: Operation) -> Result:
     """The gradient is written with the input."""
     source = one.input
@@ -95,7 +99,7 @@ def cast(one: Operation) -> Result:
 
 @rule("clone", "neg", "zeros_like", "ones_like", "empty_like", "rand_like", "randn_like", "full_like", "round", "floor",
       "ceil", "nan_to_num", "flip", "roll", "sort", "logical_not", "~", "not", "long", "int", "bool", "cumsum",
-      "triu", "tril", "normal_", "uniform_", "zero_", "fill_", "bernoulli", "isnan", "isinf", "isfinite")  # fmt: skip
+      "triu", "tril", "normal_", "uniform_", "zero_", "fill_", "bernoulli", "bernoulli_", "isnan", "isinf", "isfinite")  # fmt: skip
 def another(one: Operation) -> Result:
     """A tensor of the same shape, for which nothing is kept."""
     source = one.input

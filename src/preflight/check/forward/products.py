@@ -17,7 +17,8 @@ def linear_layer(one: Operation) -> Result:
     rows = one.number(0, "in_features")
     if source is None or columns is None or (rows is not None and source.shape[-1:] != (rows,)):
         return None
-    one.keep(one.first)
+    if one.learns:
+        one.keep(one.first)
     return one.makes((*source.shape[:-1], columns), graded=True)
 
 

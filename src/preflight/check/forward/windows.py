@@ -78,7 +78,8 @@ def convolution(one: Operation) -> Result:
     )  # fmt: skip
     if sizes is None:
         return None
-    one.keep(one.first)
+    if one.learns:
+        one.keep(one.first)
     return one.makes((*source.shape[: -rank - 1], columns, *sizes), graded=True)
 
 

@@ -10,7 +10,18 @@ from preflight.vocabulary.model import ModelSpec
 
 # Feed-forward layers with a gate, three matrices instead of two, by the name of the pair.
 _GATED = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu"}
-_NOT_HERE = ("family", "name", "library", "class_name", "parameters_reason", "activation_reason", "text", "network")
+_NOT_HERE = (
+    "family",
+    "name",
+    "library",
+    "class_name",
+    "parameters_reason",
+    "activation_reason",
+    "activation_assumed",
+    "networks",
+    "text",
+    "network",
+)
 KNOWN = tuple(name for name in ModelSpec.__struct_fields__ if name not in _NOT_HERE)
 _TEXT = ("activation", "norm", "head")
 _HEADS = ("lm", "mlm", "classification", "none")

@@ -170,7 +170,16 @@ def _resized(shape: ModelSpec, wanted: float, own: float) -> ModelSpec:
     ratio = wanted / own
     changes: dict[str, object] = {"parameters": round(wanted)}
     changes |= dict.fromkeys(
-        ("name", "library", "class_name", "base_parameters", "parameters_reason", "activation_reason")
+        (
+            "name",
+            "library",
+            "class_name",
+            "base_parameters",
+            "parameters_reason",
+            "activation_reason",
+            "activation_assumed",
+            "networks",
+        )
     )
     if shape.active_parameters:
         changes["active_parameters"] = round(shape.active_parameters * ratio)

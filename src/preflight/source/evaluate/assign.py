@@ -86,6 +86,9 @@ def set_attribute(m: Machine, target: Value, name: str, value: Value, node: ast.
     for option in options_of(target, limit=3):
         if isinstance(option, (Obj, Unknown, Func)):
             m.write(option.attrs, name, value)
+            drawn = m.drawings.get(id(option), (None, None))[1]
+            if drawn is not None:
+                m.write(drawn.attrs, name, value)
             if isinstance(option, Obj) and option.kind == "call" and option.name == "argparse.Namespace":
                 continue
         elif isinstance(option, (Class, Module)):
@@ -131,6 +134,8 @@ def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST)
     elif isinstance(base, Obj):
         if isinstance(k, Known) and isinstance(k.value, str):
             m.write(base.attrs, k.value, value)
+        elif base.name in ("torch.nn.Sequential", "torch.nn.ModuleList"):
+            _put_part(m, base, k, value, node)
         elif base.name == "os.environ" and isinstance(k, Known):
             m.write(base.attrs, str(k.value), value)
         elif base.kind == "call" and base.name.rpartition(".")[2] in _BLANK:
@@ -140,6 +145,18 @@ def set_item(m: Machine, target: Value, key: Value, value: Value, node: ast.AST)
                 m.write(base.attrs, ITEMS, Seq([*before, value]))
     label = f"[{k.value!r}]" if isinstance(k, Known) else "[]"
     m.store(target, label, value, node)
+
+
+def _put_part(m: Machine, base: Obj, key: Value, value: Value, node: ast.AST) -> None:
+    """``model.classifier[6] = layer``: another layer in the place of one."""
+    from preflight.source.evaluate.library.torch import module_items
+
+    parts = module_items(m, base, node)
+    at = key.value if isinstance(key, Known) else None
+    if parts is not None and isinstance(at, int) and -len(parts) <= at < len(parts):
+        items = list(parts)
+        items[at] = value
+        m.write(base.attrs, ITEMS, Seq(items, "list", m.site(node)))
 
 
 def soften(m: Machine, scope: dict[Any, Value]) -> None:
@@ -200,7 +217,7 @@ def _taken_out(m: Machine, base: Seq, key: Value) -> bool:
     from preflight.source.evaluate.attributes import slice_of
     from preflight.source.evaluate.containers import repeats
 
-    if base.open or repeats(m):
+    if base.open or repeats(m, base):
         return False
     if isinstance(key, Known) and isinstance(key.value, int) and -len(base.items) <= key.value < len(base.items):
         del base.items[key.value]

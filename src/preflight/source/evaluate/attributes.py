@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.canonical import canonical
+from preflight.source.evaluate.drawings import drawing_of
 from preflight.source.evaluate.iteration import items_of_record
 from preflight.source.evaluate.library import library_attribute
 from preflight.source.values import (
@@ -146,7 +147,10 @@ def _of_object(m: Machine, base: Obj, name: str, node: ast.AST) -> Value:
             return Dict(base.attrs, m.site(node), name="vars")
         if name == "__class__":
             return base.cls
-    if base.name == "torch.nn.ModuleDict" and base.args:
+    part = _of_drawing(m, base, name, node)
+    if part is not None:
+        return part
+    if base.name in ("torch.nn.ModuleDict", "torch.nn.Sequential") and base.args:
         table = settle(base.args[0])
         if isinstance(table, Dict) and name in table.entries:
             return table.entries[name]
@@ -175,6 +179,19 @@ def _of_object(m: Machine, base: Obj, name: str, node: ast.AST) -> Value:
     result = m.made("attr", name, node, receiver=base)
     base.attrs[name] = result
     return result
+
+
+def _of_drawing(m: Machine, base: Obj, name: str, node: ast.AST) -> Value | None:
+    """A part of a network that a library made: ``model.fc``."""
+    drawn = drawing_of(m, base)
+    if drawn is None:
+        return None
+    found = drawn.attrs.get(name)
+    if found is not None:
+        base.attrs[name] = found
+        return found
+    member = drawn.cls.lookup(name) if drawn.cls is not None else None
+    return _member(m, drawn, member, name, node) if member is not None and name != "forward" else None
 
 
 def _is_module(base: Obj) -> bool:

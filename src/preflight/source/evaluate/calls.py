@@ -12,6 +12,7 @@ from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.functions import call_function
 from preflight.source.evaluate.iteration import iterate
 from preflight.source.evaluate.library import Call, library_call
+from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.trace import Context
 from preflight.source.values import (
     Bound,
@@ -120,7 +121,13 @@ def call(
     return result
 
 
+_JOINS = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.stack", "torch.hstack", "torch.vstack"})
+
+
 def _external(m: Machine, func: Ext, args: list[Value], kwargs: dict[str, Value], node: ast.AST, open_: bool) -> Value:
+    if func.name in _JOINS:
+        # A list that grows while the script goes on is joined as it is now.
+        args = [Seq(list(a.items), a.kind, a.site, a.open) if isinstance(a, Seq) else a for a in args]
     event = m.event(func.name, node, func, None, args, kwargs)
     result = library_call(m, Call(func.name, None, args, kwargs, node, open_, event))
     if result is None:
@@ -191,6 +198,9 @@ def _class_method(
 
 
 def _choice(m: Machine, func: Choice, args: list[Value], kwargs: dict[str, Value], node: ast.AST, open_: bool) -> Value:
+    inner = {id(wrapped(option)): wrapped(option) for option in func.options}
+    if len(inner) == 1:  # a network and the same network in a wrapper: one call
+        return call(m, func.options[0], args, kwargs, node, open_)
     settled = settle(func)
     if not isinstance(settled, Choice):
         result = call(m, settled, args, kwargs, node, open_)

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.calls import call
+from preflight.source.evaluate.drawings import class_of
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.frame import Frame
 from preflight.source.evaluate.functions import call_function, decorate, define_function
@@ -28,7 +29,7 @@ def define_class(m: Machine, node: ast.ClassDef) -> None:
     """Bind a class definition; its body is followed in a scope of its own."""
     from preflight.source.evaluate.statements import run_block
 
-    bases = [settle(evaluate(m, base)) for base in node.bases if not isinstance(base, ast.Starred)]
+    bases = [class_of(m, settle(evaluate(m, base))) for base in node.bases if not isinstance(base, ast.Starred)]
     m.tick(sum(len(base.lineage) for base in bases if isinstance(base, Class)))
     cls = Class(node, m.frame.module, node.name, bases, m.site(node))
     cls.keywords = {k.arg: evaluate(m, k.value) for k in node.keywords if k.arg}

@@ -64,7 +64,7 @@ def _grown(m: Machine, base: Seq, name: str, args: list[Value], node: ast.AST) -
         else:
             base.items.append(args[-1])
             scatter(m, base)
-        if repeats(m):
+        if repeats(m, base):
             scatter(m, base)
         return m.known(None)
     if name in ("extend", "update"):
@@ -74,14 +74,14 @@ def _grown(m: Machine, base: Seq, name: str, args: list[Value], node: ast.AST) -
     elif len(base.items) < MAX_LIST:
         base.items.append(args[0])
     _settle_members(m, base)
-    base.open = base.open or repeats(m)
+    base.open = base.open or repeats(m, base)
     return m.known(None)
 
 
 def _popped(m: Machine, base: Seq, at: Value, node: ast.AST) -> Value:
     m.touch(base)
     known = isinstance(at, Known) and isinstance(at.value, int)
-    if known and not base.open and not repeats(m):
+    if known and not base.open and not repeats(m, base):
         assert isinstance(at, Known)
         if -len(base.items) <= at.value < len(base.items):
             return base.items.pop(at.value)
@@ -111,9 +111,9 @@ def _rearranged(
     m.touch(base)
     if name == "clear":
         base.items.clear()
-        base.open = repeats(m)
+        base.open = repeats(m, base)
     elif name == "reverse":
-        if base.open or repeats(m):
+        if base.open or repeats(m, base):
             scatter(m, base)
         base.items.reverse()
     elif name == "sort":
@@ -157,15 +157,20 @@ def _remove(m: Machine, base: Seq, wanted: Value | None) -> None:
             break
         if not isinstance(item, Known) or not isinstance(wanted, Known):
             break
-        if item.value == wanted.value and not base.open and not repeats(m):
+        if item.value == wanted.value and not base.open and not repeats(m, base):
             del base.items[index]
             return
     scatter(m, base)
 
 
-def repeats(m: Machine) -> bool:
-    """Whether this place is inside a loop that is followed once and stands for many passes."""
-    return any(f.kind == "loop" and not f.unrolled for f in m.context.frames())
+def repeats(m: Machine, base: Seq) -> bool:
+    """Whether a list meets this place more often than once: in a loop that is followed once, and is younger than the list."""
+    for frame in m.context.frames():
+        if frame is base.born:
+            return False
+        if frame.kind == "loop" and not frame.unrolled:
+            return True
+    return False
 
 
 def _dict(

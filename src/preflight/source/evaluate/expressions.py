@@ -112,7 +112,9 @@ def _tuple(m: Machine, node: ast.Tuple) -> Value:
 
 
 def _list(m: Machine, node: ast.List) -> Value:
-    return Seq(_elements(m, node.elts), "list", m.site(node))
+    made = Seq(_elements(m, node.elts), "list", m.site(node))
+    made.born = m.context
+    return made
 
 
 def _set(m: Machine, node: ast.Set) -> Value:

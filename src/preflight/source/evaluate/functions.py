@@ -127,7 +127,12 @@ def call_function(
     frame.owner = func.owner
     if func.owner is not None and args:
         frame.self_value = args[0]
-    outer_frame, outer_context, outer_implied = m.frame, m.context, m.implied
+    outer_frame, outer_context, outer_implied, placed = m.frame, m.context, m.implied, m.placed
+    if func.module.script.drawing and not outer_frame.module.script.drawing:
+        from preflight.source.evaluate.drawings import class_of
+
+        m.placed = placed or m.site(node)
+        scope.update({name: class_of(m, value) for name, value in scope.items()})
     m.frame = frame
     m.context = Context(outer_context, "call", node, outer_frame.module.script, func)
     for decorator in func.decorators:
@@ -143,7 +148,7 @@ def call_function(
         m.call_stack.pop()
         times, steps = m.spent.get(id(func.node), (0, 0))
         m.spent[id(func.node)] = (times + 1, steps + m.steps - begun)
-        m.frame, m.context, m.implied = outer_frame, outer_context, outer_implied
+        m.frame, m.context, m.implied, m.placed = outer_frame, outer_context, outer_implied, placed
     event.result = result
     m.trace.results.setdefault(id(result), event)
     return result

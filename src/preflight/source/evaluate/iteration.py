@@ -93,7 +93,7 @@ def _object(
         if base.data and all(_certain(frame, base.context) for _, frame in base.data):
             return [v for v, _ in base.data], None
         return None, _joined([v for v, _ in base.data]) or m.unknown("a generator that yields nothing", node, value)
-    if name in ("torch.nn.ModuleList", "torch.nn.Sequential") and base.cls is None:
+    if name in ("torch.nn.ModuleList", "torch.nn.Sequential") and (base.cls is None or "<items>" in base.attrs):
         from preflight.source.evaluate.library.torch import module_items
 
         parts = module_items(m, base)

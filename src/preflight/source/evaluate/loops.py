@@ -105,6 +105,7 @@ def _once(m: Machine, node: ast.For | ast.AsyncFor, iterable: Value, element: Va
 
     outer = m.context
     m.context = Context(outer, "loop", node, m.frame.module.script, iterable)
+    m.context.passes = passes
     carries = havoc(m, node)
     early = m.early
     try:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from preflight.source.evaluate.frame import Exhausted, Frame
 from preflight.source.evaluate.undoing import Undoing
@@ -31,6 +32,7 @@ from preflight.source.values import (
 MAX_STEPS = 400_000
 MAX_DEPTH = 40
 MAX_EVENTS = 40_000
+_Result = TypeVar("_Result")
 
 
 class Machine(Undoing):
@@ -73,6 +75,10 @@ class Machine(Undoing):
         self.indexed: set[int] = set()
         self.calling: ast.AST | None = None
         self.spent: dict[int, tuple[int, int]] = {}
+        self.drawings: dict[int, tuple[Obj, Obj | None]] = {}
+        self.drawn_modules: dict[str, Module] = {}
+        self.placed: Site | None = None
+        self.drawn_for: Obj | None = None
 
     def take_implied(self) -> Context | None:
         """What the early exit of the statement just followed implies for the rest of its block; forgotten by asking."""
@@ -97,8 +103,23 @@ class Machine(Undoing):
         return self.serial
 
     def site(self, node: ast.AST) -> Site:
-        """The place of a node in the module that is being followed."""
+        """The place of a node in the module that is being followed; inside a drawing, that of the script's call."""
+        if self.placed is not None and self.frame.module.script.drawing:
+            return self.placed
         return Site(self.frame.module.script, node)
+
+    def apart(self, body: Callable[[], _Result], steps: int) -> _Result | None:
+        """Follow something that is not the script's own, on a budget of its own; None where that does not suffice."""
+        journal, self.journal = self.journal, None
+        spent, most = self.steps, self.max_steps
+        self.steps, self.max_steps = 0, steps
+        try:
+            return body()
+        except Exhausted:
+            return None
+        finally:
+            self.journal = journal
+            self.steps, self.max_steps = spent, most
 
     # ---- making values
 
@@ -148,6 +169,7 @@ class Machine(Undoing):
         """A new thing, with its place and structure."""
         obj = Obj(kind, name, self.site(node), self.context, args, kwargs, receiver, cls)
         obj.number = self.number()
+        obj.drawn_for = self.drawn_for if self.frame.module.script.drawing else None
         if self.journal is not None:
             self.fresh[id(obj.attrs)] = obj.attrs
         return obj
@@ -163,9 +185,9 @@ class Machine(Undoing):
 
     def store(self, target: Value, name: str, value: Value, node: ast.AST) -> None:
         """Record an assignment to an attribute or item."""
-        self.trace.stores.append(
-            Store(self.number(), target, name, value, node, self.frame.module.script, self.context)
-        )
+        if not self.frame.module.script.drawing:
+            script = self.frame.module.script
+            self.trace.stores.append(Store(self.number(), target, name, value, node, script, self.context))
 
     def event(
         self,
@@ -177,7 +199,13 @@ class Machine(Undoing):
         kwargs: dict[str, Value],
     ) -> Event:
         """Record a call."""
-        event = Event(self.number(), name, node, self.frame.module.script, self.context, func, receiver, args, kwargs)
+        script = self.frame.module.script
+        if script.drawing:
+            place = self.placed or Site(script, node)
+            event = Event(self.number(), name, place.node, place.script, self.context, func, receiver, args, kwargs)
+            self.trace.drawn.append(event)
+            return event
+        event = Event(self.number(), name, node, script, self.context, func, receiver, args, kwargs)
         if len(self.trace.events) >= MAX_EVENTS:
             raise Exhausted(f"stopped after {MAX_EVENTS} calls")
         self.trace.add(event)

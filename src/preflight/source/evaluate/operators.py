@@ -247,7 +247,7 @@ def augmented(m: Machine, node: ast.AugAssign) -> None:
             settled.items.extend(items[:MAX_SIZE])
         else:
             settled.items.append(element if element is not None else change)
-        settled.open = settled.open or items is None or repeats(m)
+        settled.open = settled.open or items is None or repeats(m, settled)
         m.event(".extend", node, None, before, [change], {})
         return
     result = apply(m, node.op, before, change, node)

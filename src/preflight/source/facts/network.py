@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from preflight.source.architecture import architecture_of
+from preflight.source.architecture import architecture_of, networks_of
 from preflight.source.facts.telling import place_of, unknown
+from preflight.source.frozen import Frozen, frozen_layers
 from preflight.source.launcher import Launch
+from preflight.source.layers import Network
+from preflight.source.values import Obj
 from preflight.vocabulary.fact import Fact
 
 if TYPE_CHECKING:
@@ -32,6 +35,9 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
         }
     model = reading.models[0]
     place = place_of(model)
+    several = networks_of(reading)
+    if len(several) > 1:
+        return found | _of_several(reading, several, place)
     spec, network = architecture_of(reading, model)
     how = (
         f"catalog {spec.name}"
@@ -58,15 +64,31 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
         found["model.trainable_parameters"] = unknown(f"{reason}; a dry run would tell")
         return found
     found["model.parameters"] = Fact(total, place, how)
-    found["model.trainable_parameters"] = _trainable(reading, total, place, how)
+    found["model.trainable_parameters"] = _trainable(reading, model, total, place, how)
     return found
 
 
-def _trainable(reading: Reading, total: int, place: object, how: str) -> Fact:
+def _of_several(reading: Reading, several: list[tuple[Obj, Network]], place: object) -> dict[str, Fact]:
+    """Networks that are trained side by side: what they have together."""
+    total = sum(network.total or 0 for _, network in several)
+    names = dict.fromkeys(one.cls.qualname if one.cls is not None else one.name for one, _ in several)
+    how = f"layers of the script, {len(several)} networks ({', '.join(names)})"
+    return {
+        "model.family": Fact("other", place, how),  # type: ignore[arg-type]
+        "model.parameters": Fact(total, place, how),  # type: ignore[arg-type]
+        "model.trainable_parameters": _trainable(reading, None, total, place, how),
+    }
+
+
+def _trainable(reading: Reading, model: Obj | None, total: int, place: object, how: str) -> Fact:
     if any(store.name == "requires_grad" for store in reading.trace.stores) or reading.trace.calls(
         ".requires_grad_", "peft.get_peft_model", ".freeze"
     ):
-        return unknown("some parameters are frozen or adapters are added; a dry run would tell how many")
+        network = Network(reading, model) if model is not None else None
+        frozen = frozen_layers(reading, network) if network is not None else Frozen(certain=False)
+        if network is None or network.total != total or not frozen.certain:
+            return unknown("some parameters are frozen or adapters are added; a dry run would tell how many")
+        total, how = total - frozen.parameters, f"{how}, less the frozen ones"
     return Fact(total, place, how)  # type: ignore[arg-type]
 
 

@@ -104,15 +104,21 @@ class Unknown(Value):
 
 
 class Seq(Value):
-    """A list, tuple or set. ``open`` says that further items may be there which are not known."""
+    """A list, tuple or set.
 
-    __slots__ = ("items", "kind", "open")
+    Attributes:
+        open: Whether further items may be there which are not known.
+        born: Of a list that was written out: where in the structure of the program.
+    """
+
+    __slots__ = ("born", "items", "kind", "open")
 
     def __init__(self, items: list[Value], kind: str = "list", site: Site | None = None, open_: bool = False) -> None:
         self.items = items
         self.kind = kind
         self.site = site
         self.open = open_
+        self.born: Context | None = None
 
     def __repr__(self) -> str:
         return f"Seq({self.kind}, {self.items!r}{', ...' if self.open else ''})"
@@ -178,9 +184,12 @@ class Obj(Arguments, Value):
         kwargs: Keyword arguments.
         attrs: Attributes that are known.
         context: Where in the structure of the program it was made (loops, with blocks, branches).
+        drawn_for: Of a part of a drawing: the network of a library that it draws, which is as old as all its parts.
     """
 
-    __slots__ = ("args", "attrs", "cls", "context", "kind", "kwargs", "name", "number", "receiver", "open_args", "data")
+    __slots__ = (
+        "args", "attrs", "cls", "context", "data", "drawn_for", "kind", "kwargs", "name", "number", "open_args", "receiver",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -205,6 +214,7 @@ class Obj(Arguments, Value):
         self.open_args = False
         self.number = 0
         self.data: Any = None
+        self.drawn_for: Obj | None = None
 
     def __repr__(self) -> str:
         what = self.cls.qualname if self.cls is not None else self.name

@@ -175,6 +175,19 @@ for x in data:
     opt_d.step()
 """,
     """
+import torch, torchvision
+model = torchvision.models.resnet18(weights="DEFAULT")
+for p in model.parameters():
+    p.requires_grad = False
+model.fc = torch.nn.Linear(model.fc.in_features, 2)
+model = model.to("cuda")
+optimizer = torch.optim.SGD(model.fc.parameters(), lr=0.001)
+for x, y in data:
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+""",
+    """
 import torch
 from torch import nn
 from torch.distributed.fsdp import fully_shard
@@ -278,7 +291,9 @@ def _instead(context: Context, update: Update) -> Obj | None:
     if not losses or len(losses) != len(relevant) or not explained(losses):
         return None
     found = reached(losses)
-    if holding.members & found.keys():
+    # Inside a network of a library nothing is seen: its parts are taken to be used.
+    within = {i for value in found.values() if value.cls is None and is_module(value) for i in parts_of(value)}
+    if holding.members & (found.keys() | within):
         return None
     for value in found.values():
         if value.name == "()" and isinstance(settle(value.receiver), Obj) and is_module(value.receiver):  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ _HELPERS = r"Tokenizer|Config\b|Processor|FeatureExtractor|Scheduler|Pipeline"
 # What makes a module, by the library: a pattern is only compiled when a script uses it.
 _MODULES = {
     "torch": r"torch\.(nn\.(?!functional|utils|init|parameter|Parameter|grad|Buffer)(\w+\.)*[A-Z]\w*|hub\.load)$",
-    "torchvision": r"torchvision\.models\.(\w+\.)*\w+$",
+    "torchvision": r"torchvision\.(models\.(\w+\.)*\w+|ops\.(\w+\.)*[A-Z]\w*)$",
     "timm": r"timm\.((models\.)?create_model|(\w+\.)+[A-Z]\w*)$",
     "lightning": r"lightning\.pytorch\.LightningModule$",
     "segmentation_models_pytorch": r"segmentation_models_pytorch\.[A-Z]\w*$",
@@ -125,6 +125,41 @@ def _add_module(m: Machine, c: Call) -> Value | None:
         set_attribute(m, base, name.value, c.args[1], c.node)
         return Known(None)
     return None
+
+
+@MODEL.call(".children", ".named_children")
+def _children(m: Machine, c: Call) -> Value | None:
+    """The layers that a module holds itself, in their order, where all are known."""
+    base = settle(c.receiver) if c.receiver is not None else None
+    held = _layers_of(m, base) if isinstance(base, Obj) else None
+    if held is None:
+        return None
+    if c.name == ".children":
+        return Seq([layer for _, layer in held], "list", m.site(c.node))
+    rows: list[Value] = [Seq([Known(name), layer], "tuple") for name, layer in held]
+    return Seq(rows, "list", m.site(c.node))
+
+
+def _layers_of(m: Machine, base: Obj) -> list[tuple[str, Value]] | None:
+    """The layers of a module by name; None where not all are known."""
+    from preflight.source.evaluate.drawings import drawing_of
+    from preflight.source.evaluate.library.torch import module_items
+
+    base = drawing_of(m, base) or base
+    if base.name in ("torch.nn.Sequential", "torch.nn.ModuleList") and (base.cls is None or "<items>" in base.attrs):
+        parts = module_items(m, base)
+        return [(str(i), part) for i, part in enumerate(parts)] if parts is not None else None
+    if base.cls is None or base.cls.external_bases() != ["torch.nn.Module"]:
+        return None
+    found: list[tuple[str, Value]] = []
+    for name, value in base.attrs.items():
+        held = settle(value)
+        if isinstance(held, Obj) and is_module(held):
+            if not name.startswith("<") and not any(held is settle(layer) for _, layer in found):
+                found.append((name, value))
+        elif not isinstance(held, (Known, Seq, Dict, Obj)):
+            return None  # what may be a layer
+    return found
 
 
 @MODEL.call(".__setattr__", ".super.__setattr__")

@@ -1,47 +1,17 @@
-"""timm: sizes that its layers derive from their arguments."""
+"""timm: its scaler, which does several things in one call."""
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.trace import Context
-from preflight.source.values import Obj, Value, plain
+from preflight.source.values import Value, plain
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 MODEL = Model()
-_FOLDERS = ("timm.models.vision_transformer", "timm.layers", "timm.models.layers")
-
-
-def _sides(value: Value | None, default: int) -> tuple[int, int] | None:
-    found = plain(value) if value is not None else default
-    if isinstance(found, int):
-        return found, found
-    return (found[0], found[1]) if isinstance(found, (list, tuple)) and len(found) == 2 else None
-
-
-@MODEL.attribute(
-    *(
-        f"{folder}.PatchEmbed.{name}"
-        for folder in _FOLDERS
-        for name in ("num_patches", "patch_size", "grid_size", "img_size")
-    )
-)
-def _patches(m: Machine, base: Value, name: str, node: ast.AST, key: Value | None) -> Value | None:
-    """``PatchEmbed(img_size=224, patch_size=16)`` cuts an image into (224 / 16)^2 patches."""
-    if not isinstance(base, Obj):
-        return None
-    image, patch = _sides(base.argument(0, "img_size"), 224), _sides(base.argument(1, "patch_size"), 16)
-    if image is None or patch is None or 0 in patch:
-        return None
-    grid = (image[0] // patch[0], image[1] // patch[1])
-    wanted = name.rpartition(".")[2]
-    if wanted == "num_patches":
-        return m.known(grid[0] * grid[1], node, "computed")
-    return m.lift({"patch_size": patch, "grid_size": grid, "img_size": image}[wanted], node)
 
 
 @MODEL.call("timm.utils.NativeScaler.()")

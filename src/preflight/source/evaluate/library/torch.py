@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.evaluate.library.methods import is_module
+from preflight.source.evaluate.library.torch_layers import register
 from preflight.source.values import Dict, Known, Obj, Seq, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
 MODEL = Model()
+register(MODEL)
 WRAPPERS = (
     "torch.compile",
     "torch.nn.parallel.DistributedDataParallel",
@@ -172,7 +174,7 @@ def module_items(m: Machine | None, base: Obj, node: object = None) -> list[Valu
         return first.items if isinstance(first, Seq) and not first.open else None
     named = settle(base.args[0]) if len(base.args) == 1 else None
     if isinstance(named, Dict):
-        return None if named.open else list(named.entries.values())
+        return None if named.open else [base.attrs.get(str(name), part) for name, part in named.entries.items()]
     return None if base.open_args else list(base.args)
 
 

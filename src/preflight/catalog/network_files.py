@@ -1,0 +1,36 @@
+"""The networks of libraries, drawn from their layers: files in the form of Python, which are read as scripts are and never run."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+_FOLDER = Path(__file__).parent / "networks"
+
+
+def network_file(library: str, name: str) -> Path | None:
+    """Return the file that draws what a function or class of a library makes, or None.
+
+    Args:
+        library: The first part of the library's names: ``torchvision``.
+        name: The last part of the function's or class's: ``resnet50``.
+    """
+    return _drawn(library).get(name)
+
+
+def drawn_names(library: str) -> list[str]:
+    """Return the names of a library whose networks are drawn, sorted."""
+    return sorted(_drawn(library))
+
+
+@lru_cache(maxsize=8)
+def _drawn(library: str) -> dict[str, Path]:
+    folder = _FOLDER / library
+    files = sorted(folder.glob("*.py")) if library.isidentifier() and folder.is_dir() else []
+    return {
+        name: file
+        for file in files
+        for name in re.findall(r"^(?:def|class) ([a-z]\w*|[A-Z]\w*)\(", file.read_text(encoding="utf-8"), re.MULTILINE)
+        if not name.startswith("_")
+    }

@@ -1,0 +1,163 @@
+"""Which layers of a network are frozen: their parameters get no gradient, and what is below them keeps nothing."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from preflight.source.evaluate.library.methods import is_module
+from preflight.source.layers import Leaf, Network
+from preflight.source.name_tests import name_test
+from preflight.source.values import Known, Obj, Value, settle
+
+if TYPE_CHECKING:
+    from preflight.source.reading import Reading
+    from preflight.source.trace import Context
+
+_LISTINGS = (".parameters", ".named_parameters")
+_HANDED_ON = ("builtins.list", "builtins.tuple", "builtins.iter", "builtins.enumerate", "itertools.chain")
+_OTHERS = ("peft.get_peft_model", ".freeze", ".unfreeze", "peft.prepare_model_for_kbit_training")
+
+
+class Frozen:
+    """The frozen layers of a network.
+
+    Attributes:
+        leaves: Identities of the layers that are surely frozen.
+        parameters: How many parameters they have.
+        certain: Whether no other parameter may be frozen.
+    """
+
+    def __init__(self, leaves: frozenset[int] = frozenset(), parameters: int = 0, certain: bool = True) -> None:
+        """Keep the parts."""
+        self.leaves = leaves
+        self.parameters = parameters
+        self.certain = certain
+
+
+class _Change:
+    """A place that freezes or thaws.
+
+    Attributes:
+        number: Its place in the order of things.
+        target: The module, or the parameter that stands for all of a loop.
+        wanted: Whether gradients are wanted from here on; None where it is not plain.
+        written: What was written in the place of a plain truth.
+        context: Where it is.
+    """
+
+    def __init__(
+        self, number: int, target: Value, wanted: bool | None, written: ast.expr | None, context: Context
+    ) -> None:
+        self.number = number
+        self.target = target
+        self.wanted = wanted
+        self.written = written
+        self.context = context
+
+    def for_name(self, name: str) -> tuple[bool, bool] | None:
+        """Whether a parameter of this name is meant, and whether it then wants gradients; None where that is not known."""
+        variable = _variable(self.context)
+        for frame in self.context.frames():
+            if frame.kind != "if" or frame.taken is not None:
+                continue
+            test = getattr(frame.node, "test", None)
+            found = name_test(test, variable, name) if variable is not None and test is not None else None
+            if found is None:
+                return None
+            if found is not frame.polarity:
+                return False, False
+        wanted = self.wanted
+        if wanted is None and self.written is not None and variable is not None:
+            wanted = name_test(self.written, variable, name)
+        return (True, wanted) if wanted is not None else None
+
+
+def frozen_layers(reading: Reading, network: Network) -> Frozen:
+    """Follow what a script freezes and thaws, in its order.
+
+    Args:
+        reading: The script.
+        network: The layers of the network that is trained.
+    """
+    frozen: dict[int, Leaf] = {}
+    certain = not reading.trace.calls(*_OTHERS)
+    for change in _changes(reading):
+        if change.context.shadow:
+            continue
+        owner = _owner(change.target)
+        if owner is None:
+            certain = False
+            continue
+        paths = {id(leaf.obj): leaf.path for leaf in Network(reading, owner).leaves}
+        for leaf in network.leaves:
+            path = paths.get(id(leaf.obj))
+            whole = leaf.obj.drawn_for or leaf.obj
+            if path is None or not leaf.count or whole.number > change.number:
+                continue  # of another part, without parameters, or put there later
+            told = {change.for_name(name) for name in _names(leaf, path)}
+            if len(told) > 1 or None in told:
+                certain = False
+                continue
+            meant, wanted = next(iter(told)) or (False, False)
+            if meant and wanted:
+                frozen.pop(id(leaf.obj), None)
+            elif meant:
+                frozen[id(leaf.obj)] = leaf
+    counted = sum(leaf.count * leaf.repeat for leaf in frozen.values())
+    return Frozen(frozenset(frozen), counted, certain)
+
+
+def _names(leaf: Leaf, path: str) -> tuple[str, ...]:
+    if leaf.obj.name.endswith("Parameter"):
+        return (path,)
+    return f"{path}.weight", f"{path}.bias"
+
+
+def _variable(context: Context) -> str | None:
+    """The variable that holds the name, in the nearest loop over ``named_parameters()``."""
+    for frame in context.frames():
+        target = getattr(frame.node, "target", None)
+        if frame.kind == "loop" and isinstance(target, ast.Tuple):
+            first = target.elts[0]
+            return first.id if isinstance(first, ast.Name) else None
+    return None
+
+
+def _changes(reading: Reading) -> list[_Change]:
+    """What is frozen or thawed, in order."""
+    found: list[_Change] = []
+    for event in reading.trace.calls(".requires_grad_"):
+        if event.receiver is not None:
+            given = event.argument(0, "requires_grad")
+            args = getattr(event.node, "args", None)
+            wanted = _truth(given) if given is not None else True
+            found.append(_Change(event.number, event.receiver, wanted, args[0] if args else None, event.context))
+    written = (store for store in reading.trace.stores if store.name == "requires_grad")
+    found += [
+        _Change(store.number, store.target, _truth(store.value), getattr(store.node, "value", None), store.context)
+        for store in written
+    ]
+    return sorted(found, key=lambda change: change.number)
+
+
+def _truth(value: Value) -> bool | None:
+    held = settle(value)
+    return held.value if isinstance(held, Known) and isinstance(held.value, bool) else None
+
+
+def _owner(target: Value) -> Obj | None:
+    """The module whose parameters are all meant: itself, or the one whose parameters a loop goes through."""
+    value = settle(target)
+    for _ in range(8):
+        if not isinstance(value, Obj):
+            return None
+        if is_module(value):
+            return value
+        inner = value.receiver if value.kind == "item" or value.name in _LISTINGS else None
+        if value.name in _HANDED_ON and len(value.args) == 1:
+            inner = value.args[0]
+        if inner is None:
+            return None
+        value = settle(inner)
+    return None
