@@ -186,11 +186,29 @@ __all__ = ["Context", "Reading", "read"]
 
 
 def _holds(whole: Obj, part: Obj, deep: int) -> bool:
-    """Whether a thing has another one among its attributes, or theirs."""
-    held = [settle(value) for value in whole.attrs.values()]
-    if whole.name == "torch.nn.Sequential" and whole.kind == "call":
-        held += [settle(value) for value in whole.args]
-    held += [settle(item) for value in held if isinstance(value, Seq) for item in value.items]
-    return any(
-        value is part or (deep > 0 and isinstance(value, Obj) and _holds(value, part, deep - 1)) for value in held
-    )
+    """Whether a thing has another one among its attributes, or theirs, so many deep."""
+    seen = {id(whole)}
+    level = [whole]
+    for _ in range(deep + 1):
+        below: list[Obj] = []
+        for one in level:
+            for held in _held(one):
+                if held is part:
+                    return True
+                if id(held) not in seen and len(seen) < _MANY:
+                    seen.add(id(held))
+                    below.append(held)
+        level = below
+    return False
+
+
+_MANY = 2000
+
+
+def _held(one: Obj) -> list[Obj]:
+    """What a thing holds: its attributes, their items, and the layers of a sequence."""
+    values = [settle(value) for value in one.attrs.values()]
+    if one.name == "torch.nn.Sequential" and one.kind == "call":
+        values += [settle(value) for value in one.args]
+    values += [settle(item) for value in values if isinstance(value, Seq) for item in value.items]
+    return [value for value in values if isinstance(value, Obj)]

@@ -88,9 +88,7 @@ def _next(
     shapes = [made[0].shape[1:]] if made else entries(reading, facts, network, given[0] if given else None)
     reason = None
     for entry in shapes:
-        flow = Forward(
-            reading, calls_of(reading, model), entry, samples, frozen_layers(reading, network).leaves, earlier
-        )
+        flow = Forward(reading, calls, entry, samples, frozen_layers(reading, network).leaves, earlier)
         if flow.kept is not None:
             return flow, None
         reason = reason or flow.reason
