@@ -163,8 +163,7 @@ def holds(holder: Value | None, model: Value, depth: int = 0) -> bool:
     if inner.cls is None and inner.name not in _HOLDERS:
         return False
     parts = [*inner.attrs.values(), *(inner.args if inner.name in _HOLDERS else [])]
-    for part in parts:
-        settled = wrapped(part)
+    for settled in (option for part in parts for option in models_of(part)):
         if settled is model:
             return True
         if isinstance(settled, Obj) and is_module(settled) and holds(settled, model, depth + 1):

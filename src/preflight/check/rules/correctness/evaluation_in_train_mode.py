@@ -108,6 +108,37 @@ for x, y in batches:
 
 GOOD = (
     """
+import torch
+from torch import nn
+class Body(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8))
+    def forward(self, x):
+        return self.layers(x)
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.encoder = Body()
+        self.head = nn.Linear(8, 2)
+    def forward(self, x):
+        return self.head(self.encoder(x))
+model = Whole()
+if torch.cuda.device_count() > 1:
+    model.encoder = nn.DataParallel(model.encoder)
+optimizer = torch.optim.Adam(model.parameters())
+for epoch in range(3):
+    model.train()
+    for x, y in train:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        for x, y in valid:
+            score = model.head(model.encoder(x))
+""",
+    """
 import sys, torch
 from torch import nn
 class Small(nn.Module):
