@@ -36,7 +36,7 @@ ONE_BY_ONE = "for key, value in values.items():\n            "
 def _parameters(tmp_path: Path, script: str) -> tuple[object, str]:
     path = tmp_path / "train.py"
     path.write_text(
-        f"import json, sys, io, torch\nfrom torch import nn\nimport timm.models.vision_transformer as vits\n{script}{LOOP}"
+        f"import json, sys, io, torch\nfrom torch import nn\nimport timm.models.swin_transformer as vits, timm.models.vision_transformer as plain_vits\n{script}{LOOP}"
     )
     fact = analyze(path).facts["model.parameters"]
     return fact.value, fact.reason or ""
@@ -74,7 +74,7 @@ model = Net(json.load(open("names.json")))
 @pytest.mark.parametrize("own", ["pass", "self.norm2 = nn.LayerNorm(768)"])
 def test_a_network_that_extends_one_of_a_library_has_no_count(tmp_path: Path, own: str) -> None:
     script = f"""
-class Net(vits.VisionTransformer):
+class Net(vits.SwinTransformer):
     def __init__(self, **kw):
         super().__init__(**kw)
         {own}
@@ -82,12 +82,23 @@ model = Net(embed_dim=768)
 """
     value, reason = _parameters(tmp_path, script)
     assert value is None
-    assert "VisionTransformer" in reason
+    assert "SwinTransformer" in reason
+
+
+def test_a_network_that_extends_one_that_is_drawn_is_counted(tmp_path: Path) -> None:
+    script = """
+class Net(plain_vits.VisionTransformer):
+    def __init__(self, **kw):
+        super().__init__(**kw)
+        self.more = nn.LayerNorm(192)
+model = Net(embed_dim=192, num_heads=3, num_classes=10)
+"""
+    assert _parameters(tmp_path, script)[0] == 5_524_416 + 192 * 10 + 10 + 2 * 192  # vit_tiny_patch16_224 of timm
 
 
 def test_a_part_of_a_sequence_that_is_not_known_is_not_counted_as_nothing(tmp_path: Path) -> None:
     script = """
-class Net(vits.VisionTransformer):
+class Net(vits.SwinTransformer):
     def __init__(self, **kw):
         super().__init__(**kw)
 model = Net(embed_dim=768)

@@ -178,7 +178,6 @@ def _resized(shape: ModelSpec, wanted: float, own: float) -> ModelSpec:
             "parameters_reason",
             "activation_reason",
             "activation_assumed",
-            "networks",
         )
     )
     if shape.active_parameters:
