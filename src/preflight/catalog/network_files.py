@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "networks"
@@ -24,7 +24,7 @@ def drawn_names(library: str) -> list[str]:
     return sorted(_drawn(library))
 
 
-@lru_cache(maxsize=8)
+@cache
 def _drawn(library: str) -> dict[str, Path]:
     folder = _FOLDER / library
     files = sorted(folder.glob("*.py")) if library.isidentifier() and folder.is_dir() else []

@@ -91,7 +91,8 @@ def _asked(network: Obj) -> tuple[str, str, dict[str, Value]] | None:
     if network.name in ("timm.create_model", "timm.models.create_model", "torchvision.models.get_model"):
         name = plain(network.argument(0, "name" if library == "torchvision" else "model_name"))
         kwargs = {k: v for k, v in network.kwargs.items() if k not in ("model_name", "name", "pretrained")}
-        return (library, name.partition(".")[0], kwargs) if isinstance(name, str) else None
+        whole = "features_only" not in kwargs  # else it returns what several stages make
+        return (library, name.partition(".")[0], kwargs) if whole and isinstance(name, str) else None
     if network.name == "torch.hub.load":
         place, name = plain(network.argument(0, "repo_or_dir")), plain(network.argument(1, "model"))
         from_vision = isinstance(place, str) and place.partition(":")[0] == "pytorch/vision"
