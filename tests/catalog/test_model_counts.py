@@ -126,7 +126,8 @@ def draw(model_type: str, seed: int) -> dict[str, Any]:
             config[part] = {k: v for k, v in draw(tower, seed).items() if k not in ("model_type", "num_labels")}
         return config
     for key, sizes in SIZES.items():
-        if key == "num_labels" or (key in known and choose.random() < 0.85):
+        drawn = key == "num_labels" or (key in known and choose.random() < 0.85)
+        if drawn and not isinstance(known.get(key), (list, tuple)):  # a list is one for each layer
             config[key] = choose.choice(sizes)
     for key in FLAGS:
         if isinstance(known.get(key), bool) and choose.random() < 0.4:
