@@ -15,9 +15,9 @@ from preflight.source.logs.wrapped import unwrapped
 from preflight.vocabulary.log import LogFile, Spoke, Who
 
 _KNOWN = re.compile(rb"\n\[(?:rank|default|Rank |rank: |gpu|worker)(?=\d)")
-_OTHER = re.compile(
-    rb"\[(?=[Rr0-9p])(?:[Rr]ank[ :_]{0,2}\d+\]|\d+,\d+\]<std|\d+\]<std|pod/|\d+\]:)|(?<=\n)\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d"
-)
+_OTHER = re.compile(rb"\[(?=[Rr0-9p])(?:[Rr]ank[ :_]{0,2}\d+\]|\d+,\d+\]<std|\d+\]<std|pod/|\d+\]:)")
+_WORKER = re.compile(rb"\n\((?:[A-Za-z_]\w{0,40}[ _])?(?:TP|rank=)\d")
+"""Apart from the others: a search for one fixed beginning is many times faster than one for either of two."""
 _LATEST = 80
 """A label that begins later than this in its line is none."""
 _SPOT = 1 << 11
@@ -124,9 +124,11 @@ class Speakers:
             spots.append((0, block.own))
         for start, stop in spots:
             line, place = 0, start
-            for match in _OTHER.finditer(block.data, start, stop):
-                begin = block.data.rfind(b"\n", max(match.start() - _LATEST, 0), match.start()) + 1
-                if match.start() - begin > _LATEST or (begin <= place and place > start):
+            labels = [match.start() for match in _OTHER.finditer(block.data, start, stop)]
+            labels += [match.start() + 1 for match in _WORKER.finditer(block.data, start, stop)]
+            for label in sorted(labels):
+                begin = block.data.rfind(b"\n", max(label - _LATEST, 0), label) + 1
+                if label - begin > _LATEST or (begin <= place and place > start):
                     continue
                 line = (line or block.line + block.data.count(b"\n", 0, start)) + block.data.count(b"\n", place, begin)
                 place = begin
