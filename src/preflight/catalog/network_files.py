@@ -31,6 +31,5 @@ def _drawn(library: str) -> dict[str, Path]:
     return {
         name: file
         for file in files
-        for name in re.findall(r"^(?:def|class) ([a-z]\w*|[A-Z]\w*)\(", file.read_text(encoding="utf-8"), re.MULTILINE)
-        if not name.startswith("_")
+        for name in re.findall(r"^(?:def|class) ([A-Za-z]\w*)\(", file.read_text(encoding="utf-8"), re.MULTILINE)
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.drawings import drawing_of
-from preflight.source.evaluate.library.torch import module_items, wrapped
+from preflight.source.evaluate.library.torch import module_items, wrapped_alike
 from preflight.source.layer_sizes import SIZES, WITHOUT_PARAMETERS
 from preflight.source.tensor_shapes import numel_of
 from preflight.source.unsized import Unsized, first_unknown, is_bare, not_followed
@@ -119,8 +119,8 @@ class Network:
         value = settle(held)
         if name.startswith("<") and name != "<items>":
             return 0
-        if isinstance(value, Choice) and len({id(wrapped(option)) for option in value.options}) == 1:
-            value = wrapped(value.options[0]) or value  # with and without a wrapper
+        if isinstance(value, Choice):
+            value = wrapped_alike(value) or value
         if isinstance(value, Choice):
             value = next((o for o in value.options if isinstance(o, Obj) and _is_module(self.reading, o)), value)
             if isinstance(value, Obj):

@@ -13,33 +13,33 @@ def name_test(test: ast.expr, variable: str, name: str) -> bool | None:
         variable: The variable that holds the name.
         name: The name: ``layer4.0.conv1.weight``.
     """
-    found = _worth(test, variable, name)
+    found = _worth(test, {variable: name})
     return found if isinstance(found, bool) else None
 
 
-def _worth(node: ast.expr, variable: str, name: str) -> object:
-    """The worth of an expression: text, a tuple of texts, a truth, or None."""
+def _worth(node: ast.expr, texts: dict[str, str]) -> object:
+    """The worth of an expression, given the texts that variables hold: text, a tuple of texts, a truth, or None."""
     if isinstance(node, ast.Name):
-        return name if node.id == variable else None
+        return texts.get(node.id)
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, (str, bool, int)) else None
     if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-        parts = tuple(_worth(part, variable, name) for part in node.elts)
+        parts = tuple(_worth(part, texts) for part in node.elts)
         return parts if all(isinstance(part, str) for part in parts) else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _worth(node.operand, variable, name)
+        inner = _worth(node.operand, texts)
         return not inner if isinstance(inner, bool) else None
     if isinstance(node, ast.BoolOp):
-        truths = [_worth(value, variable, name) for value in node.values]
+        truths = [_worth(value, texts) for value in node.values]
         if not all(isinstance(truth, bool) for truth in truths):
             return None
         return all(truths) if isinstance(node.op, ast.And) else any(truths)
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        return _compared(node.ops[0], _worth(node.left, variable, name), _worth(node.comparators[0], variable, name))
+        return _compared(node.ops[0], _worth(node.left, texts), _worth(node.comparators[0], texts))
     if isinstance(node, ast.Call):
-        return _called(node, variable, name)
+        return _called(node, texts)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, int):
-        held, at = _worth(node.value, variable, name), node.slice.value
+        held, at = _worth(node.value, texts), node.slice.value
         return held[at] if isinstance(held, (str, tuple)) and -len(held) <= at < len(held) else None
     return None
 
@@ -52,11 +52,11 @@ def _compared(op: ast.cmpop, left: object, right: object) -> bool | None:
     return None
 
 
-def _called(node: ast.Call, variable: str, name: str) -> object:
+def _called(node: ast.Call, texts: dict[str, str]) -> object:
     """``name.startswith("fc")``, ``name.split(".")``, ``any(part in name for part in ("fc", "bias"))``."""
     function = node.func
     if isinstance(function, ast.Attribute) and not node.keywords:
-        held, args = _worth(function.value, variable, name), [_worth(arg, variable, name) for arg in node.args]
+        held, args = _worth(function.value, texts), [_worth(arg, texts) for arg in node.args]
         if not isinstance(held, str) or len(args) != 1 or not isinstance(args[0], (str, tuple)):
             return None
         if function.attr == "startswith":
@@ -69,27 +69,11 @@ def _called(node: ast.Call, variable: str, name: str) -> object:
         if not isinstance(each, (ast.GeneratorExp, ast.ListComp)) or len(each.generators) != 1:
             return None
         loop = each.generators[0]
-        listed = _worth(loop.iter, variable, name)
+        listed = _worth(loop.iter, texts)
         if not isinstance(loop.target, ast.Name) or loop.ifs or not isinstance(listed, tuple):
             return None
-        truths = [_worth(_Filled(loop.target.id, part).visit(_copy(each.elt)), variable, name) for part in listed]
+        truths = [_worth(each.elt, {**texts, loop.target.id: part}) for part in listed]
         if not all(isinstance(truth, bool) for truth in truths):
             return None
         return any(truths) if function.id == "any" else all(truths)
     return None
-
-
-def _copy(node: ast.expr) -> ast.expr:
-    return ast.parse(ast.unparse(node), mode="eval").body
-
-
-class _Filled(ast.NodeTransformer):
-    """Puts a text in the place of a variable."""
-
-    def __init__(self, variable: str, text: str) -> None:
-        self.variable = variable
-        self.text = text
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Put the text where the variable is read."""
-        return ast.copy_location(ast.Constant(self.text), node) if node.id == self.variable else node

@@ -12,7 +12,7 @@ from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.functions import call_function
 from preflight.source.evaluate.iteration import iterate
 from preflight.source.evaluate.library import Call, library_call
-from preflight.source.evaluate.library.torch import wrapped
+from preflight.source.evaluate.library.torch import wrapped_alike
 from preflight.source.trace import Context
 from preflight.source.values import (
     Bound,
@@ -198,8 +198,7 @@ def _class_method(
 
 
 def _choice(m: Machine, func: Choice, args: list[Value], kwargs: dict[str, Value], node: ast.AST, open_: bool) -> Value:
-    inner = {id(wrapped(option)): wrapped(option) for option in func.options}
-    if len(inner) == 1:  # a network and the same network in a wrapper: one call
+    if wrapped_alike(func) is not None:
         return call(m, func.options[0], args, kwargs, node, open_)
     settled = settle(func)
     if not isinstance(settled, Choice):

@@ -11,6 +11,7 @@ from preflight.source.launcher import Launch
 from preflight.source.layers import Network
 from preflight.source.values import Obj
 from preflight.vocabulary.fact import Fact
+from preflight.vocabulary.finding import Location
 
 if TYPE_CHECKING:
     from preflight.source.reading import Reading
@@ -68,19 +69,19 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
     return found
 
 
-def _of_several(reading: Reading, several: list[tuple[Obj, Network]], place: object) -> dict[str, Fact]:
+def _of_several(reading: Reading, several: list[tuple[Obj, Network]], place: Location | None) -> dict[str, Fact]:
     """Networks that are trained side by side: what they have together."""
     total = sum(network.total or 0 for _, network in several)
     names = dict.fromkeys(one.cls.qualname if one.cls is not None else one.name for one, _ in several)
     how = f"layers of the script, {len(several)} networks ({', '.join(names)})"
     return {
-        "model.family": Fact("other", place, how),  # type: ignore[arg-type]
-        "model.parameters": Fact(total, place, how),  # type: ignore[arg-type]
+        "model.family": Fact("other", place, how),
+        "model.parameters": Fact(total, place, how),
         "model.trainable_parameters": _trainable(reading, None, total, place, how),
     }
 
 
-def _trainable(reading: Reading, model: Obj | None, total: int, place: object, how: str) -> Fact:
+def _trainable(reading: Reading, model: Obj | None, total: int, place: Location | None, how: str) -> Fact:
     if any(store.name == "requires_grad" for store in reading.trace.stores) or reading.trace.calls(
         ".requires_grad_", "peft.get_peft_model", ".freeze"
     ):
@@ -89,7 +90,7 @@ def _trainable(reading: Reading, model: Obj | None, total: int, place: object, h
         if network is None or network.total != total or not frozen.certain:
             return unknown("some parameters are frozen or adapters are added; a dry run would tell how many")
         total, how = total - frozen.parameters, f"{how}, less the frozen ones"
-    return Fact(total, place, how)  # type: ignore[arg-type]
+    return Fact(total, place, how)
 
 
 def framework_of(reading: Reading) -> Fact:

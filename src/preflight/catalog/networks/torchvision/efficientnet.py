@@ -34,10 +34,23 @@ class Squeeze(nn.Module):
         return self.scale_activation(self.fc2(self.activation(self.fc1(self.avgpool(x))))) * x
 
 
-class MBConv(nn.Module):
-    def __init__(self, expand, kernel, stride, into, out, drop, eps):
+class Residual(nn.Module):
+    def __init__(self, block, use_res_connect, drop):
         super().__init__()
-        self.use_res_connect = stride == 1 and into == out
+        self.use_res_connect = use_res_connect
+        self.block = block
+        self.stochastic_depth = StochasticDepth(drop, "row")
+
+    def forward(self, x):
+        result = self.block(x)
+        if self.use_res_connect:
+            result = self.stochastic_depth(result)
+            result += x
+        return result
+
+
+class MBConv(Residual):
+    def __init__(self, expand, kernel, stride, into, out, drop, eps):
         wide = _divisible(into * expand)
         layers = []
         if wide != into:
@@ -45,35 +58,17 @@ class MBConv(nn.Module):
         layers.append(_unit(wide, wide, kernel, stride, wide, eps=eps))
         layers.append(Squeeze(wide, max(1, into // 4)))
         layers.append(_unit(wide, out, 1, active=False, eps=eps))
-        self.block = nn.Sequential(*layers)
-        self.stochastic_depth = StochasticDepth(drop, "row")
-
-    def forward(self, x):
-        result = self.block(x)
-        if self.use_res_connect:
-            result = self.stochastic_depth(result)
-            result += x
-        return result
+        super().__init__(nn.Sequential(*layers), stride == 1 and into == out, drop)
 
 
-class FusedMBConv(nn.Module):
+class FusedMBConv(Residual):
     def __init__(self, expand, kernel, stride, into, out, drop, eps):
-        super().__init__()
-        self.use_res_connect = stride == 1 and into == out
         wide = _divisible(into * expand)
         if wide != into:
             layers = [_unit(into, wide, kernel, stride, eps=eps), _unit(wide, out, 1, active=False, eps=eps)]
         else:
             layers = [_unit(into, out, kernel, stride, eps=eps)]
-        self.block = nn.Sequential(*layers)
-        self.stochastic_depth = StochasticDepth(drop, "row")
-
-    def forward(self, x):
-        result = self.block(x)
-        if self.use_res_connect:
-            result = self.stochastic_depth(result)
-            result += x
-        return result
+        super().__init__(nn.Sequential(*layers), stride == 1 and into == out, drop)
 
 
 class EfficientNet(nn.Module):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.evaluate.library.torch_layers import register
-from preflight.source.values import Dict, Known, Obj, Seq, Value, settle
+from preflight.source.values import Choice, Dict, Known, Obj, Seq, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -71,6 +71,12 @@ def wrapped(value: Value | None) -> Value | None:
         else:
             break
     return current
+
+
+def wrapped_alike(choice: Choice) -> Value | None:
+    """The network that all options of a choice are, in a wrapper or without one; None where they are different things."""
+    found = {id(inner): inner for inner in map(wrapped, choice.options)}
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 for _name in WRAPPERS:
