@@ -5,9 +5,11 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from preflight.catalog.hardware import resolve_gpu
+from preflight.cost.workspace import cublas_workspace
 from preflight.dryrun.launch import Job, dry_run
 from preflight.vocabulary.profile import Profile
 
@@ -21,10 +23,10 @@ def _no_workspaces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTORCH_CUDA_ALLOC_CONF", raising=False)
 
 
-def _run(folder: Path, text: str) -> Profile:
+def _run(folder: Path, text: str, context: int | None = None) -> Profile:
     script = folder / "train.py"
     script.write_text(textwrap.dedent(text), encoding="utf-8")
-    gpu = resolve_gpu("a100-80gb")
+    gpu = msgspec.structs.replace(resolve_gpu("a100-80gb"), context_bytes=context)
     seen = dry_run(Job(script=str(script), root=str(folder), gpu=gpu, capacity_bytes=80 << 30, seconds=120))
     assert seen.outcome in ("ended", "stopped"), (seen.error, seen.message, seen.frames)
     return seen
@@ -151,6 +153,33 @@ def test_the_first_product_takes_a_workspace_and_so_does_the_backward_pass(
         """,
     )
     assert seen.categories["workspace"] >= 2 * 8519680
+
+
+@pytest.mark.parametrize("gpu", ["A100", "H100", "H200", "GB200", "RTX 5090", "L4"])
+@pytest.mark.parametrize("release", [(2, 9), (2, 13)])
+def test_a_workspace_is_as_large_as_the_estimate_says(gpu: str, release: tuple[int, int]) -> None:
+    from preflight.dryrun.virtual.engine.workspaces import workspace_bytes
+
+    card = resolve_gpu(gpu)
+    assert card.compute_capability is not None
+    estimate = cublas_workspace(card, "{}.{}".format(*release))
+    assert workspace_bytes(card.compute_capability, None, release) == estimate
+
+
+def test_the_driver_counts_its_context_as_taken(tmp_path: Path) -> None:
+    _run(
+        tmp_path,
+        """
+        import torch
+
+        free, total = torch.cuda.mem_get_info()
+        assert total == torch.cuda.get_device_properties(0).total_memory
+        assert total - free == 500 << 20
+        held = torch.zeros(1 << 28, device="cuda")
+        assert torch.cuda.mem_get_info()[0] == free - (1 << 30)
+        """,
+        context=500 << 20,
+    )
 
 
 def test_recurrent_layers_and_packed_sequences_run_whole(tmp_path: Path) -> None:

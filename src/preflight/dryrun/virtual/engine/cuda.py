@@ -93,6 +93,11 @@ def _of_memory(gpu: Device, card: dict[str, Any]) -> dict[str, Any]:
     """Return what the allocator says, all of it in bytes."""
     ledger, allocator = gpu.ledger, gpu.ledger.allocator
 
+    def free_and_total(device: Any = None) -> tuple[int, int]:
+        # The driver counts what lies beside PyTorch's tensors as taken: the context, and what libraries hold.
+        room = card["memory_bytes"] if allocator.capacity is None else allocator.capacity
+        return max(0, room - allocator.reserved), card["memory_bytes"]
+
     def empty_cache() -> None:
         gpu.synchronise("torch.cuda.empty_cache", 0)
         allocator.empty_cache()
@@ -111,7 +116,7 @@ def _of_memory(gpu: Device, card: dict[str, Any]) -> dict[str, Any]:
 
     return {
         "empty_cache": empty_cache,
-        "mem_get_info": lambda device=None: (card["memory_bytes"] - allocator.reserved, card["memory_bytes"]),
+        "mem_get_info": free_and_total,
         "memory_allocated": lambda device=None: ledger.allocated,
         "max_memory_allocated": lambda device=None: allocator.peak_allocated,
         "memory_reserved": lambda device=None: allocator.reserved,

@@ -8,13 +8,15 @@ from typing import Any
 
 import torch
 
-from preflight.dryrun.virtual import private
+from preflight.dryrun.virtual import private, private_names
 from preflight.dryrun.virtual.engine.operators import SPECIAL
 
 CATEGORY = "workspace"
 PRODUCTS = frozenset("mm bmm addmm baddbmm addbmm addmv mv dot vdot linear _addmm_activation _scaled_mm".split())
 """Operators that take a handle of cuBLAS."""
 HOPPER, OTHERS = 32 << 20, 2 * (4096 << 10) + 8 * (16 << 10)
+BLACKWELL_SINCE = (2, 12)
+"""From this release on PyTorch gives Blackwell what it gives Hopper (pytorch/pytorch pull request 175344)."""
 
 
 def install(capability: tuple[int, int]) -> None:
@@ -44,7 +46,8 @@ class Workspaces:
     """
 
     def __init__(self, capability: tuple[int, int]) -> None:
-        self.size = workspace_bytes(capability, os.environ.get("CUBLAS_WORKSPACE_CONFIG"))
+        release = private_names.release(torch.__version__)
+        self.size = workspace_bytes(capability, os.environ.get("CUBLAS_WORKSPACE_CONFIG"), release)
         self.kept: dict[bool, Any] = {}
 
     def take(self, gpu: Any) -> None:
@@ -59,14 +62,15 @@ class Workspaces:
         gpu.ledger.classify(storage, CATEGORY, "cuBLAS")
 
 
-def workspace_bytes(capability: tuple[int, int], asked: str | None) -> int:
+def workspace_bytes(capability: tuple[int, int], asked: str | None, release: tuple[int, int]) -> int:
     """Return the bytes of a workspace.
 
     Args:
-        capability: Compute capability: 32 MiB on 9.0; elsewhere two buffers of 4 MiB and eight of 16 KiB.
+        capability: Compute capability: 32 MiB on Hopper and Blackwell; before, two buffers of 4 MiB and eight of 16 KiB.
         asked: The variable ``CUBLAS_WORKSPACE_CONFIG``: pairs ``:KiB:count``.
+        release: Major and minor version of PyTorch.
     """
     pairs = re.findall(r":([0-9]+):([0-9]+)", asked or "")
     if pairs:
         return sum(int(size) * int(count) << 10 for size, count in pairs)
-    return HOPPER if capability == (9, 0) else OTHERS
+    return HOPPER if capability[0] == 9 or (capability[0] > 9 and release >= BLACKWELL_SINCE) else OTHERS
