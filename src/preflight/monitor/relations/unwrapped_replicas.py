@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import EXCHANGING, SENDING, Wrapped, apart, reduced, uses
+from preflight.monitor.ranks import EXCHANGING, SENDING, Wrapped, apart, parameters, reduced, unplaced, uses
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Variable, Window
 
@@ -61,10 +61,10 @@ class UnwrappedReplicas(Relation):
                 yield from self._judge(group, elements, present)
 
     def _judge(self, group: tuple[int, ...], elements: int, windows: Mapping[int, Window]) -> Iterator[Example]:
-        told = {rank: _values(window) for rank, window in windows.items()}
+        told = {rank: parameters(window) for rank, window in windows.items()}
         names = sorted(set.intersection(*(set(one) for one in told.values())))
         first = windows[group[0]]
-        owned = {name: variable for name, variable in _eligible(first).items() if name in names}
+        owned = {name: variable for name, variable in unplaced(first).items() if name in names}
         if not owned:
             return
         start = self._start.setdefault(group, {})
@@ -121,31 +121,6 @@ class UnwrappedReplicas(Relation):
             [(8, 9), (7, 7)], elsewhere={"optimizer": -1}
         )
         yield _trained([(7, 8), (7, 9)], module="LayerNorm", inputs=(1, 1))
-
-
-def _eligible(window: Window) -> dict[str, Variable]:
-    """Parameters that no wrapper or placement speaks for, by name."""
-    return {
-        variable.name: variable
-        for variable in window.run.variables.values()
-        if variable.kind == "parameter"
-        and (
-            variable.spread is None
-            or (variable.spread["kind"] == "replicated" and len(variable.spread.get("ranks", ())) == 1)
-        )
-    }
-
-
-def _values(window: Window) -> dict[str, list[int]]:
-    """Fingerprints of parameters at the moments of the window's steps, in order, by name."""
-    found: dict[str, list[int]] = {}
-    for state in sorted(window.states, key=lambda one: one.q):
-        if state.what != "parameter" or state.moment not in ("before_step", "after_step") or state.bits is None:
-            continue
-        for ident, bits in zip(state.ids, state.bits, strict=True):
-            if bits is not None:
-                found.setdefault(window.run.name(ident), []).append(bits)
-    return found
 
 
 def _stepped(window: Window) -> set[str]:
