@@ -51,7 +51,7 @@ _PARTS: tuple[tuple[str, float, dict[str, float]], ...] = (
     ),
     ("synchronisation", 15.0, {"EFF001": 50, "EFF004": 50, "EFF005": 30}),
     ("batch", 20.0, {"EFF024": 60, "ACC004": 30}),
-    ("distribution", 10.0, {"DST010": 70, "DST009": 25, "DST018": 40, "DST002": 100}),
+    ("distribution", 10.0, {"DST010": 70, "DST009": 25, "DST018": 40, "DST002": 100, "DST023": 100}),
     ("optimizer", 5.0, {"EFF021": 20, "EFF022": 30, "EFF012": 30}),
 )
 
