@@ -71,3 +71,45 @@ def test_a_hint_keeps_the_samples_of_a_step(micro: int, fits: int, samples: int,
     fix = _smaller(micro, fits, samples)
     assert f"from {micro} to {batch} " in fix.title
     assert ("the same number of samples" in (fix.expected or "")) is kept
+
+
+ROWS = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __init__(self, length):
+        self.rows = {rows}
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, i):
+        return {item}
+
+model = nn.Sequential(nn.Embedding(1000, 64), nn.Linear(64, 1000)).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+for x, y in DataLoader(Rows(512), batch_size=8, shuffle=True):
+    loss = F.cross_entropy(model(x.cuda()).flatten(0, 1), y.cuda().flatten())
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "item", "length"),
+    [
+        ("torch.randint(0, 1000, (4096, length + 1))", "self.rows[i, :-1], self.rows[i, 1:]", 512),
+        ("torch.randint(0, 1000, (4096, length + 1))", "self.rows[i][:-1], self.rows[i][1:]", 512),
+        ("torch.randint(0, 1000, (4096, length + 2))", "self.rows[i, 2:], self.rows[i, :-2]", 512),
+        ("text().view(4096, 513)", "self.rows[i, :-1], self.rows[i, 1:]", 512),
+        ("torch.randint(0, 1000, (4096, length))", "self.rows[i], self.rows[i]", 512),
+    ],
+)
+def test_rows_that_are_longer_by_the_token_to_predict(rows: str, item: str, length: int, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(ROWS.format(rows=rows, item=item))
+    assert preflight.analyze(script).facts["sequence_length"].value == length

@@ -110,34 +110,36 @@ def _from_windows(reading: Reading) -> dict[str, Fact] | None:
             if inside_a_network(event.context) or not embeds(reading, event):
                 continue
             for value in (*event.args, *event.kwargs.values()):
-                length = _window(value, seen)
-                if length is not None:
-                    return {"sequence_length": fact_of(length, None, int)}
+                found = _window(value, seen)
+                if found is not None:
+                    return {"sequence_length": found}
     for made in reading.made("dataset"):
         if made.cls is not None:
             for event in reading.trace.calls(made.cls.qualname + ".__getitem__"):
-                length = _window(event.result, seen, True)
-                if length is not None:
-                    return {"sequence_length": fact_of(length, None, int)}
+                found = _window(event.result, seen, True)
+                if found is not None:
+                    return {"sequence_length": found}
     return None
 
 
-def _window(value: Value | None, seen: set[int], one: bool = False) -> Value | None:
+def _window(value: Value | None, seen: set[int], one: bool = False) -> Fact | None:
     """The length of a window that a value comes from; what was looked at for another value is not looked at again.
 
     A slice along the first dimension is a window of one sample (``one``) or of one that is stacked with others;
     elsewhere it can be a batch of samples, and is no length.
+    Rows that are drawn longer than what the network is given are cut on the way: ``rows[i, :-1]``.
     """
     if value is None or id(value) in seen:
         return None
     seen.add(id(value))
-    near = [value]
+    near = [(value, 0)]
     stacked = one
-    for part in near:  # grows while it is gone through
+    for part, taken in near:  # grows while it is gone through
+        less = taken + _cut_off(part, one)
         for parent in parents_of(part) if len(near) < 400 else ():
             if id(parent) not in seen:
                 seen.add(id(parent))
-                near.append(parent)
+                near.append((parent, less))
         if isinstance(part, Obj) and part.name.rpartition(".")[2] in ("stack", "vstack"):
             stacked = True
         inner = isinstance(part, Seq) and part.kind == "tuple"  # data[:, i : i + length]
@@ -152,16 +154,38 @@ def _window(value: Value | None, seen: set[int], one: bool = False) -> Value | N
                     for operand in operands:
                         worth = plain(operand)
                         if isinstance(worth, int) and not isinstance(worth, bool) and worth > 1:
-                            return operand
+                            return fact_of(operand, None, int)
         if isinstance(part, Obj) and part.name in (".view", ".reshape") and len(part.args) == 2:
             batch, length = plain(part.args[0]), plain(part.args[1])
             if isinstance(batch, int) and isinstance(length, int) and batch > 0 and length > 1:
-                return part.args[1]
+                return _shorter(part.args[1], taken)
         if isinstance(part, Obj) and part.name == "torch.randint" and len(part.args) >= 2:
             shape = settle(part.argument(2, "size") or part.args[-1])
             if isinstance(shape, Seq) and len(shape.items) == 2 and isinstance(plain(shape.items[1]), int):
-                return shape.items[1]
+                return _shorter(shape.items[1], taken)
     return None
+
+
+def _cut_off(part: Value, one: bool) -> int:
+    """How many tokens an item lacks of what it is cut from: one of ``rows[i, :-1]``, and of ``row[1:]`` in a sample."""
+    for key in parents_of(part):
+        several = isinstance(key, Seq) and key.kind == "tuple" and len(key.items) > 1
+        last = settle(key.items[-1]) if several and isinstance(key, Seq) else settle(key)
+        if not _is_slice(last) or not (several or one):
+            continue
+        low, high = plain(last.args[0]), plain(last.args[1])
+        if isinstance(high, int) and high < 0 and low in (None, 0):
+            return -high
+        if isinstance(low, int) and low > 0 and plain(last.args[1], 0) is None:
+            return low
+    return 0
+
+
+def _shorter(length: Value, taken: int) -> Fact:
+    told = fact_of(length, None, int)
+    if not taken or not isinstance(told.value, int) or told.value <= taken:
+        return told
+    return Fact(told.value - taken, told.location, f"{told.value} of a row, less {taken} that is cut off")
 
 
 def _is_slice(value: Value) -> TypeGuard[Obj]:
