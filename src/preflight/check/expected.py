@@ -21,7 +21,12 @@ def expectations(profile: Profile, script: str) -> list[Invariant]:
     source = Provenance(
         origin="prediction", runs=(script,), torch=(profile.torch,) if profile.torch else (), note="a dry run"
     )
-    return [*_parameters(profile, source), *_rates(profile, source), *_memory(profile, source)]
+    return [
+        *_parameters(profile, source),
+        *_trained(profile, source),
+        *_rates(profile, source),
+        *_memory(profile, source),
+    ]
 
 
 def _parameters(profile: Profile, source: Provenance) -> Iterator[Invariant]:
@@ -37,6 +42,20 @@ def _parameters(profile: Profile, source: Provenance) -> Iterator[Invariant]:
         yield Invariant(
             id=f"predicted-{name}", relation=prediction.PARAMETERS, subject=subject, source=source,
             text=prediction.of_parameter(subject), severity="warning", support=1,
+        )  # fmt: skip
+
+
+def _trained(profile: Profile, source: Provenance) -> Iterator[Invariant]:
+    """All that each optimizer trains: a parameter that only one of the two runs has is not found by its name."""
+    shapes: dict[int, list[tuple[int, ...]]] = {}
+    for one in profile.parameters:
+        for number in one.optimizers if one.trainable else ():
+            shapes.setdefault(number, []).append(one.shape)
+    for number, held in sorted(shapes.items()):
+        subject = {"optimizer": number, "value": prediction.trained(held)}
+        yield Invariant(
+            id=f"predicted-trained-{number}", relation=prediction.TRAINED, subject=subject, source=source,
+            text=prediction.of_trained(subject), severity="warning", support=1,
         )  # fmt: skip
 
 

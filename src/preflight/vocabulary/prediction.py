@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from preflight.vocabulary.quantity import MIB, format_bytes
 
-PARAMETERS, RATES, MEMORY = "parameters-as-predicted", "rates-as-predicted", "memory-as-predicted"
+PARAMETERS, TRAINED = "parameters-as-predicted", "trained-as-predicted"
+RATES, MEMORY = "rates-as-predicted", "memory-as-predicted"
 """The relations that hold a run against a prediction."""
 
 SHARE = 0.05
@@ -29,6 +31,12 @@ def parameter(dtype: str, shape: Iterable[int], trained: bool) -> str:
     return f"{dtype} {' x '.join(map(str, shape)) or 'one number'}, {'trained' if trained else 'not trained'}"
 
 
+def trained(shapes: Iterable[Iterable[int]]) -> str:
+    """Return how many parameters of such shapes there are, and how many elements they have."""
+    elements = [math.prod(shape) for shape in shapes]
+    return f"{len(elements):,} parameters with {sum(elements):,} elements"
+
+
 def rates(values: Iterable[float]) -> str:
     """Return the learning rates of a step, each once, whatever the order of their groups."""
     return ", ".join(f"{rate:.6g}" for rate in sorted(set(values)))
@@ -37,6 +45,11 @@ def rates(values: Iterable[float]) -> str:
 def of_parameter(subject: Mapping[str, Any]) -> str:
     """Return as a sentence what is predicted of a parameter."""
     return f"The parameter {subject.get('parameter')} is {_expected(subject)}"
+
+
+def of_trained(subject: Mapping[str, Any]) -> str:
+    """Return as a sentence what is predicted of all parameters of an optimizer."""
+    return f"Optimizer {subject.get('optimizer')} trains {_expected(subject)}"
 
 
 def of_rate(subject: Mapping[str, Any]) -> str:

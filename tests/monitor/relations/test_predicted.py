@@ -15,7 +15,7 @@ from preflight.monitor.relation import relations
 from preflight.monitor.window import Window
 from preflight.vocabulary.held import Growth, Moment
 from preflight.vocabulary.invariant import Invariant
-from preflight.vocabulary.prediction import plain_name
+from preflight.vocabulary.prediction import TRAINED, plain_name
 from preflight.vocabulary.profile import Profile, RankSeen
 from preflight.vocabulary.quantity import MIB
 from preflight.vocabulary.seen import Observation, ParameterSeen
@@ -46,8 +46,9 @@ PROFILE = Profile(
 EXPECTED = {one.id: one for one in expectations(PROFILE, "train.py")}
 
 
-def _told(windows: list[Window]) -> list[str]:
-    engine = Engine(EXPECTED.values())
+def _told(windows: list[Window], trained: bool = False) -> list[str]:
+    """The invariants that are told of, of all that an optimizer trains or of everything else."""
+    engine = Engine(one for one in EXPECTED.values() if (one.relation == TRAINED) is trained)
     for window in windows:
         engine.see(window)
     engine.finish()
@@ -60,9 +61,11 @@ def test_what_is_written_down() -> None:
         "predicted-bias",
         "predicted-rate-0-0",
         "predicted-rate-0-1",
+        "predicted-trained-0",
     }
     assert EXPECTED["predicted-weight"].subject["values"] == ["float32 2 x 4, trained", "float32 8 x 8, trained"]
     assert EXPECTED["predicted-bias"].subject["value"] == "float32 4, not trained"
+    assert EXPECTED["predicted-trained-0"].subject["value"] == "3 parameters with 80 elements"
     assert {one.source.origin for one in EXPECTED.values()} == {"prediction"}
 
 
@@ -95,6 +98,20 @@ def test_a_run_as_predicted_is_silent() -> None:
 )
 def test_another_model_is_told(changed: dict[str, dict[str, Any]], told: list[str]) -> None:
     assert _told(_run(**changed)) == told
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"more": {"shape": [8, 8]}, "lost": {"shape": [8]}}, []),
+        ({"more": {"shape": [8, 8]}}, ["predicted-trained-0"]),
+        ({"more": {"shape": [8, 8]}, "lost": {"shape": [8]}, "new": {"shape": [8]}}, ["predicted-trained-0"]),
+        ({"more": {"shape": [8, 8]}, "lost": {"shape": [8], "trainable": False}}, ["predicted-trained-0"]),
+        ({"more": {"shape": [4, 8], "spread": {"kind": "sharded", "ranks": [0, 1]}}}, []),
+    ],
+)
+def test_a_parameter_that_only_one_of_them_has_is_told(changed: dict[str, dict[str, Any]], told: list[str]) -> None:
+    assert _told(_run(**changed), trained=True) == told
 
 
 def test_other_rates_are_told() -> None:
