@@ -5,7 +5,8 @@ Every difference is weighed alone: the plan's own arithmetic is done again with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -53,6 +54,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         fact: The fact of the script that says it.
         planned: What the plan counts on. written: What the script sets; None where that is not known.
         reason: Why it is not known.
+        whose: Who sets it, as a sentence begins.
         device_bytes: Bytes of a GPU by the plan, and with this one value of the script; None where they are the same, or
             no formula says.
     """
@@ -62,6 +64,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     planned: Any
     written: Any = None
     reason: str | None = None
+    whose: str = "the script has"
     device_bytes: tuple[float, float] | None = None
 
     @property
@@ -81,19 +84,19 @@ def settings(
 
     Args:
         given: The plan.
-        gpu: Its GPU.
+        gpu: The GPU that the check is for.
         facts: What was read from the script.
         run: The script's run.
         parallel: How the script spreads it.
     """
-    return [_weighed(one, change, given, gpu) for one, change in _pairs(given, facts, run, parallel)]
+    return [_weighed(one, change, given, gpu) for one, change in _pairs(given, gpu, facts, run, parallel)]
 
 
 _Change = dict[str, Any]
 
 
 def _pairs(
-    given: PlanGiven, facts: dict[str, Fact], run: RunSpec, parallel: ParallelDims
+    given: PlanGiven, gpu: Gpu | None, facts: dict[str, Fact], run: RunSpec, parallel: ParallelDims
 ) -> Iterator[tuple[Setting, _Change]]:
     """Yield each setting with what it changes in the plan's run and layout."""
     layout = given.layout
@@ -101,6 +104,12 @@ def _pairs(
     model = given.plan.model
     if model is not None and model.parameters is not None:
         yield _pair("parameters of the model", "model.parameters", model.parameters, facts), {}
+    if given.gpu is not None and gpu is not None:
+        planned_gpu = gpu.title if gpu.name == given.gpu else given.device or given.gpu
+        yield (
+            Setting(what="GPU", fact="framework", planned=planned_gpu, written=gpu.title, whose="the check is for"),
+            {},
+        )
     yield from _spread(spread, facts, parallel)
     accumulation = facts["gradient_accumulation"]
     for what, fact, field in (
@@ -123,6 +132,14 @@ def _pairs(
         wanted, written = ("none" if one.recompute == "none" else "some" for one in (planned, run))
         change = {"recompute": run.recompute, "recompute_layers": None}
         yield Setting(what="recomputation of activations", fact="framework", planned=wanted, written=written), change
+
+
+def again(path: str, gpu: Gpu | None, gpus: int | None, arguments: Sequence[str] | None) -> str:
+    """Return the command that plans the script as it is checked: a plan of other arguments would differ again."""
+    words = ["preflight", "plan", "--script", path]
+    words += ["--gpu", gpu.name] if gpu is not None else []
+    words += ["--gpus", str(gpus)] if gpus is not None else []
+    return shlex.join([*words, *(["--", *arguments] if arguments else [])])
 
 
 def _spread(planned: ParallelDims, facts: dict[str, Fact], parallel: ParallelDims) -> Iterator[tuple[Setting, _Change]]:

@@ -145,7 +145,7 @@ def _found(
         again, _ = evaluate_rules(context, [loaded for loaded in load_rules() if loaded.rule.code == _GROWTH])
         findings = [*findings, *again]
     if options.plan is not None and trains(context.facts):
-        differing, untold = _beside_plan(options.plan, device, context, script)
+        differing, untold = _beside_plan(options, options.plan, device, context, script)
         findings, missing = [*findings, *differing], [*missing, *untold]
     if options.job is not None:
         from preflight.check import against_job
@@ -156,15 +156,20 @@ def _found(
 
 
 def _beside_plan(
-    given: PlanGiven, device: Device, context: Context, script: Script
+    options: Options, given: PlanGiven, device: Device, context: Context, script: Script
 ) -> tuple[list[Finding], list[NotEvaluated]]:
     """What the script sets otherwise than its plan, and what it does not tell."""
-    from preflight.check.against_plan import settings
+    from preflight.check.against_plan import again, settings
     from preflight.check.notices.plan_differs import finding_for, not_compared
 
-    every = settings(given, device.gpu, context.facts, context.run, context.parallel)
+    # What fits is asked of the GPU that the check is for, which need not be the plan's.
+    held = msgspec.structs.replace(given, capacity_bytes=device.capacity_bytes)
+    every = settings(held, device.gpu, context.facts, context.run, context.parallel)
     fits = context.memory.fits if context.memory is not None else "unknown"
-    differing = [finding_for(one, given, context.facts[one.fact], script.path, fits) for one in every if one.differs]
+    command = again(script.path, device.gpu, options.gpus, options.arguments)
+    differing = [
+        finding_for(one, held, context.facts[one.fact], script.path, fits, command) for one in every if one.differs
+    ]
     return differing, [not_compared(one) for one in every if one.written is None]
 
 

@@ -1,7 +1,7 @@
 """The script sets otherwise what the plan counts on.
 
 ## What it does
-With `--plan FILE`, compares a script with the layout that `preflight plan` chose: parameters, number of GPUs, how the model
+With `--plan FILE`, compares a script with the layout that `preflight plan` chose: parameters, the GPU, how many there are, how the model
 is spread, batch, accumulation, length, precision, optimizer and recomputation.
 Each difference is weighed by the plan's own arithmetic, done again with that one value of the script.
 
@@ -53,7 +53,7 @@ for (x,) in loader:
 GOOD = (BAD[0].replace("batch_size=64", "batch_size=32").replace("SGD", "AdamW").replace("lr=0.1", "lr=1e-4"),)
 
 
-def finding_for(one: Setting, given: PlanGiven, fact: Fact, path: str, fits: Fits) -> Finding:
+def finding_for(one: Setting, given: PlanGiven, fact: Fact, path: str, fits: Fits, again: str) -> Finding:
     """Report one difference between a script and its plan.
 
     Args:
@@ -62,10 +62,14 @@ def finding_for(one: Setting, given: PlanGiven, fact: Fact, path: str, fits: Fit
         fact: What the script says of it.
         path: The script, for what has no line.
         fits: Whether the script as a whole fits.
+        again: The command that plans the script as it is.
     """
     planned, written = _shown(one, one.planned), _shown(one, one.written)
     said = f" ({fact.how})" if fact.how and one.fact != "framework" else ""
-    evidence = [Evidence("in the plan", planned), Evidence("in the script", written)]
+    evidence = [
+        Evidence("in the plan", planned),
+        Evidence("in the script" if one.whose == "the script has" else "here", written),
+    ]
     severity: Severity = RULE.severity
     effect = ""
     if one.device_bytes is not None:
@@ -79,12 +83,12 @@ def finding_for(one: Setting, given: PlanGiven, fact: Fact, path: str, fits: Fit
         evidence.append(Evidence("memory of a GPU", round(after), "bytes", arithmetic=arithmetic))
     return Finding(
         rule=RULE.name, code=RULE.code, severity=severity, confidence=RULE.confidence,
-        message=f"{one.what}: the plan counts on {planned}, the script has {written}{said}{effect}",
+        message=f"{one.what}: the plan counts on {planned}, {one.whose} {written}{said}{effect}",
         location=fact.location if fact.location is not None and one.fact != "framework" else Location(path=path),
         evidence=tuple(evidence),
         fix=Fix(
             title=f"set {one.what} to {planned}, or plan again with the script",
-            instruction=f"preflight plan --script {path} makes the plan of the script as it is",
+            instruction=f"{again} makes the plan of the script as it is",
             expected="script and plan describe the same run",
         ),
     )  # fmt: skip
