@@ -42,14 +42,18 @@ def _row(change: Change) -> ChangeRow:
     elif change.worse:
         tone = "worse"  # from nothing, which no factor tells
     elif ratio is not None and ratio > 0:
-        said = f"{ratio:.3g} times" if ratio >= 1 else f"1/{1 / ratio:.3g}"
+        said = by_how_much(ratio) if ratio > 0.5 else f"1/{_factor(1 / ratio)}"
     before, after = _shown(change.before, change.unit), _shown(change.after, change.unit)
     return ChangeRow(one_line(change.name), before, after, said, tone)
 
 
 def by_how_much(ratio: float) -> str:
     """Return how much more or less it is."""
-    return f"{(ratio - 1) * 100:+.1f} %" if ratio < 2 else f"{ratio:.3g} times"
+    return f"{(ratio - 1) * 100:+.1f} %" if ratio < 2 else f"{_factor(ratio)} times"
+
+
+def _factor(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
 def _shown(value: Scalar, unit: str | None) -> str:
