@@ -104,8 +104,34 @@ def test_memory_that_was_foretold_in_the_run_folder(here: Path, capsys: pytest.C
     assert all("the step cannot fit" in text for text in expected)
     assert "step-exceeds-device" in _named(told, "rule")
     assert any("reports/0001" in note for note in told["notes"])
+    assert [one["question"] for one in told["incident"]["five_whys"]].count("What does the script need?") == 1
+    leading = told["incident"]["hypotheses"][0]
+    assert leading["cause"] == "peak-exceeds-device"
+    assert any("the step cannot fit" in reason["text"] for reason in leading["reasons"])
+    assert sum(one["probability"] for one in told["incident"]["hypotheses"]) == pytest.approx(1.0)
     # A script that is named is checked anew; what the folder has of it is old.
     assert len(_named(_json(capsys, log, "--script", "train.py"), "plan")) == 1
+
+
+def test_of_several_scripts_in_the_run_folder_the_one_of_the_logs_counts_as_it_was_before_the_failure(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(EXAMPLES / "memory_overflow.py", "train.py")
+    shutil.copy(EXAMPLES / "good_model.py", "other.py")
+    shutil.copy(EXAMPLES / "incidents" / "out-of-memory.log", "oom.log")
+    with open("oom.log", "a") as file:
+        file.write('  File "/job/train.py", line 61, in <module>\n')
+    run("report", "--begin")
+    run("check", "train.py", "--gpu", "a100-40gb")
+    os.utime("oom.log")
+    mended = Path("train.py").read_text().replace("batch_size=", "batch_size=1 or ")
+    Path("train.py").write_text(mended)
+    run("check", "train.py", "--gpu", "a100-40gb")
+    run("check", "other.py", "--gpu", "a100-40gb")
+    capsys.readouterr()
+    told = _json(capsys, "oom.log")
+    (expected,) = [one["text"] for one in told["incident"]["caught_by"] if one["kind"] == "plan"]
+    assert expected.startswith("preflight check expects a peak of 47.1 GiB in train.py")
 
 
 def test_a_report_given_by_name_tells_of_memory_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,13 +8,18 @@ import msgspec
 
 from preflight.investigate.observations.memory_arithmetic import numbers_of
 from preflight.investigate.pointers import asks_a_run
-from preflight.vocabulary.incident import Incident, Pointer, Why
+from preflight.vocabulary.incident import Hypothesis, Incident, Pointer, Reason, Remedied, Why
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.quantity import Interval, format_bytes
 from preflight.vocabulary.report import Report
 
 GIB = 1 << 30
 LARGEST_PARTS = 3
+NEEDED = "What does the script need?"
+TOO_LARGE = "peak-exceeds-device"
+WEIGHT = 2.0
+"""Logarithm of the odds that an expected peak adds whose whole interval lies on one side of the capacity: about 7 to 1.
+The interval is of the formulas; that the script ran with other arguments than were checked stays possible."""
 
 
 def capacity_of(incident: Incident) -> float | None:
@@ -67,7 +72,7 @@ def with_check(report: Report, checked: Report, name: str) -> Report:
     if asked and not found:
         notes.append(f"{_teller(checked)} finds none of {', '.join(sorted(asked))} in {name}")
     rest = tuple(one for one in incident.caught_by if one.kind != "rule" or one.id not in asked)
-    whys = incident.five_whys
+    whys, hypotheses, remedies = incident.five_whys, incident.hypotheses, incident.remedies
     if incident.category == "oom":
         if checked.memory is None or _peak(checked.memory) is None:
             why = checked.memory.reason if checked.memory is not None else None
@@ -75,15 +80,19 @@ def with_check(report: Report, checked: Report, name: str) -> Report:
         else:
             said, arithmetic = _expected(checked.memory, capacity_of(incident), name, _teller(checked))
             told += (Pointer(kind="plan", id="peak", text=f"{said} ({arithmetic})"),)
-            whys = _between(
-                whys, Why(question="What does the script need?", answer=said, known="inferred", reason=arithmetic)
-            )
+            # Of several that say it the first counts: they rest on the same script.
+            if not any(one.question == NEEDED for one in whys):
+                whys = _between(whys, Why(question=NEEDED, answer=said, known="inferred", reason=arithmetic))
+                hypotheses = _weighed(hypotheses, said, checked.memory, capacity_of(incident))
+                remedies = _said_again(remedies, incident.hypotheses, hypotheses)
     told_by = {} if checked.command != "check" else {"script_checked": name}
     return msgspec.structs.replace(
         report,
         notes=tuple(notes),
         inputs={**report.inputs, **told_by},
-        incident=msgspec.structs.replace(incident, caught_by=(*told, *rest), five_whys=whys),
+        incident=msgspec.structs.replace(
+            incident, caught_by=(*told, *rest), five_whys=whys, hypotheses=hypotheses, remedies=remedies
+        ),
     )
 
 
@@ -122,6 +131,44 @@ def _expected(memory: MemoryEstimate, capacity: float | None, name: str, teller:
     sizes = sorted(((getattr(parts, part), part) for part in parts.__struct_fields__), reverse=True) if parts else []
     largest = [f"{part.replace('_', ' ')} {format_bytes(size)}" for size, part in sizes[:LARGEST_PARTS] if size > 0]
     return said, ", ".join(largest) or "no parts are known"
+
+
+def _weighed(
+    found: tuple[Hypothesis, ...], said: str, memory: MemoryEstimate, capacity: float | None
+) -> tuple[Hypothesis, ...]:
+    """Let what was expected speak for or against a step that is too large; the probabilities add up to what they did."""
+    peak = _peak(memory)
+    held = next((one for one in found if one.cause == TOO_LARGE), None)
+    if peak is None or capacity is None or held is None or not 0.0 < held.probability < 1.0:
+        return found
+    weight = WEIGHT if peak.low > capacity else -WEIGHT if peak.high < capacity else 0.0
+    if not weight:
+        return found
+    total = sum(one.probability for one in found)
+    factor = math.exp(weight)
+    scale = total / (total + held.probability * (factor - 1))
+    changed = [
+        msgspec.structs.replace(
+            one,
+            probability=one.probability * scale * (factor if one is held else 1.0),
+            reasons=(*one.reasons, Reason(text=said, weight=weight)) if one is held else one.reasons,
+        )
+        for one in found
+    ]
+    return tuple(sorted(changed, key=lambda one: -one.probability))
+
+
+def _said_again(
+    remedies: tuple[Remedied, ...], before: tuple[Hypothesis, ...], after: tuple[Hypothesis, ...]
+) -> tuple[Remedied, ...]:
+    """Let remedies name the causes with the probability that these have now."""
+    now = {one.cause: one.probability for one in after}
+    changed = {f"{one.title} ({one.probability:.0%})": f"{one.title} ({now[one.cause]:.0%})" for one in before}
+    told = []
+    for one in remedies:
+        old = next((text for text in changed if text in one.why), None)
+        told.append(msgspec.structs.replace(one, why=one.why.replace(old, changed[old])) if old else one)
+    return tuple(told)
 
 
 def _between(whys: tuple[Why, ...], level: Why) -> tuple[Why, ...]:

@@ -27,6 +27,7 @@ _TOLD = {
 }
 _SPEAKER = re.compile(r"^\[(?:rank|default)?\d+\]:\s*")
 _CHANGING = re.compile(r"0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|/[^\s:,'\"]+")
+_NO_CATEGORY = ("none", "cannot-tell")
 # A literal of a draft has to be long enough to be looked for in every line of every log.
 _LEAST = 12
 
@@ -58,7 +59,7 @@ def pointers_of(signature: Signature | None, incident: Incident) -> tuple[Pointe
         for kind in (kind_of(name),)
     ]
     if signature is None:
-        found += list(_drafts((*incident.unknown, *_raised(incident))))[:1]
+        found += list(_drafts((*incident.unknown, *_raised(incident)), incident.category))[:1]
     return tuple(found)
 
 
@@ -73,8 +74,9 @@ def _raised(incident: Incident) -> Iterator[UnknownLines]:
     )
 
 
-def _drafts(unknown: Sequence[UnknownLines]) -> Iterator[Pointer]:
-    """Yield a draft for each template with enough fixed text; a person says what it means."""
+def _drafts(unknown: Sequence[UnknownLines], category: str) -> Iterator[Pointer]:
+    """Yield a draft for each template with enough fixed text; until a person says what it means, it is called by its line."""
+    category = "other" if category in _NO_CATEGORY else category
     for one in unknown:
         parts = [part.strip() for part in re.split(r"<[\w*]+>|<\*>", one.template)]
         literal = max(parts, key=len, default="")
@@ -84,8 +86,8 @@ def _drafts(unknown: Sequence[UnknownLines]) -> Iterator[Pointer]:
         regex = ".*?".join(re.escape(part) for part in parts if part)
         draft = "\n".join(
             (
-                'title = "SAY WHAT THE LINE MEANS"',
-                'category = "other"  # oom, network, numerical, hardware, usercode, data, environment, checkpoint ...',
+                f"title = {_quoted(' ... '.join(part for part in parts if part))}  # better: what the line means",
+                f'category = "{category}"  # oom, network, numerical, hardware, usercode, data, environment, checkpoint ...',
                 'role = "root"  # or cascade, confirmation, teardown, progress, recovered, benign',
                 f"literals = [{_quoted(literal)}]",
                 f"regex = {_quoted(regex)}",

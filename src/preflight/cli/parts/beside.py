@@ -16,6 +16,8 @@ from preflight.vocabulary.version import VERSION
 
 ALERT = "preflight.alert/1"
 HEAD = 4096
+TAIL = 1 << 18
+LOOKED_INTO = 64
 SLACK = 10.0
 """Seconds that a log may be written to after the end of the run that it is of."""
 
@@ -158,14 +160,55 @@ def of_run_folder(logs: Sequence[str]) -> tuple[tuple[str, Report], ...]:
     if where is None:
         return ()
     newest: dict[str, Stage] = {}
+    of_scripts: list[Stage] = []
     for stage in stages(where)[0]:
         report = stage.report
         if report.command.startswith("monitor"):
             if _of_this_run(stage, logs):
                 newest["monitor"] = stage
         elif report.command in ("check", "plan") and report.memory is not None:
-            newest[f"{report.command} {report.memory.method}"] = stage
-    return tuple((f"{where}/reports/{stage.number:04d}", stage.report) for stage in newest.values())
+            of_scripts.append(stage)
+    for stage in _before(_named(of_scripts, logs), logs):
+        method = stage.report.memory.method if stage.report.memory is not None else ""
+        newest[f"{stage.report.command} {method}"] = stage
+    # What ran on the virtual GPU is nearer to the run than what was read, and that nearer than a plan.
+    nearest = sorted(newest, key=lambda kind: (not kind.endswith("dry-run"), kind))
+    return tuple((f"{where}/reports/{newest[kind].number:04d}", newest[kind].report) for kind in nearest)
+
+
+def _named(found: Sequence[Stage], logs: Sequence[str]) -> Sequence[Stage]:
+    """Those whose script the logs name; all of them where they name none: a message without a traceback."""
+    scripts = {_script(stage) for stage in found} - {""}
+    seen: set[str] = set()
+    for path in _files(logs) if len(scripts) > 1 else ():
+        with open(path, "rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - TAIL, 0))
+            text = file.read(TAIL)
+        seen |= {name for name in scripts if os.fsencode(name) in text}
+        if seen == scripts:
+            break
+    return [stage for stage in found if _script(stage) in seen] if seen else found
+
+
+def _script(stage: Stage) -> str:
+    given = stage.report.inputs
+    told = given.get("path") if stage.report.command == "check" else given.get("script")
+    return os.path.basename(str(told)) if told else ""
+
+
+def _before(found: Sequence[Stage], logs: Sequence[str]) -> Sequence[Stage]:
+    """Those from before the last line of the logs: what is checked afterwards may be the mended script."""
+    written = [time for path in logs if (time := _last_written(path)) is not None]
+    earlier = [stage for stage in found if written and stage.time <= max(written)]
+    return earlier or found
+
+
+def _files(logs: Sequence[str]) -> list[str]:
+    """The files of the logs, as many as are looked into."""
+    found = [path for path in logs if os.path.isfile(path)]
+    for path in logs:
+        found += [os.path.join(at, name) for at, _, names in os.walk(path) for name in sorted(names)]
+    return found[:LOOKED_INTO]
 
 
 def _of_this_run(stage: Stage, logs: Sequence[str]) -> bool:
