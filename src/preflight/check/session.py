@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from preflight.check.asked import Device, Options, device_of, launch_of
+from preflight.check.beside import beside
 from preflight.check.context import Context
 from preflight.check.efficiency import NOT_SCORED, recommendations, score
 from preflight.check.evaluate import evaluate_rules
@@ -109,7 +110,7 @@ def _understood(script: Script, options: Options, device: Device, launch: Launch
     reading.project.catalog = options.catalog
     facts = gather(reading, launch, options.gpus)
     model = model_spec(reading, facts)
-    facts |= longest(reading, facts, model)
+    facts |= longest(reading, facts, model) | beside(reading)
     run, parallel = run_spec(reading, facts, model), parallel_dims(reading, facts)
     memory = memory_of(facts, model, run, parallel, device)
     return Context(

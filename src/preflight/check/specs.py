@@ -72,6 +72,7 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
         recompute="full" if _checkpoints(reading) else "none",
         stack=cast(Any, _stack(reading)),
         trainable_parameters=trainable if isinstance(trainable, int) else None,
+        frozen_beside=float(value("model.frozen_beside") or 0),
         logits_upcast=_upcasts(reading),
         clipping=bool(value("gradient_clipping")),
         evaluation_micro_batch=_evaluation_batch(reading),

@@ -11,6 +11,7 @@ from preflight.check.forward.entry import joined_batches
 from preflight.check.forward.operation import RULES, Operation
 from preflight.check.forward.sizes import numbers_of, size_of
 from preflight.check.forward.tensors import Result, Shape, Storage, Tensor
+from preflight.check.parameters import parts_of
 from preflight.check.tensors import grad_off, module_of, operand, operation
 from preflight.listing import modules_beside
 from preflight.source.evaluate.drawings import drawing_of, forward_of
@@ -68,7 +69,7 @@ class Forward:
         self.reading = reading
         self.batch = batch
         self.frozen = frozen
-        self.passing = False
+        self.passing: bool = earlier is not None and earlier.passing
         self.rows: int | None = None
         self.kept: float | None = None
         self.reason: str | None = None
@@ -110,13 +111,15 @@ class Forward:
             self.put(call.args[0], self.new((joined * self.batch, *entry), graded=False, times=1))
         events = inside(self.reading, call)
         made = settle(call.result) if call.result is not None else None
-        drawn = not events and isinstance(made, Obj) and self._is_drawn(made)
-        if not events and not drawn:
+        known = not events and isinstance(made, Obj) and (self._is_drawn(made) or self._is_layer(made))
+        if not events and not known:
             self.reason = "the model's forward is not in the script"
             return False
         if not self._holds(events):
             return False
         self._reach(call.result)
+        if known and made is not None and self.result(made) is None:
+            self.reason = self.reason or "what the layer that is the whole model makes is not known"
         whole = self.tensor(call.result)
         self.rows = whole.shape[0] // joined if whole is not None and whole.shape else None
         return self.reason is None
@@ -125,6 +128,12 @@ class Forward:
         """Whether a call is one of a network of a library of which a drawing tells."""
         network = module_of(made)
         return network is not None and drawing_of(self.reading.machine, network) is not None
+
+    @staticmethod
+    def _is_layer(made: Obj) -> bool:
+        """Whether a call is one of a layer of PyTorch: the network is that layer alone."""
+        layer = module_of(made)
+        return layer is not None and layer.cls is None and layer.name.startswith("torch.nn.")
 
     def _holds(self, events: list[Event]) -> bool:
         """Follow events in order; returns whether the chain holds."""
@@ -331,9 +340,36 @@ def calls_of(reading: Reading, network: Obj) -> list[Event]:
                 found.append(event)
         if found:
             return found
+    inner = _inner_calls(reading, network)
+    if inner:
+        return inner
     named = (e for e in reading.trace.calls("()") if e.receiver is not None and settle(e.receiver) is network)
     first = next((e for e in named if not grad_off(e.context)), None)
     return [first] if first is not None else []
+
+
+def _inner_calls(reading: Reading, network: Obj) -> list[Event]:
+    """The calls of the one part that does the work of a network which is not called itself: ``model.loss(x)`` calls it."""
+    parts = parts_of(network)
+    for loop in reading.loops[:1]:
+        found: list[Event] = []
+        for event in loop.events:
+            if event.name == ".backward" and found:
+                break
+            part = settle(event.receiver) if event.name == "()" and event.receiver is not None else None
+            if not isinstance(part, Obj) or id(part) not in parts or part.cls is None or part is network:
+                continue
+            within = any(event.context.within(one.context) and _is_inside(event, one) for one in found)
+            if not within and not event.context.shadow and not grad_off(event.context):
+                found.append(event)
+        if len({id(settle(one.receiver)) for one in found if one.receiver is not None}) == 1:
+            return found
+    return []
+
+
+def _is_inside(event: Event, call: Event) -> bool:
+    """Whether an event happens in the course of a call."""
+    return any(frame.kind == "call" and frame.node is call.node for frame in event.context.frames())
 
 
 def inside(reading: Reading, begin: Event) -> list[Event]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from preflight.check.beside import calls_without_gradients, only_run
 from preflight.check.forward.entry import channels_of, entries
 from preflight.check.forward.follow import Forward, calls_of
 from preflight.source.evaluate.drawings import drawing_of
@@ -38,8 +39,10 @@ def with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec, 
     reason = None
     frozen = frozen_layers(reading, network).leaves
     samples = batch if isinstance(batch, int) and batch > 0 else 1
-    for entry in entries(reading, facts, network, given):
-        flow = Forward(reading, calls, entry, samples, frozen)
+    ahead = _ahead(reading, facts, samples)
+    made = ahead.tensor(given) if ahead is not None and given is not None else None
+    for entry in [made.shape[1:]] if made is not None else entries(reading, facts, network, given):
+        flow = Forward(reading, calls, entry, samples, frozen, ahead if made is not None else None)
         if flow.kept is not None:
             image = size if isinstance(size, int) and size in entry[1:] else None
             return msgspec.structs.replace(spec, activation_elements=flow.kept / samples, image_size=image)
@@ -71,6 +74,20 @@ def together(
     assert flow is not None
     assert flow.kept is not None
     return msgspec.structs.replace(spec, activation_elements=flow.kept / samples, image_size=image)
+
+
+def _ahead(reading: Reading, facts: dict[str, Fact], samples: int) -> Forward | None:
+    """Follow the networks that only run, as far as they can be followed: what is trained may be given what they make."""
+    flow = None
+    for model in only_run(reading):
+        network = Network(reading, model)
+        calls = calls_without_gradients(reading, model)
+        for entry in entries(reading, facts, network, calls[0].args[0] if calls and calls[0].args else None):
+            tried = Forward(reading, calls, entry, samples, earlier=flow)
+            if tried.kept is not None:
+                flow = tried
+                break
+    return flow
 
 
 def _next(

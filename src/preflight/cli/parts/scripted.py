@@ -29,6 +29,7 @@ _FIELDS = (
     ("optimizer", "run.optimizer", "optimizer.name"),
     ("optimizer_momentum", "run.optimizer_momentum", "optimizer.name"),
     ("trainable_parameters", "run.trainable_parameters", "model.trainable_parameters"),
+    ("frozen_beside", "run.frozen_beside", "model.frozen_beside"),
     ("steps", "run.steps", "steps"),
     ("attention", "run.attention", None),
     ("recompute", "run.recompute", None),
@@ -162,6 +163,8 @@ def _run(run: RunSpec, facts: dict[str, Fact], path: str, model: ModelSpec | Non
         if value is None or (fact_key and fact is not None and not fact.known):
             continue
         if field == "sequence_length" and model is not None and not model.vocab:
+            continue
+        if field == "frozen_beside" and not value:
             continue
         if field == "trainable_parameters" and (model is None or value == model.parameters):
             continue
