@@ -79,6 +79,9 @@ class Reading:
                     found.append(inner)
 
         for optimizer in sorted(self.made("optimizer"), key=lambda o: o.context is not None and o.context.shadow):
+            if optimizer.name.startswith("timm.optim.create_optimizer"):
+                add(optimizer.argument(0, "model_or_params"))
+                add(optimizer.argument(1, "model"))
             for value in (*optimizer.args, *optimizer.kwargs.values()):
                 for part in provenance(value, 200):
                     if isinstance(part, Obj) and part.name in (

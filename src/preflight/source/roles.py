@@ -26,6 +26,7 @@ _OF_LIBRARY: dict[str, tuple[tuple[str, str], ...]] = {
         ("sampler", r"torch\.utils\.data\.\w*Sampler$"),
         ("dataset", r"torch\.utils\.data\.(\w*Dataset|Subset|random_split)"),
         ("criterion", r"torch\.nn\.\w*Loss$"),
+        ("pipeline", r"torch\.distributed\.pipelining\.(schedules\.)?Schedule\w"),
     ),
     "transformers": (
         ("optimizer", r"transformers\.(AdamW|Adafactor)$"),

@@ -73,8 +73,13 @@ class TrainingLoop:
 
 
 def loss_of(event: Event) -> Value | None:
-    """The loss of a backward event: what is given to an engine's ``backward``, else the receiver without its scaling."""
+    """The loss of a backward event: what is given to an engine's ``backward``, else the receiver without its scaling.
+
+    The schedule of a pipeline computes its losses out of sight.
+    """
     receiver = event.receiver
+    if event.name == ".step":
+        return None
     if event.name == "torch.autograd.backward":
         return event.argument(0, "tensors")
     base = settle(receiver) if receiver is not None else None
@@ -103,6 +108,8 @@ def find_loops(trace: Trace, roles: Roles) -> list[TrainingLoop]:
     backwards = [
         e for e in trace.calls(".backward", ".manual_backward", "torch.autograd.backward") if _is_training(e, trace)
     ]
+    # A pass of a pipeline's schedule is forward and backward of all micro-batches.
+    backwards += [e for e in trace.calls(".step") if roles.of(e.receiver) == "pipeline"]
     steps = [e for e in trace.calls(".step") if is_parameter_step(e, roles)]
     groups: dict[int, tuple[Context, list[Event]]] = {}
     for event in backwards:

@@ -102,12 +102,32 @@ def _reshaped(value: Value) -> Iterator[Value]:
     for part in queue:  # grows while it is gone through
         yield part
         ends = isinstance(part, Obj) and part.name.rpartition(".")[2] in _GATHERS
-        for parent in parents_of(part) if not ends and len(queue) < 300 else ():
+        parents = list(parents_of(part)) if not ends else _gathered(part)
+        for parent in parents if len(queue) < 300 else ():
             if id(parent) not in seen:
                 seen.add(id(parent))
                 queue.append(parent)
 
 
+def _gathered(value: Value) -> list[Value]:
+    """What a comprehension goes through whose items are stacked: there are as many."""
+    given = settle(value.args[0]) if isinstance(value, Obj) and value.name in _STACKS and value.args else None
+    node = given.site.node if isinstance(given, Seq) and given.site is not None else None
+    if not isinstance(given, Seq) or not isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        return []
+    if len(node.generators) != 1 or node.generators[0].ifs:
+        return []
+    through = node.generators[0].iter
+    return [
+        part.receiver
+        for item in given.items[:1]
+        for part in provenance(item, 60)
+        if isinstance(part, Obj) and part.kind == "item" and part.site is not None and part.site.node is through
+        if part.receiver is not None
+    ]
+
+
+_STACKS = ("torch.stack", "numpy.stack")
 _GATHERS = frozenset("stack cat concat concatenate vstack append popleft sample choice".split())
 
 

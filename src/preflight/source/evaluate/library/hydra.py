@@ -116,22 +116,24 @@ def _instantiate(m: Machine, c: Call) -> Value | None:
     """``instantiate(cfg.model)``: the class that ``_target_`` names, with the other entries as arguments."""
     from preflight.source.canonical import canonical
     from preflight.source.evaluate.calls import call
+    from preflight.source.evaluate.classes import is_dataclass
     from preflight.source.values import Ext
 
-    config = settle(c.args[0]) if c.args else None
-    if not isinstance(config, Dict):
+    given = c.argument(0, "config")
+    config = settle(given) if given is not None else None
+    structured = isinstance(config, Obj) and config.cls is not None and is_dataclass(config.cls)
+    if not isinstance(config, Dict) and not structured:
         return None
-    target = settle(config.entries.get("_target_", Known(None)))
+    entries: dict[Any, Value] = config.entries if isinstance(config, Dict) else config.attrs  # type: ignore[union-attr]
+    target = settle(entries.get("_target_", Known(None)))
     if not isinstance(target, Known) or not isinstance(target.value, str):
         return None
-    kwargs = {k: v for k, v in config.entries.items() if isinstance(k, str) and not k.startswith("_")}
-    kwargs.update(c.kwargs)
+    kwargs = {k: v for k, v in entries.items() if isinstance(k, str) and not k.startswith("_")}
+    kwargs.update({k: v for k, v in c.kwargs.items() if k != "config" and not k.startswith("_")})
+    partial = c.kwargs.get("_partial_") or entries.get("_partial_")
     found = _resolve(m, target.value)
     func = found if found is not None else Ext(canonical(target.value), m.site(c.node))
-    if (
-        isinstance(settle(config.entries.get("_partial_", Known(False))), Known)
-        and plain(config.entries.get("_partial_")) is True
-    ):
+    if plain(partial) is True:
         return Partial(func, c.args[1:], kwargs, m.site(c.node))
     return call(m, func, c.args[1:], kwargs, c.node)
 

@@ -7,7 +7,20 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.values import Bound, Dict, Func, Known, Obj, Partial, Seq, Unknown, Value, options_of, settle
+from preflight.source.values import (
+    Bound,
+    Dict,
+    Func,
+    Known,
+    Obj,
+    Partial,
+    Seq,
+    Unknown,
+    Value,
+    options_of,
+    plain,
+    settle,
+)
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -125,6 +138,31 @@ def _add_module(m: Machine, c: Call) -> Value | None:
         set_attribute(m, base, name.value, c.args[1], c.node)
         return Known(None)
     return None
+
+
+@MODEL.call(".save_hyperparameters", ".super.save_hyperparameters")
+def _save_hyperparameters(m: Machine, c: Call) -> Value | None:
+    """Lightning keeps the arguments of ``__init__`` under ``self.hparams``, or one object that it is given."""
+    base = settle(c.receiver) if c.receiver is not None else None
+    if not isinstance(base, Obj) or base.cls is None:
+        return None
+    first = settle(c.args[0]) if c.args else None
+    if first is not None and not (isinstance(first, Known) and isinstance(first.value, str)):
+        base.attrs["hparams"] = c.args[0]
+        return Known(None)
+    func, frame = m.frame.func, m.frame
+    if func is None or not func.qualname.endswith("__init__"):
+        return None
+    names = {plain(arg) for arg in c.args}
+    left_out = plain(c.kwargs.get("ignore"))
+    ignored = {left_out} if isinstance(left_out, str) else set(left_out or ())
+    arguments = func.node.args  # of a function with a name
+    given = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)][1:]
+    kept = {n: frame.locals[n] for n in given if n in frame.locals and n not in ignored and (not names or n in names)}
+    known = settle(base.attrs["hparams"]) if "hparams" in base.attrs else None
+    before = known.entries if isinstance(known, Dict) else {}  # those of a class below, whose __init__ came first
+    base.attrs["hparams"] = Dict({**before, **kept}, m.site(c.node), arguments.kwarg is not None, name="namespace")
+    return Known(None)
 
 
 @MODEL.call(".children", ".named_children")
