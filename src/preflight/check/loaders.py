@@ -106,6 +106,7 @@ class Feeding:
     Attributes:
         frames: Every loop of the trace, each once.
         training: Identities of the loaders whose batches are trained on.
+        trained: The loops that train on a loader's batches.
         evaluation: For the identity of each loader that is only evaluated on: the loops.
     """
 
@@ -122,6 +123,7 @@ class Feeding:
                         self.frames.append(frame)
                     self._inside.setdefault(id(frame), []).append(event)
         self.training: set[int] = set()
+        self.trained: list[Frame] = []
         self.evaluation: dict[int, list[Frame]] = {}
         self.ambiguous: set[int] = set()
         for frame in self.frames:
@@ -129,6 +131,8 @@ class Feeding:
             if not loaders:
                 continue
             kind = self._kind(context, frame)
+            if kind == "training":
+                self.trained.append(frame)
             for loader in loaders:
                 if kind == "training":
                     (self.training if len(loaders) == 1 else self.ambiguous).add(id(loader))

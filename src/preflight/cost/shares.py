@@ -127,7 +127,7 @@ def share_of(model: ModelSpec, run: RunSpec, count: ParameterCount, parallel: Pa
         trainable = adapters / tensor * fraction
         parameters += trainable if run.finetune != "frozen" else 0.0
     elif run.trainable_parameters is not None:
-        trainable = parameters * smaller(run.trainable_parameters / count.total, 1.0)
+        trainable = parameters * smaller(run.trainable_parameters / larger(count.total, 1.0), 1.0)
     own = count.block_experts / (parallel.ep * expert_tensor(parallel))
     return Share(
         parameters=parameters,

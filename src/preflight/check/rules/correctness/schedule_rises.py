@@ -28,7 +28,7 @@ from preflight.check.rule import Rule
 from preflight.check.sampling import sample
 from preflight.check.schedules import TORCH, schedulers
 from preflight.source.trace import Event, provenance
-from preflight.source.values import Func, Known, Obj, Seq, Unknown, Value, settle
+from preflight.source.values import Func, Known, Obj, Seq, Unknown, Value, plain, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -137,11 +137,24 @@ def check(context: Context) -> Iterator[Finding]:
         if kind in ("StepLR", "MultiStepLR", "ExponentialLR"):
             gamma = scheduler.argument(1 if kind == "ExponentialLR" else 2, "gamma")
             worth = settle(gamma) if gamma is not None else None
-            if isinstance(worth, Known) and isinstance(worth.value, (int, float)) and worth.value > 1:
-                yield _factor(context, scheduler, kind, worth.value)
+            factor = worth.value if isinstance(worth, Known) else None
+            if isinstance(factor, (int, float)) and factor > 1 and not _searches(context, scheduler):
+                yield _factor(context, scheduler, kind, factor)
         elif kind == "LambdaLR" and not _part_of_another(context, scheduler):
             yield from _function(context, scheduler)
     yield from _written(context)
+
+
+def _searches(context: Context, scheduler: Obj) -> bool:
+    """Whether the rate begins so low that nothing is learned: a test of rates (Smith, 2015) raises it step by step."""
+    optimizer = scheduler.argument(0, "optimizer")
+    made = settle(optimizer) if optimizer is not None else None
+    given = made.argument(1, "lr") if isinstance(made, Obj) else None
+    rate = plain(given)
+    return isinstance(rate, float) and rate <= _TINY
+
+
+_TINY = 1e-5
 
 
 def _part_of_another(context: Context, scheduler: Obj) -> bool:

@@ -184,6 +184,8 @@ def check(context: Context) -> Iterator[Finding]:
         tests = [f for f in event.context.frames() if f.kind == "if"]
         if kind is None and any(may_ask_rank(f) or from_option(f.value) & ranks for f in tests):
             continue
+        if kind == "local" and context.launch.nodes == 1:
+            continue  # the only node there is
         if event.name == ".save_pretrained" and context.roles.of(event.receiver) != "model":
             continue
         yield _finding(context, event, kind is not None, decided, groups[0])
@@ -196,6 +198,8 @@ def _finding(context: Context, event: Event, local: bool, decided: bool, group: 
         RULE,
         event,
         f"{who} writes this file: {'the guard tests the local rank' if local else 'no branch on the rank guards it'}, and the path does not name the rank",
+        # On how many nodes it will run is not said: on one, the local rank is the rank.
+        severity="info" if local and not context.launch.nodes else None,
         confidence="likely" if decided else "possible",
         evidence=[Evidence("guard on the rank", guard)],
         fix=Fix(

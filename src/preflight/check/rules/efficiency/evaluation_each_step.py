@@ -77,6 +77,8 @@ def check(context: Context) -> Iterator[Finding]:
     loaders = {id(o): o for o in context.reading.made("loader")}
     seen: set[int] = set()
     for loop in step_loops(context):
+        if any(frame is not loop.frame and frame.within(loop.frame) for frame in feeds.trained):
+            continue  # training data is gone through in each pass, too: the pass is an epoch
         for key, frames in feeds.evaluation.items():
             for frame in frames:
                 if (

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.kept_graphs import recorded
 from preflight.check.rule import Rule
 from preflight.check.steps import each_pass, from_network, inner_loops, step_loops, uses_gpu
 from preflight.source.trace import Event
@@ -140,6 +141,7 @@ def check(context: Context) -> Iterator[Finding]:
         if not waits:
             continue
         repeated = [e for e in waits if _repeated(e, loop)]
+        trained = {_line(e, e) for e in waits if recorded(e.context) is not False}
         first = (repeated or waits)[0]
         lines = sorted({_line(e, first) for e in waits})
         where = f"line {lines[0]}" if len(lines) == 1 else "lines " + ", ".join(lines)
@@ -159,7 +161,7 @@ def check(context: Context) -> Iterator[Finding]:
                 instruction="keep detached tensors, and call .item() under `if step % n == 0`",
                 expected="the host queues the next step while the GPU works on this one",
             ),
-            severity="warning" if repeated or len(lines) >= _MANY else None,
+            severity="warning" if repeated or len(trained) >= _MANY else None,
         )
 
 
@@ -175,9 +177,15 @@ def _waits(context: Context, loop: TrainingLoop) -> list[Event]:
 
 
 def _repeated(event: Event, loop: TrainingLoop) -> bool:
-    """Whether a number is read several times per step: in a loop that is not the one over micro-batches."""
+    """Whether a number is read several times per step: in a loop that is not the one over micro-batches.
+
+    Not where gradients are off: that is an evaluation, whose figures somebody wants to read. Where it comes with every
+    step, as in training on a whole graph, the step is an epoch.
+    """
     if event.name in (".cpu", ".numpy"):
         return False  # an array that is needed on the host
+    if recorded(event.context) is False:
+        return False
     return any(frame is not loop.micro for frame in inner_loops(event.context, loop.frame))
 
 
