@@ -1,0 +1,25 @@
+import torch
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+device = "cuda"
+rows = TensorDataset(torch.randn(1000, 16), torch.randint(0, 4, (1000,)))
+loader = DataLoader(rows, batch_size=32, shuffle=True, num_workers=4, pin_memory=True)
+
+from dataclasses import dataclass
+@dataclass(eq=False)
+class Net(nn.Module):
+    d: int = 16
+    def __post_init__(self):
+        super().__init__()
+        self.a = nn.Linear(self.d, 4)
+    def forward(self, x):
+        return self.a(x)
+m = Net().to(device)
+
+opt = torch.optim.AdamW(m.parameters(), lr=1e-3)
+for x, y in loader:
+    loss = F.cross_entropy(m(x.to(device)), y.to(device))
+    opt.zero_grad(); loss.backward(); opt.step()
+

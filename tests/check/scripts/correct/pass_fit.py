@@ -1,0 +1,16 @@
+import torch
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+device = "cuda"
+rows = TensorDataset(torch.randn(1000, 16), torch.randint(0, 4, (1000,)))
+loader = DataLoader(rows, batch_size=32, shuffle=True, num_workers=4, pin_memory=True)
+
+m = nn.Linear(16, 4).to(device)
+opt = torch.optim.AdamW(m.parameters(), lr=1e-3)
+sched = torch.optim.lr_scheduler.OneCycleLR(opt, max_lr=1e-2, epochs=5, steps_per_epoch=len(loader))
+for epoch in range(5):
+    for x, y in loader:
+        loss = F.cross_entropy(m(x.to(device)), y.to(device))
+        opt.zero_grad(); loss.backward(); opt.step(); sched.step()

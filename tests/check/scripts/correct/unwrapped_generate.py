@@ -1,0 +1,39 @@
+import os
+import torch
+import torch.distributed as dist
+from torch import nn
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, TensorDataset, DistributedSampler
+torch.manual_seed(0)
+dist.init_process_group("nccl")
+local_rank = int(os.environ["LOCAL_RANK"])
+rank, world = dist.get_rank(), dist.get_world_size()
+torch.cuda.set_device(local_rank)
+device = torch.device("cuda", local_rank)
+rows = TensorDataset(torch.randn(1024, 16), torch.randint(0, 4, (1024,)))
+sampler = DistributedSampler(rows)
+loader = DataLoader(rows, batch_size=32, sampler=sampler, num_workers=4, pin_memory=True)
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(16, 4)
+    def forward(self, x):
+        return self.a(x)
+    def generate(self, x):
+        return self.a(x).argmax(-1)
+net = Net().to(device)
+model = DDP(net, device_ids=[local_rank])
+
+opt = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for epoch in range(3):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = F.cross_entropy(model(x.to(device)), y.to(device))
+        opt.zero_grad(); loss.backward(); opt.step()
+
+model.eval()
+with torch.no_grad():
+    core = model.module if hasattr(model, "module") else model
+    print(core.generate(torch.zeros(1, 16, device=device)), net.generate(torch.zeros(1, 16, device=device)))

@@ -1,0 +1,17 @@
+import torch
+from torch import nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+torch.manual_seed(0)
+device = "cuda"
+rows = TensorDataset(torch.randn(1000, 16), torch.randint(0, 4, (1000,)))
+loader = DataLoader(rows, batch_size=32, shuffle=True, num_workers=4, pin_memory=True)
+
+model = nn.Linear(16, 4).to(device)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    for p in model.parameters():
+        p.grad = None
+    loss = F.cross_entropy(model(x.to(device)), y.to(device))
+    loss.backward()
+    opt.step()
