@@ -82,6 +82,7 @@ class Case:
         self.raised = reading.raised
         self.flight: FlightEvidence | None = None
         self.stacks: StackEvidence | None = None
+        self.printed: StackEvidence | None = None
         self.events: tuple[Event, ...] = ()
         self.steps: tuple[StepLine, ...] = reading.steps
         self.every_step: tuple[StepLine, ...] = reading.steps

@@ -37,6 +37,8 @@ _OF_SIGNAL: dict[int, Signature] = {
         Cause("watchdog-gave-up", "the watchdog of a collective gave up and ended the process", 0.4, "network",
               ("flight-recorder", "exit-codes")),
     )),
+    14: _made("alarm-clock", "the process was ended by a clock that it had set itself (SIGALRM)", "other", "root"),
+    13: _made("broken-pipe", "the process wrote to somebody who was gone (SIGPIPE)", "other", "cascade"),
     15: _made("terminated", "the process was asked to stop", "preemption", "teardown"),
     2: _made("interrupted", "the process was interrupted", "preemption", "teardown"),
 }  # fmt: skip

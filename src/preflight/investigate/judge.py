@@ -312,7 +312,10 @@ def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | N
         told = {one.rank for one in scene.failing if one.rank is not None}
         rank = next(alike, None if len(told) != 1 else next(iter(told)))
     ended = {scene.case.people.rank_of(one.about, one.file) for one in scene.case.endings if one.code and one.code > 0}
-    if rank is not None and rank not in ended:  # of those that said the same, the one that ended by itself
+    if rank is not None and rank not in (
+        *ended,
+        *culprit.ranks,
+    ):  # of those that said the same, the one that ended by itself
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank in ended - {None}), rank)
     if rank is None:  # printed again without a label: the first one that said it with one
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank is not None), None)

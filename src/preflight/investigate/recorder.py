@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from preflight.investigate.case import Case, Event
 from preflight.investigate.flight.votes import FlightEvidence, votes_of_flights
 from preflight.investigate.stacks.grouping import StackEvidence, votes_of_stacks
@@ -33,6 +35,32 @@ def stacked(case: Case) -> StackEvidence | None:
         groups = {name: members for flight in case.reading.flights for name, members in flight.groups.items()}
         case.stacks = votes_of_stacks(case.reading.stacks, groups=groups, files=case.reading.files)
     return case.stacks
+
+
+def printed(case: Case) -> StackEvidence | None:
+    """Return what the stacks say that programs printed into their own logs (faulthandler, py-spy); None where there are none.
+
+    They are of the time that counts only where a rank told no step behind them, and they tell of others only where two or more have some.
+    """
+    from preflight.investigate.hang.logged import SIGNATURE, logged_stacks
+
+    if case.printed is None:
+        people = case.people
+        hits = [hit for hit in case.reading.hits if hit.signature == SIGNATURE]
+        begins = {(hit.file, people.rank_of(hit.who, hit.file)): hit.line for hit in hits}
+        outlived = {
+            (step.file, rank)
+            for step in (case.steps if begins else ())
+            if step.line > begins.get((step.file, rank := people.rank_of(step.who, step.file)), step.line)
+        }
+        told = []
+        for stack in logged_stacks(case.reading) if begins else ():
+            rank = people.rank_of(stack.who, stack.file)
+            if rank is not None and (stack.file, rank) not in outlived:
+                told.append(msgspec.structs.replace(stack, who=msgspec.structs.replace(stack.who, rank=rank)))
+        several = len({stack.who.rank for stack in told}) > 1
+        case.printed = votes_of_stacks(told, files=case.reading.files) if several else StackEvidence()
+    return case.printed if case.printed.ranks else None
 
 
 def stack_events(case: Case) -> tuple[Event, ...]:

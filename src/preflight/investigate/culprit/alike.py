@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.exit_code import crashed_alike
@@ -15,8 +15,13 @@ def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for nobody where all ranks that speak name the same cause at the same time, else for the nodes they fill."""
     people = scene.case.people
     told = [event for event in scene.roots() if event.rank is None and event.category == "preemption"]
+    alone = _nodes_told(scene, told)
+    for node in alone:
+        yield Vote(kind="accused", node=node, quotes=(scene.case.quote(told[0].hit),),
+                   text=f"its agent was told to stop, and those of other nodes were not: {told[0].title}")  # fmt: skip
     if (
         told
+        and not alone
         and not any(event.rank is not None for event in scene.roots())
         and not any(event.accused for event in scene.failing)
         and not _waited_before(scene, told[0])
@@ -47,11 +52,26 @@ def votes(scene: Scene) -> Iterator[Vote]:
             )
 
 
+def _nodes_told(scene: Scene, told: Sequence[Event]) -> tuple[str, ...]:
+    """Return the nodes whose agents were told to stop, where agents of other nodes speak as well and say nothing of it."""
+    people = scene.case.people
+    nodes = {event.node for event in told}
+    agents = {one.node for one in people.files.values() if one.rank is None and one.local_rank is None}
+    if not nodes or None in nodes or not all(people.of_node(node) for node in nodes if node):
+        return ()
+    spared = (agents & set(people.nodes)) - nodes
+    return tuple(sorted(node for node in nodes if node)) if spared and nodes <= agents else ()
+
+
 def _waited_before(scene: Scene, end: Event) -> bool:
     """Return whether ranks had waited in vain before a job was ended: it was ended because it hung."""
     waits = [event for event in scene.failing if event.role == "cascade" and is_wait(event) and not from_dump(event)]
     return any(
-        before(event, end) or (event.hit.file == end.hit.file and event.hit.line < end.hit.line) for event in waits
+        before(event, end)
+        or (event.hit.file == end.hit.file and event.hit.line < end.hit.line)
+        # Of what stands without a time at the end of its own file, only what comes before it is known.
+        or (event.hit.time_open and event.hit.file != end.hit.file and not before(end, event))
+        for event in waits
     )
 
 

@@ -11,6 +11,13 @@ from preflight.vocabulary.incident import Quote
 from preflight.vocabulary.log import Ending
 
 _FATAL = {9: "killed", 11: "segmentation fault", 7: "bus error", 4: "illegal instruction", 8: "arithmetic fault"}
+_OF_ITS_OWN = {
+    5: "trap",
+    14: "its alarm clock",
+    24: "its limit of processor time",
+    25: "its limit of file size",
+    31: "bad system call",
+}
 _FAULTS = (4, 7, 8, 11)
 _ASKED = (15, 2, 1)
 FEWEST = 3
@@ -44,6 +51,9 @@ def votes(scene: Scene) -> Iterator[Vote]:
                 "killed by signal 9: out of host memory, or by hand or scheduler"
             )  # fmt: skip
             yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
+        elif signal in _OF_ITS_OWN:
+            text = f"ended by signal {signal} ({_OF_ITS_OWN[signal]}), which no launcher sends"
+            yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
         elif signal in _ASKED and interrupted > 1:
             continue  # several were: who sent it sent it to all of them
         elif signal in _ASKED and rank in firsts and rank not in closed:
@@ -53,7 +63,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
             asked[rank] = ("was asked to stop by its launcher", quotes)
         elif signal is None and code > 0:
             # Who only tells of others ends with an error as well.
-            strength = _OF_A_VICTIM if rank in victims else 1.0
+            unsaid = code == 1 and scene.differed  # calls did not fit together: one of them says so, and both end so
+            strength = _OF_A_VICTIM if rank in victims or unsaid else 1.0
             yield Vote(
                 kind="exit-error", rank=rank, strength=strength, text=f"ended with exit code {code}", quotes=quotes
             )

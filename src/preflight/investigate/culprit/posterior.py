@@ -24,6 +24,8 @@ NAMED = 0.4
 # One that leads by so many times is named below that, too: ranks of which no line is there are many, and nothing points to them.
 AHEAD = 5.0
 AT_LEAST = 0.25
+# What speaks for a rank no more than that, speaks for anybody: that it ended with an error, as those do who only tell of others.
+LEAST = 0.25
 # Ranks that are nearly as likely as the first one are named with it.
 BESIDE = 0.6
 # An exit code that those who only tell of others have as well.
@@ -120,7 +122,7 @@ def culprit_of(scene: Scene) -> Culprit:
         return Culprit(confidence=sure(nobody), suspects=suspects, reasons=common,
                        reason="nobody in particular: all ranks were hit by the same cause")  # fmt: skip
     for_it = _for_it(votes)
-    named = [who for p, who in ordered if p >= BESIDE * ordered[0][0] and for_it.get(who, 1.0) > 0]
+    named = [who for p, who in ordered if p >= BESIDE * ordered[0][0] and for_it.get(who, 1.0) > LEAST]
     beside = {
         *named,
         *_sinks(votes, chances, ordered),

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Quote
 
+_BESIDE_A_CAUSE = 0.4
+
 
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for ranks without a log among ranks that have one, and for ranks that are silent at the end."""
@@ -15,9 +17,11 @@ def votes(scene: Scene) -> Iterator[Vote]:
     if len(speaking) < 2:
         return
     missing = missing_ranks(scene)
+    # Where one that speaks names a cause of its own, that logs are missing may be due to who collected them.
+    named = any(event.rank is not None and not event.id.startswith("exit.") for event in scene.roots())
     if missing:
         for rank in missing:
-            yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing),
+            yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing) * (_BESIDE_A_CAUSE if named else 1.0),
                        shared=_share(scene, missing) < 1.0,
                        text=f"has no log, while {len(speaking)} other ranks have one")  # fmt: skip
     quiet = silent_ranks(scene)

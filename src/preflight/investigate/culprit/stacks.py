@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.culprit.vote import Scene, Vote
-from preflight.investigate.recorder import stacked
+from preflight.investigate.recorder import printed, stacked
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
-    """Vote as the stacks do; their weights are logarithms of likelihood ratios."""
-    evidence = stacked(scene.case)
+    """Vote as the stacks do; their weights are logarithms of likelihood ratios.
+
+    What programs print into their logs may be of any time: it counts where ranks waited in vain.
+    """
+    evidence = stacked(scene.case) or (printed(scene.case) if scene.waited else None)
     for one in evidence.ranks if evidence is not None else ():
         for reason in one.reasons:
             yield Vote(kind="stacks", rank=one.rank, strength=reason.weight, text=reason.text, quotes=reason.quotes)

@@ -69,7 +69,8 @@ _TOKENS = re.compile(
     )
 )
 _NODE_NAME = re.compile(r"(?:node|host|nid|gpu|ip|dgx|compute|cn|worker|pod)[-_]?$", re.IGNORECASE)
-_SRUN = re.compile(r"\s*(\d{1,7}): ?")
+_SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
+"""A label of srun, and not the hour of a time of the day that stands first in the line."""
 _HOST = re.compile(r"([A-Za-z0-9](?:[\w.-]*[\w])?): ?")
 _SYSLOG_HOST = re.compile(r" ([\w.-]+) ([\w./() -]{1,40}?)(?:\[(\d+)\])?: ")
 _GLOG_PID = re.compile(r"\s+(\d{1,18})\s+(?=[\w./<>-]+:\d+\])")

@@ -9,7 +9,7 @@ import re
 from preflight.source.logs.pages import decoded
 from preflight.source.logs.prefixes import LineStyle, head_of, plain
 
-_SRUN = re.compile(r"\s*(\d{1,7}): ?")
+_SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
 _HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?")
 _OWN = re.compile(
     rb"[\[(](?:[A-Za-z_]{1,20}[ :_]{0,2}\d{1,7}(?:[/|]\d+)?[\])]|\d+,\d+\]<std|\d+\](?:<std|:)|[Rr]ank|[A-Za-z_]{1,20}\d{1,7}\])"
