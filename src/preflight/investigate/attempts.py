@@ -20,6 +20,8 @@ _FAILING = ("root", "cascade", "confirmation", "teardown")
 _AGENT = re.compile(r"[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) torch/distributed/elastic/")
 _OF_AGENTS = ("elastic.closing", "elastic.worker-exit")
 _AGAIN = ("start", "resume", "restart")
+_REDRAWN = 3
+"""So many lines below what went wrong, a bar that is the last that is told is drawn once more as the program ends."""
 
 
 class Cuts:
@@ -152,13 +154,17 @@ def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
     failed = False
     last: dict[int | None, int] = {}
     started: set[int | None] = set()
+    wrong = -1
     for line, what, rank in moments:
         mark = what.signature.marks if isinstance(what, Event) and what.signature is not None else None
         again = False
+        if isinstance(what, Event) and what.role in _FAILING:
+            wrong = line
         if isinstance(what, int):
             # The same step again is a bar that was drawn anew, and a rank that had told none yet may be one whose output was held back.
             before = last.get(rank, last.get(None) if rank is not None else max(last.values(), default=None))
-            again = failed and before is not None and what < before
+            redrawn = line == moments[-1][0] and line - wrong <= _REDRAWN
+            again = failed and before is not None and what < before and not redrawn
         elif mark == "restart":
             again = failed or bool(last)
         elif mark == "start":

@@ -29,6 +29,8 @@ SOMETHING_ELSE = "something-else"
 # What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
 _REST = {True: 0.1, False: 0.35}
 _OFTEN = 8
+_PATIENCE = 25.0
+"""So many seconds, at least, torchrun waits for a process that it has asked to end before it kills it (30, in whole seconds)."""
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +131,15 @@ def _raised_at(scene: Scene, event: Event) -> Raised | None:
 
 def _by_agent(scene: Scene, event: Event) -> bool:
     """Return whether a process was killed because it did not stop when asked: where others had waited in vain."""
-    return event.id in ("exit.killed", "end.killed") and scene.waited
+    return event.id in ("exit.killed", "end.killed") and (scene.waited or _killed_late(scene, event))
+
+
+def _killed_late(scene: Scene, event: Event) -> bool:
+    """Return whether a launcher's table tells that a process was killed when another one had ended as long before as it waits."""
+    ends = [one for one in scene.case.endings if one.teller == "torchrun" and one.time is not None]
+    own = [one.time for one in ends if one.code == -9 and one.about.rank == event.rank]
+    first = min((one.time or 0.0 for one in ends if one.code != -9), default=None)
+    return bool(own) and first is not None and min(time or 0.0 for time in own) - first >= _PATIENCE
 
 
 def _without_aftermath(roots: list[Event]) -> list[Event]:
@@ -180,12 +190,16 @@ def _symptom(scene: Scene, culprit: Culprit, events: Sequence[Event]) -> Categor
     return max(counts, key=lambda category: counts[category])
 
 
-def rank_in_order(event: Event, culprit: Culprit) -> tuple[bool, bool, bool, bool, bool]:
-    """Return how much an event decides: on the culprit, by more than its end, by a signature; False comes first."""
+def rank_in_order(event: Event, culprit: Culprit) -> tuple[bool, ...]:
+    """Return how much an event decides: on the culprit, by more than its end, by a signature; False comes first.
+
+    Of exceptions that no signature took, memory that ran out decides: what lacks it breaks in other ways as well.
+    """
     return (
         bool(culprit.ranks) and event.rank not in culprit.ranks and event.rank is not None,
         event.id in _DIED and event.category in ("other", "none"),
         not event.specific,
+        not event.specific and event.category != "oom",
         event.category in ("other", "none"),
         event.id.startswith(("end.", "exit.")),
     )

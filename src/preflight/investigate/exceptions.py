@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from preflight.investigate.printers import printed_by
 from preflight.vocabulary.log import Hit, Raised
 from preflight.vocabulary.signature import Category, Role
 
@@ -65,12 +66,13 @@ _FUNCTIONS: tuple[tuple[str, Category], ...] = (
 )
 _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"(CUDA)?OutOfMemoryError|MemoryError", "oom", "root"),
+    (r"NameError|UnboundLocalError|SyntaxError|IndentationError|TabError|RecursionError", "usercode", "root"),
     (r"\w*(?:Dynamo|Inductor|Triton|Compil)\w*(?:Error|Failed|Exception)", "compile", "root"),
     (r"HTTPError|URLError|SSLError|MaxRetryError|NewConnectionError|ProxyError|ReadTimeout(Error)?|ConnectTimeout|HfHubHTTPError"
      r"|RepositoryNotFoundError|GatedRepoError|LocalEntryNotFoundError|HFValidationError|\w*CommError|UsageError"
      r"|ValidationError|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|\w*CompositionException", "environment", "root"),
     (r"ImportError|ModuleNotFoundError|EnvironmentError|VersionConflict|PackageNotFoundError", "environment", "root"),
-    (r"Dist(Network|Store|Backend)?Error|HorovodInternalError|NCCLError|ConnectionError|ConnectionResetError|BrokenPipeError"
+    (r"Dist(Network|Store|Backend)?Error|HorovodInternalError|NCCLError|[nrh]ccl\w*Error|ConnectionError|ConnectionResetError|BrokenPipeError"
      r"|ConnectionRefusedError|TimeoutError|DeadlineExceeded\w*|RendezvousError\w*", "network", "cascade"),
     (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError|TuneError"
      r"|RayActorError|ActorDiedError|WorkerCrashedError|NodeDiedError|ActorUnavailableError|WorkerGroupError", "other", "teardown"),
@@ -103,6 +105,7 @@ _TRACKERS = re.compile(
 """What watches a training, from threads of its own: the training goes on without it."""
 # What a file that is not there, or cannot be read, is by its name.
 _FILES: tuple[tuple[str, Category], ...] = (
+    (r"(?:^|[/\\'\" ])data_?sets?[/\\](?!\S*(?:site-packages|checkpoint|ckpt))\S+\.(?:bin|idx|txt|jsonl?|lst)\b", "data"),
     (r"\.(pt|pth|ckpt|safetensors|bin|distcp)\b|checkpoint|state_dict", "checkpoint"),
     (r"\.(so|dll|dylib|py|cu|cpp|h|cuh)\b|nvcc|ninja|CUDA_HOME|site-packages/\S+\.(json|txt)", "environment"),
     (r"\.(jpe?g|png|tiff?|bmp|webp|gif|wav|flac|mp3|mp4|avi|npy|npz|h5|hdf5|lmdb|mdb|parquet|arrow|csv|tsv|jsonl?|txt|tar|zip"
@@ -121,7 +124,7 @@ _OF_FILES = (
 )
 _WEB = re.compile(r"huggingface|wandb|https?://|urllib3|HTTPS?Connection|Max retries|proxy|SSL|certificate|hub\b", re.I)
 _WORDS: tuple[tuple[str, Category], ...] = (
-    (r"[Oo]ut of memory|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|[Ii]nsufficient|No available) (?:\w+ )?memory|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
+    (r"[Oo]ut of memory|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|have enough|[Ii]nsufficient|No available) (?:\w+ )?(?:memory|RAM|VRAM)|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
      "oom"),
     (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
     (r"can only be used on CUDA|doesn't support bf16|command '\S+' failed|no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
@@ -131,18 +134,18 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|is not currently imported|does not recognize this architecture|Unrecognized configuration class|Failed to import"
      r"|less than the minimum required|does not match the version|was removed in the \w+ [\d.]+|requires `?[\w.-]+[<>=]=|cudaGetDeviceCount"
      r"|loaded in [48]-bit|KV cache is needed"
-     r"|is not recognized|command not found|not installed|address already in use|host not found|Name or service not known"
+     r"|is not recognized|command not found|not installed|no NVIDIA driver|gated repo|failed to listen on|address already in use|host not found|Name or service not known"
      r"|name resolution", "environment"),
     (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS|into a non-existent directory", "usercode"),
-    (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStreamReader"
+    (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStream(?:Reader|Writer)|inline_container"
      r"|[Cc]heckpoint|safetensors|Parent directory \S+ does not exist", "checkpoint"),
     (r"shared memory object|shared file mapping|OpenCV\(|[Ff]ound 0 (?:files|images|samples|valid)|could not convert string to|(?i:(?:image|video|audio|sample|label) not found)"
      r"|not in the dataset|Unknown split|Failed to open the input|n_samples=|label class \d+ exceeds|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
     (r"\bnan\b|\bNaN\b|\bNAN\b|non-?finite|\binf\b|not positive-?definite|singular matrix", "numerical"),
-    (r"\bNCCL\b|gloo|rendezvous|TCPStore|timed out|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
+    (r"\bN?[HR]?CCL\b|[Hh]ccl[A-Z]\w+|gloo|rendezvous|TCPStore|store.based barrier|(?:[Tt]imed|TIMED) out|[Ss]ocket [Tt]imeout|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
      "network"),
     (r"CANCELLED|[Pp]reempt|time limit|TIME LIMIT|SIGTERM", "preemption"),
-    (r"torch\._dynamo|inductor|[Tt]riton", "compile"),
+    (r"torch\._dynamo|inductor|[Tt]riton|[Ee]rror (?:building|compiling) extension|[Cc]ompil(?:ation|er) (?:error|failed)|nvrtc|NVRTC", "compile"),
 )  # fmt: skip
 _OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
 """What ray raises where a task raised: the class of that stands in brackets."""
@@ -150,10 +153,13 @@ _CLASS = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
 _LINE = re.compile(
     rf"(?:^|[\s:\]])(?P<told>{_CLASS}(?:Error|Exception|Interrupt|Warning)|(?:[A-Za-z_]\w*\.)*BadZipFile): ?(?P<message>.*)$"
     rf"|^(?P<alone>{_CLASS}(?:Error|Interrupt))$"
+    rf"|^(?P<shown>{_CLASS}(?:Error|Exception))\((?P<said>.*)\)$"
 )
 _BAD = re.compile(r"\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED|NCCL WARN)\b")
 
 
+_REPEATED = re.compile(r"\bError executing job with overrides:")
+"""Hydra repeats the command line where a program raised: words of it say nothing of why."""
 _NEAREST = 3
 _OF_A_STEP = (
     "forward",
@@ -266,14 +272,19 @@ def said_of(message: str) -> Category | None:
 
 def meaning_of_line(text: str) -> Meaning | None:
     """Return what a line is taken for that looks like trouble and that nothing took; None where nothing tells."""
+    if _REPEATED.search(text):
+        return None
     match = _LINE.search(text)
     if match is not None:
-        name = match["told"] or match["alone"]
+        name = match["told"] or match["alone"] or match["shown"]
         if name.endswith("Warning"):
             return None
         hit = Hit(signature="", file=0, line=0, offset=0, text=text)
-        return meaning_of(Raised(exception=name, message=match["message"] or "", frames=(), hit=hit))
-    category = _of_words(text) if _BAD.search(text) else None
+        return meaning_of(Raised(exception=name, message=match["message"] or match["said"] or "", frames=(), hit=hit))
+    printed = printed_by(text)
+    if printed is not None:
+        return Meaning(text.strip()[:200], *printed)
+    category = _of_words(text) if _BAD.search(text) or text.lstrip().startswith("what():") else None
     return Meaning(text.strip()[:200], category, "root") if category is not None else None
 
 

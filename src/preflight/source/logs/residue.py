@@ -17,6 +17,9 @@ _TOLD = re.compile(r"\bNCCL (?:INFO|TRACE|VERSION)\b")
 _TROUBLE = re.compile(
     r"^(?:[\w.]+(?:Error|Exception|BadZipFile|KeyboardInterrupt)\b|(?i:error|fatal(?: error)?|failed|panic|exception)\b[ :])|"
     r"\b(?:ERROR|FATAL|CRITICAL|Fatal error|FAILED)\b[: \]]|: error: |\bError:|\b[Ff]ailed to \w+"
+    r"|\[E[ \d][^\]]*\bProcessGroup\w*\.[ch]pp:\d+\]|\bNVRM: .*(?i:\bfail|\berror|timed ?out|timeout|reset)|HDF5-DIAG: Error|\bninja: build stopped"
+    r"|\bLLVM ERROR\b|\bnvcc error\b|\bFailed building wheel\b|Exception raised from \w+ at \S+\.[ch]pp:\d+|^\s*what\(\):"
+    r"|(?<![\w.])(?:[A-Za-z_]\w*\.)*[A-Z]\w*Error: "
     r"|\bNCCL WARN\b.*?(?i:error|fail|timed? ?out|closed|refused|reset|abort|unreachable|no route|lost\b|broken|disconnect|corrupt|mismatch)"
 )
 _WARNED = re.compile(r"\bNCCL WARN\b")
