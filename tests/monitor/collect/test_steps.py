@@ -123,3 +123,19 @@ def test_a_scheduler_tells_its_milestones_or_the_size_of_its_steps() -> None:
             one.step()
     told = [row["args"].get("moments") for row in kept.calls("scheduler.step")]
     assert [sorted(one) if one else one for one in told] == [[0.001], [0.5, 20], None]
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_the_first_step_of_an_optimizer_tells_whether_other_weights_stand_in_their_place(anew: bool) -> None:
+    with recorded() as kept:
+        net = torch.nn.Linear(3, 2)
+        for fold in range(2):
+            if fold and anew:
+                net = torch.nn.Linear(3, 2)
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            for _ in range(2):
+                optimizer.zero_grad()
+                net(torch.randn(4, 3)).sum().backward()
+                optimizer.step()
+    told = [row["args"].get("replaced", False) for row in kept.calls("step")]
+    assert told == [False, False, anew, False]

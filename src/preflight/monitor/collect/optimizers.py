@@ -236,6 +236,8 @@ class Optimizers:
         seen: dict[str, Any] = {"closure": closure}
         if written:
             seen["written"] = written
+        if not self._steps.get(index, 0) and self._replaced(held):
+            seen["replaced"] = True
         amidst = accumulation.amidst()
         if amidst is not None:
             seen["accumulating"] = amidst
@@ -283,6 +285,10 @@ class Optimizers:
             if variable.kind == "parameter" and known.get(variable.ident, (None, 0))[0] == id(tensor)
             if known[variable.ident][1] != tensor._version
         ][:_MOST_WRITTEN]
+
+    def _replaced(self, held: Held) -> bool:
+        """Whether tensors stand under names under which an optimizer has stepped others, as those of a new model do."""
+        return any(self._versions.get(variable.ident, (id(one), 0))[0] != id(one) for variable, one in held)
 
     def _rates(self, optimizer: Any, name: str, index: int) -> None:
         """Hand over the settings of the groups that have changed since they were last handed over."""

@@ -17,15 +17,16 @@ class RateFollowsSchedule(Relation):
 
     Loading the state of an optimizer brings back the rate at which the run stood. A scheduler that is made afterwards,
     or one that was not restored, puts the rate of its own beginning in its place: the rate jumps.
-    Judged at the first step after the load, where no scheduler has advanced in between.
+    Judged at the first step after the load, where no scheduler has advanced in between. Another rate than the one that
+    the optimizer was made with is told of only when a scheduler advances it: without one, the program has set it.
     """
 
     name = "rate-follows-schedule"
     needs = frozenset({"step", "load_state_dict", "scalar"})
-    wakes = frozenset({"load_state_dict", "scheduler.step", "step"})
+    wakes = frozenset({"optimizer.new", "load_state_dict", "scheduler.step", "step"})
     repeats = 2
     looks = frozenset({"step", "scheduler.step"})
-    reads = frozenset({"load_state_dict"})
+    reads = frozenset({"optimizer.new", "load_state_dict"})
     whole = False
     severity = "warning"
     priority = 24
@@ -37,9 +38,14 @@ class RateFollowsSchedule(Relation):
 
     def __init__(self) -> None:
         self._loaded: dict[int, tuple[Call, list[float]]] = {}
+        self._made: dict[int, list[float]] = {}  # by optimizer: the rates that it was made with
+        self._suspected: dict[int, Example] = {}
 
     def see(self, window: Window) -> Iterator[Example]:
-        if not self._loaded and not window.named("load_state_dict"):
+        for call in window.named("optimizer.new"):
+            groups = (call.args or {}).get("groups") or []
+            self._made[optimizer_number(call)] = [one.get("lr") for one in groups]
+        if not self._loaded and not self._suspected and not window.named("load_state_dict"):
             return
         for call in window.plain:
             number = optimizer_number(call)
@@ -50,9 +56,16 @@ class RateFollowsSchedule(Relation):
                     self._loaded[number] = call, rates
             elif call.name == "scheduler.step":
                 named = (call.args or {}).get("optimizer") or (call.result or {}).get("optimizer") or ""
-                self._loaded.pop(optimizer_number(call._replace(object=named)), None)
+                number = optimizer_number(call._replace(object=named))
+                self._loaded.pop(number, None)
+                if number in self._suspected:
+                    yield self._suspected.pop(number)
             elif call.name == "step" and number in self._loaded:
-                yield from self._judge(window, call, *self._loaded.pop(number))
+                for example in self._judge(window, call, *self._loaded.pop(number)):
+                    if example.holds or set(example.seen) <= set(self._made.get(number, example.seen)):
+                        yield example
+                    else:
+                        self._suspected[number] = example
 
     @staticmethod
     def _judge(window: Window, call: Call, load: Call, rates: list[float]) -> Iterator[Example]:
@@ -85,13 +98,19 @@ class RateFollowsSchedule(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _resumed(0.025)
+        yield [*_resumed(0.025, 0.1), *_resumed(0.2, 0.1)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _resumed(0.2)
+        yield _resumed(0.1, 0.1)
+        yield _resumed(0.2, 0.1, advanced=True)
 
 
-def _resumed(rate: float) -> list[Window]:
+def _resumed(rate: float, made: float | None = None, advanced: bool = False) -> list[Window]:
     mini = Mini({"model.weight": {}})
+    new = () if made is None else (("optimizer.new optimizer0:SGD", {"args": {"groups": [{"lr": made}]}}),)
     load = ("load_state_dict optimizer0:SGD", {"args": {"state": 1, "rates": [0.025]}})
-    return [mini.window(load, "backward", ("scalar", "lr", "optimizer0:SGD.0", rate), "step optimizer0:SGD")]
+    step = ("backward", ("scalar", "lr", "optimizer0:SGD.0", rate), "step optimizer0:SGD")
+    advance = (("scheduler.step StepLR", {"args": {"optimizer": "optimizer0:SGD"}}),) if advanced else ()
+    return [mini.window(*new, load, *step, *advance)]

@@ -223,6 +223,7 @@ class StateContinues(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _two("Adam", "SGD", 1.0)
         yield _two("Adam", "Adam", 2.0)
+        yield _thinned("Adam", written=False, replaced=True)
         yield _thinned("Adam", written=True)
         yield _thinned("SGD", written=False)
         yield _thinned("Adam", written=False, shape=[2])
@@ -253,9 +254,11 @@ def _between(kept: _Kept, step: Step) -> int:
 def _went_on(kept: _Kept, step: Step) -> bool:
     """Whether only steps lie between the weights that are known of an optimizer and those that another one finds.
 
-    Its last steps were not looked at, and nobody has written to the weights since the last one.
+    Its last steps were not looked at, nobody has written to the weights since the last one, and no others stand in their
+    place, as those of the next model do in a cross validation.
     """
-    return _between(kept, step) > 0 and not (step.call.args or {}).get("written")
+    told = step.call.args or {}
+    return _between(kept, step) > 0 and not told.get("written") and not told.get("replaced")
 
 
 def _excess(before: _Look, count: float, step: Step) -> float:
@@ -291,7 +294,7 @@ def _two(
     return found
 
 
-def _thinned(second: str, written: bool, shape: list[int] | None = None) -> list[Window]:
+def _thinned(second: str, written: bool, shape: list[int] | None = None, replaced: bool = False) -> list[Window]:
     """One optimizer takes over from another whose last steps were not looked at, perhaps weights of another shape."""
     mini = Mini({"model.weight": {}})
     told: list[tuple[str, str, dict[str, object]]] = [("variable", "model.weight", {})] if shape else []
@@ -306,7 +309,8 @@ def _thinned(second: str, written: bool, shape: list[int] | None = None) -> list
         ("after", {"model.weight": 1.0}, known),
         ("states", {"model.weight": 0.5}, {**known, "steps": [1.0]}),
     )
-    given = {"args": {"closure": False, **({"written": [0]} if written else {})}}
+    more = {**({"written": [0]} if written else {}), **({"replaced": True} if replaced else {})}
+    given = {"args": {"closure": False, **more}}
     return [
         mini.window(*told, ("optimizer.new optimizer0:Adam", groups), *looked, *looked, *looked),
         mini.window("step optimizer0:Adam", "step optimizer0:Adam"),
