@@ -12,7 +12,16 @@ pytestmark = pytest.mark.torch
 
 from tests.monitor.collect.recording import recorded  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.utils.data import DataLoader, Subset, SubsetRandomSampler, TensorDataset, random_split  # noqa: E402
+from torch.utils.data import (  # noqa: E402
+    BatchSampler,
+    DataLoader,
+    RandomSampler,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+    random_split,
+)
 
 from preflight.monitor.collect.orders import Numbers, facts  # noqa: E402
 
@@ -36,6 +45,31 @@ def test_a_tensor_may_be_the_data() -> None:
     numbers = Numbers()
     told = [facts(DataLoader(torch.zeros(4, 3), batch_size=2), numbers) for _ in range(2)]
     assert [one["samples"] for one in told] == [4, 4]
+
+
+def test_samplers_tell_how_far_they_reach() -> None:
+    numbers = Numbers()
+    short = WeightedRandomSampler([0.5, 0.5], 100)
+    batches = BatchSampler(short, 4, drop_last=False)
+    assert facts(DataLoader(DATA, sampler=short), numbers)["reach"] == 2
+    assert facts(DataLoader(DATA, batch_sampler=batches), numbers)["reach"] == 2
+    assert facts(DataLoader(DATA, sampler=RandomSampler(Subset(DATA, range(20)))), numbers)["reach"] == 20
+    assert "reach" not in facts(DataLoader(DATA, shuffle=True), numbers)
+    assert "reach" not in facts(DataLoader(DATA, sampler=RandomSampler(range(20))), numbers)
+    assert "reach" not in facts(DataLoader(torch.zeros(4, 3), shuffle=True), numbers)
+
+
+def test_a_plateau_tells_the_number_by_which_it_is_judged() -> None:
+    with recorded() as kept:
+        model = nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+        model(torch.ones(3, 2)).sum().backward()
+        optimizer.step()
+        plateau.step(7)
+        plateau.step(metrics=0.5)
+        plateau.step(torch.tensor(1.0))
+    assert [call["args"].get("measure") for call in kept.calls("scheduler.step")] == [7.0, 0.5, None]
 
 
 def test_of_large_data_every_loader_tells_the_same_sample() -> None:

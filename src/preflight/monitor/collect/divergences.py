@@ -6,19 +6,17 @@ Of what it is given two shares are told as numbers; nothing is kept.
 
 from __future__ import annotations
 
-import functools
-import sys
 from typing import Any
 
+from .functionals import readable, watch
 from .patching import Patches
 from .pending import Pending, to_host
 from .places import from_program, here
-from .plain import DEVICES, Outside, impossible, plain_types, simple
+from .plain import Outside, impossible
 from .recorder import Recorder
 
 _MOST_LOOKS = 6
 _MOST_PLACES = 32
-_MOST_NUMBERS = 1 << 20
 _ROUNDED = 1e-4
 """What rounding may make of the logarithm of one, and of the difference between equal probabilities."""
 NAMES = ("divergence.positive", "divergence.itself")
@@ -32,26 +30,8 @@ class Divergences:
         self._looks: dict[str, int] = {}
 
     def install(self, patches: Patches) -> None:
-        """Put the watching function in place; scripts that are compiled still see the original one."""
-        functional = sys.modules["torch.nn.functional"]
-        original = getattr(functional, "kl_div", None)
-        if original is None:
-            return
-        torch = self.recorder.torch
-        compiling = torch.compiler.is_compiling
-
-        @functools.wraps(original)
-        def watching(*args: Any, **kwargs: Any) -> Any:
-            if not compiling() and self.recorder.detail and torch.is_grad_enabled() and self.recorder.active():
-                with self.recorder.work("divergence"):
-                    self._look(args, kwargs)
-            return original(*args, **kwargs)
-
-        # The function warns of a reduction at its caller's place; Python passes by frames of such a name in looking for it.
-        code = watching.__code__.replace(co_filename=f"{__file__} (importlib._bootstrap)")  # type: ignore[attr-defined]
-        watching.__code__ = code  # type: ignore[attr-defined]
-        watching.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
-        patches.replace(functional, "kl_div", watching)
+        """Put the watching function in place."""
+        watch(self.recorder, patches, "kl_div", self._look)
 
     def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         recorder = self.recorder
@@ -83,6 +63,4 @@ class Divergences:
 
     def _readable(self, one: Any) -> bool:
         """Whether the numbers of a tensor can be compared where they lie."""
-        if type(one) not in plain_types(self.recorder.torch) or not simple(one) or one.device.type not in DEVICES:
-            return False
-        return bool(one.is_floating_point() and 0 < one.numel() <= _MOST_NUMBERS)
+        return readable(self.recorder, one) and bool(one.is_floating_point())

@@ -8,8 +8,9 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from . import leaves, outputs
+from . import carried, leaves, outputs
 from .aside import Aside
+from .carried import Carried
 from .digests import Digests, few
 from .entry import Entry, clock
 from .looks import Marks, Untouched, alike, all_given
@@ -53,6 +54,7 @@ class Forwards:
         self.reruns = Reruns(recorder, names) if recorder.wants(RERUN) else None
         self.aside = Aside(recorder.torch, self.before, self.after)
         self.leaves: leaves.Leaves | None = None
+        self.carried = Carried(recorder) if recorder.wants(carried.NAME) else None
         self._hidden_found = 0  # modules that train within another one without being a part of it
         self.evaluating: Callable[[bool], Any] | None = None  # told where a model in evaluation mode begins and ends
 
@@ -139,6 +141,8 @@ class Forwards:
             same = alike(recorder.torch, few(args, recorder.torch.Tensor))
             if same is not None:
                 seen["alike"] = same
+        if recorder.detail and training and grad and self.carried is not None and len(args) > 1:
+            seen["carried"] = self.carried.came(name, args)
         if not all_given(module, len(args)):
             seen["by_name"] = True
         entry = recorder.enter("forward", name, seen)
@@ -212,6 +216,8 @@ class Forwards:
         self.digests.leaving(entry.number, entry.object, output)
         if self.recorder.detail and module.training and self.recorder.wants(outputs.NAME):
             outputs.look(self.recorder, entry, args, output)
+        if self.recorder.detail and module.training and self.carried is not None and len(args) > 1:
+            self.carried.gave(entry.object, output)
         marks, entry.about = entry.about, None
         if marks is not None:
             self._written(entry, module, marks)

@@ -45,10 +45,22 @@ def facts(loader: Any, datasets: Numbers) -> dict[str, Any]:
         "order": _order(loader, sampler),
         "samples": _length(sampler),
         "replicas": _replicas(sampler),
+        **_reach(getattr(getattr(loader, "batch_sampler", None), "sampler", sampler), dataset),
         "dataset": datasets.of(dataset),
         "kind": type(dataset).__name__,
         **_share(dataset, sampler, datasets),
     }
+
+
+def _reach(sampler: Any, dataset: Any) -> dict[str, int]:
+    """From how many samples a sampler draws, where it has a weight for each or was made for a data set."""
+    data = sys.modules["torch.utils.data"]
+    if isinstance(sampler, data.WeightedRandomSampler):
+        reach = _length(sampler.weights)
+    else:
+        source = getattr(sampler, "data_source", getattr(sampler, "dataset", None))
+        reach = _length(source) if isinstance(source, data.Dataset) and source is not dataset else None
+    return {} if reach is None else {"reach": reach}
 
 
 def _share(dataset: Any, sampler: Any, datasets: Numbers) -> dict[str, Any]:

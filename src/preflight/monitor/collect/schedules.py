@@ -54,6 +54,9 @@ class Schedules:
             seen["moments"] = moments
         if len(args) > 1 or kwargs:
             seen["given"] = True  # an epoch, or what a plateau is judged by
+            measure = kwargs.get("metrics", args[1] if len(args) > 1 else None)
+            if type(scheduler).__name__ == "ReduceLROnPlateau" and isinstance(measure, (int, float)):
+                seen["measure"] = float(measure)
         return self.recorder.enter("scheduler.step", type(scheduler).__name__, seen)
 
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:

@@ -36,6 +36,7 @@ from .scaling import Scaling
 from .schedules import Schedules
 from .sequences import Sequences
 from .settings import Settings
+from .signed import SignedLabels
 from .snapshot import Sight
 from .state import States
 from .variables import Variables
@@ -72,6 +73,7 @@ class Session:
             Modes(recorder, self.names),
             Dropouts(recorder, self.forwards),
             Divergences(recorder),
+            SignedLabels(recorder),
             Checkpoints(recorder, self.names, self.variables, states),
         ]
         if settings.api or (settings.needs and any(need.startswith("api") for need in settings.needs)):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import ORDER, Call, Window
 
 _STEPS = 5
+_BEGINNING = 3
+_SINCE = " since its first step"
 _TOP = 0.5
 """Of the highest rate so far, the share from which no schedule gets to zero at once."""
 
@@ -21,6 +24,8 @@ class RateAboveZero(Relation):
     schedule is at its end and the training is not: what follows is computed for nothing.
     A schedule that takes a rate near its top to zero in one advance has no decay that could be at its end: after five
     steps above zero, the first step that follows is one too many.
+    A warm-up may begin at zero, and is above it after an advance: where it is not after two, for three steps, whole
+    numbers were divided. That is not told of an optimizer beside another one that trains, which may wait for its turn.
     """
 
     name = "rate-above-zero"
@@ -43,6 +48,7 @@ class RateAboveZero(Relation):
         self._top: dict[str, float] = {}
         self._done: dict[str, int] = {}
         self._fell: set[str] = set()
+        self._waits: dict[str, int] = {}  # steps at zero before the first one above it
 
     def slept(self, window: Window, times: int) -> None:
         """Count the steps above zero."""
@@ -85,10 +91,15 @@ class RateAboveZero(Relation):
             self._above.add(name)
             self._top[name] = max(max(rates), self._top.get(name, 0.0))
             self._done[name] = self._done.get(name, 0) + 1
+        elif name not in self._above and max(rates) == 0:
+            self._waits[name] = self._waits.get(name, 0) + 1
         zero = max(rates) == 0 and name in self._above
         count = self._zero[name] = self._zero.get(name, 0) + 1 if zero else 0
         # A schedule that advances once in an epoch holds its last value for an epoch: its advances count.
         wrong = min(rates) < 0 or min(count, self._advances.get(name, count)) >= _STEPS or (zero and name in self._fell)
+        waited = min(self._waits.get(name, 0), self._advances.get(name, 0) + 1)
+        dead = not self._above and waited >= _BEGINNING
+        wrong, count = wrong or dead, self._waits[name] if dead else count
         context = {"optimizer": name.split(":")[-1]}
         if not wrong:
             return Example((), True, context)
@@ -100,12 +111,23 @@ class RateAboveZero(Relation):
             expected="a learning rate above zero",
             seen=f"{min(rates):g}" + (f" for {count} steps" if count > 1 else ""),
             call=call,
-            detail=f"{name} steps at a learning rate of {min(rates):g}",
+            detail=f"{name} steps at a learning rate of {min(rates):g}" + (_SINCE if dead else ""),
         )
+
+    @classmethod
+    def explain(cls, example: Example) -> tuple[str, str]:
+        if example.detail.endswith(_SINCE):
+            return (
+                "the warm-up divides whole numbers (step // warmup), or counts epochs where it is to count steps",
+                "divide with /, and print the rate of the first steps",
+            )
+        return cls.cause, cls.advice
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run([0.0, 0.1, 0.1, 0.0, 0.0])
+        yield _run([0.0, 0.0, 0.0, 0.0])
+        yield _warmed([0.0, 0.0, 0.1, 0.2])
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -117,6 +139,7 @@ class RateAboveZero(Relation):
         advance = ("scheduler.step StepLR", {"args": {"before": [0.1]}, "result": gone})
         last = ("backward", ("scalar", "lr", "optimizer0:SGD.0", 0.0), "step optimizer0:SGD")
         yield [*(mini.window(*step) for _ in range(6)), mini.window(advance, *last)]
+        yield _warmed([0.0, 0.0, 0.0])
 
 
 def _run(rates: list[float]) -> list[Window]:
@@ -124,3 +147,14 @@ def _run(rates: list[float]) -> list[Window]:
     return [
         mini.window("backward", ("scalar", "lr", "optimizer0:SGD.0", rate), "step optimizer0:SGD") for rate in rates
     ]
+
+
+def _warmed(rates: list[float]) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    windows = []
+    for at, rate in enumerate(rates):
+        told = {"optimizer": "optimizer0:SGD", "rates": [rate]}
+        advance: list[Any] = [("scheduler.step LambdaLR", {"args": {"before": [0.0]}, "result": told})] if at else []
+        step = (("scalar", "lr", "optimizer0:SGD.0", rate), "backward", "step optimizer0:SGD")
+        windows.append(mini.window(*advance, *step))
+    return windows

@@ -9,6 +9,8 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Call, Window
 
 _STEPS = 2
+_AGO = 3
+"""Iterations since a frozen model was last trained: one that takes turns with another is frozen for its own turn only."""
 
 
 class ReferenceInEvaluation(Relation):
@@ -17,7 +19,8 @@ class ReferenceInEvaluation(Relation):
     A reference, a teacher or a reward model that is left in training mode drops: what the trained model is compared with
     is another thing each time, and a divergence that should begin at zero does not.
     Judged are models that drop, that no optimizer has, whose weights stay as they are, and that are called without
-    gradients between two steps; a teacher whose weights follow those of the student is left alone.
+    gradients between two steps; a teacher whose weights follow those of the student is left alone. One that the same
+    program has trained before is judged once all of it is frozen and was not trained for some iterations.
     So are parts of a model that is trained, where another part of it gives out something of the same shape, and takes
     gradients: what is compared. A frozen encoder whose features go on into the model is left alone.
     """
@@ -37,20 +40,36 @@ class ReferenceInEvaluation(Relation):
         self._bits: dict[int, int] = {}
         self._looks: dict[str, int] = {}  # by root: how often its weights were looked at and had not changed
         self._moving: set[str] = set()
-        self._trained: set[str] = set()
+        self._trained: dict[str, int] = {}  # by root: the iteration in which it was called with gradients last
+        self._learns: set[str] = set()  # what was called with gradients, by its full name
+        self._retired: set[str] = set()  # roots that were trained before, and are frozen
         self._counts: dict[str, int] = {}
         self._moved: set[int] = set()
         self._dropouts: dict[str, tuple[str, ...]] = {}  # by root: its parts that drop
+        self._open = False  # whether a model that drops was read that may have been trained to its end
+
+    def quiet(self, window: Window) -> bool:
+        """Whether nothing is waited for: when a model was trained last does not show in the form of a window."""
+        return not self._open
+
+    def slept(self, window: Window, times: int) -> None:
+        """Know when each model was trained last."""
+        for call in window.named("forward"):
+            if (call.context or "").startswith("grad"):
+                self._trained[call.object.split(".")[0]] = window.iteration
 
     def see(self, window: Window) -> Iterator[Example]:
         self._look(window)
+        self._open = False
         for call in window.named("root"):
             self._dropouts[call.object] = tuple((call.args or {}).get("dropout", ()))
         read: dict[str, Call] = {}
         for call in window.named("forward"):
             root = call.object.split(".")[0]
             if (call.context or "").startswith("grad"):
-                self._trained.add(root)
+                self._trained[root] = window.iteration
+                self._learns.add(call.object)
+                self._retired.discard(root)
             elif (call.args or {}).get("dropouts"):
                 read[call.object] = call
         if not window.named("step") or not window.named("backward"):
@@ -59,17 +78,40 @@ class ReferenceInEvaluation(Relation):
         held = window.run.trained()
         for name, call in read.items():
             root = name.split(".")[0]
-            if root in self._trained or root in held:
+            if "." in name and self._rests(f"{name}.", window):
+                wrong = self._drops(name, call) and name not in self._learns
+                yield _dropping(name, call) if wrong else Example((), True, {"model": name}, call=call)
+                continue
+            if (root in self._trained or root in held) and not self._rests_since(root, window):
+                self._open = self._open or bool((call.args or {}).get("dropout"))
                 continue
             if root in self._moving:
                 yield Example((), True, {"model": name})
                 continue
-            drops = bool((call.args or {}).get("dropout"))
-            self._counts[name] = self._counts.get(name, 0) + 1 if drops else 0
-            wrong = self._counts[name] >= _STEPS and self._looks.get(root, 0) >= 1
-            if drops and not wrong:
+            often = self._drops(name, call)
+            wrong = often and self._looks.get(root, 0) >= 1
+            if self._counts[name] and not wrong:
                 continue  # not to be told yet
             yield _dropping(name, call) if wrong else Example((), True, {"model": name}, call=call)
+
+    def _drops(self, name: str, call: Call) -> bool:
+        """Whether a model that is only read drops, and not for the first time in a row."""
+        drops = bool((call.args or {}).get("dropout"))
+        self._counts[name] = self._counts.get(name, 0) + 1 if drops else 0
+        return self._counts[name] >= _STEPS
+
+    def _rests_since(self, root: str, window: Window) -> bool:
+        """Whether a model that was trained is frozen since; what is known of its weights is that of the time before."""
+        if root in self._retired:
+            return True
+        held = [one for one in window.run.variables.values() if one.root == root and one.kind == "parameter"]
+        ago = window.iteration - self._trained.get(root, window.iteration)
+        if ago < _AGO or not held or any(one.trainable for one in held):
+            return False
+        self._retired.add(root)
+        self._moving.discard(root)
+        self._looks.pop(root, None)
+        return True
 
     def _parts(self, window: Window) -> Iterator[Example]:
         """Frozen parts that are read within a pass that is trained."""
@@ -119,10 +161,13 @@ class ReferenceInEvaluation(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(dropout=0, bits=(1, 1, 1))
         yield _run(dropout=1, bits=(1, 2, 3))
+        yield _run(dropout=0, bits=(1, 1, 1, 1, 1, 1), before=True)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(dropout=1, bits=(1, 1, 1))
+        yield _run(dropout=1, bits=(1, 1, 1, 1, 1, 1, 1), before=True)
+        yield _run(dropout=1, bits=(1, 1, 1), name="model.teacher")
 
 
 def _dropping(name: str, call: Call) -> Example:
@@ -138,14 +183,16 @@ def _dropping(name: str, call: Call) -> Example:
     )
 
 
-def _run(dropout: int, bits: tuple[int, ...]) -> list[Window]:
-    mini = Mini({"model.weight": {}, "teacher.weight": {"optimizer": -1, "trainable": False}})
+def _run(dropout: int, bits: tuple[int, ...], before: bool = False, name: str = "teacher") -> list[Window]:
+    weight = f"{name}.weight"
+    mini = Mini({"model.weight": {}, weight: {"optimizer": 1 if before else -1, "trainable": False}})
     read = {"context": "nograd", "args": {"training": bool(dropout), "dropouts": 1, "dropout": dropout}}
-    return [
+    trained = [mini.window(f"forward {name}", "backward", "step optimizer1:SGD")] if before else []
+    return trained + [
         mini.window(
-            ("forward teacher", read),
+            (f"forward {name}", read),
             "backward",
-            ("before", {"teacher.weight": (1.0, one)}, {"optimizer": -1}),
+            ("before", {weight: (1.0, one)}, {"optimizer": -1}),
             "step optimizer0:SGD",
         )
         for one in bits
