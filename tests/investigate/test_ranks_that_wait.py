@@ -116,3 +116,32 @@ def test_a_clock_of_its_own_ends_no_other_process(incident_of: Investigated) -> 
     others = "".join(raised(rank, CLOSED) for rank in (0, 2))
     incident = incident_of(mpi=others + told)
     assert (incident.culprit.ranks, incident.category) == ((1,), "other")
+
+
+def test_that_all_tell_of_others_speaks_against_none_of_them(incident_of: Investigated) -> None:
+    """The one that stood elsewhere was stopped by its agent, as were two of those that waited for it."""
+    agent = "W1122 19:36:45.{}00000 901 torch/distributed/elastic/multiprocessing/api.py:1015] Sending process {} closing signal SIGTERM\n"
+    table = (
+        "Root Cause (first observed failure):\n[0]:\n  time      : 2026-11-22_19:36:46\n  host      : node0\n  rank      : 1 (local_rank: 1)\n"
+        "  exitcode  : 1 (pid: 502)\n  error_file: <N/A>\n"
+    )
+    failures = "".join(
+        f"[{n}]:\n  time      : 2026-11-22_19:36:46\n  host      : node0\n  rank      : {rank} (local_rank: {rank})\n"
+        f"  exitcode  : -15 (pid: {501 + rank})\n  error_file: <N/A>\n"
+        for n, rank in enumerate((0, 2, 3), start=1)
+    )
+    header = (
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n====\ntrain.py FAILED\n----\nFailures:\n"
+    )
+    said = raised(0, CLOSED) + raised(1, TIMED_OUT.format("recv")) + raised(2, CLOSED)
+    said += raised(3, TIMED_OUT.format("recv"), 60, "barrier")
+    closing = "".join(agent.format(n, 501 + rank) for n, rank in enumerate((0, 2, 3)))
+    assert incident_of(console=said + closing + header + failures + table).culprit.ranks == (3,)
+
+
+def test_where_connections_are_closed_the_one_at_the_other_end_failed(incident_of: Investigated) -> None:
+    logs = {f"worker_rank{rank}": of_day(rank) + raised(rank, CLOSED) for rank in (0, 1, 3)}
+    incident = incident_of(worker_rank2=of_day(2) + "license check failed, exiting\n", **logs)
+    assert incident.culprit.ranks == (2,)
+    assert incident.first_failure is not None
+    assert incident.first_failure.rank == 2

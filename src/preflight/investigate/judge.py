@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -49,6 +50,9 @@ _CAUGHT: tuple[Category, ...] = ("usercode", "data")
 _AGAIN = 5
 _LONG = 200
 """So many kinds of such lines, over so many lines of a file: what one of them names ended nothing."""
+_GONE = re.compile(r"^network\..*(?:peer-closed|peer-reset|connection-closed|remote-error)$")
+_BY_ITSELF = (4, 5, 6, 7, 8, 11, 14)
+"""Signals that end a process for what it does itself; the others are sent to it."""
 _SLOWER = "the steps became slower for good, and the log does not tell whether that is a fault or other work"
 _UNTOLD = {
     False: "no line of what was given tells how the run is",
@@ -311,14 +315,17 @@ def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | N
         alike = (one.rank for one in scene.failing if one.category == event.category and one.rank in culprit.ranks)
         told = {one.rank for one in scene.failing if one.rank is not None}
         rank = next(alike, None if len(told) != 1 else next(iter(told)))
-    ended = {scene.case.people.rank_of(one.about, one.file) for one in scene.case.endings if one.code and one.code > 0}
-    if rank is not None and rank not in (
-        *ended,
-        *culprit.ranks,
-    ):  # of those that said the same, the one that ended by itself
+    ended = {
+        scene.case.people.rank_of(one.about, one.file)
+        for one in scene.case.endings
+        if one.code and (one.code > 0 or -one.code in _BY_ITSELF)
+    }
+    if rank is not None and rank not in ended:  # of those that said the same, the one that ended by itself
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank in ended - {None}), rank)
     if rank is None:  # printed again without a label: the first one that said it with one
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank is not None), None)
+    if _GONE.search(event.id) and len(culprit.ranks) == 1 and not scene.waited:
+        rank = culprit.ranks[0]  # the line tells of whoever is at the other end
     if rank is None and not culprit.ranks:  # nobody is told from the others: one of those that ended with an error
         rank = next(iter(first_seen(scene)), None)
     return FirstFailure(rank=rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),

@@ -33,6 +33,7 @@ _OF_ANYBODY = ("exit-error",)
 # Ranks of a node that fail as one are named together, though one of them was seen first.
 TOGETHER = 0.1
 USUAL = 8
+_SEVERAL = 3
 # The weight from which the Flight Recorder alone says that a rank stopped.
 SINK = 1.5
 MOST_SUSPECTS = 16
@@ -121,7 +122,7 @@ def culprit_of(scene: Scene) -> Culprit:
     if common and nobody >= ordered[0][0]:
         return Culprit(confidence=sure(nobody), suspects=suspects, reasons=common,
                        reason="nobody in particular: all ranks were hit by the same cause")  # fmt: skip
-    for_it = _for_it(votes)
+    for_it = _for_it(votes, scene.case.people.ranks())
     named = [who for p, who in ordered if p >= BESIDE * ordered[0][0] and for_it.get(who, 1.0) > LEAST]
     beside = {
         *named,
@@ -144,14 +145,19 @@ def culprit_of(scene: Scene) -> Culprit:
                    reasons=suspects[0].reasons, suspects=suspects)  # fmt: skip
 
 
-def _for_it(votes: Sequence[Vote]) -> dict[int | str, float]:
-    """Return how much speaks for each rank in all: one of which more speaks against it than for it is not named."""
+def _for_it(votes: Sequence[Vote], ranks: Sequence[int]) -> dict[int | str, float]:
+    """Return how much speaks for each rank in all: one of which more speaks against it than for it is not named.
+
+    That a rank only tells of others tells it from none where most ranks do so.
+    """
     table = weights()
     found: dict[int | str, float] = {}
     for vote in votes:
         if vote.rank is not None:
             found[vote.rank] = found.get(vote.rank, 0.0) + table[vote.kind] * vote.strength
-    return found
+    victims = {vote.rank for vote in votes if vote.kind == "victim"}
+    most = len(ranks) >= _SEVERAL and 2 * len(victims & set(ranks)) > len(ranks)
+    return {who: weight - table["victim"] * (most and who in victims) for who, weight in found.items()}
 
 
 def _one_of(votes: Sequence[Vote], ranks: Sequence[int]) -> bool:
