@@ -117,3 +117,32 @@ def test_arguments_that_may_have_been_given_by_name() -> None:
     assert not all_given(torch.nn.Bilinear(2, 2, 2), 1)
     assert not all_given(torch.nn.MultiheadAttention(4, 1), 3)
     assert not all_given(object(), 1)  # a compiled script has no function of that name
+
+
+class Ranges(torch.nn.Module):  # type: ignore[misc]
+    """Follows its data in every pass; counts them; and keeps one batch in a buffer that is not saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("high", torch.ones(4))
+        self.register_buffer("seen", torch.zeros(1))
+        self.register_buffer("batch", torch.zeros(4), persistent=False)
+
+    def forward(self, x: Any) -> Any:
+        with torch.no_grad():
+            self.high.lerp_(x.amax(0), 0.1)
+            self.seen += len(x)
+            self.batch = x[0]
+        return x * self.weight
+
+
+def test_an_evaluation_that_moves_buffers_is_told_with_how_far_they_went() -> None:
+    with recorded() as kept:
+        model = Ranges().eval()
+        with torch.no_grad():
+            for _ in range(3):
+                model(torch.rand(5, 4) + 1)
+    assert not kept.table("trouble")
+    rows = [row for row in kept.table("scalar") if row["name"] == "followed"]
+    assert {(row["object"].split(".")[-1], row["value"] > 0) for row in rows} == {("high", True), ("seen", False)}

@@ -219,3 +219,33 @@ def test_a_tensor_that_answers_for_itself_finds_fused_attention_where_it_knows_i
         alone = model(x)
         with recorded():
             assert torch.equal(model(x), alone)
+
+
+class OwnNorm(torch.nn.Module):  # type: ignore[misc]
+    """A normalisation written by hand, which keeps its statistics or a copy of them."""
+
+    def __init__(self, keeps: bool) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(4))
+        self.register_buffer("running_mean", torch.zeros(4))
+        self.register_buffer("running_var", torch.ones(4))
+        self.keeps = keeps
+
+    def forward(self, x: Any) -> Any:
+        held = (self.running_mean, self.running_var)
+        mean, var = held if self.keeps else [one.clone() for one in held]
+        return torch.nn.functional.batch_norm(x, mean, var, self.weight, None, self.training)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_own_layers_tell_whether_they_follow_their_statistics(keeps: bool) -> None:
+    with recorded() as kept:
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), OwnNorm(keeps))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(4):
+            model(torch.randn(6, 4) + 1).pow(2).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert not kept.table("trouble")
+    told = [(call["args"].get("own"), call["args"].get("unfollowed")) for call in kept.calls("forward")]
+    assert told == [(None, None)] * 2 + [(1, 0 if keeps else 1)] * 2

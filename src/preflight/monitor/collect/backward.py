@@ -12,6 +12,7 @@ from .patching import Patches
 from .places import from_program
 from .ranges import Ranges
 from .recorder import Recorder
+from .second_order import SecondOrder
 from .sequences import NAMES, Sequences
 from .state import States
 from .tail import Tails
@@ -38,6 +39,7 @@ class Backwards:
         self.sequences = sequences
         self.targets = Targets(recorder, sequences)
         self.ranges = Ranges(recorder, sequences)
+        self.second_order = SecondOrder(recorder)
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -132,6 +134,9 @@ class Backwards:
     def _after_grad(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         self.recorder.backward_depth = max(0, self.recorder.backward_depth - 1)
         if entry is not None:
+            if error is None:
+                with self.recorder.work("second order"):
+                    self.second_order.given(entry, value)
             self.recorder.leave(entry, None, error)
 
 

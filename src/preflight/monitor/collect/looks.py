@@ -59,7 +59,7 @@ def all_given(module: Any, count: int) -> bool:
 
 
 class Untouched:
-    """Tells which parameters a forward pass in evaluation has changed.
+    """Tells which parameters a forward pass in evaluation has changed, and which buffers of the program's own layers.
 
     That one was written to, as torch counts it, or lies elsewhere says that it may have been: layers lay their weights
     out anew, or put the same numbers where they were. Of such parameters some numbers are compared in the passes that
@@ -78,7 +78,7 @@ class Untouched:
         count = self._passes[id(module)] = self._passes.get(id(module), 0) + 1
         if count > _FIRST and count % _EVERY:
             return None
-        held = dict(self._held(module))
+        held = {**dict(self._held(module)), **dict(self._kept(module))}
         suspects = self._suspects.get(id(module), {})
         chosen = [name for name, left in suspects.items() if left > 0 and name in held]
         copies = {}
@@ -87,10 +87,15 @@ class Untouched:
                 copies = {name: sample.clone() for name in chosen if (sample := _sample(held[name])) is not None}
         return {name: _mark(one) for name, one in held.items()}, copies
 
-    def written(self, module: Any, marks: Marks) -> tuple[list[str], Pending] | None:
-        """Names, within the module, of parameters whose numbers were compared, and of each the share that are others."""
+    def written(self, module: Any, marks: Marks) -> tuple[list[tuple[str, bool]], Pending] | None:
+        """Names, within the module, of what was compared and whether it is a buffer, and how far each has changed.
+
+        Of a parameter it is the share of numbers that are others now. Of a buffer it is how far it went, as a share of
+        what it was; 0 where it holds whole numbers, as counters do.
+        """
         before, copies = marks
-        held = dict(self._held(module))
+        held, kept = dict(self._held(module)), dict(self._kept(module))
+        held.update(kept)
         suspects = self._suspects.setdefault(id(module), {})
         for name, mark in before.items():
             if (
@@ -110,9 +115,15 @@ class Untouched:
                 if now is None or (now.shape, now.dtype, now.device) != (old.shape, old.dtype, first):
                     continue
                 suspects[name] -= 1
-                names.append(name)
+                names.append((name, name in kept))
                 far = _ROUNDED * self._torch.finfo(old.dtype).eps * old.abs()
-                shares.append(((now - old).abs() > far).float().mean())
+                if name in kept:
+                    went = (now - old).abs()
+                    moved = (went > far).any() & (now != now.round()).any()
+                    share = went.float().sum() / old.float().abs().sum()
+                    shares.append(self._torch.where(moved, share, self._torch.zeros_like(share)))
+                else:
+                    shares.append(((now - old).abs() > far).float().mean())
             if not names:
                 return None
             told = to_host(self._torch, self._torch.stack(shares))
@@ -128,6 +139,17 @@ class Untouched:
                 continue
             for name, one in part.named_parameters(prefix, recurse=False):
                 if type(one) is self._torch.nn.Parameter and one.device.type in DEVICES and not one.is_inference():
+                    yield name, one
+
+    def _kept(self, module: Any) -> Iterator[tuple[str, Any]]:
+        """By name the buffers of the program's own layers that are saved with the model: what it keeps of its data."""
+        for prefix, part in module.named_modules():
+            if not part._buffers or type(part).__module__.startswith("torch."):
+                continue
+            for name, one in part.named_buffers(prefix, recurse=False):
+                if name.rpartition(".")[2] in part._non_persistent_buffers_set or not one.is_floating_point():
+                    continue
+                if type(one) is self._torch.Tensor and one.device.type in DEVICES and not one.is_inference():
                     yield name, one
 
 

@@ -16,6 +16,8 @@ from .recorder import Recorder
 _MOST_NAMES = 64
 _MOST_KINDS = 4096
 _LOOKS = 6  # passes in evaluation mode in which it is asked whether statistics were ever followed
+_OWN_LOOKS = 3  # passes in training mode in which the same is asked of layers that the program wrote itself
+_OWN_SETTLED = 2  # steps after which those should have been
 _SETTLED = 3  # steps after which they should have been
 _WRITTEN = 4  # how often a parameter is written while it is made and loaded, at most
 _CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict")
@@ -24,11 +26,13 @@ _CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict")
 class _Root:
     """The parts of one root, held weakly."""
 
-    __slots__ = ("dropouts", "looks", "module", "names", "norms")
+    __slots__ = ("begun", "dropouts", "looks", "module", "names", "norms", "own", "own_looks")
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, begun: int) -> None:
         self.module = weakref.ref(module)
-        self.looks = 0
+        self.looks = self.own_looks = 0
+        self.begun = begun  # the count of steps
+        self.own: list[tuple[weakref.ref[Any], int]] = []  # with how often the parameters of each were written to
         self.dropouts: list[weakref.ref[Any]] = []
         self.norms: list[weakref.ref[Any]] = []
         self.names: dict[str, list[str]] = {"dropout": [], "norm": []}
@@ -86,10 +90,24 @@ class Modal:
                 with self.recorder.work("statistics"):
                     if _written(module):
                         told["untouched"] = _untouched(self.recorder.torch, known.norms)
+        if known.own and module.training and known.own_looks < _OWN_LOOKS:
+            self._own(known, told)
         return told
 
+    def _own(self, known: _Root, told: dict[str, Any]) -> None:
+        """Count the program's own layers with running statistics that were trained, and those that never followed any."""
+        if self.recorder.step < known.begun + _OWN_SETTLED or impossible(self.recorder.torch):
+            return
+        known.own_looks += 1
+        with self.recorder.work("statistics"):
+            held = [(one(), before) for one, before in known.own]
+            trained = [one for one, before in held if one is not None and one.training and _writes(one) > before]
+            if trained:
+                told["own"] = len(trained)
+                told["unfollowed"] = _fresh(self.recorder.torch, trained)
+
     def _look(self, name: str, module: Any, before: _Root | None) -> _Root:
-        found = _Root(module)
+        found = _Root(module, self.recorder.step)
         for part_name, part in parts(module, name):
             if self._drops(part):
                 found.dropouts.append(weakref.ref(part))
@@ -97,6 +115,12 @@ class Modal:
             elif isinstance(part, self._norm) and part.track_running_stats and part.running_mean is not None:
                 found.norms.append(weakref.ref(part))
                 found.names["norm"].append(part_name)
+            elif self._follows(part):
+                found.own.append((weakref.ref(part), _writes(part)))
+        if before is not None and before.module() is module:
+            found.begun, found.own_looks = before.begun, before.own_looks
+            if len(before.own) == len(found.own):
+                found.own = before.own
         found.looks = before.looks if before is not None and before.module() is module else 0
         self._roots[id(module)] = found
         told = before is not None and before.module() is module and before.names == found.names
@@ -104,6 +128,15 @@ class Modal:
             short = {word: names[:_MOST_NAMES] for word, names in found.names.items()}
             self.recorder.event("root", name, {"type": type(module).__name__, **short})
         return found
+
+    def _follows(self, part: Any) -> bool:
+        """Whether a layer of the program's own keeps running statistics beside parameters that are trained."""
+        buffers = part._buffers
+        if buffers.get("running_mean") is None or buffers.get("running_var") is None or isinstance(part, self._norm):
+            return False
+        if not getattr(part, "track_running_stats", True) or getattr(part, "momentum", None) == 0:
+            return False
+        return any(one is not None and one.requires_grad for one in part._parameters.values())
 
     def _drops(self, part: Any) -> bool:
         if isinstance(part, self.dropout):
@@ -119,21 +152,32 @@ def _written(module: Any) -> bool:
 
 
 def _untouched(torch: Any, norms: list[weakref.ref[Any]]) -> int:
-    """How many statistics are what they were made with: a mean of 0 and a variance of 1, hardly ever written to.
+    """How many statistics are what they were made with: a mean of 0 and a variance of 1, hardly ever written to."""
+    held = [part for one in norms if (part := one()) is not None and not part.training and not _unused(part)]
+    return _fresh(torch, held)
+
+
+def _fresh(torch: Any, held: list[Any]) -> int:
+    """How many layers have the statistics that they were made with.
 
     They are asked together: of each device one answer is waited for.
     """
     fresh: dict[Any, list[Any]] = {}
     with Outside(torch):
-        for one in norms:
-            part = one()
-            if part is None or part.training or not _young(part.running_mean) or _unused(part):
+        for part in held:
+            if not _young(part.running_mean):
                 continue
             mean, variance = plain_parts(torch, part.running_mean), plain_parts(torch, part.running_var)
             if mean is not None and variance is not None and len(mean) == len(variance) == 1:
                 alike = (mean[0] == 0).all() & (variance[0] == 1).all()
                 fresh.setdefault(alike.device, []).append(alike)
         return sum(int(torch.stack(found).sum()) for found in fresh.values())
+
+
+def _writes(part: Any) -> int:
+    """How often the parameters of a layer were written to, as torch counts it."""
+    held = (one for one in part._parameters.values() if one is not None and one.requires_grad)
+    return sum(one._version for one in held if not one.is_inference())
 
 
 def _unused(part: Any) -> bool:

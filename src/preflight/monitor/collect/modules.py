@@ -24,6 +24,7 @@ from .reruns import Reruns
 from .sequences import Sequences
 
 WRITTEN = "written"
+FOLLOWED = "followed"
 _Pass = tuple[weakref.ref[Any], Entry | Begun, int]
 
 
@@ -127,6 +128,7 @@ class Forwards:
         if next(module.parameters(), None) is None:
             return  # a loss or an activation
         if recorder.torch.is_grad_enabled():
+            recorder.training = bool(module.training)
             if module.training:
                 recorder.begins("forward")
         elif not module.training:
@@ -224,17 +226,20 @@ class Forwards:
         self.recorder.leave(entry)
 
     def _written(self, entry: Entry, module: Any, marks: Marks) -> None:
-        """Tell of parameters that an evaluation may have changed which share of their numbers it did change."""
+        """Tell of parameters and buffers that an evaluation may have changed how far it did change them."""
         found = self.untouched.written(module, marks)
         if found is None:
             return
         names, shares = found
         recorder = self.recorder
-        head = (recorder.number(), entry.began, recorder.iteration, recorder.step, WRITTEN)
+        head = (recorder.number(), entry.began, recorder.iteration, recorder.step)
 
         def rows(values: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
             told = zip(names, values, strict=True)
-            return [("scalar", (*head, f"{entry.object}.{name}", value)) for name, value in told]
+            return [
+                ("scalar", (*head, FOLLOWED if kept else WRITTEN, f"{entry.object}.{name}", value))
+                for (name, kept), value in told
+            ]
 
         recorder.later(shares, rows)
 

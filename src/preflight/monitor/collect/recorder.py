@@ -80,6 +80,7 @@ class Recorder:
         self.trained = False  # a backward pass or a step has happened in this iteration
         self.stepped = False  # the first optimizer has stepped in this iteration
         self.evaluated = False  # a model was evaluated since the last step of the first optimizer
+        self.training = True  # the mode of the model that was last called with gradients
         self.fetched = False  # a loader gave a batch in this iteration
         self.casts_cleared = 0  # how often an outermost autocast context has ended
         self.casts_used = False  # whether a forward pass began in the one that is open

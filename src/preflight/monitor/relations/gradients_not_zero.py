@@ -20,6 +20,7 @@ class GradientsNotZero(Relation):
     A gradient that is exactly zero in each of the first steps, while others are not, means that the parameter has no effect
     or is held by another one at a saddle: two factors that both start at zero, a gate that is closed, a mask that is empty.
     Parameters of modules that did not take part in the pass are left out, and so are biases.
+    A step with a closure finds what the closure of the step before has left, which is looked at as well.
     A recurrent layer may be given zeros at each step, or sequences of one step after a state of zeros: one of its weights
     has no effect then, which is not reported where another one has.
     """
@@ -43,7 +44,7 @@ class GradientsNotZero(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         self._flow = flow_of(window)
         for step in steps_of(window):
-            if step.gradients is None or step.closure or not self._flow.seen:
+            if step.gradients is None or not self._flow.seen:
                 continue
             pairs = list(zip(step.gradients.ids, step.gradients.norm, strict=True))
             if not any(norm and norm == norm for _, norm in pairs):
@@ -96,19 +97,22 @@ class GradientsNotZero(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run([0.0, 0.0, 0.1, 0.0])
         yield _run([0.0] * 4, ("net.a.weight_ih_l0", "net.a.weight_hh_l0"), "GRU")
+        yield _run([0.0, 0.1, 0.0, 0.0], closure=True)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([0.0] * 4)
+        yield _run([0.0] * 4, closure=True)
         yield _run([0.0] * 4, ("net.a.weight_ih_l0", "net.b.weight"), "GRU")
 
 
 def _run(
-    norms: list[float], names: tuple[str, str] = ("net.a.weight", "net.b.weight"), module: str = "Linear"
+    norms: list[float],
+    names: tuple[str, str] = ("net.a.weight", "net.b.weight"),
+    module: str = "Linear",
+    closure: bool = False,
 ) -> list[Window]:
     mini = Mini({name: {"module": module} for name in names})
     forward = ("forward net", {"args": {"training": True}, "inside": ["module net.a", "module net.b"]})
-    return [
-        mini.window(forward, "backward", ("gradients", {names[0]: norm, names[1]: 0.5}), "step optimizer0:SGD")
-        for norm in norms
-    ]
+    step = ("step optimizer0:SGD", {"args": {"closure": closure}})
+    return [mini.window(forward, "backward", ("gradients", {names[0]: norm, names[1]: 0.5}), step) for norm in norms]
