@@ -15,8 +15,10 @@ from preflight.check.dry_memory import context_of, room_of
 from preflight.cost.workspace import COMMUNICATOR
 from preflight.dryrun import ranks
 from preflight.source.launcher import Launch
+from preflight.source.ranks import makes_group
 from preflight.source.reading import Reading
 from preflight.source.script import Script
+from preflight.source.values import plain
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location, sort_key
 from preflight.vocabulary.profile import Profile
@@ -39,9 +41,15 @@ def run(script: Script, reading: Reading, options: Options, device: Device, laun
     from preflight.dryrun.ranks import with_others
 
     until = time.monotonic() + options.time_limit
+    alone = needs_launcher(reading) and launch.framework is None and (options.gpus or 1) == 1
+    if alone:
+        launch = msgspec.structs.replace(launch, framework="torchrun", gpus_per_node=1)
     job = job_of(script, reading, options, device, launch)
     launch = launched(launch, options.gpus)
     profile = with_others(job, dry_run(job), launch.variables(), launch.gpus_per_node or job.devices, until)
+    if alone:
+        told = "no launch line was given: started as torchrun --nproc_per_node 1 starts it; --gpus or --launch say otherwise"
+        profile = msgspec.structs.replace(profile, assumptions=(told, *profile.assumptions))
     if not options.probe:
         return profile
     from preflight.dryrun.probe import probe
@@ -85,6 +93,18 @@ def job_of(script: Script, reading: Reading, options: Options, device: Device, l
 def _arguments(script: Script, options: Options, launch: Launch) -> tuple[str, ...]:
     given = options.arguments if options.arguments is not None else launch.arguments_of(script.path)
     return given or ()
+
+
+def needs_launcher(reading: Reading) -> bool:
+    """Whether a script only runs where a launcher started it: on its own way it joins a group that the environment describes."""
+    return any(
+        event.name == "torch.distributed.init_process_group"
+        and not event.context.shadow
+        and not any(f.kind == "except" or (f.kind == "if" and f.taken is not True) for f in event.context.frames())
+        and not {"rank", "world_size", "store"} & event.kwargs.keys()
+        and plain(event.argument(1, "init_method"), "env://") == "env://"
+        for event in makes_group(reading.trace)
+    )
 
 
 def launched(launch: Launch, gpus: int | None) -> Launch:
