@@ -6,7 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-_FOLDER = Path(__file__).parent / "networks"
+FOLDER = Path(__file__).parent / "networks"
+"""One folder for each library."""
 
 
 def network_file(library: str, name: str) -> Path | None:
@@ -26,7 +27,7 @@ def drawn_names(library: str) -> list[str]:
 
 @cache
 def _drawn(library: str) -> dict[str, Path]:
-    folder = _FOLDER / library
+    folder = FOLDER / library
     files = sorted(folder.glob("*.py")) if library.isidentifier() and folder.is_dir() else []
     return {
         name: file

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.catalog.network_files import FOLDER
 from preflight.dryrun.batch import Part
 from preflight.dryrun.configurations import named
 from preflight.dryrun.following import memory_limit, wait
@@ -131,6 +132,7 @@ def prepare(job: Job, scratch: str) -> str:
         "rank": job.rank,
         "messages": job.messages,
         "communicator": job.communicator_bytes,
+        "networks": str(FOLDER),
         "models": named(job.script, job.arguments, job.assumed),
         "assumed": list(job.assumed),
         "batch": msgspec.to_builtins(job.batch),

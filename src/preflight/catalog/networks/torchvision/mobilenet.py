@@ -8,10 +8,10 @@ def _divisible(value, divisor=8):
     return rounded + divisor if rounded < 0.9 * value else rounded
 
 
-def _unit(into, out, kernel, stride=1, groups=1, activation=nn.ReLU6, dilation=1, eps=1e-5, momentum=0.1):
+def _unit(into, out, kernel, stride=1, groups=1, activation=nn.ReLU6, dilation=1, eps=1e-5, momentum=0.1, norm=None):
     layers = [
         nn.Conv2d(into, out, kernel, stride, (kernel - 1) // 2 * dilation, dilation, groups, bias=False),
-        nn.BatchNorm2d(out, eps, momentum),
+        norm(out) if norm is not None else nn.BatchNorm2d(out, eps, momentum),
     ]
     if activation is not None:
         layers.append(activation(inplace=True))
@@ -19,16 +19,17 @@ def _unit(into, out, kernel, stride=1, groups=1, activation=nn.ReLU6, dilation=1
 
 
 class InvertedResidual(nn.Module):
-    def __init__(self, into, out, stride, expand):
+    def __init__(self, inp, oup, stride, expand_ratio, norm_layer=None):
         super().__init__()
-        self.use_res_connect = stride == 1 and into == out
-        hidden = into * expand
+        norm_layer = norm_layer or nn.BatchNorm2d
+        self.use_res_connect = stride == 1 and inp == oup
+        hidden = int(round(inp * expand_ratio))
         layers = []
-        if expand != 1:
-            layers.append(_unit(into, hidden, 1))
-        layers.append(_unit(hidden, hidden, 3, stride, hidden))
-        layers.append(nn.Conv2d(hidden, out, 1, bias=False))
-        layers.append(nn.BatchNorm2d(out))
+        if expand_ratio != 1:
+            layers.append(_unit(inp, hidden, 1, norm=norm_layer))
+        layers.append(_unit(hidden, hidden, 3, stride, hidden, norm=norm_layer))
+        layers.append(nn.Conv2d(hidden, oup, 1, bias=False))
+        layers.append(norm_layer(oup))
         self.conv = nn.Sequential(*layers)
 
     def forward(self, x):
@@ -38,12 +39,22 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNetV2(nn.Module):
-    def __init__(self, num_classes=1000, width_mult=1.0, dropout=0.2):
+    def __init__(
+        self,
+        num_classes=1000,
+        width_mult=1.0,
+        inverted_residual_setting=None,
+        round_nearest=8,
+        block=None,
+        norm_layer=None,
+        dropout=0.2,
+    ):
         super().__init__()
-        into = _divisible(32 * width_mult)
-        self.last_channel = _divisible(1280 * max(1.0, width_mult))
-        features = [_unit(3, into, 3, 2)]
-        for expand, width, count, stride in (
+        block = block or InvertedResidual
+        into = _divisible(32 * width_mult, round_nearest)
+        self.last_channel = _divisible(1280 * max(1.0, width_mult), round_nearest)
+        features = [_unit(3, into, 3, 2, norm=norm_layer)]
+        for expand, width, count, stride in inverted_residual_setting or (
             (1, 16, 1, 1),
             (6, 24, 2, 2),
             (6, 32, 3, 2),
@@ -52,11 +63,11 @@ class MobileNetV2(nn.Module):
             (6, 160, 3, 2),
             (6, 320, 1, 1),
         ):
-            out = _divisible(width * width_mult)
+            out = _divisible(width * width_mult, round_nearest)
             for i in range(count):
-                features.append(InvertedResidual(into, out, stride if i == 0 else 1, expand))
+                features.append(block(into, out, stride if i == 0 else 1, expand, norm_layer))
                 into = out
-        features.append(_unit(into, self.last_channel, 1))
+        features.append(_unit(into, self.last_channel, 1, norm=norm_layer))
         self.features = nn.Sequential(*features)
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(self.last_channel, num_classes))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from preflight.dryrun.virtual.absent import batches, blame, checkpoints, data, packages, pretrained, triton
+from preflight.dryrun.virtual.absent import batches, blame, checkpoints, data, drawn, packages, pretrained, triton
 from preflight.dryrun.virtual.engine import kernels, spread
 from preflight.dryrun.virtual.guard import programs
 
@@ -31,6 +31,7 @@ def install(job: dict[str, Any], progress: Any, rounds: Any, overlay: Any) -> No
         given = rounds.given = batches.Given(job["batch"], progress.owns, assume)
         given.rounds = rounds
         batches.install(given)
+    drawn.install(job.get("networks"))
     triton.install()
     packages.install(progress.owns, assume, job["root"], given is not None)
     programs.install(progress.owns, assume)

@@ -6,6 +6,14 @@ from typing import Any
 
 import torch
 
+from preflight.dryrun.virtual.absent import drawn
+
+from .misc import FrozenBatchNorm2d as FrozenBatchNorm2d
+
+_LAYERS = drawn.module_of("torchvision", "ops")
+if _LAYERS is not None:
+    StochasticDepth, SqueezeExcitation = _LAYERS.StochasticDepth, _LAYERS.SqueezeExcitation
+
 
 def box_area(boxes: Any) -> Any:
     """Return the area of boxes (N, 4)."""
