@@ -28,9 +28,22 @@ PROGRAM = """
 import torch
 from torchvision import models
 from torchvision.models import EfficientNet_B0_Weights, MobileNetV2, efficientnet_b0
+from torchvision.models.densenet import DenseNet
 from torchvision.models.mobilenet import InvertedResidual
+from torchvision.models.resnet import BasicBlock, Bottleneck, ResNet, conv1x1, conv3x3, model_urls
 from torchvision.models.segmentation.deeplabv3 import DeepLabHead
+from torchvision.models.vgg import VGG, cfgs, make_layers
 from torchvision.ops import FrozenBatchNorm2d, StochasticDepth
+
+class Dilated(ResNet):
+    def __init__(self):
+        super().__init__(Bottleneck, [3, 4, 6, 3], replace_stride_with_dilation=[False, True, True])
+        self.inplanes, self.dilation = 64, 1
+        self.layer1 = self._make_layer(BasicBlock, 64, 2)
+        self.fc = torch.nn.Identity()
+
+    def forward(self, x):
+        return self._forward_impl(x)
 
 expected = {EXPECTED}
 with torch.device("meta"):
@@ -41,6 +54,12 @@ with torch.device("meta"):
     frozen = models.mobilenet_v2(norm_layer=FrozenBatchNorm2d)
     assert not any(isinstance(part, torch.nn.BatchNorm2d) for part in frozen.modules())
     assert sum(p.numel() for p in models.get_model("mobilenet_v3_large").parameters()) == 5483032
+    assert sum(p.numel() for p in VGG(make_layers(cfgs["D"])).parameters()) == 138357544
+    assert isinstance(models.inception_v3(pretrained=True), models.Inception3)
+    assert DenseNet(drop_rate=0.2).features.denseblock1 is not None
+    assert Dilated().layer4[0].conv2.dilation == (2, 2)
+    assert models.resnet50(norm_layer=torch.nn.InstanceNorm2d).bn1.running_mean is None
+assert model_urls["resnet18"].endswith("resnet18.pth")
 assert {"convnext_tiny", "resnet18", "mobilenet_v2"} <= set(models.list_models())
 assert "efficientnet_b0" in models.__dict__
 net = efficientnet_b0(weights=EfficientNet_B0_Weights.IMAGENET1K_V1)

@@ -1,4 +1,7 @@
-"""The networks of libraries, drawn from their layers: files in the form of Python, which are read as scripts are and never run."""
+"""The networks of libraries, drawn from their layers: files in the form of Python.
+
+They are read as scripts are; a dry run executes them in the place of a library that is not there.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
 """Densely connected networks. Source: Huang et al. 2016; names of the layers: torchvision."""
 
+from collections import OrderedDict
+
 import torch
 from torch import nn
 
 
 class DenseLayer(nn.Module):
-    def __init__(self, into, growth, wide):
+    def __init__(self, into, growth, wide, drop):
         super().__init__()
         self.norm1 = nn.BatchNorm2d(into)
         self.relu1 = nn.ReLU(inplace=True)
@@ -13,16 +15,20 @@ class DenseLayer(nn.Module):
         self.norm2 = nn.BatchNorm2d(wide * growth)
         self.relu2 = nn.ReLU(inplace=True)
         self.conv2 = nn.Conv2d(wide * growth, growth, 3, padding=1, bias=False)
+        self.drop_rate = drop
 
     def forward(self, earlier):
         x = self.conv1(self.relu1(self.norm1(torch.cat(earlier, 1))))
-        return self.conv2(self.relu2(self.norm2(x)))
+        x = self.conv2(self.relu2(self.norm2(x)))
+        if self.drop_rate > 0:
+            x = nn.functional.dropout(x, p=self.drop_rate, training=self.training)
+        return x
 
 
 class DenseBlock(nn.Module):
-    def __init__(self, count, into, growth, wide):
+    def __init__(self, count, into, growth, wide, drop):
         super().__init__()
-        self.layers = nn.ModuleList([DenseLayer(into + i * growth, growth, wide) for i in range(count)])
+        self.layers = nn.ModuleList([DenseLayer(into + i * growth, growth, wide, drop) for i in range(count)])
 
     def forward(self, x):
         features = [x]
@@ -45,24 +51,30 @@ class Transition(nn.Module):
 
 class DenseNet(nn.Module):
     def __init__(
-        self, growth_rate, blocks, num_init_features, bn_size=4, drop_rate=0, num_classes=1000, memory_efficient=False
+        self,
+        growth_rate=32,
+        block_config=(6, 12, 24, 16),
+        num_init_features=64,
+        bn_size=4,
+        drop_rate=0,
+        num_classes=1000,
+        memory_efficient=False,
     ):
         super().__init__()
-        layers = [
-            nn.Conv2d(3, num_init_features, 7, stride=2, padding=3, bias=False),
-            nn.BatchNorm2d(num_init_features),
-            nn.ReLU(inplace=True),
-            nn.MaxPool2d(3, stride=2, padding=1),
-        ]
+        layers = OrderedDict()
+        layers["conv0"] = nn.Conv2d(3, num_init_features, 7, stride=2, padding=3, bias=False)
+        layers["norm0"] = nn.BatchNorm2d(num_init_features)
+        layers["relu0"] = nn.ReLU(inplace=True)
+        layers["pool0"] = nn.MaxPool2d(3, stride=2, padding=1)
         width = num_init_features
-        for i, count in enumerate(blocks):
-            layers.append(DenseBlock(count, width, growth_rate, bn_size))
+        for i, count in enumerate(block_config):
+            layers[f"denseblock{i + 1}"] = DenseBlock(count, width, growth_rate, bn_size, drop_rate)
             width += count * growth_rate
-            if i != len(blocks) - 1:
-                layers.append(Transition(width, width // 2))
+            if i != len(block_config) - 1:
+                layers[f"transition{i + 1}"] = Transition(width, width // 2)
                 width = width // 2
-        layers.append(nn.BatchNorm2d(width))
-        self.features = nn.Sequential(*layers)
+        layers["norm5"] = nn.BatchNorm2d(width)
+        self.features = nn.Sequential(layers)
         self.classifier = nn.Linear(width, num_classes)
 
     def forward(self, x):

@@ -42,7 +42,10 @@ def extend(package: ModuleType, library: str, given: Callable[[], Any]) -> dict[
         for stem in sorted(name[:-3] for name in os.listdir(folder) if name.endswith(".py") and name != "ops.py"):
             module = importlib.import_module(f"{package.__name__}.{stem}")
             if os.path.dirname(module.__file__ or "") == folder:
-                found.update(_makers(module, given))
+                made = _makers(module, given)
+                found.update(made)
+                # At once: the next drawing may ask the package for it.
+                vars(package).update(made | _classes(module))
     return found
 
 
@@ -63,9 +66,13 @@ def _makers(module: ModuleType, given: Callable[[], Any]) -> dict[str, Callable[
     for name, make in list(vars(module).items()):
         drawn = inspect.isfunction(make) and make.__module__ == module.__name__ and name[:1] != "_"
         if drawn and "weights" in inspect.signature(make).parameters:
-            found[name] = _builder(name, make)
+            found[name] = builder(name, make)
     vars(module).update(found, __getattr__=_weights(module.__name__, given))
     return found
+
+
+def _classes(module: ModuleType) -> dict[str, type]:
+    return {n: v for n, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__}
 
 
 def _weights(module: str, given: Callable[[], Any]) -> Callable[[str], Any]:
@@ -77,7 +84,7 @@ def _weights(module: str, given: Callable[[], Any]) -> Callable[[str], Any]:
     return find
 
 
-def _builder(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
+def builder(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that takes weights in any of the library's ways, and leaves them as they are made."""
 
     def build(pretrained: Any = False, progress: bool = True, *, weights: Any = None, **kwargs: Any) -> Any:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.values import (
     Bound,
+    Class,
     Dict,
+    Ext,
     Func,
     Known,
     Obj,
@@ -24,7 +26,6 @@ from preflight.source.values import (
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
-    from preflight.source.values import Class
 
 MODEL = Model()
 _BASES = (
@@ -195,8 +196,8 @@ def _layers_of(m: Machine, base: Obj) -> list[tuple[str, Value]] | None:
         if isinstance(held, Obj) and is_module(held):
             if not name.startswith("<") and not any(held is settle(layer) for _, layer in found):
                 found.append((name, value))
-        elif not isinstance(held, (Known, Seq, Dict, Obj)):
-            return None  # what may be a layer
+        elif not isinstance(held, (Known, Seq, Dict, Obj, Func, Bound, Partial, Class, Ext)):
+            return None  # what may be a layer; a function or a class is none
     return found
 
 

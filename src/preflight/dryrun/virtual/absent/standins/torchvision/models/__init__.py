@@ -10,40 +10,25 @@ from torch import nn
 from preflight.dryrun.virtual.absent import drawn
 
 from . import _utils as _utils
-from . import alexnet as _alexnet
-from . import densenet as densenet
 from . import inception as inception
-from . import resnet as resnet
 from . import utils as utils
-from . import vgg as vgg
-from ._building import Weights, builder
-from .alexnet import AlexNet as AlexNet
-from .densenet import DenseNet as DenseNet
+from ._building import Weights
 from .inception import Inception3 as Inception3
-from .resnet import ResNet as ResNet
-from .vgg import VGG as VGG
 
-_MAKERS = {
-    **resnet.MAKERS,
-    **vgg.MAKERS,
-    **densenet.MAKERS,
-    **inception.MAKERS,
-    "alexnet": builder(_alexnet.AlexNet),
-}
-globals().update(_MAKERS)
-# What is not written here, the catalog draws; a drawing may ask for what stands above.
-_DRAWN = drawn.extend(sys.modules[__name__], "torchvision", Weights)
-_MAKERS.update({name: make for name, make in _DRAWN.items() if name not in _MAKERS})
-globals().update(_MAKERS)
-for _made in _DRAWN.values():
+globals().update(inception.MAKERS)
+# What is not written here, the catalog draws.
+_MAKERS = {**inception.MAKERS, **drawn.extend(sys.modules[__name__], "torchvision", Weights)}
+for _made in _MAKERS.values():
+    # Scripts for older releases look for the addresses of weights in the module of a network.
     _module = sys.modules[_made.__module__]
-    globals().update(
-        {n: v for n, v in vars(_module).items() if isinstance(v, type) and v.__module__ == _module.__name__}
+    vars(_module).setdefault("model_urls", {})[_made.__name__] = (
+        f"https://download.pytorch.org/models/{_made.__name__}.pth"
     )
-for _head in ("deeplabv3", "fcn"):  # modules of a package of which one file is drawn
-    if "segmentation" in globals():
-        sys.modules[f"{__name__}.segmentation.{_head}"] = globals()["segmentation"]
-        setattr(globals()["segmentation"], _head, globals()["segmentation"])
+_segmentation = sys.modules.get(f"{__name__}.segmentation")
+for _part in ("deeplabv3", "fcn"):  # modules of the library's package, which is drawn in one file
+    if _segmentation is not None:
+        sys.modules[f"{__name__}.segmentation.{_part}"] = _segmentation
+        setattr(_segmentation, _part, _segmentation)
 
 
 def list_models(*args: Any, **kwargs: Any) -> list[str]:

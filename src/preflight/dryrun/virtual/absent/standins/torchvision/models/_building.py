@@ -2,25 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-from torch import nn
-
-
-def builder(make: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
-    """Return a function that takes what torchvision's take, and leaves the weights as they are made."""
-
-    def build(pretrained: Any = False, progress: bool = True, *, weights: Any = None, **kwargs: Any) -> nn.Module:
-        kwargs.pop("weights_backbone", None)
-        kwargs.pop("init_weights", None)
-        if pretrained or weights is not None:
-            from preflight.dryrun.virtual.absent.missing import assume
-
-            assume("pretrained weights of torchvision were not read")
-        return make(**kwargs)
-
-    return build
 
 
 class Weights:
