@@ -129,8 +129,8 @@ def test_a_device_that_hangs_does_not_keep_the_program_from_ending(monkeypatch: 
         rows = Rows()
         known = recorder.Recorder(Settings(""), lambda _, rows=rows: rows)
         for one in pendings:
-            known._later.append((one, lambda values: [("state", tuple(values))]))
-        known._finished.append((3, 3))
+            known._late._waiting.append((one, lambda values: [("state", tuple(values))]))
+        known._late.finish(3, 3)
         known.close("exit", 0, None)
         assert rows.kinds == meant
     assert [event.waited for event in events] == [0, 0]

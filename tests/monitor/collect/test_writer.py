@@ -105,8 +105,8 @@ def test_no_thread_is_left_when_it_is_closed(tmp_path: Path) -> None:
     made.put("call", call(1))
     assert made.close()
     # The thread gives this back as the last thing it does: at the end of the interpreter it would be cut off anywhere.
-    assert made._gone.acquire(blocking=False)
-    assert not made._running
+    assert made._background._gone.acquire(blocking=False)
+    assert not made._background.running
 
 
 def test_a_file_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:

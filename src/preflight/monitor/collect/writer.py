@@ -11,14 +11,15 @@ import atexit
 import contextlib
 import os
 import sys
-import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
+from .background import Background
 from .columns import HEAVY, ITERATION, TABLES
 from .encode import block, payload
+from .losses import Losses
 from .segment import Segment
 
 Row = tuple[Any, ...]
@@ -48,27 +49,20 @@ class Writer:
         self._rows: deque[tuple[str, Row]] = deque()
         self._heavy = 0
         self._limit = limit
-        self._interval = interval
         self._waiting: bytes | None = None
         self._kinds_waiting: Counter[str] = Counter()
         self._recent: deque[tuple[int, Counter[str]]] = deque()
         self._begins = 0
-        self._lost: dict[tuple[int, str], int] = {}
-        self._told: dict[str, int] = {}
+        self._losses = Losses()
         self._last_i = -1
         self._last_q = 0
         self._closed = False
         self._pid = os.getpid()
         self._writing = _thread.allocate_lock()
-        self._wake = _thread.allocate_lock()
-        self._wake.acquire()
-        self._awake = False
-        self.spent_ns = 0
         self._segment = Segment(os.fspath(path))
         self.path = self._segment.path
-        self._gone = _thread.allocate_lock()
-        self._running = False
-        self._start()
+        self._background = Background(self._write_behind, interval)
+        self._background.start()
         _OPEN.add(self)
         self._at_exit()
 
@@ -89,7 +83,12 @@ class Writer:
     @property
     def dropped(self) -> int:
         """Rows dropped so far."""
-        return sum(count for _, count in list(self._lost.items()))
+        return self._losses.total
+
+    @property
+    def spent_ns(self) -> int:
+        """CPU time of the thread that writes."""
+        return self._background.spent_ns
 
     @property
     def written_bytes(self) -> int:
@@ -125,7 +124,7 @@ class Writer:
             finally:
                 self._writing.release()
         self._closed = True
-        self._await_thread()
+        self._background.end()
         _OPEN.discard(self)
         with contextlib.suppress(Exception):
             atexit.unregister(self._leave)
@@ -151,22 +150,22 @@ class Writer:
     def _give_up(self, end: Row | None) -> None:
         """Count what waits as dropped and say so in the little room that is left, or in that of the last block."""
         if self._waiting is not None:
-            self._count_all(self._kinds_waiting)
+            self._losses.count_all(self._kinds_waiting)
             self._waiting = None
         for kind, _ in self._rows:
             if kind != "end":
-                self._count(kind)
+                self._losses.count(kind)
         self._rows.clear()
         if not self._segment.append(self._last_words(end)):
             while self._recent:
                 start, kinds = self._recent.pop()
-                self._count_all(kinds)
+                self._losses.count_all(kinds)
                 if self._segment.replace(start, self._last_words(end)):
                     return
 
     def _last_words(self, end: Row | None) -> bytes:
         """Return a block that says how many rows were dropped, and how the program ended."""
-        self._told = {}
+        self._losses.forget_what_was_told()
         self._say_what_was_lost()
         rows = [*self._rows, *([] if end is None else [("end", self._with_dropped(end))])]
         self._rows.clear()
@@ -192,69 +191,20 @@ class Writer:
         """Wake the thread; say whether the row has to be dropped, and count it."""
         if self._closed:
             return True
-        if not self._awake:
-            self._wake_up()
-        if not self._running:
+        if not self._background.awake:
+            self._background.wake()
+        if not self._background.running:
             self.flush(timeout=0)
         if len(self._rows) + self._heavy < self._limit:
             return False
-        self._count(kind)
+        self._losses.count(kind)
         return True
 
-    def _count(self, kind: str) -> None:
-        """Count a row that is dropped; each thread has a number of its own, so that no two add at the same time."""
-        key = (_thread.get_ident(), kind)
-        self._lost[key] = self._lost.get(key, 0) + 1
-
-    def _count_all(self, kinds: Counter[str]) -> None:
-        for kind, rows in kinds.items():
-            key = (_thread.get_ident(), kind)
-            self._lost[key] = self._lost.get(key, 0) + rows
-
-    def _wake_up(self) -> None:
-        self._awake = True
-        with contextlib.suppress(RuntimeError):
-            self._wake.release()
-
-    def _start(self) -> None:
-        """Start the thread: a plain one, which the program does not meet when it counts or traces its own."""
-        self._stop = False
-        self._gone.acquire(blocking=False)
-        self._running = True
-        try:
-            _thread.start_new_thread(self._run, ())
-        except RuntimeError:
-            self._running = False
-            self._gone.release()
-
-    def _run(self) -> None:
-        before = self.spent_ns
-        while not self._over():
-            self._wake.acquire(timeout=self._interval)
-            self._awake = False
-            if self._over():
-                break
-            with contextlib.suppress(Exception), self._writing:
-                if not self._closed:
-                    self._drain()
-            self.spent_ns = before + time.thread_time_ns()
-        self._running = False
-        self._gone.release()
-
-    def _over(self) -> bool:
-        return self._closed or self._stop
-
-    def _pause(self) -> None:
-        """End the thread for as long as the process forks: Python warns of forks beside threads."""
-        if self._running and not self._closed:
-            self._stop = True
-            self._await_thread()
-
-    def _await_thread(self) -> None:
-        """Wait a moment until the thread has ended: at the end of the interpreter it would be cut off anywhere."""
-        self._wake_up()
-        if self._running and self._gone.acquire(timeout=1.0):
-            self._gone.release()
+    def _write_behind(self) -> None:
+        """Write what waits, in the thread."""
+        with contextlib.suppress(Exception), self._writing:
+            if not self._closed:
+                self._drain()
 
     def _drain(self) -> bool:
         """Write what waits; say whether nothing waits any more."""
@@ -305,7 +255,7 @@ class Writer:
                 with contextlib.suppress(Exception):
                     self._heavy -= len(row[HEAVY[kind]])
             elif kind not in TABLES:
-                self._count(kind)
+                self._losses.count(kind)
         kind, row = batch[-1]
         with contextlib.suppress(Exception):
             self._last_q = int(row[0])
@@ -315,32 +265,33 @@ class Writer:
     def _count_loss(self, batch: list[tuple[str, Row]], error: Exception) -> None:
         """Count a batch that could not be encoded."""
         for kind, _ in batch:
-            self._count(kind)
+            self._losses.count(kind)
         reason = f"{type(error).__name__}: {error}"[:300]
         self._rows.append(("trouble", (self._last_q, self._last_i, "writer", f"rows cannot be encoded: {reason}")))
 
     def _say_what_was_lost(self) -> None:
         """Add a row that says how many rows were dropped since the last one said so."""
-        if not self._lost:
-            return
-        counts: dict[str, int] = {}
-        for (_, kind), count in list(self._lost.items()):
-            counts[kind] = counts.get(kind, 0) + count
-        new = {kind: count - self._told.get(kind, 0) for kind, count in sorted(counts.items())}
-        said = ", ".join(f"{count} {kind}" for kind, count in new.items() if count)
+        said = self._losses.tell()
         if said:
-            self._told = counts
             text = f"rows dropped, for the disk is too slow or full or nobody knows their kind: {said}"
             self._rows.appendleft(("trouble", (self._last_q, self._last_i, "writer", text)))
+
+    def _pause(self) -> None:
+        """End the thread for as long as the process forks: Python warns of forks beside threads."""
+        if not self._closed:
+            self._background.end()
+
+    def _resume(self) -> None:
+        if not self._closed:
+            self._background.start()
 
     def _forget(self) -> None:
         """Leave the file to the parent: what a forked child does."""
         self._closed = True
         self._rows.clear()
         self._waiting = None
-        self._running = False
         self._writing = _thread.allocate_lock()
-        self._wake = _thread.allocate_lock()
+        self._background.forget()
         self._segment.forget()
 
 
@@ -370,14 +321,9 @@ def _in_child() -> None:
     _OPEN.clear()
 
 
-def _resume(writer: Writer) -> None:
-    if not writer._running and not writer._closed:
-        writer._start()
-
-
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=lambda: _each(Writer._pause),
-        after_in_parent=lambda: _each(_resume),
+        after_in_parent=lambda: _each(Writer._resume),
         after_in_child=_in_child,
     )

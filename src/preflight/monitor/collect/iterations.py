@@ -1,0 +1,109 @@
+"""Where a process is: in which iteration of its training, and each thread in which calls.
+
+An iteration ends where the next one begins: at the next batch of a loader after something was trained in this one;
+without a loader, at the next forward pass or clearing of gradients after the first optimizer's step.
+Whether an iteration is recorded in detail depends on its number alone, so that all ranks choose the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .entry import Thread
+from .settings import Settings
+
+_NEVER_STEPPED = 4
+
+
+class Iterations:
+    """Counts steps and iterations.
+
+    Attributes:
+        iteration: The number of the pass through the training loop, from 0.
+        step: How many steps of the first optimizer have ended.
+        detail: Whether this iteration is recorded in detail.
+        norms: Whether norms of parameters and gradients are taken in this iteration.
+        exact_after: Whether fingerprints are taken after its step: in detail, or because the next one is.
+        trained: Whether a backward pass or a step has happened in this iteration.
+        stepped: Whether the first optimizer has stepped in this iteration.
+        evaluated: Whether a model was evaluated since the last step of the first optimizer.
+        training: The mode of the model that was last called with gradients.
+        fetched: Whether a loader gave a batch in this iteration.
+        backwards: The backward passes of this iteration.
+        most_backwards: The most of them in an iteration in which the first optimizer stepped.
+        primary: The first optimizer.
+        begun_by: What began this iteration: fetch, forward, zero_grad.
+        at_boundary: What is called when an iteration ends.
+        at_turn: What is called between two iterations: the old one is told, the new one not begun.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.iteration = 0
+        self.step = 0
+        self.detail_every = settings.detail_every
+        self.norms_every = settings.norms_every
+        self.detail_until = settings.detail_first
+        self.detail = settings.detail_first > 0
+        self.norms = True
+        self.exact_after = self.detail
+        self.thread = Thread()
+        self.at_boundary: list[Callable[[], None]] = []
+        self.at_turn: list[Callable[[], None]] = []
+        self.begun_by = ""
+        self.primary: int | None = None
+        self.trained = self.stepped = self.evaluated = self.fetched = False
+        self.training = True
+        self.backwards = 0
+        self.most_backwards = 0
+
+    def stack(self) -> list[int]:
+        """The numbers of the recorded calls that this thread is in."""
+        return self.thread.stack
+
+    def begins(self, what: str) -> None:
+        """A fetch of a training batch, a forward pass that trains, or a clearing of gradients begins here."""
+        if what != "fetch" and self.stack():
+            return  # within a call, such as a step that calls a closure
+        if not self.trained:
+            if what == "fetch":
+                self.fetched = True
+            return
+        if what == "fetch":
+            new = True
+        elif self.fetched:
+            new = False
+        else:
+            # No loader: after the step of the first optimizer, or where the step that always came did not come.
+            late = what == "forward" and 0 < self.most_backwards <= self.backwards
+            # Nothing has ever stepped, and gradients are cleared again and again.
+            never = what == "zero_grad" and self.primary is None and self.backwards >= _NEVER_STEPPED
+            new = self.stepped or late or never
+        if new:
+            self.begun_by = what
+            self.next_iteration()
+            self.fetched = what == "fetch"
+
+    def next_iteration(self) -> None:
+        """End this iteration and begin the next."""
+        if self.stepped:
+            self.most_backwards = max(self.most_backwards, self.backwards)
+        for act in self.at_boundary:
+            act()
+        self.iteration_ended()
+        for act in self.at_turn:
+            act()
+        self.trained = self.stepped = False
+        self.backwards = 0
+        self.iteration += 1
+        number = self.iteration
+        self.detail = self._in_detail(number)
+        self.norms = self.detail or (self.norms_every > 0 and number % self.norms_every == 0)
+        # Fingerprints after this step are what those before the next one are compared with.
+        self.exact_after = self.detail or self._in_detail(number + 1)
+
+    def iteration_ended(self) -> None:
+        """Do what is to be done once an iteration has ended and was told of, before the next one begins."""
+
+    def _in_detail(self, number: int) -> bool:
+        """Whether an iteration of this number is recorded in detail."""
+        return number < self.detail_until or (self.detail_every > 0 and number % self.detail_every == 0)
