@@ -149,6 +149,48 @@ def test_a_relation_sees_each_window_with_what_it_reads(monkeypatch: pytest.Monk
     assert shown(kind, windows, monkeypatch) == [*range(5 + kind.repeats)]
 
 
+@pytest.mark.parametrize("learnt", [False, True])
+def test_a_relation_that_learns_nothing_of_what_it_reads_sleeps_on(
+    learnt: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mini = Mini({"model.weight": {}})
+    rows = ("backward", "step optimizer0:SGD")
+    looked = (("before", {"model.weight": (1.0, 7)}), *rows)
+    kind = relations()["load-brings-on"]
+    known = iter(range(99))
+    monkeypatch.setattr(kind, "kept", lambda self: next(known) if learnt else 0)
+    windows = [mini.window(*(looked if number in (4, 7, 8) else rows)) for number in range(12)]
+    more = {5, 6, 9, 10} if learnt else set()
+    assert kind.repeats == 2
+    assert shown(kind, windows, monkeypatch) == sorted({0, 1, 4, 7, 8, *more})
+
+
+def test_a_relation_wakes_after_something_to_read_that_it_was_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    mini = Mini({"model.weight": {}})
+    rows = ("backward", ("gradients", {"model.weight": 1.0}), "step optimizer0:SGD")
+    kind = relations()["gradients-reach"]
+    monkeypatch.setattr(kind, "kept", lambda self: 0)
+    monkeypatch.setattr(kind, "wakes", frozenset({"zero_grad"}))
+    monkeypatch.setattr(kind, "looks", frozenset({"step"}))
+    cleared = ("zero_grad optimizer0:SGD", *rows)
+    order = [*[cleared] * 4, ("module model.part", *rows), *[cleared] * 4]
+    windows = [mini.window(*one) for one in order]
+    assert kind.repeats == 2
+    assert shown(kind, windows, monkeypatch) == [0, 1, 5, 6]
+
+
+def test_a_rate_that_is_told_again_is_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    mini = Mini({"model.weight": {}})
+    rates = [0.1, None, None, None, None, None, None, 0.1, None, 0.2, None]
+    windows = [
+        mini.window(*([("scalar", "lr", "optimizer0:SGD.0", rate)] if rate else []), "backward", "step optimizer0:SGD")
+        for rate in rates
+    ]
+    kind = relations()["rate-above-zero"]
+    assert kind.repeats == 6
+    assert shown(kind, windows, monkeypatch) == [*range(6), 9, 10]
+
+
 def passed(mini: Mini, passes: int = 1) -> Window:
     return mini.window("zero_grad optimizer0:SGD", *["backward"] * passes, "step optimizer0:SGD")
 

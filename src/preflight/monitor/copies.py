@@ -15,8 +15,9 @@ class Copies:
 
     def see(self, state: State) -> None:
         """Take in a state of parameters with fingerprints."""
-        for ident, norm, bits in zip(state.ids, state.norm, state.bits or (), strict=False):
-            self._first.setdefault(ident, (norm, bits))
+        if not self._first.keys() >= set(state.ids):
+            for ident, norm, bits in zip(state.ids, state.norm, state.bits or (), strict=False):
+                self._first.setdefault(ident, (norm, bits))
 
     def originals(self, ident: int, window: Window, exact: bool) -> list[Variable]:
         """Trained matrices that a weight equalled at first: in every bit, or in norm where it may have moved since."""

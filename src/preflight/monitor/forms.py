@@ -2,12 +2,14 @@
 
 Most windows of a training have the form of the one before, and most of the others a form that came before. What a relation looks at is told in words
 (``Relation.looks``): names of calls, and ``calls`` for all of them except those of submodules; ``tensors``, ``numbers``,
-``rates`` and ``batches``; and ``WHAT at MOMENT`` of states.
+``rates`` and ``batches``; and ``WHAT at MOMENT`` of states, or ``exact WHAT at MOMENT`` where it matters whether there
+are fingerprints; ``alike`` where it matters whether samples were compared (in detailed iterations a forward pass tells
+which of them are alike, which makes it no other call for the rest). Rates are those in force: one that is told again is no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import isfinite
 from operator import le
 from typing import Any
@@ -18,6 +20,8 @@ from preflight.monitor.window import Batch, Call, Number, Seen, State, Window
 _COUNTING = frozenset({"fetch", "loop", "scheduler.step"})
 """Calls whose arguments and results count or tell rates: of these only the words are compared."""
 _CALLS = "calls"
+_DETAIL = "alike"
+"""What a call tells in detailed iterations alone."""
 _MOST_CONCERNED = 512
 _MOST_FORMS = 64
 """Forms that are kept to be known again."""
@@ -48,7 +52,7 @@ def _state(one: State) -> Any:
     """Of what and how it was taken, and which norms are missing, zero or not finite."""
     norms = one.norm
     sound = (all(norms) and isfinite(sum(norms))) or list(map(_class, norms))  # type: ignore[arg-type]
-    return one.what, one.moment, one.level, one.bits is None, (one.extra or {}).get("optimizer"), one.ids, sound
+    return one.what, one.moment, (one.level, one.bits is None), (one.extra or {}).get("optimizer"), one.ids, sound
 
 
 def _by_moment(states: list[Any]) -> dict[tuple[str, str], list[Any]]:
@@ -57,6 +61,17 @@ def _by_moment(states: list[Any]) -> dict[tuple[str, str], list[Any]]:
     for one in states:
         found.setdefault(one[:2], []).append(one)
     return found
+
+
+def _other_states(own: dict[tuple[str, str], list[Any]], others: dict[tuple[str, str], list[Any]]) -> Iterator[str]:
+    """The words of states that are others."""
+    for key in {*own, *others}:
+        some, more = own.get(key, []), others.get(key, [])
+        if some != more:
+            word = f"{key[0]} at {key[1]}"
+            yield f"exact {word}"
+            if [one[3:] for one in some] != [one[3:] for one in more]:
+                yield word
 
 
 def _class(norm: float | None) -> str:
@@ -112,25 +127,23 @@ class Form:
         if self.numbers != other.numbers:
             found.add("numbers")
         if self.states != other.states:
-            own, others = _by_moment(self.states), _by_moment(other.states)
-            found.update(
-                f"{what} at {moment}"
-                for what, moment in {*own, *others}
-                if own.get((what, moment)) != others.get((what, moment))
-            )
+            found.update(_other_states(_by_moment(self.states), _by_moment(other.states)))
         if self.order != other.order or not _alike(self.calls, other.calls, self.columns, other.columns):
-            found |= self._other_calls(other)
+            found |= self._other_calls(list(map(_undetailed, other.calls)), list(map(_undetailed, self.calls)))
         return frozenset(found)
 
-    def _other_calls(self, other: Form) -> set[str]:
+    @staticmethod
+    def _other_calls(others: list[Call], own: list[Call]) -> set[str]:
         """The names of calls that are others than in another window; all where the rest has another order."""
-        before, now = _by_name(other.calls), _by_name(self.calls)
+        if _same(others, own):
+            return {_DETAIL}
+        before, now = _by_name(others), _by_name(own)
         names = {*before, *now}
-        others = {name for name in names if not _same(before.get(name, []), now.get(name, []))}
-        rest = names - others
-        if not _same([one for one in other.calls if one.name in rest], [one for one in self.calls if one.name in rest]):
-            others = names
-        return others | {_CALLS}
+        changed = {name for name in names if not _same(before.get(name, []), now.get(name, []))}
+        rest = names - changed
+        if not _same([one for one in others if one.name in rest], [one for one in own if one.name in rest]):
+            changed = names
+        return changed | {_CALLS, _DETAIL}
 
 
 class Forms:
@@ -141,6 +154,7 @@ class Forms:
         alike: How many windows in a row had the form of the one before, in everything.
         form: The number of the window's form: windows with the same one have the same form, apart from rates. Others may
             have it, too, where a form was forgotten. -1 for a window that cannot repeat.
+        rates: How often the rates have changed.
     """
 
     def __init__(self, looks: Iterable[frozenset[str]]) -> None:
@@ -151,7 +165,8 @@ class Forms:
         self._kin: dict[tuple[Any, ...], list[int]] = {}
         self._words: dict[tuple[int, int], frozenset[str]] = {}  # by two forms: in which words they differ
         self._last = -1
-        self._rates: list[Any] = []
+        self._rates: dict[str, float | None] = {}
+        self.rates = 0
         self._kind: Any = None
         self.whole = False
         self.alike = 0
@@ -162,20 +177,21 @@ class Forms:
         self.whole = window.complete and not window.changed and not window.notes and "step" in window.names()
         if not self.whole or not self._looks:
             self.alike, self.form = 0, -1
+            self._follow(window)
             return self._looks
-        before, rates, kind = self.form, self._rates, self._kind
+        before, kind = self.form, self._kind
         self.form = self._number_of(Form(window), before)
-        self._rates = [(one.object, one.value) for one in window.numbers if one.name == "lr"]
+        others = self._follow(window)
         self._kind = kind_of(window)
         if before < 0:
             self.alike = 0
             return self._looks
-        if before == self.form and rates == self._rates:
+        if before == self.form and not others:
             self.alike = self.alike + 1 if kind == self._kind else 0  # it may have other signs
             return ()
         self.alike = 0
         words = self.words(before, self.form)
-        if rates != self._rates:
+        if others:
             words |= {"rates"}
         concerned = self._concerned.get(words)
         if concerned is None:
@@ -183,6 +199,15 @@ class Forms:
                 self._concerned.clear()
             concerned = self._concerned[words] = [looks for looks in self._looks if not looks.isdisjoint(words)]
         return concerned
+
+    def _follow(self, window: Window) -> bool:
+        """Take in the rates of a window; say whether one of them is another."""
+        told = {one.object: one.value for one in window.numbers if one.name == "lr"}
+        others = bool(told) and not told.items() <= self._rates.items()
+        if others:
+            self._rates.update(told)
+            self.rates += 1
+        return others
 
     def words(self, one: int, other: int) -> frozenset[str]:
         """In which words two forms that are known differ."""
@@ -231,6 +256,13 @@ def _by_name(calls: list[Call]) -> dict[str, list[Call]]:
     for call in calls:
         found.setdefault(call.name, []).append(call)
     return found
+
+
+def _undetailed(call: Call) -> Call:
+    """A call as it is told outside of detailed iterations."""
+    if not call.args or _DETAIL not in call.args:
+        return call
+    return call._replace(args={key: value for key, value in call.args.items() if key != _DETAIL})
 
 
 def _same(before: list[Call], now: list[Call]) -> bool:

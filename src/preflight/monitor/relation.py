@@ -76,7 +76,8 @@ class Relation:
         repeats: After how many windows in a row in which what it looks at has the same form (see forms.py), and of which
             all that it said held, it says the same of a further one and needs not see it; 0 where it must see all.
         looks: What it looks at, as far as the form decides: names of calls, or ``calls`` for all of them except those of
-            submodules; ``tensors``, ``numbers``, ``rates``, ``batches``; ``WHAT at MOMENT`` of states.
+            submodules; ``tensors``, ``numbers``, ``rates``, ``batches``; ``WHAT at MOMENT`` of states, and ``exact WHAT at
+            MOMENT`` where it matters for it, too, whether they were taken with fingerprints; ``alike`` (see forms.py).
         reads: Signs of a window (see signs.py) of which it looks at the numbers too: it sees each window with one of them.
         whole: Whether it needs whole iterations; one that speaks of single calls may also judge the last one of a run,
             which may have been cut short.
@@ -120,6 +121,14 @@ class Relation:
     def quiet(self, window: Window) -> bool:
         """Whether the form of a window decides what it says of it; asked of relations with ``repeats``, after ``see``."""
         return True
+
+    def kept(self) -> object:
+        """What it keeps of windows that it reads (``reads``), as far as that decides over what it says of others.
+
+        Where it is the same after such a window as before, and the form of what it looks at is, it sleeps on as though
+        nothing had been read. None where it cannot tell: then it is asked again, of as many as ``repeats`` tells.
+        """
+        return None
 
     def slept(self, window: Window, times: int) -> None:
         """Take in windows that it was not shown, ``times`` of them with the form of the last one, which is given.

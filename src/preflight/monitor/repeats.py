@@ -69,9 +69,7 @@ class Repeats:
                 self._go_on(before)
         else:
             signs = self._signs.share(window, self._forms.form) if self._forms.form >= 0 else signs_of(window)
-            self._read = self._readers(signs)
-            for one in self._read.values():
-                self._wake(one)
+            self._read_on(signs, before, changed)
             gone = self._go_on(before) if self._away and before is not None else ()
             for looks in changed:
                 for one in self._by_looks[looks]:
@@ -127,8 +125,21 @@ class Repeats:
             if one.asleep:
                 self._asleep |= 1 << number
         else:
-            one.doubt()
+            one.learnt()
         return found
+
+    def _read_on(self, signs: frozenset[str], before: Window | None, changed: Collection[frozenset[str]]) -> None:
+        """Have the relations asked that read a window; those that are done with reading sleep again."""
+        done = [one for number, one in self._read.items() if one.reading]
+        self._read = self._readers(signs)
+        for one in done:
+            one.sleep_on(self._index)
+            if one.asleep:
+                self._asleep |= 1 << one.number
+        for one in self._read.values():
+            if before is None or one.looks in changed or not one.read(before, self._index):
+                self._wake(one)
+            self._asleep &= ~(1 << one.number)
 
     def _go_on(self, before: Window) -> set[int]:
         """Have those that are away take in the window; give their numbers."""

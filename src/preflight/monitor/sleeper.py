@@ -65,6 +65,7 @@ class Sleeper:
         looks: What it looks at.
         asked: Of how many windows in a row with one form it was asked.
         asleep: Whether it need not be asked.
+        reading: Whether it is asked of windows that it reads, and sleeps on after them.
         away: Whether it sleeps through a departure.
         due: The form that the next window of the departure has, most likely.
     """
@@ -73,16 +74,18 @@ class Sleeper:
         """Take the relation with its number, and who counts what it says without being asked."""
         self.number = number
         self.asked = 0
-        self.asleep = self.away = False
+        self.asleep = self.away = self.reading = False
         self.due = -1
         self._relation = relation
         self._forms = forms
         self._count = count
         self.looks = relation.looks
         self._tells = type(relation).slept is not Relation.slept
-        # What follows the windows for it cannot be shown some of them once more; and rates are no part of a form.
-        self._departs = not relation.follows and "rates" not in relation.looks
+        self._rated = "rates" in relation.looks
+        self._rates = -1  # those under which its departures were seen, which are no part of a form
         self._enough = max(3, relation.repeats + 1)
+        self._kept: object = None
+        self._shown = False  # what it reads
         self._examples: list[Example] = []
         self._form = self._last = self._counted = -1  # where it sleeps, the last window that is told, and counted
         self._times = 0  # windows of that form that are not counted yet
@@ -132,9 +135,33 @@ class Sleeper:
                 self._path = None
         if self.asked >= self._relation.repeats:
             self.asleep = True
-            if self._path:
+            if self._settle() and self._path:
                 self._learn(self._path)
             self._path = None
+
+    def read(self, before: Window, index: int) -> bool:
+        """Take in a window that it reads, in the form in which it sleeps; say whether it may sleep on after it."""
+        self._kept = self._relation.kept()
+        self.reading = self.asleep and not self.away and self._kept is not None
+        if self.reading:
+            self._rested(before, index - 1)
+            self.asleep = self._shown = False
+        return self.reading
+
+    def learnt(self) -> None:
+        """It was asked of a window that it reads: it may be that it knows more now."""
+        self._shown = True
+        if not self.reading or self._relation.kept() != self._kept:
+            self.wake(None, 0, ())
+            self.doubt()
+
+    def sleep_on(self, index: int) -> None:
+        """Take in that there is nothing more to read from a window on: it sleeps again, unless it was not asked."""
+        if not self._shown:
+            self.wake(None, index, ())
+            return
+        self.reading, self.asleep = False, True
+        self._last = self._counted = index - 1
 
     def leave(self, before: Window, index: int, windows: Sequence[Window]) -> None:
         """Take in a window of another form than that in which it sleeps: a departure that is known, or it wakes.
@@ -145,7 +172,8 @@ class Sleeper:
             windows: The last ones up to it, of which the longest departure may need to be told.
         """
         form = self._forms.form
-        ways = self._ways_from(self._form, form) if self._departs else ()
+        self._settle()
+        ways = self._ways_from(self._form, form)
         if ways:
             self._rested(before, index - 1)
             self._left = self._form, index, self._examples
@@ -157,13 +185,16 @@ class Sleeper:
             return
         left = self._form, index, self._examples
         self.wake(before, index, windows)
-        if self._departs and self._forms.whole:
+        if self._forms.whole:
             self._path, self._left = [], left
 
     def go_on(self, before: Window, index: int, windows: Sequence[Window]) -> None:
         """Take in a window while it is away: the next one of a departure that is known, or it wakes."""
         at, form = index - self._left[1], self._forms.form
         known = self._ways[0]
+        if not self._settle():
+            self.wake(before, index, windows)
+            return
         if self.due != form:
             ways = [one for one in self._ways if self._same(one.stops[at].form, form)]
             if not ways:
@@ -180,6 +211,9 @@ class Sleeper:
     def wake(self, before: Window | None, index: int, windows: Sequence[Window]) -> None:
         """Have it asked again from this window on, the arguments as those of ``leave``."""
         self.asked, self._path = 0, None
+        if self.reading:
+            self.reading = False
+            self._tell()
         if not self.asleep:
             return
         if self._ways:
@@ -267,6 +301,14 @@ class Sleeper:
                 self._known.clear()
             self._known[base, first] = known
         return known
+
+    def _settle(self) -> bool:
+        """Whether rates are as they were, for who looks at them; its departures are forgotten when they are not."""
+        if not self._rated or self._rates == self._forms.rates:
+            return True
+        self._rates = self._forms.rates
+        self._forget(self._departures)
+        return False
 
     def _same(self, one: int, other: int) -> bool:
         return self._forms.same(self.looks, one, other)

@@ -147,6 +147,9 @@ ORDER = itemgetter(0)
 """The key by which rows of whatever kind are put in order: the number of each stands first."""
 
 
+_MOST_ROOTS = 256
+
+
 class Variables(dict[int, Variable]):
     """Variables by their number; what was worked out of them is forgotten when one changes."""
 
@@ -188,6 +191,7 @@ class Run:
         self.schedules: Any = None  # and those of schedulers, see schedules.py
         self.fetched: Any = None  # and the batches of loaders, see fetches.py
         self.flow: Any = None  # and the forward passes, see flow.py
+        self.fingerprints: Any = None  # and the fingerprints of parameters, see fingerprints.py
         self.classes: dict[str, str] = {}  # of the modules that the program calls, see scope.py
 
     def roots(self, optimizer: int) -> set[str]:
@@ -217,6 +221,17 @@ class Run:
             self.variables.roots["trainable", optimizer] = known
         return known
 
+    def roots_of(self, idents: list[int]) -> set[str]:
+        """Names of the roots of some variables, those that are not known apart; not to be changed."""
+        known = self.variables.roots
+        key = "of", *idents
+        if key not in known:
+            if len(known) >= _MOST_ROOTS:
+                known.clear()
+            variables = (self.variables.get(ident) for ident in idents)
+            known[key] = {one.root for one in variables if one is not None}
+        return known[key]
+
     def name(self, ident: int) -> str:
         """The name of a variable."""
         known = self.variables.get(ident)
@@ -240,7 +255,20 @@ class Window:
 
     __slots__ = (
         *("batches", "calls", "changed", "complete", "iteration", "memory", "notes", "numbers", "states", "tensors"),
-        *("_by_name", "_plain", "advances", "fetches", "flow", "rank", "run", "signs", "step", "steps"),
+        *(
+            "_by_name",
+            "_layers",
+            "_plain",
+            "advances",
+            "fetches",
+            "flow",
+            "looks",
+            "rank",
+            "run",
+            "signs",
+            "step",
+            "steps",
+        ),
     )
 
     def __init__(self, run: Run, iteration: int) -> None:
@@ -260,9 +288,11 @@ class Window:
         self.steps: list[Any] | None = None  # the steps of optimizers, once steps.py has found them
         self.advances: list[Any] | None = None  # the steps of schedulers, once schedules.py has found them
         self.fetches: list[Any] | None = None  # the batches of loaders, once fetches.py has found them
-        self.flow: Any = None  # what has looked at its forward passes, see flow.py
+        self.flow: Any = None  # which modules have taken part up to it, once flow.py has found that
+        self.looks: list[Any] | None = None  # how its parameters went on, once fingerprints.py has found that
         self.signs: frozenset[str] | None = None  # what is in it, once signs.py has found that
         self._by_name: dict[str, list[Call]] | None = None
+        self._layers: dict[str, list[Call]] | None = None
         self._plain: list[Call] | None = None
 
     @property
@@ -292,6 +322,20 @@ class Window:
         self.named("")
         return self._by_name or {}
 
+    def layers(self) -> dict[str, list[Call]]:
+        """The calls of submodules by the class of each, and by the one of torch's that it is made from."""
+        if self._layers is None:
+            found: dict[str, list[Call]] = {}
+            for call in self.named("module"):
+                told = call.args or {}
+                kind, base = told.get("type"), told.get("base")
+                if kind:
+                    found.setdefault(kind, []).append(call)
+                if base and base != kind:
+                    found.setdefault(base, []).append(call)
+            self._layers = found
+        return self._layers
+
     def state(self, moment: str, what: str, exact: bool = False) -> list[State]:
         """The states of a moment; with ``exact``, those with fingerprints."""
         return [
@@ -302,9 +346,10 @@ class Window:
 
     def pass_of(self, call: Call) -> Call:
         """The forward pass of a root that a call of one of its modules belongs to; the call itself where none is."""
-        return next(
-            (one for one in self.named("forward") if one.q < call.q < one.e and one.thread == call.thread), call
-        )
+        for one in self.named("forward"):
+            if one.q < call.q < one.e and one.thread == call.thread:
+                return one
+        return call
 
     def inside(self, outer: Call) -> list[Call]:
         """The calls within another, by time and thread."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -30,7 +30,8 @@ class AttentionAlongPositions(Relation):
     advice = "make the layer with batch_first=True, or transpose its input and its output"
 
     def see(self, window: Window) -> Iterator[Example]:
-        layers = {call.q: call for call in window.named("module") if _positions_first(call.args or {})}
+        kinds = window.layers().get("MultiheadAttention", ())
+        layers = {call.q: call for call in kinds if (call.args or {}).get("batch_first") is False}
         held = [one for one in window.batches if not one.loader.startswith("forward:")] if layers else []
         if len(held) != 1 or not held[0].indices:
             return
@@ -67,11 +68,6 @@ class AttentionAlongPositions(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _fed([8, 5, 16], batch_first=False)
-
-
-def _positions_first(told: Mapping[str, object]) -> bool:
-    """Whether a module is an attention that takes the sequence as the first axis."""
-    return told.get("batch_first") is False and "MultiheadAttention" in (told.get("type"), told.get("base"))
 
 
 def _laid(batch: Batch) -> set[tuple[int, int]]:

@@ -27,7 +27,7 @@ class AutocastWhenTrained(Relation):
     needs = frozenset({"forward", "module", "tensor", "step"})
     wakes = frozenset({"forward"})
     repeats = 3
-    looks = frozenset({"forward", "step", "tensors"})
+    looks = frozenset({"forward", "step"})
     reads = frozenset({"module"})
     severity = "warning"
     priority = 27
@@ -39,6 +39,10 @@ class AutocastWhenTrained(Relation):
         self._lower: dict[str, Call] = {}  # by model: its evaluation in a lower precision
         self._seen: set[str] = set()  # models of which a layer gave out float32 in training
         self._meant: set[str] = set()  # models that were trained under autocast
+
+    def kept(self) -> object:
+        """How many models are known to be trained in full precision, and under autocast."""
+        return len(self._seen), len(self._meant)
 
     def see(self, window: Window) -> Iterator[Example]:
         trained: dict[str, Call] = {}
@@ -74,8 +78,9 @@ class AutocastWhenTrained(Relation):
         """Which models had layers that gave out float32, or less, in a pass of training."""
         layers = {
             call.q: call
-            for call in window.named("module")
-            if call.context.startswith("grad") and (call.args or {}).get("type") in _LAYERS
+            for kind in _LAYERS
+            for call in window.layers().get(kind, ())
+            if call.context.startswith("grad") and (call.args or {}).get("type") == kind
         }
         for seen in window.tensors if layers else ():
             call = layers.get(seen.call)

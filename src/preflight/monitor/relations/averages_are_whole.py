@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from preflight.monitor.copies import Copies, untrained
+from preflight.monitor.fingerprints import looks_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import State, Window
@@ -25,6 +27,7 @@ class AveragesAreWhole(Relation):
 
     name = "averages-are-whole"
     needs = frozenset({"step", "state"})
+    follows = (looks_of,)
     wakes = frozenset({"exact parameter at before_step"})
     priority = 14
     cause = "the update of the average goes over a list of modules or parameters in which a part is missing"
@@ -32,19 +35,15 @@ class AveragesAreWhole(Relation):
 
     def __init__(self) -> None:
         self._copies = Copies()
-        self._last: dict[int, int | None] = {}
-        self._seen: dict[int, int] = {}
-        self._moved: dict[int, int] = {}
+        self._seen: Counter[int] = Counter()
+        self._moved: Counter[int] = Counter()
 
     def see(self, window: Window) -> Iterator[Example]:
-        states = [one for one in window.states if one.moment == "before_step" and one.what == "parameter" and one.bits]
-        for state in states:
-            self._copies.see(state)
-            for ident, bits in zip(state.ids, state.bits or (), strict=False):
-                if ident in self._last:
-                    self._seen[ident] = self._seen.get(ident, 0) + 1
-                    self._moved[ident] = self._moved.get(ident, 0) + (bits != self._last[ident])
-                self._last[ident] = bits
+        for look in looks_of(window):
+            self._copies.see(look.state)
+            self._seen.update(look.moved)
+            self._seen.update(look.rested)
+            self._moved.update(look.moved)
         for state in untrained(window, "before_step"):
             yield from self._judge(state, window)
 

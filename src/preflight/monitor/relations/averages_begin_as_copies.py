@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import compress
 
 from preflight.monitor.copies import untrained
+from preflight.monitor.fingerprints import Look, looks_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import steps_of
@@ -28,6 +31,7 @@ class AveragesBeginAsCopies(Relation):
 
     name = "averages-begin-as-copies"
     needs = frozenset({"step", "state", "forward", "load"})
+    follows = (looks_of,)
     wakes = frozenset({"exact parameter at before_step", "step", "forward", "load"})
     repeats = 1
     looks = frozenset({"forward", "step", "gradient at before_step"})
@@ -39,7 +43,7 @@ class AveragesBeginAsCopies(Relation):
 
     def __init__(self) -> None:
         self._bits: dict[int, list[int]] = {}  # by variable, the fingerprints that it had
-        self._moved: dict[int, int] = {}
+        self._moved: Counter[int] = Counter()
         self._first: dict[int, int] = {}  # by variable, when it was first seen
         self._begun: dict[int, int] = {}  # by optimizer, when it made its first step
         self._with_gradients: set[str] = set()
@@ -47,6 +51,10 @@ class AveragesBeginAsCopies(Relation):
         self._without: set[int] = set()  # variables without a gradient when they were looked at
         self._taught: set[int] = set()  # and those that had one
         self._loaded = False
+
+    def kept(self) -> object:
+        """Nothing: of others it says nothing."""
+        return ()
 
     def see(self, window: Window) -> Iterator[Example]:
         self._loaded = self._loaded or bool(window.named("load"))
@@ -58,27 +66,28 @@ class AveragesBeginAsCopies(Relation):
         for step in steps:
             self._begun.setdefault(step.optimizer, step.call.q)
         for state in window.states:
-            if state.moment == "before_step" and state.what == "parameter" and state.bits:
-                self._keep(state)
-            elif state.moment == "before_step" and state.what == "gradient":
-                for ident, norm in zip(state.ids, state.norm, strict=True):
-                    (self._without if norm is None else self._taught).add(ident)
+            if state.moment == "before_step" and state.what == "gradient":
+                self._without.update(compress(state.ids, [norm is None for norm in state.norm]))
+                self._taught.update(compress(state.ids, [norm is not None for norm in state.norm]))
+        for look in looks_of(window):
+            self._keep(look)
         last = steps[-1].call if steps else None
         for root, told in _roots(untrained(window, "before_step"), window.run).items():
             detached = all(one.id in self._without and one.id not in self._taught for one in told)
             if (root in self._used and root not in self._with_gradients) or (root in self._with_gradients and detached):
                 yield from self._judge(root, told, window.run, last)
 
-    def _keep(self, state: State) -> None:
-        for ident, bits in zip(state.ids, state.bits or (), strict=False):
-            if bits is None:
-                continue
-            self._first.setdefault(ident, state.q)
-            known = self._bits.setdefault(ident, [])
-            if known:
-                self._moved[ident] = self._moved.get(ident, 0) + 1 if bits != known[-1] else -_MOST_KEPT
-            known[_MOST_KEPT:] = []
-            known.append(bits)
+    def _keep(self, look: Look) -> None:
+        for ident in set(look.ids).difference(self._bits):
+            self._first[ident], self._bits[ident] = look.state.q, []
+        self._moved.update(look.moved)
+        for ident in look.rested:
+            self._moved[ident] = -_MOST_KEPT
+        for known, bits in zip(map(self._bits.__getitem__, look.ids), look.bits, strict=True):
+            if len(known) > _MOST_KEPT:  # the first ones and the last one
+                known[-1] = bits
+            else:
+                known.append(bits)
 
     def _in_time(self, one: Variable, other: Variable) -> bool:
         """Whether both of a pair were seen before the trained one was first changed."""

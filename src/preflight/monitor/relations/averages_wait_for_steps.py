@@ -36,6 +36,10 @@ class AveragesWaitForSteps(Relation):
         self._amidst: dict[int, int | None] = {}
         self._at = -2  # the steps that had been done when the copy was last seen before one
 
+    def kept(self) -> object:
+        """Nothing: of others it says nothing."""
+        return ()
+
     def see(self, window: Window) -> Iterator[Example]:
         events: list[Call | State] = [*window.named("step"), *untrained(window, "accumulating")]
         events += [one for one in window.states if one.moment == "before_step" and one.what == "parameter" and one.bits]

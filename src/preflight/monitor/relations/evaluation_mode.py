@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -37,24 +37,44 @@ class EvaluationMode(Relation):
         self._feeding: set[str] = set()
         self._loader = ""
         self._loaders: dict[str, str] = {}
+        # Which models were trained in the last two windows, and whether there were passes without gradients.
+        self._before: tuple[set[str], bool] = set(), False
+        self._now: tuple[set[str], bool] = set(), False
 
     def quiet(self, window: Window) -> bool:
-        """Whether it holds no passes that may be an evaluation: of them it counts how often they come."""
-        return all((call.context or "").startswith("grad") for call in window.named("forward"))
+        """Whether it is known which passes are an evaluation: of those without gradients it counts how often they come.
+
+        Where they came in less than half of the steps so far, and come in one window alone between such as train the same
+        model, they go on to: it sleeps through them only where at least two such windows follow.
+        """
+        names = {call.object for call in window.named("forward") if not (call.context or "").startswith("grad")}
+        if not names:
+            return True
+        alone = not self._before[1] and {name.split(".")[0] for name in names} <= self._before[0] & self._now[0]
+        return alone and not any(self._part_of_training(name) for name in names)
 
     def slept(self, window: Window, times: int) -> None:
-        """Count the passes that train."""
-        for root in _roots(self._passes(window)[0]):
-            self._trained[root] = self._trained.get(root, 0) + times
+        """Count the passes."""
+        trained, blocks = self._passes(window)
+        self._count(trained, blocks, times)
 
     def see(self, window: Window) -> Iterator[Example]:
         trained, blocks = self._passes(window)
         for name, passes in blocks.items():
             yield from self._judge(name, passes)
+        self._count(trained, blocks, 1)
+
+    def _count(self, trained: set[str], blocks: Collection[str], times: int) -> None:
+        self._before, self._now = self._now, (_roots(trained), bool(blocks))
         for root in _roots(trained):
-            self._trained[root] = self._trained.get(root, 0) + 1
+            self._trained[root] = self._trained.get(root, 0) + times
         for name in blocks:
-            self._beside[name] = self._beside.get(name, 0) + 1
+            self._beside[name] = self._beside.get(name, 0) + times
+
+    def _part_of_training(self, name: str) -> bool:
+        """Whether passes without gradients belong to the training, or that is not to be told yet."""
+        steps, beside = self._trained.get(name.split(".")[0], 0), self._beside.get(name, 0)
+        return steps < 3 or 2 * beside >= steps
 
     def _passes(self, window: Window) -> tuple[set[str], dict[str, list[tuple[Call, str]]]]:
         """Which models are trained, and passes without gradients, each with the loader that gave the last batch."""
@@ -74,9 +94,8 @@ class EvaluationMode(Relation):
         return trained, blocks
 
     def _judge(self, name: str, passes: list[tuple[Call, str]]) -> Iterator[Example]:
-        steps, beside = self._trained.get(name.split(".")[0], 0), self._beside.get(name, 0)
-        if steps < 3 or 2 * beside >= steps:
-            return  # part of the training, or not to be told from it yet
+        if self._part_of_training(name):
+            return
         judged = [
             call
             for call, loader in passes

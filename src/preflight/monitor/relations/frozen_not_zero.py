@@ -36,14 +36,20 @@ class FrozenNotZero(Relation):
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
+        self._habit = 0
         self._of: tuple[list[int], int, list[tuple[int, Variable]]] = [], -1, []  # variables, and those to be judged
 
     def quiet(self, window: Window) -> bool:
         """Whether the parameters after each step were looked at: else those before it are judged."""
         return all(step.after is not None for step in steps_of(window))
 
+    def kept(self) -> object:
+        """Which modules take part."""
+        return self._habit
+
     def see(self, window: Window) -> Iterator[Example]:
         flow = flow_of(window)
+        self._habit = flow.habit
         for step in steps_of(window):
             state = step.after or step.before
             if state is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.monitor.fingerprints import Fingerprints
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import State, Variable, Window
@@ -32,7 +33,7 @@ class FrozenPartsRest(Relation):
 
     def __init__(self) -> None:
         self._buffers: dict[int, int] = {}
-        self._frozen: dict[int, int] = {}
+        self._frozen = Fingerprints()
         self._moving: set[int] = set()  # frozen parameters that something writes to
 
     def see(self, window: Window) -> Iterator[Example]:
@@ -40,16 +41,9 @@ class FrozenPartsRest(Relation):
             if state.bits is None:
                 continue
             if state.what == "parameter":
-                self._look(state)
+                self._moving.update(self._frozen.take(state).moved)
             elif state.what == "buffer" and state.moment == "after_step":
                 yield self._judge(state, window)
-
-    def _look(self, state: State) -> None:
-        for ident, bits in zip(state.ids, state.bits or (), strict=True):
-            if bits is not None:
-                if self._frozen.setdefault(ident, bits) != bits:
-                    self._moving.add(ident)
-                self._frozen[ident] = bits
 
     def _judge(self, state: State, window: Window) -> Example:
         variables = window.run.variables

@@ -29,11 +29,17 @@ class FrozenStay(Relation):
         "set the gradient of what is frozen to None, or make the optimizer from the parameters that are still trained"
     )
 
+    def kept(self) -> object:
+        """Nothing: of others it says nothing."""
+        return ()
+
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
             if step.before is None or step.after is None or step.before.bits is None or step.after.bits is None:
                 continue
             trained = set(step.gradients.ids) if step.gradients is not None else set()
+            if trained.issuperset(step.after.ids):
+                continue
             old = dict(zip(step.before.ids, step.before.bits, strict=True))
             frozen = [
                 (ident, bits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress
 
 from preflight.monitor.flow import Flow, flow_of
 from preflight.monitor.mini import Mini
@@ -38,27 +39,31 @@ class GradientsNotZero(Relation):
     advice = "look at the initial values of the parameter and of what its output is multiplied by"
 
     def __init__(self) -> None:
-        self._zero: dict[int, int] = {}
+        self._zero: dict[int, int] = {}  # how often the gradient was zero, and nothing else so far
+        self._alive: set[int] = set()  # variables that had another one
         self._flow = Flow()
+
+    def kept(self) -> object:
+        """Nothing: of others it says nothing."""
+        return ()
 
     def see(self, window: Window) -> Iterator[Example]:
         self._flow = flow_of(window)
         for step in steps_of(window):
             if step.gradients is None or not self._flow.seen:
                 continue
-            pairs = list(zip(step.gradients.ids, step.gradients.norm, strict=True))
-            if not any(norm and norm == norm for _, norm in pairs):
+            if not any(norm and norm == norm for norm in step.gradients.norm):
                 continue
             wrong = []
-            for ident, norm in pairs:
+            self._alive.update(compress(step.gradients.ids, step.gradients.norm))
+            for ident, norm in (
+                zip(step.gradients.ids, step.gradients.norm, strict=True) if 0 in step.gradients.norm else ()
+            ):
                 variable = window.run.variables.get(ident)
-                if norm is None or (variable is not None and (variable.spread or {}).get("kind") == "sharded"):
+                if norm != 0 or ident in self._alive or variable is None or len(variable.shape) < 2:
+                    continue
+                if (variable.spread or {}).get("kind") == "sharded":
                     continue  # a part of a tensor may be empty or have no effect
-                if self._zero.get(ident, 0) < 0 or variable is None or len(variable.shape) < 2:
-                    continue
-                if norm:
-                    self._zero[ident] = -1
-                    continue
                 count = self._zero[ident] = self._zero.get(ident, 0) + 1
                 module = variable.name.rpartition(".")[0]
                 if (

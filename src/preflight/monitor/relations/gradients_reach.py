@@ -51,6 +51,10 @@ class GradientsReach(Relation):
             return True
         return all(had >= _ALWAYS or (had == 0 and self._missed[ident] >= _NEVER) for ident, had in self._had.items())
 
+    def kept(self) -> object:
+        """Which modules take part."""
+        return self._flow.habit
+
     def see(self, window: Window) -> Iterator[Example]:
         self._flow = flow_of(window)
         for step in steps_of(window):

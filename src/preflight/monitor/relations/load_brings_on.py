@@ -55,6 +55,10 @@ class LoadBringsOn(Relation):
         self._all_changed: tuple[int, list[int]] = -1, []  # variables of which that is known, as long as none changes
         self._back: dict[int, tuple[Call | None, tuple[str, ...]]] = {}
 
+    def kept(self) -> object:
+        """Of which optimizers the next step is to be judged."""
+        return set(self._back)
+
     def see(self, window: Window) -> Iterator[Example]:
         events: list[Call | State] = [one for one in window.states if one.what == "parameter" and one.bits]
         for name in ("load_state_dict", "optimizer.new"):

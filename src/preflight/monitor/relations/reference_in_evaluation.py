@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.monitor.fingerprints import looks_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Call, Window
@@ -27,17 +28,18 @@ class ReferenceInEvaluation(Relation):
 
     name = "reference-in-evaluation"
     needs = frozenset({"forward", "module", "tensor", "step", "state"})
+    follows = (looks_of,)
     wakes = frozenset({"forward", "module", "exact parameter at before_step"})
     repeats = 3
-    looks = frozenset({"root", "forward", "module", "tensors", "step", "backward"})
-    reads = frozenset({"exact parameter at before_step"})
+    looks = frozenset({"root", "forward", "step", "backward"})
+    reads = frozenset({"exact parameter at before_step", "module"})
     severity = "warning"
     priority = 18
     cause = "the model was made or loaded in training mode, or train() was called on a module that holds both"
     advice = "call eval() on the model that is only read, after every train() on what contains it"
 
     def __init__(self) -> None:
-        self._bits: dict[int, int] = {}
+        self._known: set[int] = set()
         self._looks: dict[str, int] = {}  # by root: how often its weights were looked at and had not changed
         self._moving: set[str] = set()
         self._trained: dict[str, int] = {}  # by root: the iteration in which it was called with gradients last
@@ -57,6 +59,10 @@ class ReferenceInEvaluation(Relation):
         for call in window.named("forward"):
             if (call.context or "").startswith("grad"):
                 self._trained[call.object.split(".")[0]] = window.iteration
+
+    def kept(self) -> object:
+        """How many models are known to move, and to rest."""
+        return len(self._moving), len([looks for looks in self._looks.values() if looks >= 1])
 
     def see(self, window: Window) -> Iterator[Example]:
         self._look(window)
@@ -117,10 +123,11 @@ class ReferenceInEvaluation(Relation):
         """Frozen parts that are read within a pass that is trained."""
         passes = {call.q: call for call in window.named("forward") if (call.context or "").startswith("grad")}
         inner = [call for call in window.named("module") if call.parent in passes]
-        shapes = {seen.call: seen.shape for seen in window.tensors if seen.position == "out0"} if inner else {}
-        for call in inner:
-            if (call.context or "").startswith("grad") or not (call.args or {}).get("training"):
-                continue
+        read = [
+            call for call in inner if not (call.context or "").startswith("grad") and (call.args or {}).get("training")
+        ]
+        shapes = {seen.call: seen.shape for seen in window.tensors if seen.position == "out0"} if read else {}
+        for call in read:
             prefix = f"{call.object}."
             root = passes[call.parent].object
             drops = [name for name in self._dropouts.get(root, ()) if f"{name}.".startswith(prefix)]
@@ -137,24 +144,14 @@ class ReferenceInEvaluation(Relation):
         held = [one for one in window.run.variables.values() if one.kind == "parameter" and one.name.startswith(prefix)]
         if not held or any(one.trainable or one.optimizer >= 0 for one in held):
             return False
-        return all(one.id in self._bits and one.id not in self._moved for one in held)
+        return all(one.id in self._known and one.id not in self._moved for one in held)
 
     def _look(self, window: Window) -> None:
-        for state in window.states:
-            if state.what != "parameter" or state.bits is None or state.moment != "before_step":
-                continue
-            rested: set[str] = set()
-            for ident, bits in zip(state.ids, state.bits, strict=True):
-                known = window.run.variables.get(ident)
-                if known is None or bits is None:
-                    continue
-                if self._bits.get(ident, bits) != bits:
-                    self._moving.add(known.root)
-                    self._moved.add(ident)
-                else:
-                    rested.add(known.root)
-                self._bits[ident] = bits
-            for root in rested:
+        for look in looks_of(window):
+            self._known.update(look.ids)
+            self._moved.update(look.moved)
+            self._moving |= window.run.roots_of(look.moved)
+            for root in window.run.roots_of([*look.fresh, *look.rested]):
                 self._looks[root] = self._looks.get(root, -1) + 1
 
     @classmethod

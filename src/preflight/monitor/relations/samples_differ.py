@@ -27,7 +27,7 @@ class SamplesDiffer(Relation):
     needs = frozenset({"forward", "backward", "batch", "alike"})
     wakes = frozenset({"forward"})
     repeats = 2
-    looks = frozenset({"forward", "backward", "batches"})
+    looks = frozenset({"forward", "backward", "batches", "alike"})
     severity = "warning"
     priority = 7
     cause = "samples are references to one object, the index of a memory does not advance, or one sample is expanded to a batch"

@@ -33,6 +33,7 @@ class SavedIsTrained(Relation):
 
     def __init__(self) -> None:
         self._start: dict[str, int] = {}
+        self._taken: dict[int, tuple[int, list[int]]] = {}  # by the first of them: variables whose start is known
 
     def see(self, window: Window) -> Iterator[Example]:
         if window.run.begin.get("world", 1) > 1 and window.rank:
@@ -42,15 +43,24 @@ class SavedIsTrained(Relation):
             if state.bits is None:
                 continue
             if state.moment == "before_step" and state.what == "parameter":
-                for ident, bits in zip(state.ids, state.bits, strict=True):
-                    if bits is not None:
-                        self._start.setdefault(window.run.name(ident), bits)
+                self._begin(state, window)
             elif state.moment == "saved" and state.what == "file":
                 files.append(state)
             elif state.moment == "saved" and state.what == "parameter":
                 for file in files:
                     yield from self._judge(file, state, window)
                 files = []
+
+    def _begin(self, state: State, window: Window) -> None:
+        """Keep the first fingerprint of each variable; at most looks they all have theirs."""
+        names = window.run.variables.changes, state.ids
+        if not state.ids or self._taken.get(state.ids[0]) == names:
+            return
+        for ident, bits in zip(state.ids, state.bits or (), strict=True):
+            if bits is not None:
+                self._start.setdefault(window.run.name(ident), bits)
+        if None not in (state.bits or ()):
+            self._taken[state.ids[0]] = names
 
     def _judge(self, file: State, now: State, window: Window) -> Iterator[Example]:
         extra = file.extra or {}

@@ -41,7 +41,8 @@ class SequencesBesideBatches(Relation):
         size = sizes.pop()
         if not size:
             return
-        calls = {call.q: call for call in window.named("module") if (call.args or {}).get("type") in _RECURRENT}
+        layers = (call for kind in _RECURRENT for call in window.layers().get(kind, ()))
+        calls = {call.q: call for call in layers if (call.args or {}).get("type") in _RECURRENT}
         rows: dict[int, dict[str, Seen]] = {}
         for seen in window.tensors:
             if seen.call in calls and seen.position in ("in0", "out1"):

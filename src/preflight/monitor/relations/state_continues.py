@@ -99,6 +99,10 @@ class StateContinues(Relation):
         for _ in self.see(window):
             pass
 
+    def kept(self) -> object:
+        """Nothing: a new optimizer is told of where it is made, and of others it says nothing."""
+        return ()
+
     def see(self, window: Window) -> Iterator[Example]:
         replaced = self._replaced(window)
         if replaced:

@@ -40,8 +40,12 @@ class StatisticsFollowMode(Relation):
         self._parts_off: set[str] = set()
         self._bits: dict[str, tuple[int | None, ...]] = {}
         self._last = -2
-        self._called: dict[str, set[bool]] = {}
+        self._called: set[tuple[str, bool]] = set()  # layers, and whether it was in training mode
         self._loaded = False
+
+    def kept(self) -> object:
+        """Nothing: layers and buffers are judged where they are seen alone."""
+        return ()
 
     def see(self, window: Window) -> Iterator[Example]:
         trained = window.run.trained()
@@ -89,14 +93,14 @@ class StatisticsFollowMode(Relation):
     @staticmethod
     def _frozen(window: Window) -> Iterator[Example]:
         """Layers of frozen parts that are called in training mode; only detailed iterations tell."""
-        layers = {
-            call.object: call
-            for call in window.named("module")
-            if str((call.args or {}).get("base") or (call.args or {}).get("type")).startswith(
-                ("BatchNorm", "SyncBatch")
-            )
-            and (call.context or "").startswith("grad")
-        }
+        found = [
+            call
+            for kind, calls in window.layers().items()
+            if kind.startswith(("BatchNorm", "SyncBatch"))
+            for call in calls
+            if kind == (call.args or {}).get("base", kind) and (call.context or "").startswith("grad")
+        ]
+        layers = {call.object: call for call in sorted(found, key=ORDER)}
         if not layers or not window.named("step"):
             return
         parts: dict[str, list[bool]] = {}
@@ -135,14 +139,21 @@ class StatisticsFollowMode(Relation):
                 else "",
             )
 
+    def _idle(self, name: str) -> bool:
+        """Whether a layer was called in evaluation mode alone."""
+        return (name, False) in self._called and (name, True) not in self._called
+
     def _still(self, window: Window) -> Iterator[Example]:
         """Layers that were only called in evaluation mode between two steps."""
-        events: list[Call | State] = [*window.named("module"), *window.named("load_state_dict")]
-        events += [one for one in window.states if one.moment == "after_step" and one.what == "buffer" and one.bits]
+        states = [one for one in window.states if one.moment == "after_step" and one.what == "buffer" and one.bits]
+        if not states and not window.named("load_state_dict"):
+            self._called |= {(call.object, bool((call.args or {}).get("training"))) for call in window.named("module")}
+            return
+        events: list[Call | State] = [*window.named("module"), *window.named("load_state_dict"), *states]
         for event in sorted(events, key=ORDER):
             if isinstance(event, Call):
                 if event.name == "module":
-                    self._called.setdefault(event.object, set()).add(bool((event.args or {}).get("training")))
+                    self._called.add((event.object, bool((event.args or {}).get("training"))))
                 else:
                     self._loaded = True
                 continue
@@ -155,9 +166,9 @@ class StatisticsFollowMode(Relation):
                 wrong = tuple(
                     name
                     for name, bits in held.items()
-                    if self._called.get(name) == {False} and self._bits.get(name, bits) != bits and _owned(name, window)
+                    if self._idle(name) and self._bits.get(name, bits) != bits and _owned(name, window)
                 )
-                asked = [name for name in held if self._called.get(name) == {False} and _owned(name, window)]
+                asked = [name for name in held if self._idle(name) and _owned(name, window)]
                 if asked:
                     yield Example(
                         (),
@@ -171,7 +182,7 @@ class StatisticsFollowMode(Relation):
                         if wrong
                         else "",
                     )
-            self._bits, self._last, self._called, self._loaded = held, window.iteration, {}, False
+            self._bits, self._last, self._called, self._loaded = held, window.iteration, set(), False
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import compress
 from math import isfinite
-from operator import ne
+from operator import eq, ne
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
@@ -91,12 +91,14 @@ class StepUpdates(Relation):
     ) -> Iterator[Example]:
         if step.before is None or step.before.bits is None or step.after is None or step.after.bits is None:
             return
-        old = dict(zip(step.before.ids, step.before.bits, strict=True))
-        still = tuple(
-            window.run.name(ident)
-            for ident, bits in zip(step.after.ids, step.after.bits, strict=True)
-            if ident in with_gradient and bits is not None and old.get(ident) == bits
-        )
+        still: tuple[str, ...] = ()
+        if step.before.ids != step.after.ids or any(map(eq, step.before.bits, step.after.bits)):
+            old = dict(zip(step.before.ids, step.before.bits, strict=True))
+            still = tuple(
+                window.run.name(ident)
+                for ident, bits in zip(step.after.ids, step.after.bits, strict=True)
+                if ident in with_gradient and bits is not None and old.get(ident) == bits
+            )
         yield Example(
             (),
             not still,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
 from preflight.monitor.copies import Copies, untrained
+from preflight.monitor.fingerprints import looks_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import ORDER, Call, Variable, Window
+from preflight.monitor.window import Call, Variable, Window
 
 _LOOKS = 3
 
@@ -26,6 +28,7 @@ class TargetsFollowTogether(Relation):
 
     name = "targets-follow-together"
     needs = frozenset({"step", "state", "forward"})
+    follows = (looks_of,)
     wakes = frozenset({"exact parameter at before_step"})
     severity = "warning"
     priority = 16
@@ -34,24 +37,16 @@ class TargetsFollowTogether(Relation):
 
     def __init__(self) -> None:
         self._copies = Copies()
-        self._bits: dict[int, int] = {}
-        self._moved: dict[int, int] = {}
-        self._rested: dict[int, int] = {}
+        self._moved: Counter[int] = Counter()
+        self._rested: Counter[int] = Counter()
         self._pairs: dict[tuple[str, str], Call] = {}  # networks called one after the other without gradients
         self._attached: set[str] = set()
 
     def see(self, window: Window) -> Iterator[Example]:
-        for state in sorted(window.states, key=ORDER):
-            if state.moment != "before_step" or state.what != "parameter" or not state.bits:
-                continue
-            self._copies.see(state)
-            for ident, bits in zip(state.ids, state.bits, strict=True):
-                if bits is None:
-                    continue
-                if ident in self._bits:
-                    counts = self._moved if bits != self._bits[ident] else self._rested
-                    counts[ident] = counts.get(ident, 0) + 1
-                self._bits[ident] = bits
+        for look in looks_of(window):
+            self._copies.see(look.state)
+            self._moved.update(look.moved)
+            self._rested.update(look.rested)
         calls = [call for call in window.named("forward") if "." not in call.object]
         self._attached.update(call.object for call in calls if call.context.startswith("grad"))
         self._pairs.update({(one.object, two.object): two for one, two in pairwise(calls) if one.object != two.object})
