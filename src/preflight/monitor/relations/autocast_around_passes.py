@@ -25,10 +25,17 @@ class AutocastAroundPasses(Relation):
     name = "autocast-around-passes"
     needs = frozenset({"step", "forward", "module"})
     wakes = frozenset({"step"})
+    repeats = 2
+    looks = frozenset({"backward", "forward", "step"})
+    reads = frozenset({"module"})
     severity = "warning"
     priority = 24
     cause = "the model is called before the autocast context is opened, and only the loss is computed in it"
     advice = "call the model inside of the autocast context, together with the loss"
+
+    def kept(self) -> object:
+        """Nothing: each step is judged by its own passes."""
+        return ()
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):

@@ -61,8 +61,9 @@ class ReferenceInEvaluation(Relation):
                 self._trained[call.object.split(".")[0]] = window.iteration
 
     def kept(self) -> object:
-        """How many models are known to move, and to rest."""
-        return len(self._moving), len([looks for looks in self._looks.values() if looks >= 1])
+        """Which models are known to move, and to rest, and of how many variables that is known."""
+        rest = {root for root, looks in self._looks.items() if looks >= 1}
+        return set(self._moving), rest, len(self._known), len(self._moved)
 
     def see(self, window: Window) -> Iterator[Example]:
         self._look(window)

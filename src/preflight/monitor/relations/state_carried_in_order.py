@@ -29,7 +29,8 @@ class StateCarriedInOrder(Relation):
     follows = (fetches_of,)
     wakes = frozenset({"forward"})
     repeats = 3
-    looks = frozenset({"forward", "module", "batches", "backward"})
+    looks = frozenset({"forward", "batches", "backward"})
+    reads = frozenset({"module"})
     whole = False
     priority = 8
     cause = "shuffle=True in the loader of a network whose state is carried over batches"
