@@ -91,3 +91,27 @@ def test_what_a_launcher_kills_when_it_has_waited_was_not_killed_by_the_system(
     incident = diagnose(str(tmp_path)).incident
     assert incident is not None
     assert incident.category == category
+
+
+def test_the_first_line_of_a_file_has_no_break_before_it(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("error: command '/usr/local/cuda/bin/nvcc' failed with exit status 2\n")
+    incident = diagnose(str(tmp_path)).incident
+    assert incident is not None
+    assert incident.category == "compile"
+
+
+def test_no_space_for_what_processes_share_is_no_checkpoint_s(tmp_path: Path) -> None:
+    log = [
+        "Traceback (most recent call last):",
+        '  File "tools/train.py", line 114, in <module>',
+        "    for batch in batches:",
+        '  File "/env/lib/python3.11/site-packages/engine/reader.py", line 515, in _init_workers',
+        "    self._queue = multiprocessing.Queue()",
+        '  File "/usr/lib/python3.11/multiprocessing/context.py", line 102, in Queue',
+        "    return Queue(maxsize, ctx=self.get_context())",
+        "OSError: [Errno 28] No space left on device",
+    ]
+    (tmp_path / "log.txt").write_text("\n".join(log) + "\n")
+    incident = diagnose(str(tmp_path)).incident
+    assert incident is not None
+    assert incident.category == "data"

@@ -22,6 +22,11 @@ _OF_STORAGE = ("checkpoint.stale-handle", "checkpoint.no-space", "checkpoint.quo
 _SAMPLES = re.compile(
     r"(?:^|[\s/\\])(?:lmdb|h5py|webdataset|pyarrow|datasets|torchvision|PIL|cv2)(?:\.\w*Error|[/\\]\w+)|/data_?sets?/"
 )
+_SHARED = re.compile(
+    r"/multiprocessing/(?:context|queues|synchronize|heap|shared_memory|connection)\.py$|/pandarallel/|/joblib/"
+)
+_NEAREST = 3
+"""So many innermost frames tell what storage was wanted for."""
 _WRITES = re.compile(r"\bmodel\.save\w*\(|save_(?:model|weights|checkpoint)|\btorch\.save\(|save_pretrained")
 _DIED = ("end.segfault", "end.bus-error", "end.abort", "end.illegal-instruction", "end.float-exception")
 _KEYWORD = "usercode.keyword-argument"
@@ -119,6 +124,8 @@ def _of_samples(scene: Scene, event: Event) -> bool:
     if any(_WRITES.search(f"{frame.code} {frame.function}") for frame in frames):
         return False
     told = _SAMPLES.search(event.hit.text) is not None or any(_SAMPLES.search(frame.path) for frame in frames[-3:])
+    if not told and any(_SHARED.search(frame.path.replace("\\", "/")) for frame in frames[-_NEAREST:]):
+        return True  # what processes hand over to each other, mostly samples, goes through memory that they share
     return told or (raised is not None and in_loader(raised))
 
 

@@ -94,7 +94,10 @@ class Reducer:
         kind = 0
         key: bytes | None = None
         numbers: set[int] = set()
-        for literal, _, stop in self._steps.literals(self._rules.finder.find):
+        first = [] if page.offset else [
+            (number, 0, len(word)) for number, word in self._rules.first if block.data[: len(word)] == word
+        ]  # fmt: skip
+        for literal, _, stop in chain(first, self._steps.literals(self._rules.finder.find)):
             if stop > end:
                 if start >= 0:
                     self._line(page, start, end, kind, numbers, key)

@@ -37,6 +37,7 @@ class Rules:
         finder: The automaton.
         kinds: By literal: the bits ``TRACEBACK`` ... and 0 for those of signatures alone.
         asked: By literal: the numbers of the signatures that have it.
+        first: The literals that begin with the break before their line, without it: at the beginning of a file there is none.
         header: The literal of a traceback's first line; -1 where that line may hold others, too.
         weighing: The signatures that may take a line and refuse another one that differs from it in numbers alone.
         shapes: What is known of lines by their shape, by the labels that those of a file bear; files read later use it, too.
@@ -61,6 +62,7 @@ class Rules:
         self.words = tuple(kinds)
         self.kinds = tuple(kinds.values())
         self.asked = tuple(asked.get(word, ()) for word in kinds)
+        self.first = tuple((number, word[1:]) for number, word in enumerate(self.words) if word[:1] == b"\n")
         line = HEADER.encode() + b":"
         self.header = self.words.index(HEADER.encode()) if sum(word in line for word in self.words) == 1 else -1
         self.shapes: dict[str, dict[bytes, Any]] = {}
