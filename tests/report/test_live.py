@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import msgspec
+
 from preflight.report.json import from_json
+from preflight.report.pictures.links import links_pictures
 from preflight.report.render import render
 from preflight.vocabulary.live import Difference, Measurement, RankPulse
 from preflight.vocabulary.report import SCHEMA, Report, Tool
@@ -43,3 +46,32 @@ def test_the_page_shows_what_the_terminal_shows() -> None:
 
 def test_it_is_read_back_from_json() -> None:
     assert from_json(render(REPORT, "json")) == REPORT
+
+
+def _link(rank: int, peer: int, seconds: float | None, size: str = "8 B") -> Measurement:
+    known = {"value": seconds} if seconds is not None else {"outcome": "timeout"}
+    return Measurement(probe="topology", name=f"link {rank}-{peer} {size}", unit="s", better="smaller", rank=rank, peer=peer, **known)  # type: ignore[arg-type]  # fmt: skip
+
+
+def test_links_are_drawn_rank_by_rank() -> None:
+    times = {(0, 1): 1e-5, (0, 2): 1.2e-5, (0, 3): 1e-5, (1, 2): 2e-3, (1, 3): 2e-5, (2, 3): None}
+    (picture,) = links_pictures(tuple(_link(*pair, seconds) for pair, seconds in times.items()))
+    assert len(picture["cells"]) == 12  # each link is seen from both its ends
+    dark = {one["title"]: one["shade"] for one in picture["cells"]}
+    assert (dark["ranks 0 and 1: 10 µs"], dark["ranks 1 and 0: 10 µs"]) == (0, 0)
+    assert (dark["ranks 1 and 3: 20 µs"], dark["ranks 2 and 1: 2 ms"]) == (1, 4)
+    assert dark["ranks 3 and 2: no answer"] == 4
+    assert picture["left_out"] == 0
+    assert links_pictures((_link(0, 1, 1e-5),)) == []  # between two there is nothing to compare
+    many = tuple(_link(0, peer, 1e-5 if peer != 90 else 1e-3) for peer in range(1, 100))
+    (picture,) = links_pictures(many)
+    assert picture["left_out"] == 36
+    assert "rank 90" in {row["name"] for row in picture["rows"]}
+
+
+def test_the_page_has_a_map_for_each_size() -> None:
+    measured = tuple(_link(a, b, 1e-5, size) for size in ("8 B", "1 MiB") for a in range(4) for b in range(a + 1, 4))
+    page = render(msgspec.structs.replace(REPORT, measurements=measured * 4), "html")
+    assert page.count("Between ranks:") == 2
+    assert "All 48 in numbers" in page
+    assert "in numbers" not in render(REPORT, "html")

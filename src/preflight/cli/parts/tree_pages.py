@@ -67,9 +67,9 @@ def shown(name: str, mermaid: bool, look: Writing) -> int:
 
 def _drawn(title: str, text: str) -> str:
     """A tree of lines as a page."""
-    from preflight.report.parts.sheet import sheet
+    from preflight.report.parts.sheet import DRAWN, sheet
 
-    return sheet(f"# {title}\n\n```text\n{text.rstrip()}\n```\n")
+    return sheet(f"# {title}\n\n```{DRAWN}\n{text.rstrip()}\n```\n")
 
 
 def walked(name: str | None, report: str | None, told: tuple[str, ...], mermaid: bool, look: Writing) -> int:

@@ -149,11 +149,16 @@ def first_failure_rows(first: FirstFailure) -> list[tuple[str, str]]:
     return [row for row in rows if row[1]]
 
 
+def hours_lost(hours: float) -> str:
+    """Return hours with one decimal; a little is not nothing."""
+    return "less than 0.1" if 0 < hours < 0.05 else f"{hours:,.1f}"
+
+
 def loss_rows(loss: Loss) -> list[tuple[str, str]]:
     """Return what the failures cost, name and words; the reason where nothing is known."""
     rows = []
     if loss.gpu_hours_lost is not None:
-        rows.append(("GPU-hours lost", f"{loss.gpu_hours_lost:,.1f}"))
+        rows.append(("GPU-hours lost", hours_lost(loss.gpu_hours_lost)))
     if loss.steps_lost is not None:
         rows.append(("steps lost", f"{loss.steps_lost:,}"))
     if loss.effective_share is not None:

@@ -12,6 +12,7 @@ from preflight.report.parts.incident_words import (
     clock_time,
     culprit_in_words,
     first_failure_rows,
+    hours_lost,
     how_sure,
     loss_rows,
     moment_time,
@@ -47,7 +48,7 @@ def incident_tiles(incident: Incident) -> list[dict[str, str]]:
         who = f"one of {who}" if culprit.one_of else who
         tiles.append({"name": "Began with", "value": who, "note": f"{percent(culprit.confidence)} sure", "tone": "bad"})
     if incident.loss is not None and incident.loss.gpu_hours_lost is not None:
-        lost = f"{incident.loss.gpu_hours_lost:,.1f} GPU-hours"
+        lost = f"{hours_lost(incident.loss.gpu_hours_lost)} GPU-hours"
         tiles.append({"name": "Lost", "value": lost, "note": "", "tone": ""})
     return tiles
 

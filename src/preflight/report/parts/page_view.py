@@ -27,6 +27,7 @@ from preflight.report.parts.sentences import (
     verdict_line,
 )
 from preflight.report.parts.snippet import SnippetLine, snippet
+from preflight.report.pictures.links import links_pictures
 from preflight.report.pictures.roofline import roofline_picture
 from preflight.vocabulary.finding import Finding, Fix
 from preflight.vocabulary.quantity import format_bytes, format_seconds
@@ -46,6 +47,7 @@ def view(report: Report, options: Options) -> dict[str, Any]:
         "watched": watched_view(report, options),
         "incident": incident_view(report.incident, report.walk) if report.incident is not None else None,
         "compared": compared_parts(report),
+        "links": links_pictures(report.measurements),
         "live": [*live_parts(report), *opinion_parts(report.opinion)],
         "inputs": input_line(report),
         "tiles": _tiles(report),

@@ -8,6 +8,9 @@ from collections.abc import Iterator
 _LIST = re.compile(r"(?:(-)|(\d+)\.) (.*)")
 _RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
 _NUMBER = re.compile(r"[-+~]?[\d.,]+(?: ?(?:%|[A-Za-z/]{1,8}))?|-|")
+_BRANCHES = "│├└─> "
+DRAWN = "tree"
+"""What a fence of a drawn tree is called."""
 _CELLS = re.compile(r"(?<!\\)\|")
 
 
@@ -50,7 +53,12 @@ def _blocks(lines: list[str]) -> Iterator[str]:
             at += 1
         elif line.startswith("```"):
             end = next((n for n in range(at + 1, len(lines)) if lines[n].startswith("```")), len(lines))
-            yield f'<pre tabindex="0">{escape(chr(10).join(lines[at + 1 : end]))}</pre>'
+            drawn = line.removeprefix("```").strip() == DRAWN
+            yield (
+                _drawing(lines[at + 1 : end])
+                if drawn
+                else f'<pre tabindex="0">{escape(chr(10).join(lines[at + 1 : end]))}</pre>'
+            )
             at = end + 1
         elif line.startswith("|"):
             end = next((n for n in range(at, len(lines)) if not lines[n].startswith("|")), len(lines))
@@ -73,6 +81,16 @@ def _blocks(lines: list[str]) -> Iterator[str]:
         else:
             at += 1
     yield opened
+
+
+def _drawing(lines: list[str]) -> str:
+    """Lines of a drawn tree, which break on a telephone below their own words."""
+    from html import escape
+
+    told = "\n".join(
+        f'<span style="--in:{len(line) - len(line.lstrip(_BRANCHES))}ch">{escape(line)}</span>' for line in lines
+    )
+    return f'<pre class="drawn" tabindex="0">{told}</pre>'
 
 
 def _list(lines: list[str]) -> str:
