@@ -23,7 +23,7 @@ from preflight.errors import InputError, UsageError
     "--invariants",
     multiple=True,
     metavar="FILE",
-    help="What must hold, from monitor infer (default: the shipped library).",
+    help="What must hold, from monitor infer (default: what the run itself is held against).",
 )
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 def command(folder: str, host: str, port: int | None, invariants: tuple[str, ...], opens: bool) -> int:
@@ -58,6 +58,6 @@ def command(folder: str, host: str, port: int | None, invariants: tuple[str, ...
 
     # The server ends at Ctrl-C by itself; whether the signal comes once more afterwards is up to whoever started this.
     with suppress(KeyboardInterrupt):
-        Server(root, held, host, ready).serve_on(listening)
+        Server(root, held, host, ready, kept=not invariants).serve_on(listening)
     click.echo("preflight ui: ended", err=True)
     return 0

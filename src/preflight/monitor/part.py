@@ -56,7 +56,7 @@ class Part:
             TraceError: The folder cannot be written.
         """
         from preflight.monitor.library_of import in_force
-        from preflight.monitor.recording import HOME
+        from preflight.monitor.recording import HOME, keep
 
         if is_recorded():
             raise UsageError(
@@ -73,6 +73,8 @@ class Part:
         asked = Path(output) if output is not None else None
         found = self._begun(asked, budget, every, force, spare) if self._first else meeting.join(_command(), asked)
         self.folder = found or asked or HOME
+        if self._first and invariants and found is not None:
+            keep(found, self._held)
         if found is None:
             say("the first rank is not recorded, or its folder is not seen from here: this rank is not recorded")
             return

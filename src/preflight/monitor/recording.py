@@ -20,14 +20,30 @@ from preflight.monitor.trace.process import NAME as SEGMENT
 from preflight.monitor.trace.process import Process
 from preflight.monitor.trace.run_file import NAME as RUN_FILE
 from preflight.monitor.trace.run_file import write_run
+from preflight.vocabulary.invariant import Invariant, encoded
 from preflight.vocabulary.trace import ProcessEnd, RecordedRun, ThinnedPart
 from preflight.vocabulary.version import VERSION
 
 HOME = Path(".preflight") / "monitor"
+KEPT = "invariants.jsonl"
+"""What a run that was given files of invariants is held against."""
 _OURS = re.compile(
-    r"run\.json|sealed\.json|arrivals\.jsonl|alerts\.jsonl|control|.*\.parquet|\..*\.part|" + SEGMENT.pattern
+    r"run\.json|sealed\.json|invariants\.jsonl|arrivals\.jsonl|alerts\.jsonl|control|.*\.parquet|\..*\.part|"
+    + SEGMENT.pattern
 )
 _BLIND = {"-S": "site is not imported", "-I": "the environment is ignored", "-E": "the environment is ignored"}
+
+
+def keep(folder: Path, invariants: Sequence[Invariant]) -> None:
+    """Leave in a trace folder what its run is held against, for whoever looks at it while it goes on.
+
+    Raises:
+        TraceError: It cannot be written.
+    """
+    try:
+        (folder / KEPT).write_bytes(encoded(invariants))
+    except OSError as error:
+        raise TraceError(f"{folder / KEPT} cannot be written: {error.strerror or error}") from error
 
 
 def free_folder(command: Sequence[str], home: Path = HOME) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ pytest.importorskip("starlette", reason="the extra ui is not installed")
 pytest.importorskip("uvicorn", reason="the extra ui is not installed")
 
 from preflight.cli.ui_ import feed
-from preflight.monitor.recording import HOME
+from preflight.monitor.library_of import general, shipped
+from preflight.monitor.recording import HOME, keep
 from preflight.monitor.trace.seal import seal
 
 from .growing import Growing
@@ -210,3 +212,17 @@ def test_a_recording_is_on_the_page_before_it_was_read(tmp_path: Path, monkeypat
     # Who has not told how it ended is no trouble as long as there is more to read.
     assert [row for row in first["ranks"]["shown"] if row["trouble"]] == []
     assert [row["state"] for row in last["ranks"]["shown"]] == ["ended", "ended"]
+
+
+@pytest.mark.parametrize(("kept", "alarms"), [(True, 0), (False, 1)])
+def test_a_run_is_judged_by_what_it_was_started_with(tmp_path: Path, kept: bool, alarms: int) -> None:
+    growing = Growing(tmp_path / "trace")
+    growing.begin()
+    keep(tmp_path / "trace", [general("gradients-cleared")])
+    growing.steps(2)
+    growing.steps(2, loss=math.nan)
+    growing.end()
+    one = feed.Feed(tmp_path / "trace", shipped(), kept)
+    one.look()
+    assert one.frame is not None
+    assert len(json.loads(one.frame.sections["alarms"])["shown"]) == alarms

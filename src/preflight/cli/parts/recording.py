@@ -79,12 +79,14 @@ class Session:
         """Refuse what cannot work before anything is written."""
         from preflight.monitor.launch import resolve
         from preflight.monitor.library_of import in_force
-        from preflight.monitor.recording import free_folder, prepare
+        from preflight.monitor.recording import free_folder, keep, prepare
 
         self.command = resolve(context.meta.get(SCRIPT_ARGUMENTS) or ())
         self.invariants = in_force(given["invariants"], catalog())
         self.folder = Path(given["output"]) if given["output"] else free_folder(self.command)
         prepare(self.folder, given["force"])
+        if given["invariants"]:
+            keep(self.folder, self.invariants)
         self.settings = self._settings(given, control)
         self.pid: int | None = None
 

@@ -15,6 +15,8 @@ from preflight.errors import PreflightError
 from preflight.monitor.dashboard.board import Board, Key
 from preflight.monitor.dashboard.curves import Curve
 from preflight.monitor.follow import Follower, run_has_ended
+from preflight.monitor.invariants_file import read_invariants
+from preflight.monitor.recording import KEPT
 from preflight.monitor.trace.folder import TraceFolder
 from preflight.monitor.trace.run_file import read_run
 from preflight.vocabulary.invariant import Invariant
@@ -48,11 +50,18 @@ class Feed:
         frame: The last frame; None before the first look.
     """
 
-    def __init__(self, path: Path, invariants: Sequence[Invariant]) -> None:
-        """Take the folder of the recording, and what must hold in it."""
+    def __init__(self, path: Path, invariants: Sequence[Invariant], kept: bool = True) -> None:
+        """Take the folder of the recording, and what must hold in it.
+
+        Args:
+            path: The folder.
+            invariants: What must hold.
+            kept: Whether what the run itself is held against comes before these.
+        """
         self.path = path
         self.frame: Frame | None = None
-        self._invariants = invariants
+        self._given = self._invariants = invariants
+        self._kept = kept
         self._follower: Follower | None = None
         self._over = False  # everything was judged, and nobody writes any more
         self._started: float | None = None
@@ -116,6 +125,7 @@ class Feed:
             self._follower = None  # another run writes here now
         if self._follower is None:
             self._started, self._over = started, False
+            self._invariants = self._own() or self._given
             self._follower = Follower(TraceFolder(self.path), self._invariants, Board)
             ended = run_has_ended(self._follower)
             self._show(reading=True)  # of many ranks, the first look takes a while
@@ -136,6 +146,11 @@ class Feed:
             return
         self._over = ended
         self._show(reading=False)
+
+    def _own(self) -> Sequence[Invariant]:
+        """What the run itself is held against, so that the page and its terminal say the same."""
+        file = self.path / KEPT
+        return read_invariants(file) if self._kept and file.is_file() else ()
 
     def _whole(self, follower: Follower) -> None:
         """Judge a run that has ended, a part at a time."""
@@ -177,14 +192,15 @@ class Feeds:
 
     MOST = 4
 
-    def __init__(self, invariants: Sequence[Invariant]) -> None:
-        """Take what must hold in every recording."""
+    def __init__(self, invariants: Sequence[Invariant], kept: bool = True) -> None:
+        """Take what must hold in every recording; with ``kept``, but in those that keep their own."""
         self._invariants = invariants
+        self._kept = kept
         self._feeds: dict[Path, Feed] = {}
 
     def of(self, path: Path) -> Feed:
         """The feed of a recording; of those that nobody looks at, the oldest is given up for it where there are many."""
-        feed = self._feeds.pop(path, None) or Feed(path, self._invariants)
+        feed = self._feeds.pop(path, None) or Feed(path, self._invariants, self._kept)
         self._feeds[path] = feed  # the last one that was asked for stands last
         for other in [one for one in self._feeds.values() if one.idle and one is not feed]:
             if len(self._feeds) > self.MOST:

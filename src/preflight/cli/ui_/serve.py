@@ -26,10 +26,15 @@ class Server(uvicorn.Server):
     """A server whose streams end when it is asked to stop."""
 
     def __init__(
-        self, root: Path, invariants: Sequence[Invariant], host: str, ready: Callable[[], None] = lambda: None
+        self,
+        root: Path,
+        invariants: Sequence[Invariant],
+        host: str,
+        ready: Callable[[], None] = lambda: None,
+        kept: bool = True,
     ) -> None:
-        """Take what is shown, where it is listened, and whom to tell when it is."""
-        self.feeds = Feeds(invariants)
+        """Take what is shown, what must hold (but in runs that keep what they are held against), the address, whom to tell."""
+        self.feeds = Feeds(invariants, kept)
         app = make_app(root, self.feeds, names=[host], stopping=lambda: self.should_exit)
         super().__init__(
             uvicorn.Config(
