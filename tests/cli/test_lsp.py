@@ -80,6 +80,9 @@ def spoken(project: Path, steps: Callable[[Editor], Awaitable[None]], *options: 
         finally:
             await asyncio.wait_for(client.shutdown_async(None), WAIT)
             client.exit(None)
+            process = client._server
+            assert process is not None
+            assert await asyncio.wait_for(process.wait(), WAIT) == 0
             await asyncio.wait_for(client.stop(), WAIT)
 
     asyncio.run(session())

@@ -150,7 +150,8 @@ def _near(error: click.NoSuchOption) -> str | None:
 
 
 def _flush() -> None:
-    if sys.stdout is not None:
+    # A language server closes what it spoke over before it ends.
+    if sys.stdout is not None and not sys.stdout.closed:
         sys.stdout.flush()
 
 

@@ -10,6 +10,8 @@ const TITLES = {
 const SHOWN = { "step time": seconds, "device memory": bytes, "host memory": bytes };
 const FROM_ZERO = new Set(["step time", "device memory", "host memory"]);
 const LOGARITHMIC = new Set(["loss", "gradient norm", "step time", "learning rate"]);
+// Recorded when they change: the last value holds until the newest step.
+const HELD = new Set(["learning rate", "loss scale"]);
 const HEIGHT = 170;
 const LEFT = 68;
 const BOTTOM = 22;
@@ -61,6 +63,7 @@ export class Charts {
     }
     const names = [...groups.keys()].sort((one, other) => ORDER.indexOf(one) - ORDER.indexOf(other));
     at("curves").hidden = names.length === 0;
+    const newest = Math.max(1, ...[...this.curves.values()].map((curve) => curve.steps[curve.steps.length - 1]));
     names.forEach((name, place) => {
       let chart = this.charts.get(name);
       if (!chart) {
@@ -68,7 +71,7 @@ export class Charts {
         this.charts.set(name, chart);
       }
       if (this.place.children[place] !== chart.element) this.place.insertBefore(chart.element, this.place.children[place] || null);
-      chart.show(chosen(name, groups.get(name), this.fullest), this.alarms, this.fullest ? this.fullest.capacity : null);
+      chart.show(chosen(name, groups.get(name), this.fullest), this.alarms, this.fullest ? this.fullest.capacity : null, newest);
     });
     for (const [name, chart] of this.charts) {
       if (!groups.has(name)) { chart.element.remove(); this.charts.delete(name); }
@@ -130,7 +133,8 @@ class Chart {
     this.again();
   }
 
-  show(curves, alarms, capacity) {
+  show(curves, alarms, capacity, newest) {
+    this.newest = newest;
     this.curves = curves;
     this.svg.classList.toggle("many", curves.length > 4);
     this.alarms = alarms;
@@ -152,7 +156,7 @@ class Chart {
   }
 
   scale() {
-    let low = Infinity, high = -Infinity, until = 1, since = Infinity;
+    let low = Infinity, high = -Infinity, until = this.newest, since = Infinity;
     for (const curve of this.curves) {
       until = Math.max(until, curve.steps[curve.steps.length - 1]);
       since = Math.min(since, curve.steps[0]);
@@ -223,6 +227,7 @@ class Chart {
           points = [];
         } else points.push(`${this.x(curve.steps[index]).toFixed(1)},${this.y(value).toFixed(1)}`);
       });
+      if (points.length && HELD.has(this.name)) points.push(`${this.x(this.until).toFixed(1)},${points[points.length - 1].split(",")[1]}`);
       if (points.length) pieces.push(points);
       return pieces.map((piece) => piece.length === 1
         ? draw("circle", { class: `curve ${this.look(curve, place)}`, cx: piece[0].split(",")[0], cy: piece[0].split(",")[1], r: 2 })
