@@ -212,3 +212,30 @@ def _classes_of(value: Obj) -> int | None:
     given = module.kwargs.get("num_classes")
     size = plain(given) if given is not None else 1000
     return size if isinstance(size, int) else None
+
+
+_CONVOLUTIONS = r"^nn\.(Conv|ConvTranspose)[123]d$"
+_KEEPING = r"^(nn\.)?(adaptive_)?(max|avg|Max|Avg|AdaptiveMax|AdaptiveAvg)_?[pP]ool[123]d$|^nn\.(BatchNorm|InstanceNorm)[23]d$|^nn\.GroupNorm$"
+
+
+def channels(value: Value | None, depth: int = 0) -> int | None:
+    """Channels of the images that a convolution made, as long as nothing but pooling and the like changes them."""
+    if value is None or depth > 40:
+        return None
+    value = settle(value)
+    if isinstance(value, Choice):
+        found = {channels(o, depth + 1) for o in value.options}
+        return found.pop() if len(found) == 1 else None
+    if not isinstance(value, Obj):
+        return None
+    name = operation(value) or ""
+    if re.match(_CONVOLUTIONS, name):
+        module = module_of(value)
+        made = plain(module.argument(1, "out_channels")) if module is not None and not module.open_args else None
+        return made if isinstance(made, int) else None
+    if name in _POINTWISE or re.match(_KEEPING, name):
+        return channels(operand(value), depth + 1)
+    return None
+
+
+_POINTWISE = ELEMENTWISE - {"nn.LayerNorm", "nn.RMSNorm", "type"}

@@ -89,6 +89,10 @@ def frozen_layers(reading: Reading, network: Network) -> Frozen:
         if owner is None:
             certain = False
             continue
+        if owner.kind == "copy" and owner is not network.model:
+            # A copy has parameters of its own, and its layers are written down as those of the original.
+            certain = certain and not network.holds(owner)
+            continue
         paths = {id(leaf.obj): leaf.path for leaf in Network(reading, owner).leaves}
         for leaf in network.leaves:
             path = paths.get(id(leaf.obj))

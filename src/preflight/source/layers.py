@@ -31,6 +31,7 @@ class Network:
     """The layers of a network, and its parameters.
 
     Attributes:
+        model: The module.
         leaves: Layers in order of registration; shared ones once.
         total: Exact number of parameters, or None.
         reason: Why the number is not known.
@@ -39,6 +40,7 @@ class Network:
     def __init__(self, reading: Reading, model: Obj) -> None:
         """Count a network."""
         self.reading = reading
+        self.model = model
         self.leaves: list[Leaf] = []
         self.total: int | None = None
         self.reason: str | None = None
@@ -52,6 +54,10 @@ class Network:
             self.total, self.reason = None, str(error)
         except RecursionError:
             self.reason = "the network contains itself"
+
+    def holds(self, obj: Obj) -> bool:
+        """Whether a module is the network or was met in it."""
+        return (id(obj), "") in self._seen
 
     def _module(self, value: Value, path: str, repeat: int, inside: set[int]) -> int:
         obj = settle(value)

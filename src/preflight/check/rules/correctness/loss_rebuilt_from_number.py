@@ -24,8 +24,9 @@ from collections.abc import Iterator
 from preflight.check.backward_graph import CUTS, graph, is_leaf
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
+from preflight.check.tensors import origin
 from preflight.source.evaluate.library.methods import is_module
-from preflight.source.trace import provenance
+from preflight.source.trace import Event, provenance
 from preflight.source.training import loss_of
 from preflight.source.values import Known, Obj, Unknown, Value, settle
 from preflight.vocabulary.finding import Finding
@@ -84,6 +85,18 @@ t = Trainer()
 for x in data:
     t.update(x)
 """,
+    """
+import torch, torch.nn.functional as F
+from torch.utils.data import DataLoader
+from shop import Shirts
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+opt = torch.optim.AdamW(net.parameters())
+for x, y in DataLoader(Shirts("train"), batch_size=32, shuffle=True):
+    opt.zero_grad()
+    guess = net(x.cuda()).argmax(dim=1)
+    F.mse_loss(guess.float(), y.float().cuda()).backward()
+    opt.step()
+""",
 )
 
 GOOD = (
@@ -137,6 +150,30 @@ for x in data:
     loss.backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+tower = nn.Linear(8, 4)
+optimizer = torch.optim.Adam(tower.parameters())
+for x, y in DataLoader(pairs, batch_size=512):
+    optimizer.zero_grad()
+    kept = tower(x)
+    leaves = kept.detach().requires_grad_()
+    nn.functional.cross_entropy(leaves @ leaves.t(), y).backward()
+    kept.backward(leaves.grad)
+    optimizer.step()
+""",
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+net = nn.Linear(8, 4)
+for x, y in DataLoader(pictures, batch_size=1):
+    noise = torch.zeros(4).requires_grad_()
+    loss = nn.functional.mse_loss(noise, net(x).detach())
+    loss.backward()
+""",
 )
 
 _ADDING = frozenset(
@@ -151,6 +188,8 @@ def check(context: Context) -> Iterator[Finding]:
             loss = loss_of(backward)
             if loss is None or (backward.args and backward.name == ".backward" and loss is not backward.receiver):
                 continue
+            if any(_given_gradient(other) for other in loop.backwards):
+                continue  # the gradient is handed on past the cut
             cut = _cut(loss)
             if cut is None:
                 continue
@@ -174,8 +213,11 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _cut(loss: Value) -> Obj | None:
     """What cuts the graph; None when something may be left behind the loss, or there was no module to reach."""
+    data = _data_behind(loss)
     for value in graph(loss):
         base = settle(value)
+        if id(value) in data:
+            continue
         if isinstance(base, Unknown):
             return None
         if not isinstance(base, Obj) or base.kind == "op" or value is not base:
@@ -184,12 +226,31 @@ def _cut(loss: Value) -> Obj | None:
             return None
         if not (base.name.startswith(".") or base.name in _ADDING or base.name.startswith("torch.")):
             return None
-        if is_leaf(base) and base.name not in _ADDING and not _through_module(base):
-            return None
+        wanted = base.name == ".requires_grad_" or (is_leaf(base) and base.name not in _ADDING)
+        if wanted and not _through_module(base):
+            return None  # a tensor that is trained itself
         if base.name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter") or not (base.args or base.receiver):
             return None
     cuts = [v for v in provenance(loss, 400) if isinstance(v, Obj) and _cutting(v)]
     return next((c for c in cuts if _through_module(c)), None)
+
+
+def _data_behind(loss: Value) -> set[int]:
+    """What loaders give, and all that it comes from: no gradient is wanted there."""
+    found: set[int] = set()
+    for value in graph(loss):
+        if isinstance(value, Obj) and value.kind == "item" and id(value) not in found:
+            source = origin(value, frozenset(), items=True)
+            if source is not None and source.name == "torch.utils.data.DataLoader":
+                found.add(id(value))
+                found.update(id(part) for part in provenance(value, 400))
+    return found
+
+
+def _given_gradient(backward: Event) -> bool:
+    """Whether a backward pass begins with a gradient that another one made."""
+    given = [*backward.args, *(backward.kwargs[k] for k in ("gradient", "grad_tensors") if k in backward.kwargs)]
+    return any(isinstance(p, Obj) and p.kind == "attr" and p.name == "grad" for v in given for p in provenance(v, 20))
 
 
 def _through_module(value: Value) -> bool:

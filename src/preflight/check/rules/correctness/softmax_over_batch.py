@@ -75,6 +75,14 @@ criterion = nn.NLLLoss()
 for x, y in loader:
     criterion(model(x), y).backward()
 """,
+    """
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+net = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))
+for x, y in DataLoader(data, batch_size=64, shuffle=True):
+    F.nll_loss(F.log_softmax(net(x.to("cuda")), dim=0), y.to("cuda")).backward()
+""",
 )
 
 GOOD = (
@@ -100,7 +108,17 @@ for state, action in steps:
     loss = nn.functional.nll_loss(logp, action)
     loss.backward()
 """,
+    """
+import torch, torch.nn as nn
+from torch.utils.data import DataLoader
+net = nn.Linear(32, 10)
+for x, y in DataLoader(data, batch_size=None):
+    nn.functional.nll_loss(torch.log_softmax(net(x), dim=0), y).backward()
+""",
 )
+
+_LOADER = "torch.utils.data.DataLoader"
+_MOVES = frozenset({"to", "cuda", "float", "double", "half", "bfloat16"})
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -140,10 +158,11 @@ def _edit(context: Context, dim: Value | None) -> Edit | None:
 
 
 def batched(value: Value | None) -> bool:
-    """Whether the first dimension is known to be a batch: two or more dimensions, or a layer that needs a batch."""
+    """Whether the first dimension is known to be a batch: two or more dimensions, a layer that needs one, or a loader's item."""
     known = rank(value)
     if known is not None:
         return known >= 2
+    features = False
     for _ in range(40):
         current = settle(value) if value is not None else None
         if not isinstance(current, Obj):
@@ -151,7 +170,20 @@ def batched(value: Value | None) -> bool:
         name = operation(current) or ""
         if name.startswith(("nn.BatchNorm", "nn.Conv", "model:torch_geometric.nn.")):
             return True
+        if features and _given_by_loader(current):
+            return True
         if name not in ELEMENTWISE and name not in ("nn.Linear", "linear"):
             return False
+        features = features or name.endswith(("Linear", "linear"))
         value = operand(current)
     return False
+
+
+def _given_by_loader(value: Obj) -> bool:
+    """Whether a value is a tensor of a loader's batch, as it came."""
+    source = origin(value, _MOVES) if operation(value) in _MOVES else value
+    made = origin(source, frozenset(), items=True)
+    if not isinstance(source, Obj) or made is None or operation(source) != "[]" or made.name != _LOADER:
+        return False
+    size = made.argument(1, "batch_size")
+    return size is None or plain(size) is not None  # batch_size=None gives single samples

@@ -1,22 +1,4 @@
-"""All parameters of an optimizer are frozen.
-
-## What it does
-Finds an optimizer that steps again and again while none of its parameters requires a gradient.
-
-## Why
-A parameter with `requires_grad=False` gets no gradient, and an optimizer skips it without a word.
-The loss may still go down a little, where another part of the model learns; what this optimizer holds stays as it was.
-The usual cause is a freezing that hits more than it was meant to: a loop over all parameters, a call on the wrong module, or an unfreezing that never happens.
-
-## Fix
-Unfreeze what is to be trained before the step: `module.requires_grad_(True)`; or leave the optimizer out.
-
-## When to ignore
-When the parameters are unfrozen later, by a schedule that the dry run did not get to.
-
-## References
-- PyTorch, "Autograd mechanics": setting `requires_grad`
-"""
+"""Finds optimizers that step again and again while none of their parameters requires a gradient."""
 
 from __future__ import annotations
 
@@ -24,19 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.rule import Rule
+from preflight.check.rules.correctness.optimizer_over_frozen_parameters import RULE
 from preflight.check.run import Run, seen
 from preflight.check.run_updates import held_by, plain_updates, unreached
 from preflight.vocabulary.finding import Finding, Location, Severity
-
-RULE = Rule(
-    name="optimizer-over-frozen-parameters",
-    code="OPT020",
-    severity="error",
-    confidence="certain",
-    layer="V",
-    tags=("optimizer", "dry-run"),
-)
 
 BAD = (
     """

@@ -1,21 +1,4 @@
-"""Shapes that an operation cannot combine.
-
-## What it does
-Explains an exception about shapes: names the module and what it expects, the tensors of the statement with their shapes, and the line that made each of them.
-
-## Why
-The message of PyTorch names two sizes and an operator deep inside of a layer.
-Which layer it was, which tensor had the wrong size, and where that size came from is what has to be known to mend it.
-
-## Fix
-Change the layer that expects the other size, or the line that made the tensor.
-
-## When to ignore
-When the data of the dry run stood in for data of another shape; the notes of the report say so.
-
-## References
-- PyTorch documentation, "Broadcasting semantics"
-"""
+"""Explains an exception about shapes."""
 
 from __future__ import annotations
 
@@ -24,18 +7,9 @@ from collections.abc import Iterator
 
 from preflight.check.context import Fix
 from preflight.check.refused import Refused, shape
-from preflight.check.rule import Rule
+from preflight.check.rules.correctness.shapes_do_not_fit import RULE
 from preflight.check.run import Run
 from preflight.vocabulary.finding import Finding
-
-RULE = Rule(
-    name="shapes-do-not-fit",
-    code="SHP006",
-    severity="error",
-    confidence="likely",
-    layer="V",
-    tags=("shapes", "dry-run"),
-)
 
 BAD = (
     """

@@ -1,0 +1,164 @@
+"""Shapes that an operation cannot combine.
+
+## What it does
+Compares the features that a layer is given, as far as the layers before tell them, with those that it was made for: `in_features` of a linear layer, `in_channels` of a convolution, the features of a normalisation.
+A dry run explains every exception about shapes: it names the module and what it expects, the tensors of the statement with their shapes, and the line that made each of them.
+
+## Why
+The first forward pass stops.
+The message of PyTorch names two sizes and an operator deep inside of a layer.
+Which layer it was, which tensor had the wrong size, and where that size came from is what has to be known to mend it.
+
+## Fix
+Change the layer that expects the other size, or the line that made the tensor.
+
+## When to ignore
+When the data of the dry run stood in for data of another shape; the notes of the report say so.
+
+## References
+- PyTorch documentation of Linear, Conv2d and BatchNorm2d: shapes; "Broadcasting semantics"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix
+from preflight.check.rule import Rule
+from preflight.check.shapes import channels, width
+from preflight.source.trace import provenance
+from preflight.source.values import Obj, Phi, plain, settle
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(name="shapes-do-not-fit", code="SHP006", severity="error", confidence="likely", layer="D", tags=("shapes",))
+
+BAD = (
+    """
+from torch import nn
+net = nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 10))
+for x, y in loader:
+    nn.functional.cross_entropy(net(x), y).backward()
+""",
+    """
+import torch.nn as nn
+import torch.nn.functional as F
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm, self.b = nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.Conv2d(32, 64, 3)
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm(self.a(x))), 2)
+        return self.b(x).mean((2, 3))
+net = Net()
+for x, y in loader:
+    F.cross_entropy(net(x), y).backward()
+""",
+    """
+import argparse
+from torch import nn
+p = argparse.ArgumentParser()
+p.add_argument("--hidden", type=int, default=256)
+args = p.parse_args()
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.up, self.norm = nn.Linear(width, 4 * width), nn.LayerNorm(width)
+    def forward(self, x):
+        return self.norm(self.up(x))
+block = Block(args.hidden)
+for x in batches:
+    block(x).mean().backward()
+""",
+)
+
+GOOD = (
+    """
+import torch
+from torch import nn
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.out = nn.Linear(8, 16), nn.Linear(16, 2)
+    def forward(self, x):
+        return self.out(self.body(x))
+net = nn.Sequential(nn.Linear(4, 8), Head())
+for y in labels:
+    nn.functional.cross_entropy(net(torch.randn(32, 4)), y).backward()
+""",
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(8, 16), nn.Linear(32, 4), nn.Linear(16, 4)
+    def forward(self, x, wide=False):
+        h = self.a(x)
+        return self.b(torch.cat([h, h], -1)) if wide else self.c(h)
+net = Net()
+for x, y in loader:
+    nn.functional.cross_entropy(net(x), y).backward()
+""",
+    """
+from torch import nn
+sizes = [8, 16, 32]
+layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes, sizes[1:]))
+for x in loader:
+    for layer in layers:
+        x = layer(x).relu()
+    x.mean().backward()
+""",
+    """
+from torch import nn
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(7200, 10))
+for x, y in loader:
+    nn.functional.cross_entropy(net(x), y).backward()
+""",
+)
+
+_FEATURES = {"Linear": (0, "in_features"), "LayerNorm": (0, "normalized_shape"), "RMSNorm": (0, "normalized_shape")}
+_CHANNELS = {
+    **{f"Conv{n}d": (0, "in_channels") for n in (1, 2, 3)},
+    **{f"ConvTranspose{n}d": (0, "in_channels") for n in (1, 2, 3)},
+    **{f"BatchNorm{n}d": (0, "num_features") for n in (2, 3)},
+    **{f"InstanceNorm{n}d": (0, "num_features") for n in (2, 3)},
+    "GroupNorm": (1, "num_channels"),
+}
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Compare what each layer is given with what it was made for."""
+    told: set[int] = set()
+    for event in context.trace.calls("()"):
+        layer = settle(event.receiver) if event.receiver is not None else None
+        if not isinstance(layer, Obj) or layer.cls is not None or id(layer) in told:
+            continue
+        if event.context.shadow or len(event.args) != 1:
+            continue
+        kind = layer.name.removeprefix("torch.nn.")
+        place = _FEATURES.get(kind) or _CHANNELS.get(kind)
+        if place is None or layer.open_args:
+            continue
+        wanted = plain(layer.argument(*place))
+        given = event.args[0]
+        # What a loop carries has another width in each pass.
+        if not isinstance(wanted, int) or any(isinstance(part, Phi) for part in provenance(given, 60)):
+            continue
+        found = width(given) if kind in _FEATURES else channels(given)
+        if found is None or found == wanted:
+            continue
+        told.add(id(layer))
+        what = "features" if kind in _FEATURES else "channels"
+        yield context.finding(
+            RULE,
+            event,
+            f"{kind} was made for {wanted} {what} and is given {found}: the first forward pass stops here",
+            evidence=[Evidence(f"{what} given", found), Evidence(place[1], wanted)],
+            fix=Fix(
+                title=f"make the layer for {found} {what}",
+                safe=False,
+                instruction=f"set {place[1]} to {found}, or change the layer before it",
+                expected="the forward pass goes through",
+            ),
+            related=[(layer, "the layer is made here")],
+        )
