@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from preflight.catalog.hardware import resolve_gpu
 from preflight.catalog.network_files import network_file
+from preflight.dryrun.launch import Job, dry_run
 from preflight.source.layers import Network
 from preflight.source.reading import read
 from preflight.source.script import parse
@@ -93,3 +96,14 @@ def test_networks_that_are_drawn_are_as_large_when_they_run(run_program: Callabl
 def test_each_network_that_is_asked_for_here_has_a_drawing() -> None:
     names = [asked.partition("(")[0].rpartition(".")[2] for asked in ASKED]
     assert all(network_file("torchvision", name) is not None for name in names)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torchvision") is not None, reason="torchvision is there itself")
+def test_an_option_that_a_drawing_lacks_asks_for_the_library(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torchvision\nnet = torchvision.models.vit_b_16(norm_layer=None, num_classes=10)\n")
+    gpu = resolve_gpu("a100-80gb")
+    seen = dry_run(Job(script=str(script), root=str(tmp_path), gpu=gpu, capacity_bytes=80 << 30, seconds=120))
+    assert seen.error == "ModuleNotFoundError"
+    assert "norm_layer" in seen.message
+    assert seen.message.startswith("No module named 'torchvision'")

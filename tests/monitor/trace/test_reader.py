@@ -149,6 +149,16 @@ def test_whatever_happens_to_the_bytes_is_read_without_an_error(tmp_path: Path, 
     assert sum(end <= at for end in ends) <= len(blocks)
 
 
+def test_zeros_behind_a_magic_are_no_block(tmp_path: Path) -> None:
+    content, ends = _file(3)
+    path = tmp_path / "rank-00000.1.trace"
+    path.write_bytes(content[:4] + bytes(8) + content[4:])
+    blocks, damage = _read(path)
+    assert [block_.start for block_ in blocks] == [end + 8 for end in ends[:-1]]
+    (lost,) = damage
+    assert (lost.start, lost.end) == (0, ends[0] + 8)
+
+
 def test_a_growing_file_gives_each_block_once_and_a_cut_one_waits(tmp_path: Path) -> None:
     data, ends = _file(5)
     path = tmp_path / "rank-00000.1.trace"

@@ -192,6 +192,8 @@ def _whole(stream: BinaryIO, start: int, size: int) -> bytes | str:
     if len(head) < HEAD:
         return CUT
     length, checksum = struct.unpack("<II", head[4:])
+    if not length:  # zeros have the checksum of nothing; no writer makes a block of it
+        return "a block holds nothing"
     if start + HEAD + length > size:
         return CUT
     payload = stream.read(length)

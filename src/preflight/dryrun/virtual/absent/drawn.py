@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -95,8 +96,26 @@ def builder(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
             from preflight.dryrun.virtual.absent.missing import assume
 
             assume(f"pretrained weights of {sys.modules[make.__module__].__name__.partition('.')[0]} were not read")
-        return make(weights=True if asked else None, **kwargs)
+        try:
+            return make(weights=True if asked else None, **kwargs)
+        except TypeError as error:
+            _want_library(error, make, kwargs)
+            raise
 
     build.__name__ = build.__qualname__ = name
     build.__module__ = make.__module__
     return build
+
+
+def _want_library(error: TypeError, make: Callable[..., Any], given: dict[str, Any]) -> None:
+    """Ask for the library itself where a drawing lacks an option that a network was asked to be made with.
+
+    Raises:
+        ModuleNotFoundError: It is so.
+    """
+    option = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    if option is None or option[1] not in given:
+        return
+    from preflight.dryrun.virtual.absent.wanting import needed
+
+    needed(f"{make.__module__}.{make.__name__}", "", f"to be made with {option[1]}=")
