@@ -187,8 +187,14 @@ def width(value: Value | None, depth: int = 0) -> int | None:
         sizes = _sizes(value)
         last = plain(sizes[-1]) if sizes else None
         return last if isinstance(last, int) and last > 0 else None
-    if name in ("*", "/", "mul", "div") and len(value.args) == 2 and isinstance(settle(value.args[1]), Known):
-        return width(value.args[0], depth + 1)
+    if name in _SCALED:
+        operands = [value.receiver, *value.args] if value.kind == "call" and value.name.startswith(".") else value.args
+        tensors = [part for part in operands[:2] if part is not None and not isinstance(settle(part), Known)]
+        if len(tensors) == 1:
+            return width(tensors[0], depth + 1)
+        # Sizes are the same or one: a size above one decides, whatever the other operand has.
+        each = [width(part, depth + 1) for part in tensors]
+        return max((size for size in each if size is not None and size > 1), default=None)
     if name.startswith("model:") and re.match(_CLASSIFIER, name[6:]):
         return _classes_of(value)
     return None

@@ -140,6 +140,9 @@ class Inside(NamedTuple):
     moving: bool
 
 
+_SIZES = frozenset((".size", ".dim", ".numel", "builtins.len", "shape", "device", "dtype"))
+
+
 def inside(value: Value | None) -> Inside:
     """Walk from an output back to the tokens that were looked up."""
     causal, moving = False, False
@@ -152,6 +155,8 @@ def inside(value: Value | None) -> Inside:
             continue
         seen.add(id(part))
         if isinstance(part, Obj):
+            if part.name in _SIZES:
+                continue  # a number, which says nothing of the order of what it was counted on
             module = module_of(part)
             if module is not None and (module.name == "torch.nn.Embedding" or language_model(module) is not None):
                 causal = causal or language_model(module) is not None

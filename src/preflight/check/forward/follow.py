@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from preflight.check.forward.entry import joined_batches
 from preflight.check.forward.operation import RULES, Operation
 from preflight.check.forward.sizes import numbers_of, size_of
-from preflight.check.forward.tensors import Result, Shape, Storage, Tensor
+from preflight.check.forward.tensors import Misfit, Result, Shape, Storage, Tensor
 from preflight.check.parameters import parts_of
 from preflight.check.tensors import grad_off, module_of, operand, operation
 from preflight.listing import modules_beside
@@ -45,6 +45,7 @@ class Forward:
         rows: The first size of the tensor that the last call returns, where it is one.
         passing: Whether there are layers of which autograd keeps nothing.
         reason: Where it broke.
+        misfit: The first layer that was given another width than it was made for.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Forward:
         self.rows: int | None = None
         self.kept: float | None = None
         self.reason: str | None = None
+        self.misfit: Misfit | None = None
         self._linked = earlier is not None
         before = earlier._results if earlier is not None else {}
         self._results: dict[int, Result] = {key: found for key, found in before.items() if found is not None}

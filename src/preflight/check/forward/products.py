@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from preflight.check.forward.operation import Operation, rule
-from preflight.check.forward.tensors import Result
+from preflight.check.forward.tensors import Misfit, Result
 from preflight.source.tensor_shapes import broadcast
 from preflight.source.values import plain
 
@@ -15,7 +15,10 @@ def linear_layer(one: Operation) -> Result:
     """X W + b: the input is kept for the gradient of W."""
     source, columns = one.input, one.number(1, "out_features")
     rows = one.number(0, "in_features")
-    if source is None or columns is None or (rows is not None and source.shape[-1:] != (rows,)):
+    if source is None or columns is None:
+        return None
+    if rows is not None and source.shape[-1:] != (rows,):
+        one.forward.misfit = one.forward.misfit or Misfit(one.value, source.shape, -1, rows)
         return None
     if one.learns:
         one.keep(one.first)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+from preflight.source.values import Obj
 
 Shape = tuple[int, ...]
 
@@ -49,6 +52,22 @@ class Storage:
         self.times = times
         self.kept = False
         self.own = own
+
+
+class Misfit(NamedTuple):
+    """A layer that is given another width than it was made for.
+
+    Attributes:
+        value: What it would make.
+        shape: The shape that it is given.
+        dimension: Which of its sizes does not fit.
+        wanted: What that should be.
+    """
+
+    value: Obj
+    shape: Shape
+    dimension: int
+    wanted: int
 
 
 Result = Tensor | tuple["Result", ...] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from preflight.check.forward.operation import Operation, rule
-from preflight.check.forward.tensors import Result, Shape
+from preflight.check.forward.tensors import Misfit, Result, Shape
 from preflight.source.values import Value, plain
 
 _DIMENSIONS = ("1d", "2d", "3d")
@@ -71,6 +71,7 @@ def convolution(one: Operation) -> Result:
         return None
     channels = source.shape[-rank - 1]
     if rows is not None and rows != channels:
+        one.forward.misfit = one.forward.misfit or Misfit(one.value, source.shape, -rank - 1, rows)
         return None
     sizes = _slid(
         one, source.shape[-rank:], one.option(2, "kernel_size"), one.option(3, "stride"), one.option(4, "padding"),

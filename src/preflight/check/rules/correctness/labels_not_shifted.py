@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.losses import LossCall, loss_calls
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, origin, source_text
+from preflight.check.tensors import VIEWS, graph, origin, source_text
 from preflight.check.token_positions import Tokens, inside, language_model, tokens_of, written
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Obj, Value
@@ -201,7 +201,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _distance(context: Context, call: LossCall) -> tuple[Tokens, int] | None:
     """How many places the targets are ahead of the tokens that a causal network was given."""
-    if not call.recorded or call.event.context.shadow:
+    if not call.recorded or call.event.context.shadow or not _trains(context, call):
         return None
     target, output = tokens_of(call.target), tokens_of(call.input)
     if target is None or output is None or written(context, target):
@@ -216,6 +216,11 @@ def _distance(context: Context, call: LossCall) -> tuple[Tokens, int] | None:
     if not same or len(same) < len(found) or any(written(context, tokens) for tokens in same):
         return None
     return target, target.moved - min(tokens.moved for tokens in same) - output.moved
+
+
+def _trains(context: Context, call: LossCall) -> bool:
+    """Whether a gradient of the loss is computed: a test of shapes may compare tokens with themselves."""
+    return call.event.result is not None and graph(context).trains(call.event.result)
 
 
 def _counted(value: Value) -> bool:

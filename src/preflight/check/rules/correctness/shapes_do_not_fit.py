@@ -24,15 +24,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.forward.entry import channels_of
+from preflight.check.forward.follow import Forward, calls_of
+from preflight.check.known_images import images_of
 from preflight.check.rule import Rule
 from preflight.check.shapes import channels, width
-from preflight.source.trace import provenance
+from preflight.check.tensors import module_of
+from preflight.source.layers import Network
+from preflight.source.trace import Event, provenance
 from preflight.source.values import Obj, Phi, plain, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(name="shapes-do-not-fit", code="SHP006", severity="error", confidence="likely", layer="D", tags=("shapes",))
 
+_IMAGES = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms as T
+steps = T.Compose([T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize((0.5,) * 3, (0.5,) * 3)])
+loader = DataLoader(datasets.CIFAR10("data", transform=steps), batch_size=64, shuffle=True)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(%d, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+        self.head = nn.Linear(%s, 10)
+    def forward(self, x):
+        return self.head(self.body(x).flatten(1))
+net = Net().cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(net(x.cuda()), y.cuda()).backward()
+    optimizer.step()
+"""
+
 BAD = (
+    _IMAGES % (3, "16 * 14 * 14"),
+    _IMAGES % (1, "16 * 16 * 16"),
     """
 from torch import nn
 net = nn.Sequential(nn.Linear(32, 128), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 10))
@@ -72,6 +101,8 @@ for x in batches:
 )
 
 GOOD = (
+    _IMAGES % (3, "16 * 16 * 16"),
+    _IMAGES.replace("T.ToTensor()", "enlarged, T.ToTensor()") % (3, "16 * 14 * 14"),
     """
 import torch
 from torch import nn
@@ -148,17 +179,48 @@ def check(context: Context) -> Iterator[Finding]:
         if found is None or found == wanted:
             continue
         told.add(id(layer))
-        what = "features" if kind in _FEATURES else "channels"
-        yield context.finding(
-            RULE,
-            event,
-            f"{kind} was made for {wanted} {what} and is given {found}: the first forward pass stops here",
-            evidence=[Evidence(f"{what} given", found), Evidence(place[1], wanted)],
-            fix=Fix(
-                title=f"make the layer for {found} {what}",
-                safe=False,
-                instruction=f"set {place[1]} to {found}, or change the layer before it",
-                expected="the forward pass goes through",
-            ),
-            related=[(layer, "the layer is made here")],
-        )
+        yield _finding(context, event, layer, found, wanted)
+    if not told:
+        yield from _of_images(context)
+
+
+def _of_images(context: Context) -> Iterator[Finding]:
+    """Follow images of a known size to the first layer that cannot take what it is given."""
+    spec, size = context.model, context.run.micro_batch
+    if not context.reading.models or spec is None:
+        return
+    calls = calls_of(context.reading, context.reading.models[0])
+    image = images_of(calls[0].args[0]) if calls and calls[0].args else None
+    if image is None:
+        return
+    network = Network(context.reading, context.reading.models[0])
+    if spec.activation_elements is not None and channels_of(network) in (None, image[0]):
+        return  # such images were followed to the end
+    misfit = Forward(context.reading, calls, image, size or 2).misfit
+    layer = module_of(misfit.value) if misfit is not None else None
+    if misfit is None or layer is None or misfit.value.context is None or misfit.value.context.shadow:
+        return
+    shown = [
+        Evidence("images", f"{image[0]} x {image[1]} x {image[2]}"),
+        Evidence("shape given", str(misfit.shape)),
+    ]
+    yield _finding(context, misfit.value, layer, misfit.shape[misfit.dimension], misfit.wanted, *shown)
+
+
+def _finding(context: Context, place: Event | Obj, layer: Obj, found: int, wanted: int, *more: Evidence) -> Finding:
+    kind = layer.name.removeprefix("torch.nn.")
+    name = (_FEATURES.get(kind) or _CHANNELS[kind])[1]
+    what = "features" if kind in _FEATURES else "channels"
+    return context.finding(
+        RULE,
+        place,
+        f"{kind} was made for {wanted} {what} and is given {found}: the first forward pass stops here",
+        evidence=[Evidence(f"{what} given", found), Evidence(name, wanted), *more],
+        fix=Fix(
+            title=f"make the layer for {found} {what}",
+            safe=False,
+            instruction=f"set {name} to {found}, or change what comes before it",
+            expected="the forward pass goes through",
+        ),
+        related=[(layer, "the layer is made here")],
+    )

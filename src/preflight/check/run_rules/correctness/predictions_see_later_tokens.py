@@ -1,25 +1,4 @@
-"""Predictions of the next token depend on the tokens that come after it.
-
-## What it does
-Runs the model on the CPU with real numbers, changes the later half of the tokens, and looks at the predictions of the earlier half.
-Only models are judged whose targets in this run are their own input tokens, one or more places later; an encoder that is trained on masked tokens is not one.
-It finds which way information flows, whatever was learnt of it; that a target is handed to the model through another input finds target-visible-to-model, which trains it.
-
-## Why
-A language model that sees the token it has to predict copies it.
-The loss falls fast and far below what is possible, and generation, where later tokens do not exist, gives nonsense.
-Causes are a mask that is missing, of the wrong sign or off by one, a recurrent layer that is bidirectional, a convolution that is padded on both sides, or a normalisation over time.
-
-## Fix
-Let position t see positions up to t: `is_causal=True`, or a boolean mask that is True above the diagonal where True means forbidden (`nn.MultiheadAttention`), and True on and below it where True means allowed (`scaled_dot_product_attention`).
-
-## When to ignore
-When later tokens are meant to be seen, as in a prefix that is not predicted.
-
-## References
-- Vaswani et al., "Attention Is All You Need" (2017), section 3.2.3
-- PyTorch documentation of torch.nn.functional.scaled_dot_product_attention and torch.nn.MultiheadAttention
-"""
+"""Changes later tokens, and sees that predictions of earlier ones move."""
 
 from __future__ import annotations
 
@@ -27,18 +6,9 @@ from collections.abc import Iterator
 
 from preflight.check.context import Fix
 from preflight.check.probed import MOVED, probe_of, setting
-from preflight.check.rule import Rule
+from preflight.check.rules.correctness.predictions_see_later_tokens import RULE
 from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
-
-RULE = Rule(
-    name="predictions-see-later-tokens",
-    code="ATT006",
-    severity="error",
-    confidence="certain",
-    layer="V",
-    tags=("attention", "loss", "dry-run", "probe"),
-)
 
 _DATA = """
 import torch
