@@ -132,6 +132,8 @@ class Modal:
     def _follows(self, part: Any) -> bool:
         """Whether a layer of the program's own keeps running statistics beside parameters that are trained."""
         buffers = part._buffers
+        if not isinstance(buffers, dict):
+            return False  # a scripted module: nothing of it runs in Python
         if buffers.get("running_mean") is None or buffers.get("running_var") is None or isinstance(part, self._norm):
             return False
         if not getattr(part, "track_running_stats", True) or getattr(part, "momentum", None) == 0:
