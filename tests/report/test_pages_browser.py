@@ -9,6 +9,7 @@ import subprocess
 from html import unescape
 from typing import Any
 
+import msgspec
 import pytest
 
 from preflight.plan.inputs.command_line import request_of
@@ -102,13 +103,22 @@ def _piped() -> Report:
     return plan_report(settled(request_of(("13", "32"), options)))
 
 
+def _far_away() -> Report:
+    """An incident whose logs lie at the end of a long path without a space."""
+    report = incidents.report()
+    assert report.incident is not None
+    quote = msgspec.structs.replace(incidents.SILENT, path="/".join(["/shared/experiments"] * 6) + "/console.log")
+    unknown = tuple(msgspec.structs.replace(one, quote=quote) for one in report.incident.unknown)
+    return msgspec.structs.replace(report, incident=msgspec.structs.replace(report.incident, unknown=unknown))
+
+
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
     """What a script beside each page sees at each width, and what the browser logged."""
     folder = tmp_path_factory.mktemp("pages")
     reports = {
         "check": samples.NO_GO, "dry run": _seen(), "search": _searched(), "pipeline": _piped(),
-        "incident": incidents.report(), "watched": _watched(),
+        "incident": incidents.report(), "watched": _watched(), "far away": _far_away(),
     }  # fmt: skip
     cases = [
         {"name": f"{name} {width}", "width": width, "page": render(report, "html", sources=samples.SOURCES)}
@@ -125,7 +135,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]
     return json.loads(unescape(found[1])), done.stderr
 
 
-PAGES = ("check", "dry run", "search", "pipeline", "incident", "watched")
+PAGES = ("check", "dry run", "search", "pipeline", "incident", "watched", "far away")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

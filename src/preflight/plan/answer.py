@@ -11,7 +11,7 @@ from preflight.errors import UsageError
 from preflight.plan.candidate import candidate
 from preflight.plan.choose import LEAST, SHOWN, Chosen, chosen_of, closest_of, with_cost
 from preflight.plan.columns.doubt import doubt_of
-from preflight.plan.columns.search import Found, search
+from preflight.plan.columns.search import Found, batch_of, dims_of, search
 from preflight.plan.experiment import experiment_of
 from preflight.plan.reported import report_of
 from preflight.plan.request import Request
@@ -56,8 +56,12 @@ def _cloud(request: Request, found: Found) -> tuple[Point, ...]:
         return ()
     rows = table[table[:, 0].argsort()]
     every = max(len(rows) // _CLOUD, 1)
-    batch = float(request.run.global_batch or 1)
-    return tuple(Point(float(row[0]) * batch, float(row[1])) for row in rows[::every])
+    points = []
+    for seconds, size, variant, *degrees in rows[::every]:
+        parallel, micro, _ = dims_of(found.variants[int(variant)].family, degrees)
+        batch = int(batch_of(request.run, parallel, micro))
+        points.append(Point(float(seconds) * batch, float(size), batch))
+    return tuple(points)
 
 
 def _ready(request: Request, one: Candidate) -> Request:

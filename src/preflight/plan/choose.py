@@ -32,8 +32,23 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 def chosen_of(request: Request, found: Found) -> Chosen:
     """Return the quickest layouts of different form whose whole interval of memory is likely to fit, and the front."""
     best = finalists(request, found, found.pool.table, FINALISTS)
-    front = finalists(request, found, found.pool.front(), FRONT)
-    return Chosen(best=best, pareto=_not_beaten((*best[:1], *front)), rejected=rejections(request, found))
+    pareto = _not_beaten((*best[:1], *_front(request, found)))
+    return Chosen(best=best, pareto=pareto, rejected=rejections(request, found))
+
+
+def _front(request: Request, found: Found) -> list[Candidate]:
+    """Return layouts that none is both quicker and smaller than, up to ``FRONT``, evenly from the quickest to the smallest.
+
+    Layouts that spread alike and differ in what they recompute are different trades of time for memory.
+    """
+    fitting = []
+    for row in found.pool.front():
+        parallel, run = settings_of(request, found.variants[int(row[2])], row[3:])
+        if estimate_memory(request.model, run, parallel, request.cluster.gpu).fits == "yes":
+            fitting.append((parallel, run))
+    last = len(fitting) - 1
+    kept = range(last + 1) if last < FRONT else sorted({round(last * n / (FRONT - 1)) for n in range(FRONT)})
+    return [with_cost(request, candidate(request, *fitting[index])) for index in kept]
 
 
 def finalists(request: Request, found: Found, table: Any, most: int) -> tuple[Candidate, ...]:

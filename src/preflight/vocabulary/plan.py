@@ -98,10 +98,11 @@ def same_layout(one: Candidate) -> tuple[ParallelDims, RunSpec]:
 
 
 class Point(msgspec.Struct, frozen=True):
-    """A layout as a point: seconds of a step, and bytes on the fullest device."""
+    """A layout as a point: seconds of a step, bytes on the fullest device, and the samples of a step."""
 
     step_seconds: float
     device_bytes: float
+    global_batch: int = 1
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from preflight.report.pictures.pipeline import UNITS, pipeline_picture
@@ -44,6 +45,18 @@ def test_layouts_lie_by_the_logarithm_of_time_and_memory_beneath_the_capacity() 
     assert all(point["y"] > drawn["limit"] for point in drawn["points"])
     assert drawn["points"][-1]["kind"] == "best"
     assert [tick["name"] for tick in drawn["up"]] == ["32.0 GiB", "64.0 GiB"]
+
+
+def test_layouts_of_different_batches_lie_by_the_time_for_a_sample() -> None:
+    plan = _plan(80)
+    twice = [msgspec.structs.replace(one, run=RunSpec(micro_batch=1, global_batch=8)) for one in plan.candidates]
+    drawn = scatter(msgspec.structs.replace(plan, candidates=tuple(twice), pareto=(), cloud=(Point(2.0, GIB, 16),)))
+    same = scatter(msgspec.structs.replace(plan, candidates=tuple(twice), pareto=(), cloud=(Point(2.0, GIB, 8),)))
+    assert drawn is not None
+    assert same is not None
+    assert [same["time"], drawn["time"]] == ["time of a step", "time for a sample"]
+    others = [next(p for p in picture["points"] if "name" not in p)["title"] for picture in (same, drawn)]
+    assert others == ["2 s, 1.0 GiB", "125 ms, 1.0 GiB"]
 
 
 def test_a_capacity_far_above_is_not_drawn() -> None:
