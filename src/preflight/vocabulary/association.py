@@ -19,7 +19,7 @@ class Association(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
         failures: Failures with it, and without it.
         exposure: What they are counted against, with and without: hours for events, jobs else.
         ratio: Rate with over rate without; None where it failed only with it.
-        low: Lower end of the exact interval of 95 %.
+        low: Lower end of the interval of 95 %: exact for events, by the score test for jobs.
         high: Upper end; None: there is none.
         p: How probable so many failures with it are by chance.
         q: The same, corrected for everything that was looked at.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 
 import pytest
@@ -17,6 +18,37 @@ def test_the_rule_of_three() -> None:
     assert binomial.clean_runs(1.0) == 1
     assert binomial.upper_bound(0, 59) <= 0.05 < binomial.upper_bound(0, 58)
     assert binomial.upper_bound(0, 1000) == pytest.approx(3 / 1000, rel=0.01)
+
+
+def test_a_ratio_of_shares_is_that_of_koopman_s_example_and_has_an_interval_at_shares_of_zero_and_one() -> None:
+    assert binomial.share_ratio_interval(36, 40, 16, 80) == pytest.approx((2.94, 7.15), abs=0.01)
+    low, high = binomial.share_ratio_interval(11, 11, 0, 5)
+    assert binomial.fisher(11, 0, 0, 5) < 0.001
+    # With every share there at 0 and here at 1, what is left of the statistic is 5 / (ratio - 1).
+    assert low == pytest.approx(1 + 5 / 3.8415, rel=1e-4)
+    assert high == math.inf
+    assert binomial.share_ratio_interval(0, 5, 3, 6)[0] == 0.0
+    assert binomial.share_ratio_interval(0, 5, 0, 6) == (0.0, math.inf)
+
+
+@pytest.mark.parametrize(("here", "there"), [((11, 0.9), (5, 0.3)), ((20, 0.3), (20, 0.1)), ((6, 0.5), (30, 0.1))])
+def test_the_interval_of_a_ratio_holds_the_true_one_about_as_often_as_it_says(
+    here: tuple[int, float], there: tuple[int, float]
+) -> None:
+    (n, p), (m, q) = here, there
+    held = 0.0
+    for hits, others in itertools.product(range(n + 1), range(m + 1)):
+        low, high = binomial.share_ratio_interval(hits, n, others, m)
+        chance = (
+            math.comb(n, hits)
+            * p**hits
+            * (1 - p) ** (n - hits)
+            * math.comb(m, others)
+            * q**others
+            * (1 - q) ** (m - others)
+        )
+        held += chance * (low <= p / q <= high)
+    assert 0.94 <= held <= 0.98
 
 
 def test_an_interval_holds_the_true_rate_as_often_as_it_says() -> None:

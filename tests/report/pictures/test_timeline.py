@@ -9,6 +9,7 @@ from preflight.report.pictures.timeline import UNITS, columns_of, timeline
 from preflight.vocabulary.memory import MemoryEstimate, TimelinePoint
 from preflight.vocabulary.quantity import GIB
 
+from .. import samples
 from . import seen
 
 
@@ -62,6 +63,15 @@ def test_phases_and_steps_lie_beneath_their_columns() -> None:
         ("init", 0.0, 20.0), ("forward", 20.0, 40.0), ("backward", 60.0, 20.0), ("forward", 80.0, 20.0),
     ]  # fmt: skip
     assert [(run["name"], run["x"]) for run in drawn["steps"]] == [("step 0", 0.0), ("step 1", 80.0)]
+
+
+def test_a_phase_whose_name_is_too_long_for_a_narrow_page_has_its_short_one_there() -> None:
+    drawn = timeline(samples.NO_GO.memory, None)
+    assert drawn is not None
+    assert [(run["name"], run["room"], run["short"]) for run in drawn["phases"]] == [
+        ("init", "", None), ("forward", "", None), ("backward", "", None), ("optimizer", "wide", "opt"),
+        ("forward", "", None),
+    ]  # fmt: skip
 
 
 def test_ticks_are_round_and_rise() -> None:

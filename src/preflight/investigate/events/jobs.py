@@ -9,7 +9,7 @@ import msgspec
 
 from preflight.investigate.events.timing import LEAST, LEVEL
 from preflight.investigate.statistics.beta import incomplete
-from preflight.investigate.statistics.binomial import fisher
+from preflight.investigate.statistics.binomial import fisher, share_ratio_interval
 from preflight.investigate.statistics.multiple import benjamini_hochberg
 from preflight.vocabulary.association import Association, Of
 
@@ -56,24 +56,16 @@ def _family(jobs: Sequence[Job], of: Of, having: Callable[[Job], Sequence[str]])
 
 def _row(of: Of, name: str, a: int, b: int, c: int, d: int, p: float, q: float, lemon: float | None) -> Association:
     ratio = (a / (a + b)) / (c / (c + d)) if c else None
-    low, high = _interval(a, b, c, d)
+    low, high = share_ratio_interval(a, a + b, c, c + d)
     associated = q <= LEVEL
     times = f"{ratio:.1f} times as often" if ratio is not None else "only with it" if a else "never"
     text = f"{a} of {a + b} jobs with {name} failed, {c} of {c + d} without: {times}, " + (
         "associated" if associated else "not told from chance"
     )
     return Association(
-        of=of, name=name, failures=(a, c), exposure=(float(a + b), float(c + d)), ratio=ratio, low=low, high=high, p=p, q=q,
-        associated=associated, lemon=lemon, text=text,
+        of=of, name=name, failures=(a, c), exposure=(float(a + b), float(c + d)), ratio=ratio, low=low,
+        high=high if math.isfinite(high) else None, p=p, q=q, associated=associated, lemon=lemon, text=text,
     )  # fmt: skip
-
-
-def _interval(a: int, b: int, c: int, d: int) -> tuple[float | None, float | None]:
-    """The interval of 95 % for the ratio of two shares, with half a count added to each (so that it exists)."""
-    p, q = (a + 0.5) / (a + b + 0.5), (c + 0.5) / (c + d + 0.5)
-    error = math.sqrt(max(0.0, 1 / (a + 0.5) - 1 / (a + b + 0.5) + 1 / (c + 0.5) - 1 / (c + d + 0.5)))
-    middle = math.log(p / q)
-    return math.exp(middle - 1.96 * error), math.exp(middle + 1.96 * error)
 
 
 def _lemons(counts: Sequence[tuple[int, int]]) -> list[float | None]:

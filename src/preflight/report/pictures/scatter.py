@@ -45,7 +45,9 @@ def scatter(plan: Plan) -> dict[str, Any] | None:
     best = same_layout(plan.chosen) if plan.chosen else None
     drawn = {same_layout(one): one for one in known[:MOST]}
     points += [
-        _point(one, _place(one, per_sample), "best" if key == best else "front" if key in front else "other", across, up)
+        _point(
+            one, _place(one, per_sample), "best" if key == best else "front" if key in front else "other", across, up
+        )
         for key, one in drawn.items()
     ]
     return {

@@ -21,6 +21,8 @@ ORDER = (
 UNITS = 1000
 """Height of the drawing in units of its own; a column is ten wide."""
 _HEADROOM = 1.06
+_SHORT = {"forward": "fwd", "backward": "bwd", "optimizer": "opt"}
+"""Names of phases as programs abbreviate them."""
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -116,13 +118,18 @@ def _column(at: int, one: Column, number: int) -> dict[str, Any]:
 
 
 def _runs(columns: list[Column], key: Any, name: Any) -> list[dict[str, Any]]:
-    """Return neighbouring columns of one kind together: where they begin, how wide they are, and their name if it fits."""
+    """Return neighbouring columns of one kind together: where they begin, how wide they are, their name, and where it fits.
+
+    Where the name fits on a wide page only, what is usually written for it stands in its place on a narrow one.
+    """
     found, at = [], 0
     for _, group in groupby(columns, key):
         members = list(group)
         label, share = name(members[0]), 100 * len(members) / len(columns)
+        place = room(label, share)
+        short = _SHORT.get(label) if place == "wide" and room(_SHORT.get(label, label), share) == "" else None
         found.append(
-            {"x": percent(at, len(columns)), "width": round(share, 2), "name": label, "room": room(label, share)}
+            {"x": percent(at, len(columns)), "width": round(share, 2), "name": label, "room": place, "short": short}
         )
         at += len(members)
     return found

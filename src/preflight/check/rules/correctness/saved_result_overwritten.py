@@ -21,7 +21,7 @@ Never: the first backward pass stops here.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from preflight.check.backward_graph import graph as behind
 from preflight.check.context import Context, Evidence, Fix, edits
@@ -168,9 +168,9 @@ def check(context: Context) -> Iterator[Finding]:
         )
 
 
-def _written(values: object) -> Iterator[tuple[Obj, Value]]:
+def _written(values: Iterable[Obj]) -> Iterator[tuple[Obj, Value]]:
     """What is written in place, with what it is written to."""
-    for value in values:  # type: ignore[attr-defined]
+    for value in values:
         if value.kind == "op" and value.site is not None and isinstance(value.site.node, ast.AugAssign):
             if len(value.args) == 2:
                 yield value, value.args[0]
