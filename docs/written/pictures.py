@@ -61,6 +61,8 @@ def _alone(page: str, shows: str) -> str:
     head, drawn, _ = re.split(r"(<svg .*</svg>)", figures[0], maxsplit=1, flags=re.DOTALL)
     opening = re.match(r'<svg class="(\w+)" height="(\d+)"[^>]*aria-label="([^"]*)"[^>]*>', drawn)
     assert opening is not None, drawn[:200]
+    # Labels of narrow pages: the picture alone has one width.
+    drawn = re.sub(r'<text class="[^"]*\bnarrow\b[^"]*"[^>]*>[^<]*</text>', "", drawn)
     legend, lines = _legend(head)
     top = TOP + LINE * lines
     height = top + int(opening[2]) + TOP

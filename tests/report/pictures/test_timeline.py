@@ -68,7 +68,7 @@ def test_phases_and_steps_lie_beneath_their_columns() -> None:
 def test_a_phase_whose_name_is_too_long_for_a_narrow_page_has_its_short_one_there() -> None:
     drawn = timeline(samples.NO_GO.memory, None)
     assert drawn is not None
-    assert [(run["name"], run["room"], run["short"]) for run in drawn["phases"]] == [
+    assert [(run["name"], run["room"], run["narrow"]) for run in drawn["phases"]] == [
         ("init", "", None), ("forward", "", None), ("backward", "", None), ("optimizer", "wide", "opt"),
         ("forward", "", None),
     ]  # fmt: skip

@@ -120,16 +120,21 @@ def _column(at: int, one: Column, number: int) -> dict[str, Any]:
 def _runs(columns: list[Column], key: Any, name: Any) -> list[dict[str, Any]]:
     """Return neighbouring columns of one kind together: where they begin, how wide they are, their name, and where it fits.
 
-    Where the name fits on a wide page only, what is usually written for it stands in its place on a narrow one.
+    Where the name does not fit what is usually written for it stands in its place: on narrow pages, or on all.
     """
     found, at = [], 0
     for _, group in groupby(columns, key):
         members = list(group)
-        label, share = name(members[0]), 100 * len(members) / len(columns)
-        place = room(label, share)
-        short = _SHORT.get(label) if place == "wide" and room(_SHORT.get(label, label), share) == "" else None
-        found.append(
-            {"x": percent(at, len(columns)), "width": round(share, 2), "name": label, "room": place, "short": short}
+        whole, share = name(members[0]), 100 * len(members) / len(columns)
+        label, place, short = whole, room(whole, share), _SHORT.get(whole)
+        if place is None and short is not None:
+            label, place = short, room(short, share)
+        narrow = (
+            short if place == "wide" and label != short and short is not None and room(short, share) == "" else None
         )
+        found.append({
+            "x": percent(at, len(columns)), "width": round(share, 2), "name": whole, "label": label, "room": place,
+            "narrow": narrow,
+        })  # fmt: skip
         at += len(members)
     return found
