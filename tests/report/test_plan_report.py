@@ -43,6 +43,15 @@ def test_a_page_tells_the_size_of_the_model(format: str) -> None:
     assert "46.7 B parameters, 12.88 B of them for a token: 32 layers, hidden 4096" in text
 
 
+def test_blocks_that_are_recomputed_are_counted_everywhere() -> None:
+    asked = {"run__recompute": "full:12", "cluster__num_gpus": 8, "distribution__strategy": "auto"}
+    report = plan_report(request_of(("7", "8"), asked))
+    assert "full recomputation of 12 blocks" in " ".join(render(report, "text", width=100).split())
+    assert ">full:12<" in render(report, "html")
+    rows = list(csv.DictReader(io.StringIO(render(report, "csv"))))
+    assert {(row["recompute"], row["recompute_layers"]) for row in rows} == {("full", "12")}
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_text_keeps_within_the_width(report: Report, width: int) -> None:
     for line in render(report, "text", width=width).splitlines():

@@ -6,6 +6,7 @@ import msgspec
 
 from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.plan import Candidate
+from preflight.vocabulary.run import recompute_setting
 
 _STEPS, _START = 20, 120.0
 _MINUTES = 2.0
@@ -80,5 +81,5 @@ def in_short(one: Candidate) -> str:
     said = " ".join(f"{name} {degree}" for name, degree in degrees.items() if degree > 1) or "one GPU"
     zero = f" zero {parallel.zero_stage}" if parallel.zero_stage else ""
     framework = f" ({parallel.framework})" if parallel.framework else ""
-    again = "" if one.run.recompute == "none" else f", recompute {one.run.recompute}"
+    again = "" if one.run.recompute == "none" else f", recompute {recompute_setting(one.run)}"
     return f"{said}{zero}{framework} micro-batch {one.run.micro_batch}{again}"

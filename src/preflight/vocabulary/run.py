@@ -164,3 +164,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         if self.micro_batch is None:
             raise ValueError("the batch size is not known")
         return 1.0 * self.micro_batch
+
+
+def recompute_setting(run: RunSpec) -> str:
+    """Return what is recomputed as ``--recompute`` takes it: ``full:12`` for twelve blocks."""
+    return run.recompute if run.recompute_layers is None else f"{run.recompute}:{run.recompute_layers}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from preflight.report.parts.clean import one_line
 from preflight.vocabulary.plan import AttentionMemory, Bottleneck, Candidate, Plan, ScalingPoint, Sensitivity
 from preflight.vocabulary.quantity import GIB, Interval, format_bytes, format_count, format_seconds
-from preflight.vocabulary.run import ParallelDims, RunSpec
+from preflight.vocabulary.run import ParallelDims, RunSpec, recompute_setting
 
 _ZERO = {1: "optimizer states sharded", 2: "optimizer states and gradients sharded", 3: "fully sharded"}
 _AXES = (("tp", "tensor"), ("pp", "pipeline"), ("cp", "context"), ("ep", "expert"))
@@ -47,7 +47,8 @@ def run_words(run: RunSpec) -> str:
         parts.append(f"{run.sequence_length} tokens each")
     parts += [run.precision, run.optimizer or "no optimizer", f"{run.attention} attention"]
     if run.recompute != "none":
-        parts.append(f"{run.recompute} recomputation")
+        of = f" of {run.recompute_layers} blocks" if run.recompute_layers is not None else ""
+        parts.append(f"{run.recompute} recomputation{of}")
     if run.finetune != "full":
         parts.append(run.finetune)
     if run.cross_entropy != "eager":
@@ -156,7 +157,7 @@ def candidate_rows(candidates: tuple[Candidate, ...]) -> list[tuple[str, ...]]:
             (
                 short_layout(candidate.parallel),
                 str(candidate.run.micro_batch),
-                candidate.run.recompute,
+                recompute_setting(candidate.run),
                 format_seconds(step.seconds.mid) if step else "-",
                 f"{rate:,.0f}" if rate else "-",
                 f"{step.mfu * 100:.0f} %" if step and step.mfu else "-",

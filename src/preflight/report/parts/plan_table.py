@@ -9,7 +9,16 @@ from preflight.vocabulary.report import Report
 
 Cell = str | int | float | None
 _PARALLEL = ("dp_replicate", "dp_shard", "zero_stage", "tp", "pp", "vp", "cp", "ep")
-_RUN = ("micro_batch", "global_batch", "sequence_length", "precision", "optimizer", "recompute", "cross_entropy")
+_RUN = (
+    "micro_batch",
+    "global_batch",
+    "sequence_length",
+    "precision",
+    "optimizer",
+    "recompute",
+    "recompute_layers",
+    "cross_entropy",
+)
 _MEMORY = ("peak_bytes", "reserved_bytes", "device_bytes")
 _STEP = ("compute", "exposed_communication", "bubble", "optimizer", "data", "host")
 PLAN_TITLES = (
