@@ -88,7 +88,7 @@ def test_alarms_and_figures_are_told_once_and_a_tracker_that_fails_is_left_out(
     recorder, kept, broken = Recorder(), Kept(), Broken()
     file = tmp_path / "alerts.jsonl"
     tracking = Tracking(recorder, file, every=0)
-    for one in (broken, kept, Kept()):
+    for one in (broken, kept):
         tracking.add(one)
     (look,) = recorder.at_turn
     look()  # there is no file yet
@@ -129,6 +129,32 @@ def test_alarms_and_figures_are_told_once_and_a_tracker_that_fails_is_left_out(
     assert kept.curves[-1][1]["errors"] == 2
     assert kept.ended == ["NO-GO"]
     assert broken.ended == []
+
+
+def test_two_of_a_kind_are_told_where_somebody_named_both(tmp_path: Path) -> None:
+    tracking = Tracking(Recorder(), tmp_path / "alerts.jsonl")
+    named, other, found = Kept(), Kept(), Kept()
+    tracking.add(named)
+    tracking.add(other)
+    tracking.add(found, found=True)
+    assert [one.tracker for one in tracking.tellers] == [named, other]
+    tracking.close()
+
+
+def test_the_start_of_a_program_is_no_part_of_its_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr("preflight.monitor.tracking.time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    recorder, kept = Recorder(), Kept()
+    tracking = Tracking(recorder, tmp_path / "alerts.jsonl", every=5.0)
+    tracking.add(kept)
+    for clock[0], recorder.step in ((130.0, 1), (131.0, 2), (132.0, 3), (135.0, 6), (136.0, 7)):
+        tracking.look()
+    settled(tracking)
+    assert [(step, values.get("step_seconds")) for step, values in kept.curves] == [(1, None), (6, 1.0)]
+    tracking.stop()
+    assert tracking._last_values["step_seconds"] == 1.0
+    monkeypatch.undo()
+    tracking.close()
 
 
 def test_only_the_programs_step_time_counts_for_the_budget(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ class Watching:
         """Look again for trackers that the program uses, where they came after the recording began."""
         if self._part is not None and self._trackers is None:
             with _told("no tracker is told"):
-                self._part.tell(in_use())
+                self._part.tell(in_use(), found=True)
 
     def end(self, error: BaseException | None = None) -> None:
         """End, judge, and say the verdict."""

@@ -115,11 +115,11 @@ class Part:
                 if part is not None:
                     getattr(part, undo)()
 
-    def tell(self, trackers: Sequence[Tracker]) -> None:
-        """Tell trackers from now on, where this is the first rank; of a kind that is told already there is no second."""
+    def tell(self, trackers: Sequence[Tracker], *, found: bool = False) -> None:
+        """Tell trackers from now on, where this is the first rank; ``found`` ones once for each kind."""
         if self._first and self._tracking is not None:
             for one in trackers:
-                self._tracking.add(one)
+                self._tracking.add(one, found=found)
 
     def end(self, error: BaseException | None = None) -> Report | None:
         """End the part, and judge the whole where this is the first rank; a second time does nothing.

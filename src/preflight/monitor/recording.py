@@ -78,7 +78,10 @@ def prepare(folder: Path, force: bool) -> None:
         there = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
         ours = [name for name in there if _OURS.fullmatch(name)]
         if ours and not force:
-            raise UsageError(f"{folder} holds a trace already", "name another folder, or --force to write over it")
+            raise UsageError(
+                f"{folder} holds a trace already",
+                "name another folder, or let it be written over: --force, in Python force=True",
+            )
         for name in ours:
             (folder / name).unlink()
         folder.mkdir(parents=True, exist_ok=True)

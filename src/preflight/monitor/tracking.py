@@ -114,13 +114,13 @@ class Tracking:
         self._every = every
         self._told: list[Alarm] = []
         self._began = self._last = time.monotonic()
-        self._steps = 0
+        self._counted: tuple[float, int] | None = None  # when the steps were counted last, and how many there were
         self._spent = 0.0
         self._last_values: dict[str, float] = {}
 
-    def add(self, tracker: Tracker) -> None:
-        """Tell a tracker from now on, unless one of its kind is told already."""
-        if any(type(one.tracker) is type(tracker) for one in self.tellers):
+    def add(self, tracker: Tracker, *, found: bool = False) -> None:
+        """Tell a tracker from now on; one that was only found is left out where one of its kind is told already."""
+        if found and any(type(one.tracker) is type(tracker) for one in self.tellers):
             return
         try:
             teller = Teller(tracker)
@@ -134,6 +134,8 @@ class Tracking:
     def look(self) -> None:
         """Tell what is new, where it is time to."""
         now = time.monotonic()
+        if self._counted is None:
+            self._counted = now, self._recorder.step  # what came before the first turn is the start-up of the program
         if now - self._last < self._every:
             return
         try:
@@ -146,7 +148,7 @@ class Tracking:
             if not self._broken:
                 say(f"trackers may miss something: {reason_of(error)}")
             self._broken = True
-        self._last, self._steps = now, self._recorder.step
+        self._last, self._counted = now, (now, self._recorder.step)
         took = time.monotonic() - now
         self._spent += took
         # The budget is that of the recording, which could do nothing about many alarms by recording less.
@@ -161,9 +163,9 @@ class Tracking:
             "steps": float(recorder.step),
             "overhead_percent": 100 * spent / max(now - self._began, 1e-9),
         }
-        done = recorder.step - self._steps
-        if done > 0:
-            values["step_seconds"] = (now - self._last) / done
+        since, before = self._counted or (now, recorder.step)
+        if recorder.step > before:
+            values["step_seconds"] = (now - since) / (recorder.step - before)
         cuda = getattr(recorder.torch, "cuda", None)
         if cuda is not None and cuda.is_available() and cuda.is_initialized():
             values["memory_peak_bytes"] = float(cuda.max_memory_allocated())

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from preflight.errors import UsageError, nearest
 from preflight.listing import modules_beside
-from preflight.report.parts.options import Options
+from preflight.report.parts.options import VERBOSE, Options
 from preflight.vocabulary.report import Report
 from preflight.vocabulary.rule_info import RuleInfo
 
@@ -29,6 +29,7 @@ def render(
     color: bool = False,
     symbols: bool = True,
     verbose: bool = False,
+    rest: str = VERBOSE,
     sources: Mapping[str, str] | None = None,
     rules: Iterable[RuleInfo] = (),
     table: str | None = None,
@@ -42,6 +43,7 @@ def render(
         color: Whether ANSI colours may be used (text only).
         symbols: Whether block and line characters may be used instead of ASCII (text only).
         verbose: Whether to list what is otherwise only counted.
+        rest: The option or the command that lists it, for a text that only counts it.
         sources: The text of each file by its path; findings then show their line.
         rules: What the rules say of themselves (SARIF and HTML).
         table: ``findings``, ``memory`` or ``plan`` (CSV only); what the report is about when None.
@@ -54,6 +56,7 @@ def render(
         color=color,
         symbols=symbols,
         verbose=verbose,
+        rest=rest,
         sources=dict(sources or {}),
         rules=tuple(rules),
         table=table,

@@ -176,7 +176,9 @@ def _holders(canvas: Canvas, report: Report, *, verbose: bool) -> None:
     if not shown:
         return
     left_out = len(rows) - len(shown)
-    canvas.write("largest holders at the peak" + (f" ({left_out} more with --verbose)" if left_out else ""), indent=2)
+    canvas.write(
+        "largest holders at the peak" + (f" ({left_out} more with {canvas.rest})" if left_out else ""), indent=2
+    )
     width = max(len(category) for _, category, _ in shown)
     for size, category, where in shown:
         canvas.write(where, indent=4, first=f"{size:>9}  {category:<{width}}  ")
@@ -222,7 +224,7 @@ def _facts(canvas: Canvas, report: Report, *, verbose: bool) -> None:
         canvas.write(row.value + (f"   ({row.origin})" if row.origin else ""), indent=2, first=f"{row.name:<{width}}  ")
     hidden = [row.name for row in rows if not row.known]
     if hidden and not verbose:
-        canvas.write(", ".join(hidden) + "   (--verbose says why)", indent=2, first=f"{'not known':<{width}}  ")
+        canvas.write(", ".join(hidden) + f"   ({canvas.rest} says why)", indent=2, first=f"{'not known':<{width}}  ")
 
 
 def _not_evaluated(canvas: Canvas, report: Report, *, verbose: bool) -> None:

@@ -103,7 +103,9 @@ def _in_turn(reports: list[Report], way: str, look: Writing) -> None:
     from preflight.cli.parts.writing import put
     from preflight.report.render import render
 
-    parts = [render(one, "text", width=look.width, color=look.color, verbose=look.verbose) for one in reports]
+    parts = [
+        render(one, "text", width=look.width, color=look.color, verbose=look.verbose, rest=look.rest) for one in reports
+    ]
     put("\n".join([*parts, f"The way through the decision trees\n\n{way}"]), look)
 
 

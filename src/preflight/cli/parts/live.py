@@ -12,6 +12,7 @@ import click
 from preflight.monitor.alerts import Told
 from preflight.monitor.control import Asking
 from preflight.monitor.follow import Follower
+from preflight.monitor.remarks import write
 from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import Report
 
@@ -59,7 +60,8 @@ class Live:
         return [problem for one in self._told if (problem := one.close()) is not None]
 
     def _alarm(self, group: Sequence[Violation]) -> None:
-        say(alarm_text(len(self._known), group, self._color))
+        rest = f"preflight monitor check {self.follower.folder.path} --verbose"
+        write(alarm_text(len(self._known), group, self._color, rest))
         for one in self._told:
             one.tell(group)
         if self._asking is not None and any(one.decides for one in group):
@@ -72,15 +74,15 @@ class Live:
             self._wanted = None  # once is enough
 
 
-def alarm_text(number: int, group: Sequence[Violation], color: bool) -> str:
-    """Return an alarm as it stands on a terminal."""
+def alarm_text(number: int, group: Sequence[Violation], color: bool, rest: str) -> str:
+    """Return an alarm as it stands on a terminal; ``rest`` is the command that shows what it only counts."""
     from preflight.check.source_lines import SourceLines
     from preflight.monitor.outcome import with_evidence
     from preflight.report.parts.alarm_text import alarm
     from preflight.report.parts.options import Options
     from preflight.report.parts.paint import Canvas
 
-    canvas = Canvas(Options(width=_columns(), color=color))
+    canvas = Canvas(Options(width=_columns(), color=color, rest=rest))
     group = with_evidence(group)
     path = group[0].location.path
     text = SourceLines().text(path) if path is not None else None
@@ -89,21 +91,11 @@ def alarm_text(number: int, group: Sequence[Violation], color: bool) -> str:
     return canvas.text()
 
 
-def say(text: str) -> None:
-    """Write to stderr as a whole, so that it does not mix with what the program writes."""
-    if sys.stderr is not None:
-        try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
-        except (OSError, ValueError):
-            pass
-
-
 def remark(text: str) -> None:
     """Say one line on stderr."""
     from preflight.report.parts.clean import one_line
 
-    say(f"preflight monitor: {one_line(text)}\n")
+    write(f"preflight monitor: {one_line(text)}\n")
 
 
 def closing(report: Report, folder: str, quiet: bool) -> None:
@@ -157,4 +149,4 @@ def telling(command: Any) -> Any:
     return command
 
 
-__all__ = ["EVERY", "Live", "alarm_text", "closing", "colored", "remark", "say", "telling", "told_of"]
+__all__ = ["EVERY", "Live", "alarm_text", "closing", "colored", "remark", "telling", "told_of"]

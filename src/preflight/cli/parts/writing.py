@@ -27,6 +27,7 @@ class Writing(msgspec.Struct, frozen=True, kw_only=True):
         color: Whether colours may be used.
         width: Columns of text.
         verbose: Whether to list what is otherwise counted.
+        rest: The option of this command that lists it.
     """
 
     format: str
@@ -35,6 +36,7 @@ class Writing(msgspec.Struct, frozen=True, kw_only=True):
     color: bool = False
     width: int = 80
     verbose: bool = False
+    rest: str = "--verbose"
 
 
 def writing(
@@ -76,7 +78,7 @@ def writing_of(given: dict[str, Any]) -> Writing:
     Raises:
         UsageError: As ``writing`` does.
     """
-    return writing(
+    look = writing(
         given["format_"],
         given["output"],
         given["quiet"],
@@ -84,6 +86,7 @@ def writing_of(given: dict[str, Any]) -> Writing:
         given["width"],
         given.get("verbose", False),
     )
+    return look if "verbose" in given else msgspec.structs.replace(look, rest="--format json")
 
 
 def _writable(target: str) -> None:
@@ -144,7 +147,7 @@ def rendered(report: Report, writing: Writing, sources: SourceLines) -> str:
         infos = rule_infos()
     return render(
         report, writing.format, width=writing.width, color=writing.color, symbols=_symbols(writing),
-        verbose=writing.verbose, sources=texts, rules=infos,
+        verbose=writing.verbose, rest=writing.rest, sources=texts, rules=infos,
     )  # fmt: skip
 
 

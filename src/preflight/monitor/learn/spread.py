@@ -71,5 +71,7 @@ def _ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise UsageError("ray is not installed", "pip install 'preflight-torch[ray]', or --engine local") from None
+        raise UsageError(
+            "ray is not installed", "pip install 'preflight-torch[ray]', or read the runs here: --engine local"
+        ) from None
     return ray

@@ -55,7 +55,7 @@ def alarm(
     for other in shown:
         canvas.write(f"{one_line(other.message)} ({where(other)}, {clean(other.relation)})", indent=inner, first="- ")
     if len(others) > len(shown):
-        canvas.write(f"and {len(others) - len(shown)} others (--verbose, or the JSON)", indent=inner, first="- ")
+        canvas.write(f"and {len(others) - len(shown)} others ({canvas.rest_or_json})", indent=inner, first="- ")
 
 
 def details(root: Violation, *, verbose: bool = False) -> list[tuple[str, str]]:

@@ -161,7 +161,7 @@ def _moments(
         if one.quote is not None and verbose:
             canvas.write(quote_line(one.quote, canvas.width), indent=6, style="dim")
     if len(moments) > len(shown):
-        canvas.write(f"and {len(moments) - len(shown)} more (--verbose, or the JSON)", indent=2)
+        canvas.write(f"and {len(moments) - len(shown)} more ({canvas.rest_or_json})", indent=2)
 
 
 def _next(canvas: Canvas, incident: Incident, verbose: bool) -> None:
@@ -186,7 +186,7 @@ def _next(canvas: Canvas, incident: Incident, verbose: bool) -> None:
                          first=f"{number}. ")  # fmt: skip
             canvas.write(f"preflight investigate fix {clean(remedy.remedy)}", indent=5, first="$ ", style="cyan")
         if left:
-            canvas.write(f"and {left} more remed{'y' if left == 1 else 'ies'} (--verbose, or the JSON)", indent=2)
+            canvas.write(f"and {left} more remed{'y' if left == 1 else 'ies'} ({canvas.rest_or_json})", indent=2)
 
 
 def _telling(incident: Incident) -> Sequence[UnknownLines]:
@@ -207,7 +207,7 @@ def _unknown(canvas: Canvas, incident: Incident, verbose: bool) -> None:
         if one.quote is not None:
             canvas.write(f"{clean(one.quote.path)}:{one.quote.line}", indent=6, style="dim")
     if len(incident.unknown) > len(shown):
-        canvas.write(f"and {len(incident.unknown) - len(shown)} more (--verbose, or the JSON)", indent=2)
+        canvas.write(f"and {len(incident.unknown) - len(shown)} more ({canvas.rest_or_json})", indent=2)
 
 
 def _jobs(canvas: Canvas, incident: Incident) -> None:

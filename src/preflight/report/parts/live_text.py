@@ -43,7 +43,7 @@ def _measurements(canvas: Canvas, measured: tuple[Measurement, ...], *, verbose:
     for name, one in zip(names, shown, strict=True):
         canvas.write(measured_text(one), indent=2, first=f"{clean(name):<{width}}  ")
     if len(shown) < len(measured):
-        canvas.write(f"{len(measured) - len(shown)} more with --verbose", indent=2)
+        canvas.write(f"{len(measured) - len(shown)} more with {canvas.rest}", indent=2)
 
 
 def measured_text(one: Measurement) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from preflight.report.parts.clean import display_width
-from preflight.report.parts.options import Options
+from preflight.report.parts.options import VERBOSE, Options
 
 _STYLES = {"bold": "1", "dim": "2", "red": "1;31", "yellow": "1;33", "green": "1;32", "blue": "1;34", "cyan": "36"}
 VERDICT_STYLES = {"GO": "green", "NO-GO": "red", "UNKNOWN": "yellow"}
@@ -26,7 +26,13 @@ class Canvas:
         self.width = options.width
         self.color = options.color
         self.symbols = options.symbols
+        self.rest = options.rest
         self.lines: list[str] = []
+
+    @property
+    def rest_or_json(self) -> str:
+        """What shows the rest, with the other way where the command has an option for it."""
+        return f"{self.rest}, or the JSON" if self.rest == VERBOSE else self.rest
 
     def paint(self, text: str, style: str | None) -> str:
         """Return the text in a style, when colours are asked for."""

@@ -62,7 +62,7 @@ def plan_sections(canvas: Canvas, plan: Plan, *, verbose: bool, remark: str = ""
         kept = rows if verbose or len(rows) <= _STAGES else [*rows[: _STAGES - 1], rows[-1]]
         _table(canvas, STAGE_TITLES, kept)
         if len(kept) < len(rows):
-            canvas.write(f"{len(rows) - len(kept)} stages between them with --verbose", indent=2)
+            canvas.write(f"{len(rows) - len(kept)} stages between them with {canvas.rest}", indent=2)
     bottleneck_section(canvas, plan)
     rows_of_run = run_rows(plan)
     if rows_of_run:
@@ -86,7 +86,7 @@ def closing_sections(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
     """Add the settings that run the plan, and what it takes for granted."""
     if plan.settings:
         names = ", ".join(plan.settings)
-        note = "" if verbose else f"for {names}: --verbose shows them, --format json holds them"
+        note = "" if verbose else f"for {names}: {canvas.rest} shows them, --format json holds them"
         canvas.heading("SETTINGS", note)
         for name, text in plan.settings.items() if verbose else ():
             canvas.write(f"{name}:", indent=2, style="bold")
@@ -123,7 +123,7 @@ def _candidates(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
         for item in shown_rejected:
             canvas.write(one_line(item.reason), indent=2, first=f"{item.count:>9,} x ")
         if len(shown_rejected) < len(plan.rejected):
-            canvas.write(f"{len(plan.rejected) - len(shown_rejected)} more reasons with --verbose", indent=2)
+            canvas.write(f"{len(plan.rejected) - len(shown_rejected)} more reasons with {canvas.rest}", indent=2)
 
 
 def _effects(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
@@ -140,7 +140,7 @@ def _effects(canvas: Canvas, plan: Plan, *, verbose: bool) -> None:
             row[3], indent=2, first=f"{lead}  ", style=(dim := "dim" if number == 0 else None), first_style=dim
         )
     if len(shown) < len(effects):
-        canvas.write(f"{len(effects) - len(shown)} more with --verbose", indent=2)
+        canvas.write(f"{len(effects) - len(shown)} more with {canvas.rest}", indent=2)
 
 
 def _narrowed(
