@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from preflight.catalog.files import parse
-from preflight.check.baseline import read_baseline
-from preflight.check.project_config import load_project
+from preflight.check.files.baseline import read_baseline
+from preflight.check.files.project_config import load_project
 from preflight.cli.parts.fixes import read_incident
 from preflight.errors import PreflightError
 from preflight.plan.calibration.record import load

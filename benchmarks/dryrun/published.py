@@ -23,7 +23,7 @@ import verdicts
 from rows import GIB, CannotWrite, Program, card, written
 
 from preflight.catalog.measured import measured_rows
-from preflight.check.dry_memory import context_of
+from preflight.check.dry_run.memory import context_of
 from preflight.cost.workspace import COMMUNICATOR
 from preflight.dryrun.launch import Job, dry_run
 from preflight.errors import PreflightError

@@ -118,7 +118,7 @@ def _launched(entry: dict[str, Any]) -> dict[str, Any]:
     """Return what the launcher sets for the first process, where the script is not started by itself."""
     if "launch" not in entry:
         return {}
-    from preflight.check.dry_run import first_of
+    from preflight.check.dry_run.added import first_of
     from preflight.source.launcher import parse_launch
 
     launch = parse_launch(entry["launch"])

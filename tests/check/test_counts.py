@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from preflight.check.context import Context
-from preflight.check.counts import Product, symbol
-from preflight.check.schedules import length, paces, schedulers
+from preflight.check.queries.counts import Product, symbol
+from preflight.check.queries.schedules import length, paces, schedulers
 from preflight.source.reading import read
 from preflight.source.script import parse
 from preflight.source.values import Unknown

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.check.discover import discover, excluded, mentions_training
+from preflight.check.files.discover import discover, excluded, mentions_training
 from preflight.errors import InputError
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from preflight.check.fix import Fixing
-from preflight.check.text_file import TextFile, read_text_file, write_whole
+from preflight.check.files.fix import Fixing
+from preflight.check.files.text_file import TextFile, read_text_file, write_whole
 from preflight.cli.main import main
 from preflight.errors import InputError, PreflightError
 from preflight.vocabulary.finding import Edit, Finding, Fix, Location

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import preflight
-from preflight.check.memory_limits import _smaller
+from preflight.check.queries.memory_limits import _smaller
 
 SCRIPT = """
 import torch

@@ -9,7 +9,7 @@ import pytest
 
 from preflight.check import examine, many
 from preflight.check.asked import Options
-from preflight.check.discover import Found, discover
+from preflight.check.files.discover import Found, discover
 from preflight.check.many import CHUNK, check_many, combine
 from preflight.check.selection import Selection
 from preflight.errors import UsageError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.check.meshes import size_of
+from preflight.check.queries.meshes import size_of
 from preflight.source.reading import read
 from preflight.source.script import parse
 

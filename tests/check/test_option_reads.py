@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from preflight.check.context import Context
-from preflight.check.option_reads import handed_on
+from preflight.check.queries.option_reads import handed_on
 from preflight.source.reading import read
 from preflight.source.script import parse
 from preflight.source.values import Obj, settle

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from preflight.check.context import Context
-from preflight.check.plausible_branches import branches
-from preflight.check.run import Run
+from preflight.check.dry_run.plausible_branches import branches
+from preflight.check.observed.run import Run
 from preflight.source.reading import read
 from preflight.source.script import read_script
 from preflight.vocabulary.profile import Profile

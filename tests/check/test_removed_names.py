@@ -6,7 +6,7 @@ from importlib import import_module
 
 import pytest
 
-from preflight.check.removed_names import NAMES
+from preflight.check.queries.removed_names import NAMES
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from preflight.check.asked import Options
-from preflight.check.fix import Fixing
+from preflight.check.files.fix import Fixing
 from preflight.check.registry import load_rules
 from preflight.check.rule import Example, LoadedRule
 from preflight.check.session import check_text

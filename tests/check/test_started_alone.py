@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from preflight.catalog.hardware import resolve_gpu
-from preflight.check import dry_run
 from preflight.check.asked import Device, Options
+from preflight.check.dry_run import added
 from preflight.dryrun.launch import Job
 from preflight.source.launcher import Launch, parse_launch
 from preflight.source.reading import read
@@ -44,7 +44,7 @@ def _started(
     monkeypatch.setattr("preflight.dryrun.launch.dry_run", run)
     script = read_script(path)
     options = Options(gpu="a100", gpus=gpus, probe=False)
-    profile = dry_run.run(script, read(script), options, Device(resolve_gpu("a100"), 80 << 30, "A100"), launch)
+    profile = added.run(script, read(script), options, Device(resolve_gpu("a100"), 80 << 30, "A100"), launch)
     return jobs[0].environment, profile
 
 

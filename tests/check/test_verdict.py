@@ -57,7 +57,7 @@ def test_a_doubt_decides_nothing_even_where_warnings_do(
 def test_a_dry_run_that_saw_nothing_says_why_and_not_that_a_dry_run_would_tell(
     monkeypatch: pytest.MonkeyPatch, profile: Profile, said: str
 ) -> None:
-    monkeypatch.setattr("preflight.check.dry_run.run", lambda *_: profile)
+    monkeypatch.setattr("preflight.check.dry_run.added.run", lambda *_: profile)
     script = _SCRIPT.replace(b"torch.nn.Linear(4, 2)", b"make()")
     plain = check_script(parse(script, "train.py"), Options(gpu="h100"))
     assert plain.memory is not None

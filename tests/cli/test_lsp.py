@@ -198,7 +198,7 @@ def test_a_text_that_trains_nothing_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_all_safe_fixes_at_once(tmp_path: Path) -> None:
-    from preflight.check.fix import Fixing
+    from preflight.check.files.fix import Fixing
 
     path = tmp_path / "train.py"
     text = HEALTHY + "\nprint(loss)  # preflight: ignore[gradients-never-zeroed]\n"

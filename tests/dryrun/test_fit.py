@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from preflight.catalog.hardware import resolve_gpu
-from preflight.check import fit
+from preflight.check.dry_run import fit
 from preflight.dryrun.fit.batches import Hold, Place, changed, holds
 from preflight.dryrun.fit.rounds import Rounds
 from preflight.dryrun.fit.search import Fit

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from preflight.catalog.hardware import resolve_gpu
-from preflight.check.dry_run import first_of
+from preflight.check.dry_run.added import first_of
 from preflight.dryrun.launch import Job, dry_run
 from preflight.source.launcher import parse_launch
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from preflight.catalog.hardware import resolve_gpu
-from preflight.check.seen_growth import full_at, length_of, with_growth
+from preflight.check.dry_run.growth import full_at, length_of, with_growth
 from preflight.dryrun.launch import Job, dry_run
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.held import Growth

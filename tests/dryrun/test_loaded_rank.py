@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from preflight.catalog.hardware import resolve_gpu
-from preflight.check.dry_run import first_of
+from preflight.check.dry_run.added import first_of
 from preflight.dryrun.launch import Job, dry_run
 from preflight.dryrun.ranks import diverge, notes_of, with_others
 from preflight.source.launcher import parse_launch

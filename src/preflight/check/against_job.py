@@ -38,7 +38,7 @@ def job_given(job: Job) -> JobGiven:
     Raises:
         UsageError: It starts no Python program that is there.
     """
-    from preflight.check.discover import mentions_training
+    from preflight.check.files.discover import mentions_training
     from preflight.source.script import MAX_BYTES
 
     there = [(start, found) for start in job.starts if (found := _file_of(start)) is not None]

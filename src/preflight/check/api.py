@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from preflight.check.asked import Options
-from preflight.check.discover import discover
 from preflight.check.examine import examine_named
+from preflight.check.files.discover import discover
 from preflight.check.many import check_many, combine
 from preflight.check.selection import Selection
 from preflight.vocabulary.finding import Persona

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from preflight.check.parameters import parts_of
-from preflight.check.tensors import grad_off
+from preflight.check.queries.parameters import parts_of
+from preflight.check.queries.tensors import grad_off
 from preflight.source.architecture import architecture_of
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.facts.telling import place_of

@@ -153,7 +153,7 @@ def recommendations(
 
 def _measured(measured: Measured) -> list[Recommendation] | None:
     """What changes did when the script was run with them; None where there was no time for any."""
-    from preflight.check import fit
+    from preflight.check.dry_run import fit
 
     return fit.recommendations(measured) if fit.says_something(measured) else None
 

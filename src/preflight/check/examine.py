@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from preflight.check.asked import Options
-from preflight.check.discover import Found, mentions_training
+from preflight.check.files.discover import Found, mentions_training
 from preflight.check.selection import LIBRARY_NOTE, MARK, Selection, visible
 from preflight.check.session import check_script
 from preflight.check.verdict import OTHER_FRAMEWORKS, framework_of, trains
@@ -48,7 +48,7 @@ def examine_script(script: Script, options: Options, selection: Selection) -> Re
         nonlocal suppressed
         left = findings
         if MARK in script.text or any(finding.location.path != script.path for finding in findings):
-            from preflight.check.suppress import apply_suppressions
+            from preflight.check.files.suppress import apply_suppressions
 
             left, suppressed = apply_suppressions(script, findings, [item.code for item in missing])
         return sorted(visible(left, selection), key=sort_key)

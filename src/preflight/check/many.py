@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 import msgspec
 
 from preflight.check.asked import Options
-from preflight.check.discover import Found
 from preflight.check.efficiency import change_of
 from preflight.check.examine import BROKEN_NOTE, Examined, examine
+from preflight.check.files.discover import Found
 from preflight.check.selection import LIBRARY_NOTE, Selection, conclude
 from preflight.errors import PreflightError
 from preflight.vocabulary.finding import Finding, sort_key

@@ -20,7 +20,7 @@ from preflight.vocabulary.finding import Confidence, Finding, Persona, Severity
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
-    from preflight.check.run import Run
+    from preflight.check.observed.run import Run
 
 Layer = Literal["S", "D", "C", "V"]
 Need = Literal[

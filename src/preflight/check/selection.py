@@ -54,7 +54,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         path = finding.location.path
         if path is None or not self.per_file_ignores:
             return True
-        from preflight.check.discover import excluded
+        from preflight.check.files.discover import excluded
 
         return not any(
             code in codes and excluded(path, (pattern,), self.base) for pattern, codes in self.per_file_ignores

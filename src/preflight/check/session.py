@@ -78,7 +78,7 @@ def check_script(script: Script, options: Options, keep: Keep | None = None, dec
         notes = against_job.notes_of(options.job, launch) + notes
     more: dict[str, Any] = {}
     if profile is not None:
-        from preflight.check.after_run import after_run
+        from preflight.check.dry_run.after import after_run
 
         ran = after_run(script, options, device, context, profile, until)
         notes += [*ran.notes, *dropped, *ran.later]
@@ -120,14 +120,14 @@ def _understood(script: Script, options: Options, device: Device, launch: Launch
 
 def _run(script: Script, options: Options, device: Device, context: Context) -> Profile:
     """Run a script on the virtual GPU; what it held there takes the place of the formulas."""
-    from preflight.check import dry_end, dry_memory, dry_run
+    from preflight.check.dry_run import added, end, memory
 
-    profile = dry_run.run(script, context.reading, options, device, context.launch)
+    profile = added.run(script, context.reading, options, device, context.launch)
     if profile.peak_bytes:
-        context.memory = dry_memory.memory_of(profile, device, context.facts)
+        context.memory = memory.memory_of(profile, device, context.facts)
     elif context.memory is not None and context.memory.peak_bytes is None:
         # The formulas wait for what a dry run would tell: this one was made, and told nothing.
-        context.memory = msgspec.structs.replace(context.memory, reason=dry_end.why_unknown(profile))
+        context.memory = msgspec.structs.replace(context.memory, reason=end.why_unknown(profile))
     return profile
 
 
@@ -138,9 +138,9 @@ def _found(
     dropped: list[str] = []
     findings, missing = evaluate_rules(context, load_rules())
     if profile is not None:
-        from preflight.check import dry_run
+        from preflight.check.dry_run import added
 
-        findings, dropped = dry_run.settled(profile, context, findings)
+        findings, dropped = added.settled(profile, context, findings)
     elif (grown := with_growth(context, findings)) is not None:
         context.run, context.memory = grown
         again, _ = evaluate_rules(context, [loaded for loaded in load_rules() if loaded.rule.code == _GROWTH])

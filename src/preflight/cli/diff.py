@@ -26,7 +26,7 @@ def command(context: click.Context, /, before: str, after: str, **given: Any) ->
 
     Exit codes: 0 not worse; 1 B has an error that A has not, or a worse verdict; 3 nothing in common.
     """
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.sides import report_of
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.compare.reports import compare

@@ -26,7 +26,7 @@ def command(identifier: str, **given: Any) -> int:
     look = writing_of(given)
     if look.format not in FORMATS:
         raise UsageError(f"a page cannot be shown as {look.format}", f"one of {', '.join(FORMATS)}")
-    from preflight.check.project_config import load_project
+    from preflight.check.files.project_config import load_project
     from preflight.cli.parts.relation_pages import is_relation, relation_page, render_relation
     from preflight.cli.parts.signature_pages import (
         driver_error_page,

@@ -44,7 +44,7 @@ def investigate(paths: tuple[str, ...], **given: Any) -> int:
 
     Exit codes: 0 healthy, 1 failure found, 2 misuse, 3 the logs do not tell.
     """
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.beside import sorted_out, unread, with_reports
     from preflight.cli.parts.drafts import write_drafts
     from preflight.cli.parts.recording import catalog

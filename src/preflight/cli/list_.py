@@ -19,7 +19,7 @@ def command(kind: str, words: tuple[str, ...], **given: Any) -> int:
     KIND is one of these words. A WORD is a family, tag or severity of rules, an architecture or vendor of GPUs, a family of models,
     a category or role of signatures, or a part of a name.
     """
-    from preflight.check.project_config import load_project
+    from preflight.check.files.project_config import load_project
     from preflight.cli.parts.tables import FORMATS, kinds, render_table, rows
     from preflight.cli.parts.writing import put, writing_of
     from preflight.errors import UsageError, nearest

@@ -39,7 +39,7 @@ def plan(context: click.Context, /, words: tuple[str, ...], **given: Any) -> int
     cnn or diffusion_model; SIZE_BILLIONS its parameters; BATCH the samples of an optimizer step over all GPUs. In place
     of both stands a MODEL: a name of the catalog, a config.json, a training script, or settings in YAML.
     """
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.planning import asked
     from preflight.cli.parts.progress import dry_runs, following
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of

@@ -26,7 +26,7 @@ def command(named: str | None, begins: bool, **given: Any) -> int:
     What looks like a secret is taken out.
     The newest report of each kind counts: the exit code is that of the worst of them.
     """
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.run_folder import FOLDER, begin, folder, stages
     from preflight.cli.parts.writing import EXIT_CODES, answer, remark, writing_of
     from preflight.compare.life import life_of

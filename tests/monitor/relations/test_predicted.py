@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from preflight.check.expected import expectations
+from preflight.check.dry_run.expected import expectations
 from preflight.monitor.engine import Engine
 from preflight.monitor.library_of import shipped
 from preflight.monitor.mini import Mini

@@ -11,8 +11,8 @@ from preflight.check.forward.entry import joined_batches
 from preflight.check.forward.operation import RULES, Operation
 from preflight.check.forward.sizes import numbers_of, size_of
 from preflight.check.forward.tensors import Misfit, Result, Shape, Storage, Tensor
-from preflight.check.parameters import parts_of
-from preflight.check.tensors import grad_off, module_of, operand, operation
+from preflight.check.queries.parameters import parts_of
+from preflight.check.queries.tensors import grad_off, module_of, operand, operation
 from preflight.listing import modules_beside
 from preflight.source.evaluate.drawings import drawing_of, forward_of
 from preflight.source.layer_sizes import SIZES

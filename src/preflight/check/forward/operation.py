@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from preflight.check.forward.tensors import Result, Shape, Tensor
-from preflight.check.tensors import grad_off, is_method, option
+from preflight.check.queries.tensors import grad_off, is_method, option
 from preflight.source.values import Obj, Value, plain
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import math
 
 from preflight.check.forward.operation import Operation, axis, rule
 from preflight.check.forward.tensors import Result, Tensor
-from preflight.check.tensors import is_method
+from preflight.check.queries.tensors import is_method
 
 _INDEX = 2.0
 """An index of eight bytes, in elements of four bytes."""

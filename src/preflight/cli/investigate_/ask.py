@@ -29,7 +29,7 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     """
     from msgspec import structs
 
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, put, writing_of
     from preflight.investigate.opinion.answer import opinion_of

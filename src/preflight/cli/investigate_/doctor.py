@@ -39,7 +39,7 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
 
     Exit codes: 0 nothing wrong, 1 an error was found, 2 misuse.
     """
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
 
@@ -92,7 +92,7 @@ def _told(name: str, values: Mapping[str, Any]) -> bool:
 def _save(snapshot: Any, folder: str) -> str:
     import os
 
-    from preflight.check.text_file import write_whole
+    from preflight.check.files.text_file import write_whole
     from preflight.investigate.doctor.snapshot import encode
 
     os.makedirs(folder, exist_ok=True)

@@ -49,7 +49,7 @@ Exit codes: 0 nothing is associated, 1 something is, 2 misuse, 3 not enough data
 @output
 def command(paths: tuple[str, ...], **given: Any) -> int:
     """Say what goes together with failures."""  # fmt: skip
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
     from preflight.investigate.events.analysis import analyse, report_of

@@ -37,7 +37,7 @@ Exit codes: 0 the job runs, 1 it hangs, 2 misuse, 3 it cannot be told.
 @click.option("-v", "--verbose", is_flag=True, help="Every group of stacks and every rank.")
 def command(targets: tuple[str, ...], **given: Any) -> int:
     """Look at the ranks of a job that hangs, and say who does otherwise than the others."""
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
     from preflight.investigate.hang.judge import judge

@@ -46,7 +46,7 @@ def command(words: tuple[str, ...], **given: Any) -> int:
 
     Exit codes: 0 nothing stands out, 1 wrong results or time-outs, 2 misuse, 3 nothing could be measured.
     """
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.progress import following
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError
@@ -98,7 +98,7 @@ def _measured(words: tuple[str, ...], given: dict[str, Any], say: Any) -> Any:
 def _save(report: Any, folder: str) -> None:
     import os
 
-    from preflight.check.text_file import write_whole
+    from preflight.check.files.text_file import write_whole
     from preflight.investigate.doctor.snapshot import own_rank
     from preflight.report.render import render
 

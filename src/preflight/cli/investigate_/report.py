@@ -34,7 +34,7 @@ preflight investigate report incident.json -o incident.html
 @output
 def command(paths: tuple[str, ...], **given: Any) -> int:
     """Write an incident as a page, Markdown or JSON, without secrets."""
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.investigate.redaction import redact

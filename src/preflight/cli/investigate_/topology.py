@@ -38,7 +38,7 @@ def command(**given: Any) -> int:
     """
     import os
 
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.progress import following
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.errors import UsageError

@@ -46,7 +46,7 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     """
     from msgspec import structs
 
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.investigate.answers import Facts
     from preflight.investigate.trees import walk, walk_text

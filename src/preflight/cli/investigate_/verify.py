@@ -101,7 +101,7 @@ Exit codes: 0 FIXED, 1 NOT_FIXED or REGRESSION, 2 misuse, 3 INCONCLUSIVE, with h
 @output
 def command(**given: Any) -> int:
     """Say whether a fix fixed it."""
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.investigate.verify.directions import Wanted, share_of
     from preflight.investigate.verify.problem import Asked

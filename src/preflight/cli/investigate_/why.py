@@ -21,7 +21,7 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
 
     PATH is what preflight investigate reads, or the JSON report that it wrote: -o why.json keeps what was added.
     """
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.investigate.saved import report_for

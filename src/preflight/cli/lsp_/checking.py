@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from preflight.check.discover import mentions_training
 from preflight.check.examine import examine_script
+from preflight.check.files.discover import mentions_training
+from preflight.check.files.project_config import load_project
 from preflight.check.notices.syntax_error import finding_for
-from preflight.check.project_config import load_project
 from preflight.cli.parts.request import options_of, selection_of
 from preflight.errors import PreflightError
 from preflight.source.script import ScriptSyntaxError, parse
@@ -62,6 +62,6 @@ def check(path: str, text: str, given: dict[str, Any]) -> Checked:
 
 
 def _left_out(path: str, patterns: tuple[str, ...], base: str) -> bool:
-    from preflight.check.discover import excluded
+    from preflight.check.files.discover import excluded
 
     return bool(patterns) and excluded(os.path.abspath(path), patterns, os.path.abspath(base))

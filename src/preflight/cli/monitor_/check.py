@@ -19,7 +19,7 @@ def command(folders: tuple[str, ...], **given: Any) -> int:
 
     DIR is a trace folder, of a run that has ended or that was killed; what a growing one holds so far is judged, too.
     """
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.progress import following
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of

@@ -24,7 +24,7 @@ def command(folder: str, **given: Any) -> int:
     """
     import time
 
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.live import EVERY, Live, colored, remark, told_of
     from preflight.cli.parts.recording import catalog
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of

@@ -42,7 +42,7 @@ def gone_through(name: str, given: Mapping[str, Any], look: Writing) -> int:
     elif look.format in ("text", "markdown"):
         put((_markdown if look.format == "markdown" else _text)(checklist, results, verdict, look.width), look)
     else:
-        from preflight.check.source_lines import SourceLines
+        from preflight.check.files.source_lines import SourceLines
         from preflight.cli.parts.checklist_report import report_of
         from preflight.cli.parts.writing import answer
 
@@ -121,7 +121,7 @@ def _state(checklist: Checklist, given: Mapping[str, Any]) -> str:
 
 def vouch(name: str, given: Mapping[str, Any], look: Writing) -> int:
     """Keep a person's word."""
-    from preflight.check.text_file import write_whole
+    from preflight.check.files.text_file import write_whole
 
     checklist = load_checklist(name, catalog())
     word = attest(checklist, given["attest"], given["by"] or "", given["evidence"] or "")

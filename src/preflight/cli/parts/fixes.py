@@ -163,7 +163,7 @@ def to_files(name: str, catalog: tuple[str, ...], look: Writing, given: Mapping[
 
 
 def _proposal(remedy: Remedy, path: str, given: Mapping[str, Any]) -> Proposal:
-    from preflight.check.text_file import read_text_file
+    from preflight.check.files.text_file import read_text_file
 
     named = {}
     for word in given["variables"]:
@@ -175,7 +175,7 @@ def _proposal(remedy: Remedy, path: str, given: Mapping[str, Any]) -> Proposal:
 
 
 def _write(proposal: Proposal) -> None:
-    from preflight.check.text_file import read_text_file, write_whole
+    from preflight.check.files.text_file import read_text_file, write_whole
     from preflight.investigate.applying.reversal import record_of, record_path
 
     file = read_text_file(proposal.path)
@@ -196,7 +196,7 @@ def _write(proposal: Proposal) -> None:
 
 
 def _revert(remedy: Remedy, look: Writing, given: Mapping[str, Any]) -> int:
-    from preflight.check.text_file import read_text_file, write_whole
+    from preflight.check.files.text_file import read_text_file, write_whole
     from preflight.investigate.applying.proposal import patch
     from preflight.investigate.applying.reversal import read_record, record_path, taken_back
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import msgspec
 
-from preflight.check.fix import Fixing
+from preflight.check.files.fix import Fixing
 from preflight.cli.parts.request import Request
 from preflight.cli.parts.running import Run, run
 from preflight.cli.parts.writing import Writing, put, remark
@@ -63,7 +63,7 @@ def fixed(request: Request, writing: Writing, unsafe: bool) -> Run:
 
 
 def _plan(findings: list[Finding] | tuple[Finding, ...], done: Run, request: Request, unsafe: bool) -> Fixing:
-    from preflight.check.text_file import TextFile
+    from preflight.check.files.text_file import TextFile
     from preflight.source.project import find_root
 
     texts = {}

@@ -76,7 +76,7 @@ class Live:
 
 def alarm_text(number: int, group: Sequence[Violation], color: bool, rest: str) -> str:
     """Return an alarm as it stands on a terminal; ``rest`` is the command that shows what it only counts."""
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.monitor.outcome import with_evidence
     from preflight.report.parts.alarm_text import alarm
     from preflight.report.parts.options import Options

@@ -157,7 +157,7 @@ def project_settings(near: str) -> tuple[Settings, tuple[str, ...]]:
     Raises:
         UsageError: The table is wrong.
     """
-    from preflight.check.project_config import load_project
+    from preflight.check.files.project_config import load_project
     from preflight.plan.inputs.settings import Said, Settings
 
     project = load_project(near)

@@ -153,6 +153,6 @@ def _processes(folder: Path) -> Sequence[Any]:
 
 def catalog() -> tuple[str, ...]:
     """The folders of the catalog of the user's project."""
-    from preflight.check.project_config import load_project
+    from preflight.check.files.project_config import load_project
 
     return load_project(".").catalog()

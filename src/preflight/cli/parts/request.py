@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from preflight.check.asked import Options
-from preflight.check.discover import ENDINGS
-from preflight.check.project_config import Project, load_project
+from preflight.check.files.discover import ENDINGS
+from preflight.check.files.project_config import Project, load_project
 from preflight.check.selection import Selection, codes_of
 from preflight.cli.parts.options import OF_A_DRY_RUN, SCRIPT_ARGUMENTS
 from preflight.errors import UsageError

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from preflight.check.discover import STDIN, Found, discover
+from preflight.check.files.discover import STDIN, Found, discover
+from preflight.check.files.source_lines import SourceLines
 from preflight.check.selection import Selection
-from preflight.check.source_lines import SourceLines
 from preflight.cli.parts.request import Request
 from preflight.cli.parts.writing import Writing, remark
 from preflight.errors import UsageError
@@ -112,7 +112,7 @@ def _with_baseline(report: Report, request: Request, writing: Writing, sources: 
     path = request.baseline
     if path is None:
         return report
-    from preflight.check.baseline import read_baseline, without_known, write_baseline
+    from preflight.check.files.baseline import read_baseline, without_known, write_baseline
     from preflight.check.many import identity
 
     there = os.path.exists(path)

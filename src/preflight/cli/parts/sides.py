@@ -75,10 +75,10 @@ def _of_folder(path: str, given: dict[str, Any]) -> Report:
 
 
 def _checked(path: str, given: dict[str, Any]) -> Report:
-    from preflight.check.discover import discover
     from preflight.check.examine import examine_named
+    from preflight.check.files.discover import discover
+    from preflight.check.files.project_config import load_project
     from preflight.check.many import check_many, combine
-    from preflight.check.project_config import load_project
     from preflight.cli.parts.request import options_of, selection_of
 
     project = load_project(path)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import msgspec
 
-from preflight.check.source_lines import SourceLines
+from preflight.check.files.source_lines import SourceLines
 from preflight.errors import PreflightError, UsageError
 from preflight.vocabulary.report import Report
 from preflight.vocabulary.rule_info import RuleInfo
@@ -180,7 +180,7 @@ def put(text: str, writing: Writing) -> None:
         PreflightError: It cannot be written.
     """
     if writing.output is not None:
-        from preflight.check.text_file import write_whole
+        from preflight.check.files.text_file import write_whole
 
         write_whole(writing.output, text.encode("utf-8", "backslashreplace"))
         return

@@ -31,7 +31,7 @@ def command(words: tuple[str, ...], **given: Any) -> int:
     A CLUSTER is a GPU (h100), so many of them (16xA100), or a YAML file with the sections hardware and cluster.
     What follows them, and the options, are those of a plan; --gpus is for clusters that say no number.
     """
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
     from preflight.cli.parts.progress import following
     from preflight.cli.parts.writing import EXIT_CODES, answer, writing_of
     from preflight.plan.compare import compared_report

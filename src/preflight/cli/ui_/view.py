@@ -195,7 +195,7 @@ def _devices(board: Board) -> dict[str, Any] | None:
 
 
 def _alarms(report: Report) -> dict[str, Any]:
-    from preflight.check.source_lines import SourceLines
+    from preflight.check.files.source_lines import SourceLines
 
     found = groups(report.violations)
     sources = SourceLines()

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.options import imported_as
+from preflight.check.queries.options import imported_as
+from preflight.check.queries.states import remembered_states
 from preflight.check.rule import Rule
-from preflight.check.states import remembered_states
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.counts import over_data
+from preflight.check.queries.counts import over_data
+from preflight.check.queries.steps import each_pass, inner_loops
 from preflight.check.rule import Rule
-from preflight.check.steps import each_pass, inner_loops
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

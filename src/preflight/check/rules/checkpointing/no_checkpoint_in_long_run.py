@@ -23,7 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.counts import passes
+from preflight.check.queries.counts import passes
 from preflight.check.rule import Rule
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Known, Obj, options_of, settle

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.states import Resume, key_of, restored, resume
 from preflight.check.rule import Rule
-from preflight.check.states import Resume, key_of, restored, resume
 from preflight.source.values import Known, Obj, settle
 from preflight.vocabulary.finding import Finding
 

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.randomness import SEEDS
+from preflight.check.queries.randomness import SEEDS
+from preflight.check.queries.states import resume
 from preflight.check.rule import Rule
-from preflight.check.states import resume
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.counts import operands
+from preflight.check.queries.counts import operands
+from preflight.check.queries.states import resume
 from preflight.check.rule import Rule
-from preflight.check.states import resume
 from preflight.source.trace import Event
 from preflight.source.values import Dict, Known, Obj, Unknown, Value, options_of, settle
 from preflight.vocabulary.finding import Finding

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.states import key_of, restored, resume
 from preflight.check.rule import Rule
-from preflight.check.states import key_of, restored, resume
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.downloads import fetched, url_of
+from preflight.check.queries.downloads import fetched, url_of
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.values import Known, settle

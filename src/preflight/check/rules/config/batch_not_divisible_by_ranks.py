@@ -26,7 +26,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import given, torch_loaders
+from preflight.check.queries.loaders import given, torch_loaders
 from preflight.check.rule import Example, Rule
 from preflight.source.facts.batch import modulus
 from preflight.source.trace import provenance

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.trainer_settings import argument_objects, explicit, known, strategy
 from preflight.check.rule import Rule
-from preflight.check.trainer_settings import argument_objects, explicit, known, strategy
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.options import declared
+from preflight.check.queries.options import declared
 from preflight.check.rule import Rule
 from preflight.vocabulary.finding import Finding
 

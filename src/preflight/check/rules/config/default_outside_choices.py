@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.options import Declared, declared
+from preflight.check.queries.options import Declared, declared
 from preflight.check.rule import Rule
 from preflight.source.values import Ext, settle
 from preflight.vocabulary.finding import Finding

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.trainer_settings import argument_objects, is_none, strategy, trainers_of
 from preflight.check.rule import Rule
-from preflight.check.trainer_settings import argument_objects, is_none, strategy, trainers_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.options import Declared, declared, imported_as
+from preflight.check.queries.options import Declared, declared, imported_as
 from preflight.check.rule import Rule
 from preflight.vocabulary.finding import Edit, Finding
 

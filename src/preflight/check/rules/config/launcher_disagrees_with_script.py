@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, Place
-from preflight.check.options import declared
+from preflight.check.queries.options import declared
 from preflight.check.rule import Example, Rule
 from preflight.source.values import Known, Value, plain, settle
 from preflight.vocabulary.finding import Finding, Severity

@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Edit, Evidence, Fix, edits
-from preflight.check.learning_rates import short
+from preflight.check.queries.learning_rates import short
 from preflight.check.rule import Rule
 from preflight.source.values import Known, Obj, settle
 from preflight.vocabulary.finding import Finding

@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.learning_rates import USUAL, Rate, Usual, is_adapted, optimizers, rates, schedule_of, short
-from preflight.check.parameters import Holding, holding_of, parts_of
+from preflight.check.queries.learning_rates import USUAL, Rate, Usual, is_adapted, optimizers, rates, schedule_of, short
+from preflight.check.queries.parameters import Holding, holding_of, parts_of
+from preflight.check.queries.trainer_settings import argument_objects, explicit, known, trainers_of
 from preflight.check.rule import Rule
-from preflight.check.trainer_settings import argument_objects, explicit, known, trainers_of
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.values import Known, Obj, settle
 from preflight.vocabulary.finding import Confidence, Finding

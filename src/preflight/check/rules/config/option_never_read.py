@@ -24,8 +24,8 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.option_reads import handed_on, read_names
-from preflight.check.options import Declared, declared
+from preflight.check.queries.option_reads import handed_on, read_names
+from preflight.check.queries.options import Declared, declared
 from preflight.check.rule import Rule
 from preflight.source.values import Ext, Obj, options_of, settle
 from preflight.vocabulary.finding import Finding

@@ -24,9 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.learning_rates import optimizers, rates, short
-from preflight.check.loaders import given, torch_loaders
-from preflight.check.options import Declared, declared
+from preflight.check.queries.learning_rates import optimizers, rates, short
+from preflight.check.queries.loaders import given, torch_loaders
+from preflight.check.queries.options import Declared, declared
 from preflight.check.rule import Example, Rule
 from preflight.source.trace import provenance
 from preflight.source.values import Known, Obj, Value, settle

@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.lightning_schedules import Configured, configured
+from preflight.check.queries.lightning_schedules import Configured, configured
+from preflight.check.queries.schedules import kind_of, length
 from preflight.check.rule import Rule
-from preflight.check.schedules import kind_of, length
 from preflight.source.trace import provenance
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.trainer_settings import argument_objects, known, trainers_of
 from preflight.check.rule import Rule
-from preflight.check.trainer_settings import argument_objects, known, trainers_of
 from preflight.source.trace import provenance
 from preflight.source.values import Obj, Value
 from preflight.vocabulary.finding import Finding

@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, Place
-from preflight.check.meshes import size_of
+from preflight.check.queries.meshes import size_of
 from preflight.check.rule import Example, Rule
 from preflight.source.trace import Event
 from preflight.source.values import Dict, Known, settle

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.options import from_option
+from preflight.check.queries.options import from_option
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.values import Choice, Known, Obj, Value, settle

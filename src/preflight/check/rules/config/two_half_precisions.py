@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.trainer_settings import argument_objects, known
 from preflight.check.rule import Example, Rule
-from preflight.check.trainer_settings import argument_objects, known
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

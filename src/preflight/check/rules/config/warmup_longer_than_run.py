@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, Place
+from preflight.check.queries.trainer_settings import argument_objects, explicit
 from preflight.check.rule import Rule
-from preflight.check.trainer_settings import argument_objects, explicit
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -23,8 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.updates import Accumulation, accumulation, managed, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Accumulation, accumulation, managed, updates
 from preflight.source.trace import Event
 from preflight.source.training import loss_of
 from preflight.source.values import Choice, Known, Obj, Phi, Seq, Value, options_of, settle

@@ -23,8 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.updates import Accumulation, Update, accumulation, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Accumulation, Update, accumulation, updates
 from preflight.source.values import settle
 from preflight.vocabulary.finding import Edit, Finding, Severity
 

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.updates import Accumulation, Update, accumulation, managed, modulo, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Accumulation, Update, accumulation, managed, modulo, updates
 from preflight.source.trace import provenance
 from preflight.source.values import Known, Obj, Unknown, Value, settle
 from preflight.vocabulary.finding import Finding

@@ -23,8 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.updates import Accumulation, accumulation, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Accumulation, accumulation, updates
 from preflight.source.script import Script
 from preflight.source.values import Choice, Known, Obj, Phi, Unknown, Value, options_of, settle
 from preflight.vocabulary.finding import Finding

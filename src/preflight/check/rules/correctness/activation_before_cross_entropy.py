@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.losses import loss_calls
+from preflight.check.queries.losses import loss_calls
+from preflight.check.queries.tensors import VIEWS, operand, operation, origin, source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, operand, operation, origin, source_text
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.learning_rates import optimizers, short
-from preflight.check.parameters import stepped
+from preflight.check.queries.learning_rates import optimizers, short
+from preflight.check.queries.parameters import stepped
 from preflight.check.rule import Rule
 from preflight.source.trace import Carry, Event, provenance
 from preflight.source.values import Known, Obj, Unknown, Value, settle

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.steps import each_pass
 from preflight.check.rule import Rule
-from preflight.check.steps import each_pass
 from preflight.source.trace import Event
 from preflight.source.training import same_guards
 from preflight.source.values import Obj, options_of

@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import setting
-from preflight.check.metrics import added, averaged_match, batch_mean, counted, quotients, scaled
+from preflight.check.queries.loaders import setting
+from preflight.check.queries.metrics import added, averaged_match, batch_mean, counted, quotients, scaled
 from preflight.check.rule import Rule
 from preflight.source.trace import Carry
 from preflight.source.values import Obj, Unknown, Value, settle

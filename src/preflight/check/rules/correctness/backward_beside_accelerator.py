@@ -23,8 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.updates import Update, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Update, updates
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Obj, Unknown, options_of
 from preflight.vocabulary.finding import Edit, Finding

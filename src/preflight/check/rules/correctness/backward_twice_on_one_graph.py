@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import graph
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import holding_of
+from preflight.check.queries.backward_graph import graph
+from preflight.check.queries.parameters import holding_of
+from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
-from preflight.check.updates import managed
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop, loss_of, same_guards
 from preflight.source.values import Known, Obj, Value, settle

@@ -25,8 +25,8 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import given, setting, training_loaders
-from preflight.check.parameters import parts_of
+from preflight.check.queries.loaders import given, setting, training_loaders
+from preflight.check.queries.parameters import parts_of
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.values import Obj, plain

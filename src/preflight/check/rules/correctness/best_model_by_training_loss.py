@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import grad_mode
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.metrics import added, bare
+from preflight.check.queries.backward_graph import grad_mode
+from preflight.check.queries.metrics import added, bare
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, provenance

@@ -23,9 +23,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.placement import made_at, meetings, model_on_gpu
+from preflight.check.queries.placement import made_at, meetings, model_on_gpu
+from preflight.check.queries.tensors import source_text, within_forward
 from preflight.check.rule import Rule
-from preflight.check.tensors import source_text, within_forward
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Store, provenance
 from preflight.source.values import settle

@@ -24,9 +24,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.shapes import rank
+from preflight.check.queries.tensors import graph, module_of, operand, operation, source_text
 from preflight.check.rule import Rule
-from preflight.check.shapes import rank
-from preflight.check.tensors import graph, module_of, operand, operation, source_text
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Edit, Finding
 

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import holding_of, listed
+from preflight.check.queries.parameters import holding_of, listed
+from preflight.check.queries.updates import clipped, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import clipped, updates
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Choice, Phi

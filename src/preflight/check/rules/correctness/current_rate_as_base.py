@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.counts import operands
+from preflight.check.queries.counts import operands
+from preflight.check.queries.schedules import ends_otherwise
 from preflight.check.rule import Rule
-from preflight.check.schedules import ends_otherwise
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Store, provenance
 from preflight.source.values import Known, Obj, Unknown, Value, options_of, settle

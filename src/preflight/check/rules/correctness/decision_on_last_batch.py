@@ -23,10 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.counts import over_data
-from preflight.check.metrics import averaged_match, bare, batch_mean
+from preflight.check.queries.counts import over_data
+from preflight.check.queries.metrics import averaged_match, bare, batch_mean
+from preflight.check.queries.schedules import TORCH
 from preflight.check.rule import Rule
-from preflight.check.schedules import TORCH
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
 from preflight.source.values import Obj, Unknown, Value, options_of, settle

@@ -24,9 +24,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.modes import concerns, handed_out, has_modes, leaves, modes_of, pretrained_modes, reaches, uses_of
+from preflight.check.queries.modes import (
+    concerns,
+    handed_out,
+    has_modes,
+    leaves,
+    modes_of,
+    pretrained_modes,
+    reaches,
+    uses_of,
+)
+from preflight.check.queries.tensors import grad_off
 from preflight.check.rule import Rule
-from preflight.check.tensors import grad_off
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop

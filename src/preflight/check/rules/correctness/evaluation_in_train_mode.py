@@ -23,9 +23,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.modes import concerns, handed_out, has_modes, modes_of, reaches, uses_of
+from preflight.check.queries.modes import concerns, handed_out, has_modes, modes_of, reaches, uses_of
+from preflight.check.queries.tensors import grad_off, within_forward
 from preflight.check.rule import Rule
-from preflight.check.tensors import grad_off, within_forward
 from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, Value, settle

@@ -23,8 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.updates import clipped
 from preflight.check.rule import Rule
-from preflight.check.updates import clipped
 from preflight.source.trace import Event
 from preflight.source.training import same_guards
 from preflight.source.values import Dict, Obj, Seq, Value, settle

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.attention import ATTENTION, mask_of, mask_shape
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.attention import ATTENTION, mask_of, mask_shape
+from preflight.check.queries.tensors import source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import source_text
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import grad_mode
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.backward_graph import grad_mode
 from preflight.check.rule import Rule
 from preflight.source.training import loss_of
 from preflight.source.values import Obj

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.updates import Update, accumulation, managed, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Update, accumulation, managed, updates
 from preflight.source.trace import Event, Store
 from preflight.source.training import same
 from preflight.source.values import Obj, options_of

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.updates import Update, accumulation, happens_with, managed, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Update, accumulation, happens_with, managed, updates
 from preflight.source.trace import Event
 from preflight.source.training import same_guards
 from preflight.vocabulary.finding import Finding

@@ -25,11 +25,11 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.losses import LossCall, loss_calls
+from preflight.check.queries.losses import LossCall, loss_calls
+from preflight.check.queries.shapes import width
+from preflight.check.queries.tensors import VIEWS, module_of, origin
+from preflight.check.queries.token_positions import collated, language_model, pads, tokenized, tokens_of, written
 from preflight.check.rule import Rule
-from preflight.check.shapes import width
-from preflight.check.tensors import VIEWS, module_of, origin
-from preflight.check.token_positions import collated, language_model, pads, tokenized, tokens_of, written
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Obj, Value, plain, settle
 from preflight.vocabulary.finding import Finding

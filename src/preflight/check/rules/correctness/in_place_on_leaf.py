@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.tensors import grad_off
 from preflight.check.rule import Rule
-from preflight.check.tensors import grad_off
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
 from preflight.source.values import Func, Obj, Value, plain, settle

@@ -23,8 +23,8 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.tensors import inside_forward
 from preflight.check.rule import Rule
-from preflight.check.tensors import inside_forward
 from preflight.source.trace import Event
 from preflight.source.values import Obj, options_of
 from preflight.vocabulary.finding import Finding

@@ -23,7 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.placement import model_on_gpu
+from preflight.check.queries.placement import model_on_gpu
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Store, provenance

@@ -23,10 +23,10 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.losses import loss_calls
+from preflight.check.queries.losses import loss_calls
+from preflight.check.queries.shapes import rank, width
+from preflight.check.queries.tensors import operand, operation
 from preflight.check.rule import Rule
-from preflight.check.shapes import rank, width
-from preflight.check.tensors import operand, operation
 from preflight.source.values import Obj, Value, settle
 from preflight.vocabulary.finding import Edit, Finding
 

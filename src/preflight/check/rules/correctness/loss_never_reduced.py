@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.losses import is_loss, loss_calls
+from preflight.check.queries.losses import is_loss, loss_calls
+from preflight.check.queries.tensors import VIEWS, operation, origin
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, operation, origin
 from preflight.source.values import Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 

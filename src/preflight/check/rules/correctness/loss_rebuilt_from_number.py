@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import CUTS, graph, is_leaf
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.backward_graph import CUTS, graph, is_leaf
+from preflight.check.queries.tensors import origin
 from preflight.check.rule import Rule
-from preflight.check.tensors import origin
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Event, provenance
 from preflight.source.training import loss_of

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.losses import loss_calls
-from preflight.check.placement import made_at, model_on_gpu
+from preflight.check.queries.losses import loss_calls
+from preflight.check.queries.placement import made_at, model_on_gpu
+from preflight.check.queries.tensors import source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import source_text
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import provenance
 from preflight.source.values import Obj, settle

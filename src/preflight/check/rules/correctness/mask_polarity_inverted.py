@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.attention import ATTENTION, SDPA, mask_of, mask_shape, module_name
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.attention import ATTENTION, SDPA, mask_of, mask_shape, module_name
+from preflight.check.queries.tensors import VIEWS, module_of, operation, origin, source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, module_of, operation, origin, source_text
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Obj, Value, plain, settle
 from preflight.vocabulary.finding import Finding

@@ -24,9 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.losses import LossCall, loss_calls
+from preflight.check.queries.losses import LossCall, loss_calls
+from preflight.check.queries.tensors import VIEWS, graph, operand, operation, option, origin, source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, graph, operand, operation, option, origin, source_text
 from preflight.source.trace import provenance
 from preflight.source.values import Known, Obj, Unknown, Value, plain, settle
 from preflight.vocabulary.finding import Finding

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.metrics import added, bare, batch_mean
+from preflight.check.queries.metrics import added, bare, batch_mean
 from preflight.check.rule import Rule
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding

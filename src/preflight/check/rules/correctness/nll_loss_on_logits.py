@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.losses import loss_calls
+from preflight.check.queries.losses import loss_calls
+from preflight.check.queries.tensors import VIEWS, operation, origin, source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, operation, origin, source_text
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(name="nll-loss-on-logits", code="LOS005", severity="error", confidence="certain", layer="D", tags=("loss",))

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import reached
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.parameters import holding_of
+from preflight.check.queries.backward_graph import reached
+from preflight.check.queries.parameters import holding_of
+from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
-from preflight.check.updates import managed
 from preflight.source.trace import provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, options_of

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.updates import Update, managed, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Update, managed, updates
 from preflight.source.values import options_of
 from preflight.vocabulary.finding import Finding
 

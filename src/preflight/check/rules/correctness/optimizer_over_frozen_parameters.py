@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import holding_of
+from preflight.check.queries.parameters import holding_of
 from preflight.check.rule import Rule
 from preflight.source.frozen import frozen_layers
 from preflight.source.layers import Network

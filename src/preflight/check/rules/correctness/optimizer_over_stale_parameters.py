@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import explained, reached
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import parts_of
+from preflight.check.queries.backward_graph import explained, reached
+from preflight.check.queries.parameters import parts_of
+from preflight.check.queries.updates import Update, accumulation, guards, managed, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Update, accumulation, guards, managed, updates
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Event
 from preflight.source.training import loss_of

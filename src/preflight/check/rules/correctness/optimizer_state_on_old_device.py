@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import holding_of
-from preflight.check.precision import device_of
+from preflight.check.queries.parameters import holding_of
+from preflight.check.queries.precision import device_of
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.trace import Event

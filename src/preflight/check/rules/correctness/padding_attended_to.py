@@ -25,11 +25,11 @@ import ast
 import re
 from collections.abc import Iterator
 
-from preflight.check.attention import module_name
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.attention import module_name
+from preflight.check.queries.tensors import module_of, operation
+from preflight.check.queries.token_positions import collated, pads, tokenized
 from preflight.check.rule import Rule
-from preflight.check.tensors import module_of, operation
-from preflight.check.token_positions import collated, pads, tokenized
 from preflight.source.trace import Event, parents_of
 from preflight.source.values import Known, Obj, Value, plain, settle
 from preflight.vocabulary.finding import Finding

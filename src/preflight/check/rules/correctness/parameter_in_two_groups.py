@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import Held, holding_of, parts_of
+from preflight.check.queries.parameters import Held, holding_of, parts_of
 from preflight.check.rule import Rule
 from preflight.vocabulary.finding import Finding
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.tensors import operation, source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import operation, source_text
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.nodes import encloses
 from preflight.source.values import Obj, settle

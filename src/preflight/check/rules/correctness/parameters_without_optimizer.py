@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import graph
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import Holding, holding_of, parts_of
+from preflight.check.queries.backward_graph import graph
+from preflight.check.queries.parameters import Holding, holding_of, parts_of
+from preflight.check.queries.updates import managed, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import managed, updates
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Store, provenance
 from preflight.source.training import TrainingLoop

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.metrics import rises_with_matches
+from preflight.check.queries.metrics import rises_with_matches
+from preflight.check.queries.schedules import TORCH, schedulers, steps_of
+from preflight.check.queries.states import text_of
 from preflight.check.rule import Rule
-from preflight.check.schedules import TORCH, schedulers, steps_of
-from preflight.check.states import text_of
 from preflight.source.trace import Event
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.schedules import TORCH, prepared
 from preflight.check.rule import Rule
-from preflight.check.schedules import TORCH, prepared
 from preflight.source.values import Obj, options_of, settle
 from preflight.vocabulary.finding import Finding
 

@@ -27,10 +27,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.losses import LossCall, loss_calls
+from preflight.check.queries.losses import LossCall, loss_calls
+from preflight.check.queries.tensors import VIEWS, graph, operation, origin
+from preflight.check.queries.token_positions import inside, tokens_of, written
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, graph, operation, origin
-from preflight.check.token_positions import inside, tokens_of, written
 from preflight.source.trace import provenance
 from preflight.source.values import Obj, Value, plain, settle
 from preflight.vocabulary.finding import Finding

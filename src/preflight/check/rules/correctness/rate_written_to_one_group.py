@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import holding_of
+from preflight.check.queries.parameters import holding_of
 from preflight.check.rule import Rule
 from preflight.source.trace import Store
 from preflight.source.values import Known, Obj, Seq, options_of, settle

@@ -23,9 +23,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, Place, edits
-from preflight.check.removed_names import ATTRIBUTES, EPOCH, MODULES, NAMES, NEXT, VERBOSE, Change
+from preflight.check.queries.removed_names import ATTRIBUTES, EPOCH, MODULES, NAMES, NEXT, VERBOSE, Change
+from preflight.check.queries.schedules import TORCH, kind_of, steps_plainly
 from preflight.check.rule import Rule
-from preflight.check.schedules import TORCH, kind_of, steps_plainly
 from preflight.source.script import Script
 from preflight.source.trace import Event
 from preflight.source.values import Ext, Obj, settle

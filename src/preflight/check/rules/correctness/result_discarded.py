@@ -23,8 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.tensors import operation
 from preflight.check.rule import Rule
-from preflight.check.tensors import operation
 from preflight.source.trace import Event
 from preflight.source.values import Obj, plain, settle
 from preflight.vocabulary.finding import Edit, Finding

@@ -23,10 +23,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from preflight.check.backward_graph import graph as behind
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.backward_graph import graph as behind
+from preflight.check.queries.tensors import Graph, grad_off, graph, is_method, operation
 from preflight.check.rule import Rule
-from preflight.check.tensors import Graph, grad_off, graph, is_method, operation
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import parents_of
 from preflight.source.values import Obj, Value, settle

@@ -24,9 +24,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.counts import Product
+from preflight.check.queries.counts import Product
+from preflight.check.queries.schedules import (
+    Pace,
+    divided_by,
+    kind_of,
+    length,
+    paces,
+    prepared,
+    schedulers,
+    steps_plainly,
+)
 from preflight.check.rule import Rule
-from preflight.check.schedules import Pace, divided_by, kind_of, length, paces, prepared, schedulers, steps_plainly
 from preflight.source.values import Obj, Value
 from preflight.vocabulary.finding import Finding
 
@@ -275,7 +284,7 @@ def _accumulated(context: Context, scheduler: Obj, name: str, size: Product, pac
         return None
     per_batch = pace.epochs
     for frame in pace.loops[:1]:
-        from preflight.check.counts import passes
+        from preflight.check.queries.counts import passes
 
         inner = passes(context, frame)
         if inner is None:

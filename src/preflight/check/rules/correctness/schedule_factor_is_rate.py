@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.sampling import sample
+from preflight.check.queries.schedules import optimizer_of, schedulers
 from preflight.check.rule import Rule
-from preflight.check.sampling import sample
-from preflight.check.schedules import optimizer_of, schedulers
 from preflight.source.values import Known, Obj, Seq, Value, settle
 from preflight.vocabulary.finding import Finding
 

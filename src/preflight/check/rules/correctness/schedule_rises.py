@@ -24,9 +24,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.sampling import sample
+from preflight.check.queries.schedules import TORCH, schedulers
 from preflight.check.rule import Rule
-from preflight.check.sampling import sample
-from preflight.check.schedules import TORCH, schedulers
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Func, Known, Obj, Seq, Unknown, Value, plain, settle
 from preflight.vocabulary.finding import Finding

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.counts import Product
+from preflight.check.queries.counts import Product
+from preflight.check.queries.schedules import Pace, kind_of, length, paces, prepared, schedulers, steps_plainly
 from preflight.check.rule import Rule
-from preflight.check.schedules import Pace, kind_of, length, paces, prepared, schedulers, steps_plainly
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding
 

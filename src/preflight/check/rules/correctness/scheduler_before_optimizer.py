@@ -25,9 +25,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import stepped
+from preflight.check.queries.parameters import stepped
+from preflight.check.queries.schedules import first_pass, kind_of, optimizer_of, schedulers, steps_of, steps_plainly
 from preflight.check.rule import Rule
-from preflight.check.schedules import first_pass, kind_of, optimizer_of, schedulers, steps_of, steps_plainly
 from preflight.source.trace import Event
 from preflight.source.training import guarded_more, same_guards
 from preflight.source.values import Func, Known, Method, Obj, Value, settle

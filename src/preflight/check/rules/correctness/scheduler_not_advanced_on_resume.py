@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.schedules import kind_of, schedulers, steps_of, steps_plainly
+from preflight.check.queries.states import restored, resume
 from preflight.check.rule import Rule
-from preflight.check.schedules import kind_of, schedulers, steps_of, steps_plainly
-from preflight.check.states import restored, resume
 from preflight.source.values import Known, settle
 from preflight.vocabulary.finding import Finding
 

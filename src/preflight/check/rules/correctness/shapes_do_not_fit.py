@@ -26,10 +26,10 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.forward.entry import channels_of
 from preflight.check.forward.follow import Forward, calls_of
-from preflight.check.known_images import images_of
+from preflight.check.queries.known_images import images_of
+from preflight.check.queries.shapes import channels, width
+from preflight.check.queries.tensors import module_of
 from preflight.check.rule import Rule
-from preflight.check.shapes import channels, width
-from preflight.check.tensors import module_of
 from preflight.source.layers import Network
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Obj, Phi, plain, settle

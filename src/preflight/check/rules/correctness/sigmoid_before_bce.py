@@ -24,11 +24,11 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.heads import last_part
-from preflight.check.losses import LossCall, loss_calls
-from preflight.check.precision import region_of
+from preflight.check.queries.heads import last_part
+from preflight.check.queries.losses import LossCall, loss_calls
+from preflight.check.queries.precision import region_of
+from preflight.check.queries.tensors import VIEWS, operation, origin, source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, operation, origin, source_text
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Edit, Finding
 

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.losses import loss_calls
+from preflight.check.queries.losses import loss_calls
+from preflight.check.queries.shapes import rank, width
+from preflight.check.queries.tensors import graph, operand, operation, option, source_text
 from preflight.check.rule import Rule
-from preflight.check.shapes import rank, width
-from preflight.check.tensors import graph, operand, operation, option, source_text
 from preflight.source.values import plain
 from preflight.vocabulary.finding import Finding
 

@@ -24,11 +24,11 @@ import math
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.heads import last_part
-from preflight.check.losses import loss_calls
+from preflight.check.queries.heads import last_part
+from preflight.check.queries.losses import loss_calls
+from preflight.check.queries.shapes import width
+from preflight.check.queries.tensors import VIEWS, operation, origin, source_text
 from preflight.check.rule import Rule
-from preflight.check.shapes import width
-from preflight.check.tensors import VIEWS, operation, origin, source_text
 from preflight.source.values import plain
 from preflight.vocabulary.finding import Finding
 

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.losses import loss_calls
+from preflight.check.queries.losses import loss_calls
+from preflight.check.queries.shapes import rank
+from preflight.check.queries.tensors import ELEMENTWISE, VIEWS, operand, operation, option, origin, source_text
 from preflight.check.rule import Rule
-from preflight.check.shapes import rank
-from preflight.check.tensors import ELEMENTWISE, VIEWS, operand, operation, option, origin, source_text
 from preflight.source.values import Obj, Value, plain, settle
 from preflight.vocabulary.finding import Edit, Finding
 

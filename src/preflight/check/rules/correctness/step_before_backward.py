@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.updates import accumulation, guards, managed, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import accumulation, guards, managed, updates
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

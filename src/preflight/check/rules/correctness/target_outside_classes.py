@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.losses import LossCall, loss_calls
+from preflight.check.queries.losses import LossCall, loss_calls
+from preflight.check.queries.shapes import width
+from preflight.check.queries.tensors import VIEWS, origin
 from preflight.check.rule import Rule
-from preflight.check.shapes import width
-from preflight.check.tensors import VIEWS, origin
 from preflight.source.trace import provenance
 from preflight.source.values import Obj, plain, settle
 from preflight.vocabulary.finding import Finding

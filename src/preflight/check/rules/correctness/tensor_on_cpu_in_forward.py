@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.placement import meetings, model_on_gpu
+from preflight.check.queries.placement import meetings, model_on_gpu
+from preflight.check.queries.tensors import source_text, within_forward
 from preflight.check.rule import Rule
-from preflight.check.tensors import source_text, within_forward
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -23,9 +23,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.modes import holds
+from preflight.check.queries.modes import holds
+from preflight.check.queries.tensors import operation, source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import operation, source_text
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Store, provenance
 from preflight.source.values import Obj, plain, settle

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.learning_rates import optimizers, schedule_of, sets_rates, short
-from preflight.check.parameters import holding_of, parts_of
+from preflight.check.queries.learning_rates import optimizers, schedule_of, sets_rates, short
+from preflight.check.queries.parameters import holding_of, parts_of
 from preflight.check.rule import Rule
 from preflight.source.values import Obj, options_of
 from preflight.vocabulary.finding import Finding

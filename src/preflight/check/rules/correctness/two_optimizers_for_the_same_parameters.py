@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.updates import Update, guards, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Update, guards, updates
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

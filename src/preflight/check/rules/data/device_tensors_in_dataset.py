@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import dataset_of, given, setting, torch_loaders
+from preflight.check.queries.loaders import dataset_of, given, setting, torch_loaders
+from preflight.check.queries.steps import moves_to_gpu
 from preflight.check.rule import Rule
-from preflight.check.steps import moves_to_gpu
 from preflight.source.trace import Event
 from preflight.source.values import Bound, Class, Func, Obj, options_of
 from preflight.vocabulary.finding import Finding

@@ -23,7 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.loaders import evaluation_loaders, feeding, set_argument, setting, source_loaders
+from preflight.check.queries.loaders import evaluation_loaders, feeding, set_argument, setting, source_loaders
 from preflight.check.rule import Rule
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding

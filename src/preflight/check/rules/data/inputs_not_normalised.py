@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import dataset_of, training_loaders
+from preflight.check.queries.loaders import dataset_of, training_loaders
 from preflight.check.rule import Rule
 from preflight.source.trace import provenance
 from preflight.source.values import Known, Obj, Seq, Value, settle

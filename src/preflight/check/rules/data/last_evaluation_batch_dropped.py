@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.loaders import evaluation_loaders, set_argument, setting
+from preflight.check.queries.loaders import evaluation_loaders, set_argument, setting
 from preflight.check.rule import Rule
 from preflight.vocabulary.finding import Finding
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.loaders import (
+from preflight.check.queries.loaders import (
     UNKNOWN,
     dataset_of,
     given,

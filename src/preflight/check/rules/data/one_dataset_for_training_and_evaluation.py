@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import dataset_of, evaluation_loaders, training_loaders
+from preflight.check.queries.loaders import dataset_of, evaluation_loaders, training_loaders
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import provenance

@@ -23,7 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.randomness import SEEDS
+from preflight.check.queries.randomness import SEEDS
 from preflight.check.rule import Rule
 from preflight.source.script import Script
 from preflight.vocabulary.finding import Finding

@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import dataset_of, feeding, setting, source_loaders, torch_loaders
+from preflight.check.queries.loaders import dataset_of, feeding, setting, source_loaders, torch_loaders
 from preflight.check.rule import Rule
 from preflight.source.values import Known, Obj, Seq, Value, settle
 from preflight.vocabulary.finding import Confidence, Finding, Severity

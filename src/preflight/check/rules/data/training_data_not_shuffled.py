@@ -24,7 +24,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.loaders import (
+from preflight.check.queries.loaders import (
     dataset_of,
     feeding,
     given,

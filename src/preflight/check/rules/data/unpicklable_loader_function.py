@@ -24,7 +24,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import given, setting, torch_loaders
+from preflight.check.queries.loaders import given, setting, torch_loaders
 from preflight.check.rule import Rule
 from preflight.source.values import Func, Known, Obj, options_of, settle
 from preflight.vocabulary.finding import Finding

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.options import from_option
+from preflight.check.queries.options import from_option
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.ranks import carries_rank, makes_group, may_ask_rank, rank_guard

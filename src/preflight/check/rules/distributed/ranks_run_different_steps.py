@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.counts import examples
-from preflight.check.loaders import UNKNOWN, dataset_of, setting, training_loaders
+from preflight.check.queries.counts import examples
+from preflight.check.queries.loaders import UNKNOWN, dataset_of, setting, training_loaders
 from preflight.check.rule import Example, Rule
 from preflight.source.ranks import rank_kind
 from preflight.source.values import Obj, Value, plain, settle

@@ -24,8 +24,8 @@ import sys
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.updates import managed
 from preflight.check.rule import Example, Rule
-from preflight.check.updates import managed
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.loaders import TORCH, set_argument, setting, source_loaders
+from preflight.check.queries.loaders import TORCH, set_argument, setting, source_loaders
+from preflight.check.queries.steps import moves_to_gpu, step_loops
 from preflight.check.rule import Rule
-from preflight.check.steps import moves_to_gpu, step_loops
 from preflight.source.trace import Event
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding

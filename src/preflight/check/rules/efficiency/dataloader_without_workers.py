@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.loaders import dataset_of, given, set_argument, setting, training_loaders
+from preflight.check.queries.loaders import dataset_of, given, set_argument, setting, training_loaders
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Func, Known, Obj, Value, settle

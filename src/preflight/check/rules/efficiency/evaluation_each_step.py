@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import feeding
+from preflight.check.queries.loaders import feeding
+from preflight.check.queries.steps import each_pass, step_loops
 from preflight.check.rule import Rule
-from preflight.check.steps import each_pass, step_loops
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding
 

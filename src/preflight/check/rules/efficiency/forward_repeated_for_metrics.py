@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.evaluations import feeds_loss
-from preflight.check.kept_graphs import used_in_losses
+from preflight.check.queries.evaluations import feeds_loss
+from preflight.check.queries.kept_graphs import used_in_losses
+from preflight.check.queries.steps import each_pass, step_loops
 from preflight.check.rule import Rule
-from preflight.check.steps import each_pass, step_loops
 from preflight.source.trace import Event
 from preflight.source.training import same
 from preflight.source.values import options_of

@@ -21,8 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.steps import step_loops
 from preflight.check.rule import Example, Rule
-from preflight.check.steps import step_loops
 from preflight.source.values import Ext, Known, Obj, Value, options_of
 from preflight.vocabulary.finding import Finding
 

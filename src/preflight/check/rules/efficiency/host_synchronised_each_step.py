@@ -24,9 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.kept_graphs import recorded
+from preflight.check.queries.kept_graphs import recorded
+from preflight.check.queries.steps import each_pass, from_network, inner_loops, step_loops, uses_gpu
 from preflight.check.rule import Rule
-from preflight.check.steps import each_pass, from_network, inner_loops, step_loops, uses_gpu
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop
 from preflight.vocabulary.finding import Finding

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import TORCH, dataset_of, is_iterable_dataset, setting, source_loaders
+from preflight.check.queries.loaders import TORCH, dataset_of, is_iterable_dataset, setting, source_loaders
+from preflight.check.queries.steps import each_pass, inner_loops, step_loops
 from preflight.check.rule import Rule
-from preflight.check.steps import each_pass, inner_loops, step_loops
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, options_of, settle

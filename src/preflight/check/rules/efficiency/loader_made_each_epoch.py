@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import given, setting, source_loaders, torch_loaders
+from preflight.check.queries.loaders import given, setting, source_loaders, torch_loaders
+from preflight.check.queries.steps import each_pass, step_loops
 from preflight.check.rule import Rule
-from preflight.check.steps import each_pass, step_loops
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import parents_of
 from preflight.source.values import Obj, Phi, Unknown

@@ -26,8 +26,8 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Edit, Evidence, Fix, edits
+from preflight.check.queries.steps import step_loops, uses_gpu
 from preflight.check.rule import Example, Rule
-from preflight.check.steps import step_loops, uses_gpu
 from preflight.source.trace import Event
 from preflight.source.values import Known, Obj, settle
 from preflight.vocabulary.finding import Finding

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.steps import uses_gpu
 from preflight.check.rule import Rule
-from preflight.check.steps import uses_gpu
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -23,8 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Edit, Evidence, Fix, edits
+from preflight.check.queries.steps import each_pass, moves_to_gpu, step_loops
 from preflight.check.rule import Rule
-from preflight.check.steps import each_pass, moves_to_gpu, step_loops
 from preflight.source.trace import Event
 from preflight.source.values import Obj, settle
 from preflight.vocabulary.finding import Finding

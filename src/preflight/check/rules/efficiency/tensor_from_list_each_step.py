@@ -23,8 +23,8 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.steps import each_pass, step_loops
 from preflight.check.rule import Rule
-from preflight.check.steps import each_pass, step_loops
 from preflight.source.values import Obj, Seq, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
 

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.loaders import set_argument, setting, source_loaders, torch_loaders
+from preflight.check.queries.loaders import set_argument, setting, source_loaders, torch_loaders
+from preflight.check.queries.steps import step_loops
 from preflight.check.rule import Rule
-from preflight.check.steps import step_loops
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -23,7 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.kept_graphs import recorded, switched_globally
+from preflight.check.queries.kept_graphs import recorded, switched_globally
 from preflight.check.rule import Rule
 from preflight.source.trace import Store, provenance
 from preflight.source.values import Dict, Obj, Unknown, Value, options_of, settle

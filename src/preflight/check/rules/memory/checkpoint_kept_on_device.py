@@ -23,8 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Edit, Evidence, Fix, edits
+from preflight.check.queries.steps import on_gpu
 from preflight.check.rule import Rule
-from preflight.check.steps import on_gpu
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, provenance
 from preflight.source.values import Func, Obj, Value, options_of, settle

@@ -23,10 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.kept_graphs import graph_of, used_in_losses
-from preflight.check.loaders import feeding, source_loaders
+from preflight.check.queries.kept_graphs import graph_of, used_in_losses
+from preflight.check.queries.loaders import feeding, source_loaders
+from preflight.check.queries.steps import uses_gpu
 from preflight.check.rule import Rule
-from preflight.check.steps import uses_gpu
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.nodes import encloses
 from preflight.source.trace import Context as Frame

@@ -25,8 +25,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Edit, Evidence, Fix, edits
-from preflight.check.evaluations import Evaluation, evaluations_with_gradients
-from preflight.check.kept_graphs import graph_of
+from preflight.check.queries.evaluations import Evaluation, evaluations_with_gradients
+from preflight.check.queries.kept_graphs import graph_of
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.values import Func

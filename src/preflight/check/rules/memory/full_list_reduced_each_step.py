@@ -22,9 +22,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.growing_lists import bounded
+from preflight.check.queries.growing_lists import bounded
+from preflight.check.queries.steps import each_pass, step_loops
 from preflight.check.rule import Rule
-from preflight.check.steps import each_pass, step_loops
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Seq, Value, options_of, settle

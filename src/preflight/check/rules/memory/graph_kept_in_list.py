@@ -24,9 +24,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.evaluations import evaluations_with_gradients
-from preflight.check.growing_lists import bounded
-from preflight.check.kept_graphs import detached_in_place, graph_of, used_in_losses
+from preflight.check.queries.evaluations import evaluations_with_gradients
+from preflight.check.queries.growing_lists import bounded
+from preflight.check.queries.kept_graphs import detached_in_place, graph_of, used_in_losses
 from preflight.check.rule import Rule
 from preflight.source.nodes import encloses
 from preflight.source.trace import Event, provenance

@@ -24,8 +24,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Edit, Evidence, Fix, Place, edits
-from preflight.check.evaluations import evaluations_with_gradients
-from preflight.check.kept_graphs import detached_in_place, graph_of, used_in_losses
+from preflight.check.queries.evaluations import evaluations_with_gradients
+from preflight.check.queries.kept_graphs import detached_in_place, graph_of, used_in_losses
 from preflight.check.rule import Rule
 from preflight.source.trace import Carry, Store, provenance
 from preflight.source.values import Obj, Phi, Value, options_of, settle

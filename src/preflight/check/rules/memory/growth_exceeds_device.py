@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.memory_limits import place_of_model
+from preflight.check.queries.memory_limits import place_of_model
 from preflight.check.rule import Example, Rule
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.quantity import format_bytes

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context
-from preflight.check.memory_limits import overflow, runs_out_in
+from preflight.check.queries.memory_limits import overflow, runs_out_in
 from preflight.check.rule import Example, Rule
 from preflight.vocabulary.finding import Finding
 

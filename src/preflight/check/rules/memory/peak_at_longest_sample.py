@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.varying_lengths import varying
 from preflight.check.rule import Rule
-from preflight.check.varying_lengths import varying
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.quantity import format_bytes
 

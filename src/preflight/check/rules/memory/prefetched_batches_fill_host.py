@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import UNKNOWN, dataset_of, setting, training_loaders
+from preflight.check.queries.loaders import UNKNOWN, dataset_of, setting, training_loaders
 from preflight.check.rule import Example, Rule
 from preflight.source.trace import provenance
 from preflight.source.values import Known, Obj, Value, plain, settle

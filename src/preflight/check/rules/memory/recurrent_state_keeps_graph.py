@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.kept_graphs import graph_of
+from preflight.check.queries.kept_graphs import graph_of
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Carry, Event, provenance

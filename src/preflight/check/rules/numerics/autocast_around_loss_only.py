@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import graph
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.precision import region_of, regions
+from preflight.check.queries.backward_graph import graph
+from preflight.check.queries.precision import region_of, regions
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.training import loss_of

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import graph
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import parts_of
-from preflight.check.precision import AUTOCASTS, device_of, regions
+from preflight.check.queries.backward_graph import graph
+from preflight.check.queries.parameters import parts_of
+from preflight.check.queries.precision import AUTOCASTS, device_of, regions
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.torch import wrapped
 from preflight.source.training import loss_of

@@ -23,7 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.precision import enabled, is_scaler, scaled_by
+from preflight.check.queries.precision import enabled, is_scaler, scaled_by
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop, same, same_guards

@@ -23,9 +23,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.half_values import is_half
+from preflight.check.queries.half_values import is_half
+from preflight.check.queries.tensors import graph, is_method, operand, option
 from preflight.check.rule import Rule
-from preflight.check.tensors import graph, is_method, operand, option
 from preflight.source.values import Obj, Value, plain, settle
 from preflight.vocabulary.finding import Edit, Finding
 

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.tensors import VIEWS, graph, operand, operation, option, origin, source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, graph, operand, operation, option, origin, source_text
 from preflight.source.values import Choice, Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 

@@ -23,11 +23,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.half_values import is_half
+from preflight.check.queries.half_values import is_half
+from preflight.check.queries.tensors import graph, operand, option
+from preflight.check.queries.updates import managed, updates
+from preflight.check.queries.weight_types import last_cast, weights_of
 from preflight.check.rule import Rule
-from preflight.check.tensors import graph, operand, option
-from preflight.check.updates import managed, updates
-from preflight.check.weight_types import last_cast, weights_of
 from preflight.source.values import Obj, Value, plain
 from preflight.vocabulary.finding import Finding
 

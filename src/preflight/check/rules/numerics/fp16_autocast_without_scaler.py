@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import graph
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.precision import Region, enabled, region_of, scalers
+from preflight.check.queries.backward_graph import graph
+from preflight.check.queries.precision import Region, enabled, region_of, scalers
+from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
-from preflight.check.updates import managed
 from preflight.source.trace import Event
 from preflight.source.training import loss_of
 from preflight.source.values import Known, Obj, settle

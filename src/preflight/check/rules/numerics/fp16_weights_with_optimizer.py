@@ -24,10 +24,10 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.precision import enabled, scalers
+from preflight.check.queries.precision import enabled, scalers
+from preflight.check.queries.updates import managed, updates
+from preflight.check.queries.weight_types import last_cast
 from preflight.check.rule import Rule
-from preflight.check.updates import managed, updates
-from preflight.check.weight_types import last_cast
 from preflight.source.values import options_of
 from preflight.vocabulary.finding import Finding
 

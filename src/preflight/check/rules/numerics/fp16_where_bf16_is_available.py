@@ -24,9 +24,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.precision import AUTOCASTS, Region
+from preflight.check.queries.precision import AUTOCASTS, Region
+from preflight.check.queries.trainer_settings import argument_objects, explicit
 from preflight.check.rule import Example, Rule
-from preflight.check.trainer_settings import argument_objects, explicit
 from preflight.source.trace import Event
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Edit, Finding

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.clipping import clip_edit, clips
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.losses import loss_calls
-from preflight.check.parameters import holding_of, parts_of, stepped
+from preflight.check.queries.clipping import clip_edit, clips
+from preflight.check.queries.losses import loss_calls
+from preflight.check.queries.parameters import holding_of, parts_of, stepped
+from preflight.check.queries.tensors import VIEWS, operation, origin
+from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, operation, origin
-from preflight.check.updates import managed
 from preflight.source.trace import provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, plain, settle

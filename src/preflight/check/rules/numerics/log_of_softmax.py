@@ -24,8 +24,17 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.tensors import (
+    VIEWS,
+    grad_off,
+    graph,
+    operand,
+    operation,
+    origin,
+    small_constant,
+    source_text,
+)
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, grad_off, graph, operand, operation, origin, small_constant, source_text
 from preflight.source.values import Obj, Value, settle
 from preflight.vocabulary.finding import Edit, Finding
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.clipping import clip_edit, clips
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.clipping import clip_edit, clips
+from preflight.check.queries.tensors import graph, module_of
 from preflight.check.rule import Rule
-from preflight.check.tensors import graph, module_of
 from preflight.source.trace import provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj

@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.precision import enabled, scalers
+from preflight.check.queries.precision import enabled, scalers
 from preflight.check.rule import Rule
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding

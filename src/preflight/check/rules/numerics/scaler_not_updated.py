@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.precision import SCALERS, enabled
+from preflight.check.queries.precision import SCALERS, enabled
+from preflight.check.queries.updates import Update, accumulation, guards, happens_with, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import Update, accumulation, guards, happens_with, updates
 from preflight.source.trace import Event
 from preflight.source.training import same
 from preflight.source.values import Obj, options_of

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.backward_graph import graph
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.precision import enabled, region_of, scaled_by, scalers
+from preflight.check.queries.backward_graph import graph
+from preflight.check.queries.precision import enabled, region_of, scaled_by, scalers
 from preflight.check.rule import Rule
 from preflight.source.training import loss_of
 from preflight.source.values import Obj

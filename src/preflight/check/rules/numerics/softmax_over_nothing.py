@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.check.attention import mask_shape
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.attention import mask_shape
+from preflight.check.queries.tensors import VIEWS, graph, operand, operation, option, origin, source_text
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, graph, operand, operation, option, origin, source_text
 from preflight.source.values import Known, Obj, Seq, Value, plain, settle
 from preflight.vocabulary.finding import Finding
 

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.precision import is_scaler
+from preflight.check.queries.precision import is_scaler
+from preflight.check.queries.updates import happens_with, updates
 from preflight.check.rule import Rule
-from preflight.check.updates import happens_with, updates
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -23,10 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.losses import loss_calls
+from preflight.check.queries.losses import loss_calls
+from preflight.check.queries.tensors import VIEWS, graph, operand, operation, option, origin
+from preflight.check.queries.trainer_settings import argument_objects, explicit
 from preflight.check.rule import Rule
-from preflight.check.tensors import VIEWS, graph, operand, operation, option, origin
-from preflight.check.trainer_settings import argument_objects, explicit
 from preflight.source.trace import Event
 from preflight.source.values import Obj, Value, plain
 from preflight.vocabulary.finding import Finding, Severity

@@ -25,11 +25,11 @@ import math
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.learning_rates import rates
+from preflight.check.queries.learning_rates import rates
+from preflight.check.queries.trainer_settings import argument_objects, explicit, known, trainers_of
+from preflight.check.queries.updates import managed, updates
+from preflight.check.queries.weight_types import loaded_as, weights_of
 from preflight.check.rule import Rule
-from preflight.check.trainer_settings import argument_objects, explicit, known, trainers_of
-from preflight.check.updates import managed, updates
-from preflight.check.weight_types import loaded_as, weights_of
 from preflight.source.trace import Event
 from preflight.source.values import Obj, settle
 from preflight.vocabulary.finding import Finding

@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.loaders import UNKNOWN, dataset_of, setting, torch_loaders
-from preflight.check.randomness import GENERATORS
+from preflight.check.queries.loaders import UNKNOWN, dataset_of, setting, torch_loaders
+from preflight.check.queries.randomness import GENERATORS
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.values import Func, Obj, Value, options_of, settle

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.randomness import SEEDS
+from preflight.check.queries.randomness import SEEDS
 from preflight.check.rule import Rule
 from preflight.vocabulary.finding import Finding
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.loaders import dataset_of, setting, torch_loaders
+from preflight.check.queries.loaders import dataset_of, setting, torch_loaders
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.values import Func, settle

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.randomness import SPLITS
+from preflight.check.queries.randomness import SPLITS
 from preflight.check.rule import Rule
 from preflight.source.ranks import rank_kind
 from preflight.source.trace import Event

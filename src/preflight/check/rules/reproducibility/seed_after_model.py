@@ -23,8 +23,8 @@ import sys
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.parameters import parts_of
-from preflight.check.randomness import SEEDS
+from preflight.check.queries.parameters import parts_of
+from preflight.check.queries.randomness import SEEDS
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.values import Obj

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.downloads import fetched, url_of
+from preflight.check.queries.downloads import fetched, url_of
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.values import plain

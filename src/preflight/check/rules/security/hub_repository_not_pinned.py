@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.states import text_of
 from preflight.check.rule import Rule
-from preflight.check.states import text_of
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

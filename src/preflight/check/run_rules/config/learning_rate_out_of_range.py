@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.learning_rates import USUAL, is_adapted
+from preflight.check.observed.run import Run, seen
+from preflight.check.observed.updates import held_by
+from preflight.check.queries.learning_rates import USUAL, is_adapted
 from preflight.check.rules.config.learning_rate_out_of_range import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_updates import held_by
 from preflight.vocabulary.finding import Finding
 
 BAD = (

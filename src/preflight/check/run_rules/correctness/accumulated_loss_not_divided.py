@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.accumulation import is_plain_mean, loss_of, one_batch_each, only_updates, passes_before
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.accumulated_loss_not_divided import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_accumulation import is_plain_mean, loss_of, one_batch_each, only_updates, passes_before
 from preflight.vocabulary.finding import Finding
 
 BAD = (

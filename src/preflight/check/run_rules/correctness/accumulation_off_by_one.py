@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.accumulation import one_batch_each, only_updates
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.accumulation_off_by_one import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_accumulation import one_batch_each, only_updates
 from preflight.vocabulary.finding import Finding
 
 BAD = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.origins import LAYERS, first_of_each, origin
+from preflight.check.observed.origins import LAYERS, first_of_each, origin
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.activation_before_cross_entropy import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 
 BAD = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.probed import probe_of, setting
+from preflight.check.observed.probed import probe_of, setting
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.float_mask_not_causal import RULE
-from preflight.check.run import Run, seen
 from preflight.check.run_rules.correctness.predictions_see_later_tokens import _DATA, _TRAIN
 from preflight.vocabulary.finding import Finding
 

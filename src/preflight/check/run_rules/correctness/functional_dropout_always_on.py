@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.origins import first_of_each
-from preflight.check.probed import probe_of, setting
+from preflight.check.observed.origins import first_of_each
+from preflight.check.observed.probed import probe_of, setting
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.functional_dropout_always_on import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 
 _LOOP = """

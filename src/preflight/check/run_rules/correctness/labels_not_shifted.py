@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.probed import MOVED, probe_of, setting
+from preflight.check.observed.probed import MOVED, probe_of, setting
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.labels_not_shifted import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 
 _MODEL = """

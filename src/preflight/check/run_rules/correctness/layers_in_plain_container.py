@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.refused import Refused
+from preflight.check.observed.modules import kept_apart
+from preflight.check.observed.refused import Refused
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.layers_in_plain_container import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_modules import kept_apart
 from preflight.vocabulary.finding import Finding
 
 BAD = (

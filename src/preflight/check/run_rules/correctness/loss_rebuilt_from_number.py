@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.graph import NO_GRAPH, calls_before_error
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.loss_rebuilt_from_number import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_graph import NO_GRAPH, calls_before_error
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

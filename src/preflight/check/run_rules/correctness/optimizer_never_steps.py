@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.run import Run, seen
+from preflight.check.observed.updates import held_by, unreached
 from preflight.check.rules.correctness.optimizer_never_steps import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_updates import held_by, unreached
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

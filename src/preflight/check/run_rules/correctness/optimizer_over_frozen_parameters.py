@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.run import Run, seen
+from preflight.check.observed.updates import held_by, plain_updates, unreached
 from preflight.check.rules.correctness.optimizer_over_frozen_parameters import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_updates import held_by, plain_updates, unreached
 from preflight.vocabulary.finding import Finding, Location, Severity
 
 BAD = (

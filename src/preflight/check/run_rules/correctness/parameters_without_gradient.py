@@ -26,11 +26,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.graph import cut_off
+from preflight.check.observed.modules import never_called
+from preflight.check.observed.run import Run, seen
+from preflight.check.observed.updates import elements, named
 from preflight.check.rule import Rule
-from preflight.check.run import Run, seen
-from preflight.check.run_graph import cut_off
-from preflight.check.run_modules import never_called
-from preflight.check.run_updates import elements, named
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.seen import ParameterSeen
 

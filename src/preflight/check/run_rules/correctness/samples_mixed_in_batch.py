@@ -23,9 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.probed import MOVED, probe_of, setting
+from preflight.check.observed.probed import MOVED, probe_of, setting
+from preflight.check.observed.run import Run, seen
 from preflight.check.rule import Rule
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.run import Run, seen
+from preflight.check.observed.schedules import between_batches, epochs, steps_of, training_loader, with_each_batch
 from preflight.check.rules.correctness.schedule_counts_other_units import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_schedules import between_batches, epochs, steps_of, training_loader, with_each_batch
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.seen import Observation
 

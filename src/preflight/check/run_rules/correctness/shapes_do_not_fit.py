@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.refused import Refused, shape
+from preflight.check.observed.refused import Refused, shape
+from preflight.check.observed.run import Run
 from preflight.check.rules.correctness.shapes_do_not_fit import RULE
-from preflight.check.run import Run
 from preflight.vocabulary.finding import Finding
 
 BAD = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.origins import first_of_each, origin, title
+from preflight.check.observed.origins import first_of_each, origin, title
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.sigmoid_before_bce_with_logits import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 
 BAD = (

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.origins import first_of_each, origin
+from preflight.check.observed.origins import first_of_each, origin
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.softmax_before_cross_entropy import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 
 BAD = (

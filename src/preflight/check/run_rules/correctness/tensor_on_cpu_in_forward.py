@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.refused import Refused, described
+from preflight.check.observed.modules import kept_apart, left_attribute
+from preflight.check.observed.refused import Refused, described
+from preflight.check.observed.run import Run
 from preflight.check.rules.correctness.tensor_on_cpu_in_forward import RULE
-from preflight.check.run import Run
-from preflight.check.run_modules import kept_apart, left_attribute
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.run import Run, seen
 from preflight.check.rule import Example
 from preflight.check.rules.distributed.model_never_wrapped import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.products import share
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.efficiency.channels_last_missing import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_products import share
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

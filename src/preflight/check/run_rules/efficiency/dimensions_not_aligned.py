@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.products import share, total
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.efficiency.dimensions_not_aligned import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_products import share, total
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.work import Kind
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.run import Run, seen
+from preflight.check.observed.steps import in_every_step
 from preflight.check.rules.efficiency.host_synchronised_each_step import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_steps import in_every_step
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Evidence, Fix
+from preflight.check.observed.products import share, total
+from preflight.check.observed.run import Run, seen
 from preflight.check.rule import Example
 from preflight.check.rules.efficiency.matrix_products_in_full_fp32 import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_products import share, total
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from math import prod
 
 from preflight.check.context import Fix
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.memory.attention_written_out import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.quantity import format_bytes
 from preflight.vocabulary.seen import Observation

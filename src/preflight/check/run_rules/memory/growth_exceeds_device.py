@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Evidence, Fix
+from preflight.check.observed.run import Run, seen
 from preflight.check.rule import Example
 from preflight.check.rules.memory.growth_exceeds_device import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.quantity import format_bytes
 

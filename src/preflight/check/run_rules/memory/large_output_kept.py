@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.run import Run, seen
 from preflight.check.rule import Rule
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.quantity import format_bytes
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.memory.logits_upcast_to_fp32 import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.quantity import format_bytes
 

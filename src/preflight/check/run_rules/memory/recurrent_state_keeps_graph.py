@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.memory.recurrent_state_keeps_graph import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

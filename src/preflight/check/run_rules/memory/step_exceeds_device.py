@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.memory import overflow_seen
+from preflight.check.observed.run import Run
 from preflight.check.rule import Example
 from preflight.check.rules.memory.step_exceeds_device import RULE
-from preflight.check.run import Run
-from preflight.check.run_memory import overflow_seen
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

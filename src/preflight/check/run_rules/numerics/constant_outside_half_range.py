@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.refused import Refused
+from preflight.check.observed.refused import Refused
+from preflight.check.observed.run import Run
 from preflight.check.rules.numerics.constant_outside_half_range import RULE
-from preflight.check.run import Run
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

@@ -25,9 +25,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from preflight.check.context import Fix
-from preflight.check.probed import from_scratch, probe_of, setting
+from preflight.check.observed.probed import from_scratch, probe_of, setting
+from preflight.check.observed.run import Run, seen
 from preflight.check.rule import Rule
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.probe import Chain
 

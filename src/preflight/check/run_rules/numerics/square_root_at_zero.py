@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.origins import first_of_each
+from preflight.check.observed.origins import first_of_each
+from preflight.check.observed.run import Run, seen
 from preflight.check.rules.numerics.square_root_at_zero import RULE
-from preflight.check.run import Run, seen
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.seen import Observation
 

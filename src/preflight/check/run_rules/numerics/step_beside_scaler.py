@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from preflight.check.context import Fix
+from preflight.check.observed.run import Run, seen
+from preflight.check.observed.updates import plain_updates
 from preflight.check.rules.numerics.step_beside_scaler import RULE
-from preflight.check.run import Run, seen
-from preflight.check.run_updates import plain_updates
 from preflight.vocabulary.finding import Finding
 
 SETTLES = True

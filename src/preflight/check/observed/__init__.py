@@ -1,0 +1,1 @@
+"""What rules of layer V ask of a dry run: what was seen in it, in the words of rules."""

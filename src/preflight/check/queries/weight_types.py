@@ -1,0 +1,79 @@
+"""The number format of the weights that an optimizer changes: casts of the network, and how it was loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from preflight.check.queries.parameters import holding_of, parts_of
+from preflight.check.queries.precision import dtype_of
+from preflight.source.evaluate.library.torch import wrapped
+from preflight.source.trace import Event
+from preflight.source.values import Known, Obj, Value, settle
+
+if TYPE_CHECKING:
+    from preflight.check.context import Context
+
+_BACK = (".float", ".double", ".bfloat16")
+_HALVES = ("float16", "bfloat16")
+
+
+def last_cast(context: Context, optimizer: Obj, step: Event) -> tuple[str, Event] | None:
+    """The last cast, to float16 or bfloat16, of all that an optimizer holds, unless something casts it back."""
+    owners = {id(p.owner) for p in holding_of(context.reading, optimizer).parts if p.amount != "some"}
+    found: tuple[str, Event] | None = None
+    for event in context.trace.calls(".half", ".to", ".type", *_BACK):
+        if event.number > step.number or event.context.shadow:
+            continue
+        inner = wrapped(event.receiver)
+        if not isinstance(inner, Obj) or not (id(inner) in owners or owners & parts_of(inner).keys()):
+            continue
+        kind = _target(event)
+        if kind in _HALVES and id(inner) in owners:
+            found = kind, event
+        elif kind is not None:
+            found = None
+    return found
+
+
+def _target(event: Event) -> str | None:
+    if event.name == ".half":
+        return "float16"
+    if event.name in _BACK:
+        return {".float": "float32", ".double": "float64"}.get(event.name, "bfloat16")
+    for value in (*event.args, *event.kwargs.values()):
+        kind = dtype_of(value)
+        if kind is not None:
+            return kind
+    return None
+
+
+def loaded_as(model: Value | None) -> str | None:
+    """The format in which a pretrained model is loaded, where the call says so."""
+    base = wrapped(model)
+    if not isinstance(base, Obj) or base.cls is not None or not base.name.endswith(".from_pretrained"):
+        return None
+    if any("quant" in name or "load_in" in name for name in base.kwargs) or base.open_args:
+        return None
+    given = base.kwargs.get("torch_dtype", base.kwargs.get("dtype"))
+    if given is None:
+        return None
+    value = settle(given)
+    if isinstance(value, Known):
+        return value.value if value.value in _HALVES else None
+    return dtype_of(value)
+
+
+def weights_of(context: Context, optimizer: Obj, step: Event) -> tuple[str, Event | Obj] | None:
+    """The format of the weights that an optimizer holds, when it is not float32, and what made them so."""
+    cast = last_cast(context, optimizer, step)
+    if cast is not None:
+        return cast
+    for part in holding_of(context.reading, optimizer).parts:
+        kind = loaded_as(part.owner)
+        if part.amount == "some" or kind not in _HALVES:
+            continue
+        for event in context.trace.calls(*_BACK, ".to", ".type", ".half"):
+            if wrapped(event.receiver) is part.owner and _target(event) is not None and event.number < step.number:
+                return None  # cast to something else afterwards
+        return kind, part.owner
+    return None
