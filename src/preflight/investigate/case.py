@@ -155,6 +155,7 @@ def events_of(case: Case) -> tuple[Event, ...]:
         for one in case.reading.raised
         if one.exception.endswith("CalledProcessError") and meaning_of(one).role == "root"
     }
+    broken = _after_memory(case.reading.raised)
     raised_at = {(one.hit.file, one.hit.line) for one in case.reading.raised if one.exception}
     for hit in case.reading.hits:
         if hit.signature == "elastic.summary" and hit.about is not None:
@@ -173,6 +174,8 @@ def events_of(case: Case) -> tuple[Event, ...]:
             if signature.role == "progress" and (hit.file, hit.line) in raised_at:
                 continue  # what an exception says of a beginning or an end is no sign of either
             told = _of_hit(case, hit, signature)
+            if told.role == "root" and told.place in broken:
+                told = msgspec.structs.replace(told, role="cascade")
             if proven(signature, case.reading.hits, case.signatures):
                 told = msgspec.structs.replace(told, role="root")
             found.append(told)
@@ -284,12 +287,37 @@ def _of_entry(entries: Mapping[int, Sequence[Hit]], hit: Hit) -> Hit:
 
 
 def _uncaught(raised: Sequence[Raised]) -> Iterator[Raised]:
-    """Yield the last exception of each chain: what it was raised from is its cause, and stands before it."""
+    """Yield the last exception of each chain: what it was raised from is its cause, and stands before it.
+
+    Where the last one is cut off before its name, the one before it is the last that says what happened.
+    """
     for number, one in enumerate(raised):
-        after = raised[number + 1] if number + 1 < len(raised) else None
-        same = after is not None and after.hit.file == one.hit.file and after.hit.who == one.hit.who
-        if not one.chained or not same:
+        after = _raised_after(raised, number)
+        if after is None or not after.exception or of_memory(one):
             yield one
+
+
+def of_memory(raised: Raised) -> bool:
+    """Return whether an exception says by its class that memory ran out."""
+    return bool(raised.exception) and meaning_of(raised).category == "oom"
+
+
+def _after_memory(raised: Sequence[Raised]) -> set[Place]:
+    """Return the places of exceptions that were raised while one was handled that says that memory ran out."""
+    found: set[Place] = set()
+    short = False
+    for number, one in enumerate(raised):
+        if short:
+            found.add((one.hit.file, one.hit.line))
+        short = (short or of_memory(one)) and _raised_after(raised, number) is not None
+    return found
+
+
+def _raised_after(raised: Sequence[Raised], number: int) -> Raised | None:
+    """Return the exception of the same writer that was raised while one was handled, or from it."""
+    one = raised[number]
+    after = raised[number + 1] if one.chained and number + 1 < len(raised) else None
+    return after if after is not None and after.hit.file == one.hit.file and after.hit.who == one.hit.who else None
 
 
 def _of_unknown(case: Case, unknown: Unknown) -> Event | None:

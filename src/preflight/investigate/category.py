@@ -9,10 +9,11 @@ import msgspec
 
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.vote import Scene, before
-from preflight.investigate.exceptions import at_import, category_of_file, in_loader
+from preflight.investigate.exceptions import at_import, in_loader
 from preflight.investigate.interrupted import interrupts_in, without_broken_off
 from preflight.investigate.keys import looked_up, of_another_version
 from preflight.investigate.observations.weighing import observed_in, weighed
+from preflight.investigate.wanted import of_missing
 from preflight.vocabulary.incident import Culprit, Hypothesis, Reason
 from preflight.vocabulary.log import Raised
 from preflight.vocabulary.signature import Category
@@ -29,6 +30,9 @@ _NEAREST = 3
 """So many innermost frames tell what storage was wanted for."""
 _WRITES = re.compile(r"\bmodel\.save\w*\(|save_(?:model|weights|checkpoint)|\btorch\.save\(|save_pretrained")
 _DIED = ("end.segfault", "end.bus-error", "end.abort", "end.illegal-instruction", "end.float-exception")
+_NAMED_ALONE = re.compile(r"(?:^|[\s:\]])(KeyError|TypeError): (.+)$")
+_LOCAL_FOLDER = re.compile(r"found in directory|OSError: (?:\.{0,2}/|\S*(?:checkpoint|ckpt|outputs?/|results?/))")
+"""A folder of one's own that holds no weights is a checkpoint that is not there; a name of the hub is a setting."""
 _KEYWORD = "usercode.keyword-argument"
 SOMETHING_ELSE = "something-else"
 # What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
@@ -100,11 +104,15 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     """Return the category by where it was raised and by which file is missing, where that says more than the message."""
     path = event.hit.fields.get("path") if event.id == "data.missing-file" else None
     if isinstance(path, str):
-        return category_of_file(path) or category
+        return of_missing(_raised_at(scene, event), path) or category
+    if event.id == "environment.not-a-model" and _LOCAL_FOLDER.search(event.hit.text):
+        return "checkpoint"
+    if event.hit.fields.get("wrapper"):  # what DDP or FSDP wraps is reached through it
+        return "usercode"
     stored = category == "checkpoint" and event.id in _OF_STORAGE
     if category != "usercode" and not stored:
         return category
-    raised = _raised_at(scene, event)
+    raised = _raised_at(scene, event) or _alone(event)
     if stored:
         return "data" if any(_of_samples(scene, one) for one in scene.failing if one.id == event.id) else category
     if raised is None:
@@ -115,6 +123,12 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     if at_import(raised) or (event.id == _KEYWORD and of_another_version(raised)):
         return "environment"
     return looked_up(raised) or category
+
+
+def _alone(event: Event) -> Raised | None:
+    """Return the exception that a line names without a traceback; None where it names none."""
+    found = _NAMED_ALONE.search(event.hit.text)
+    return Raised(exception=found[1], message=found[2], frames=(), hit=event.hit) if found is not None else None
 
 
 def _of_samples(scene: Scene, event: Event) -> bool:

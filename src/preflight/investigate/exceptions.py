@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from preflight.investigate.printers import printed_by
-from preflight.vocabulary.log import Hit, Raised
+from preflight.vocabulary.log import Frame, Hit, Raised
 from preflight.vocabulary.signature import Category, Role
 
 
@@ -56,7 +56,11 @@ _OF_LAUNCHER = re.compile(
 _STOPPING = re.compile(r"handler|kill|terminat|stop|close|shutdown")
 _SAID_OF_ARGUMENTS = ("ValueError", "TypeError", "AssertionError", "FileNotFoundError", "ArgumentError")
 _FUNCTIONS: tuple[tuple[str, Category], ...] = (
-    (r"(load|save)_(checkpoint|state_dict|pretrained_state)|load_state_dict|torch_save|torch_load", "checkpoint"),
+    (
+        r"(load|save)_(checkpoint|state_dict|pretrained_state)|load_state_dict|torch_save|torch_load"
+        r"|^_?(?:load_or_|auto_|maybe_)?resume(?:_(?!download)\w+)?$|^_?(?:maybe_)?restore(?:_(?:checkpoint|model|weights|modules|state|training)\w*)?$",
+        "checkpoint",
+    ),
     (r"__getitem__|collate|_fetch|default_collate|_try_get_data|decode_image|worker_loop", "data"),
     (
         r"^_?(get|load|prepare|build|make|create|setup|read|process|preprocess)_\w*(data(set|sets|loader|loaders)?|corpus|examples|samples)$"
@@ -73,7 +77,7 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
      r"|ValidationError|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|\w*CompositionException", "environment", "root"),
     (r"ImportError|ModuleNotFoundError|EnvironmentError|VersionConflict|PackageNotFoundError", "environment", "root"),
     (r"Dist(Network|Store|Backend)?Error|HorovodInternalError|NCCLError|[nrh]ccl\w*Error|ConnectionError|ConnectionResetError|BrokenPipeError"
-     r"|ConnectionRefusedError|TimeoutError|DeadlineExceeded\w*|RendezvousError\w*", "network", "cascade"),
+     r"|ConnectionRefusedError|TimeoutError|DeadlineExceeded\w*|\w*R[Pp][Cc]Error|MultiThreadedRendezvous|RendezvousError\w*", "network", "cascade"),
     (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError|TuneError"
      r"|RayActorError|ActorDiedError|WorkerCrashedError|NodeDiedError|ActorUnavailableError|WorkerGroupError", "other", "teardown"),
     (r"SignalException|KeyboardInterrupt|Preempted\w*|Terminated", "preemption", "teardown"),
@@ -112,7 +116,7 @@ _FILES: tuple[tuple[str, Category], ...] = (
      r"|gz|mat|nii|pkl|pickle|tfrecord|list|idx)\b|\bdata(sets?)?/|/data(sets?)?\b|annotations?|/images?\b", "data"),
 )  # fmt: skip
 _MISSING = re.compile(
-    r"(?i)\b(?:file|path|folder|directory)\b.{0,160}\b(?:does not|doesn't|did not) exist|no such file"
+    r"(?i)\.(?:pt|pth|ckpt|safetensors|bin|distcp)['\"]?(?: is| was)? not found|\b(?:file|path|folder|directory)\b.{0,160}\b(?:does not|doesn't|did not) exist|no such file"
 )
 _OF_FILES = (
     "FileNotFoundError",
@@ -133,7 +137,9 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|[Pp]lease (?:install|upgrade|downgrade)|operator \w+::\w+ does not exist|Descriptors cannot be created|(?i:no gpu (?:found|available|detected))"
      r"|is not currently imported|does not recognize this architecture|Unrecognized configuration class|Failed to import"
      r"|less than the minimum required|does not match the version|was removed in the \w+ [\d.]+|requires `?[\w.-]+[<>=]=|cudaGetDeviceCount"
-     r"|loaded in [48]-bit|KV cache is needed"
+     r"|loaded in [48]-bit|with arguments from the '\w+' backend|[Mm]icro[ _]batch|KV cache is needed"
+     r"|(?i:(?:requires?|needs?|expect\w*|request\w*|ask\w* for|specified|set to) (?:at least )?\d+ (?:gpu|device|card)s?\b.{0,40}\b(?:only|but|found|available))"
+     r"|(?i:\bonly \d+ (?:gpu|device|card)s? (?:is |are )?(?:available|visible|found|detected))|[Nn]ot available in this (?:library|build|version)"
      r"|is not recognized|command not found|not installed|no NVIDIA driver|gated repo|failed to listen on|address already in use|host not found|Name or service not known"
      r"|name resolution", "environment"),
     (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS|into a non-existent directory", "usercode"),
@@ -145,22 +151,44 @@ _WORDS: tuple[tuple[str, Category], ...] = (
     (r"\bN?[HR]?CCL\b|[Hh]ccl[A-Z]\w+|gloo|rendezvous|TCPStore|store.based barrier|(?:[Tt]imed|TIMED) out|[Ss]ocket [Tt]imeout|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
      "network"),
     (r"CANCELLED|[Pp]reempt|time limit|TIME LIMIT|SIGTERM", "preemption"),
-    (r"torch\._dynamo|inductor|[Tt]riton|[Ee]rror (?:building|compiling) extension|[Cc]ompil(?:ation|er) (?:error|failed)|nvrtc|NVRTC", "compile"),
+    (r"torch\._dynamo|inductor|\bcompiler bug\b|Failed to compile|\bptxas\b|[Tt]riton|[Ee]rror (?:building|compiling) extension|[Cc]ompil(?:ation|er) (?:error|failed)|nvrtc|NVRTC", "compile"),
 )  # fmt: skip
+# What Google's libraries (gRPC, XLA, TensorFlow) call a kind of failure, where the message says nothing more.
+_STATUS = re.compile(r"^([A-Z]+(?:_[A-Z]+)*): |\bStatusCode\.([A-Z_]+)\b")
+_STATUSES: dict[str, Category] = {
+    "RESOURCE_EXHAUSTED": "oom",
+    "UNAVAILABLE": "network",
+    "DEADLINE_EXCEEDED": "network",
+    "INVALID_ARGUMENT": "usercode",
+    "OUT_OF_RANGE": "data",
+    "DATA_LOSS": "data",
+    "PERMISSION_DENIED": "environment",
+    "UNAUTHENTICATED": "environment",
+    "UNIMPLEMENTED": "environment",
+    "INTERNAL": "other",
+    "UNKNOWN": "other",
+}
 _OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
 """What ray raises where a task raised: the class of that stands in brackets."""
-_CLASS = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
+_CLASS = r"(?:[A-Za-z_]\w*\.)*_*[A-Z]\w*"
 _LINE = re.compile(
     rf"(?:^|[\s:\]])(?P<told>{_CLASS}(?:Error|Exception|Interrupt|Warning)|(?:[A-Za-z_]\w*\.)*BadZipFile): ?(?P<message>.*)$"
     rf"|^(?P<alone>{_CLASS}(?:Error|Interrupt))$"
     rf"|^(?P<shown>{_CLASS}(?:Error|Exception))\((?P<said>.*)\)$"
 )
-_BAD = re.compile(r"\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED|NCCL WARN)\b")
+_BAD = re.compile(
+    r"^[EF]\d{4} \d\d:\d\d:\d\d|\d: F \w+/\S+:\d+\]|\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED|NCCL WARN)\b"
+)
 
 
 _REPEATED = re.compile(r"\bError executing job with overrides:")
 """Hydra repeats the command line where a program raised: words of it say nothing of why."""
+_GOES_ON = re.compile(
+    r"^\W*(?i:warn(?:ing)?)\b|(?i:\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|fall(?:ing|s)? back|retry(?:ing)?|retries|trying again|will try)\b)"
+)
+"""What a program prints of something that did not work and that it does without, or does again."""
 _NEAREST = 3
+_CALLS = re.compile(r"(\w+)\(")
 _OF_A_STEP = (
     "forward",
     "_call_impl",
@@ -219,6 +247,11 @@ def category_of_file(path: str) -> Category | None:
     return _of_file(path)
 
 
+def category_of_frames(raised: Raised) -> Category | None:
+    """Return what an exception is about by where it was raised; None where no frame tells."""
+    return _of_frames(raised)
+
+
 def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     wrapped = _OF_RAY.search(raised.hit.text)
@@ -260,6 +293,9 @@ def meaning_of(raised: Raised) -> Meaning:
             if role == "root" and category in ("environment", "data"):
                 return Meaning(title, _of_words(raised.message) or _of_frames(raised) or category, role)
             return Meaning(title, category, role)
+    status = _STATUS.search(raised.message)
+    if status is not None and _of_words(raised.message) is None and (status[1] or status[2]) in _STATUSES:
+        return Meaning(title, _STATUSES[status[1] or status[2]], "root")
     named = next((category for pattern, category in _NAMED if re.search(pattern, name)), None)
     missing = _of_file(raised.message) if _MISSING.search(raised.message) else None
     return Meaning(title, _of_words(raised.message) or missing or _of_frames(raised) or named or "usercode", "root")
@@ -272,7 +308,7 @@ def said_of(message: str) -> Category | None:
 
 def meaning_of_line(text: str) -> Meaning | None:
     """Return what a line is taken for that looks like trouble and that nothing took; None where nothing tells."""
-    if _REPEATED.search(text):
+    if _REPEATED.search(text) or _GOES_ON.search(text):
         return None
     match = _LINE.search(text)
     if match is not None:
@@ -304,6 +340,8 @@ def _of_frames(raised: Raised) -> Category | None:
     # Arguments are checked there as well, and what finds them wrong is a RuntimeError as often.
     checked = name == "RuntimeError" and raised.message and not _OF_A_CONNECTION.search(raised.message)
     told = name not in _OF_ARGUMENTS and not checked
+    if not raised.exception and raised.frames and (called := _of_calls(raised.frames[-1])) is not None:
+        return called
     for frame in reversed(raised.frames):
         path = _within(frame.path.replace("\\", "/"))
         if told and _TALKING.search(path):
@@ -318,6 +356,15 @@ def _of_frames(raised: Raised) -> Category | None:
                 return category
         if frame.function in _OF_A_STEP:
             return None
+    return None
+
+
+def _of_calls(frame: Frame) -> Category | None:
+    """Return what the line of the last frame of a traceback that is cut off calls: where it went on, and was not shown."""
+    for name in _CALLS.findall(frame.code):
+        for pattern, category in _FUNCTIONS:
+            if re.search(pattern, name):
+                return category
     return None
 
 

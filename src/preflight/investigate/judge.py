@@ -50,6 +50,8 @@ _CAUGHT: tuple[Category, ...] = ("usercode", "data")
 _AGAIN = 5
 _LONG = 200
 """So many kinds of such lines, over so many lines of a file: what one of them names ended nothing."""
+_WARNED = re.compile(r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: ")
+"""How Python prints a warning; what it says happened ended nothing."""
 _GONE = re.compile(r"^network\..*(?:peer-closed|peer-reset|connection-closed|remote-error)$")
 _BY_ITSELF = (4, 5, 6, 7, 8, 11, 14)
 """Signals that end a process for what it does itself; the others are sent to it."""
@@ -109,7 +111,7 @@ def _judge_one(case: Case) -> Judged:
             continue
         mended = progress.recovered(event) and not event.id.startswith(("series.", "flight.", "stacks."))
         (recovered if mended else failing).append(event)
-    failing = _without_guesses(_with_again(failing, recovered))
+    failing = _without_guesses(_without_warnings(_with_again(failing, recovered)))
     scene = Scene(case=case, progress=progress, failing=tuple(_without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),
@@ -131,6 +133,12 @@ def _without_guesses(failing: list[Event]) -> list[Event]:
     if any(event.role == "root" and not (_only_ended(event) and event.category == "other") for event in sure):
         return sure
     return failing
+
+
+def _without_warnings(failing: list[Event]) -> list[Event]:
+    """Return what failed without what was only warned of, unless nothing else failed: a program goes on behind a warning."""
+    told = [event for event in failing if not _WARNED.search(event.hit.text)]
+    return told if any(event.category != "none" for event in told) else failing
 
 
 def _without_caught(events: Sequence[Event]) -> list[Event]:

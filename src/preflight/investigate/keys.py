@@ -68,6 +68,8 @@ def of_another_version(raised: Raised) -> bool:
     found = _UNEXPECTED.match(raised.message)
     if found is None or _MADE.search(found["callee"].rpartition(".")[2]):
         return True
+    if not raised.frames:
+        return False
     frames = [frame for frame in raised.frames if not _MODULES.search(frame.path.replace("\\", "/"))]
     return not frames or _LIBRARY.search(frames[-1].path.replace("\\", "/")) is not None
 

@@ -31,7 +31,7 @@ _PRINTERS = (
     Printer(re.compile(r"command '[^']*(?:nvcc|gcc|g\+\+|c\+\+|cl|hipcc|x86_64-linux-gnu-\w+)(?:\.exe)?' failed"), "compile"),
     Printer(re.compile(r"[Ee]rror (?:building|compiling) (?:extension|module|kernel)|Failed building wheel|Failed to build \S"), "compile"),
     # The kernel's drivers of cards, and what stands above them.
-    Printer(re.compile(r"\b(?:NVRM|amdgpu|nvidia-nvswitch|nvidia-nvlink)\b.*\b(?i:fail\w*|error|fault|timed ?out|timeout|lost|hang|reset)\b"), "hardware", "confirmation"),
+    Printer(re.compile(r"\b(?:NVRM|amdgpu(?!.*(?:page fault|(?<!un)correct(?:able|ed)))|nvidia-nvswitch|nvidia-nvlink)\b.*\b(?i:fail\w*|error|fault|timed ?out|timeout|lost|hang|reset)\b"), "hardware", "confirmation"),
     Printer(re.compile(r"\bCUDA error: (?:uncorrectable|.*(?i:hardware|nvlink|ECC)\b)|unrecoverable hardware error"), "hardware"),
     # Libraries that read samples.
     Printer(re.compile(r"HDF5-DIAG: Error|^\[\w+ @ 0x[0-9a-f]+\] .*(?i:error|invalid|corrupt)|^libpng error|Corrupt JPEG data"), "data"),
@@ -40,8 +40,10 @@ _PRINTERS = (
     Printer(re.compile(r"\[E[ \d][^\]]*\b(?:TCPStore\w*|socket|Watchdog|HeartbeatMonitor)\.cpp:\d+\]"), "network", "cascade"),
     Printer(re.compile(r"Exception raised from \w+ at \S*(?:ProcessGroup\w+|TCPStore\w*|c10d/\w+)\.[ch]pp:\d+"), "network", "cascade"),
     Printer(re.compile(r"\bNCCL WARN\b|\bH(?:ccl|CCL)\w*\b.*(?i:fail|error|timeout)|\blibfabric:.*<warn>.*\berr"), "network", "cascade"),
+    Printer(re.compile(r"\bEDAC \S+ \d+ UE\b|\bMCE\b.*\b[Uu]ncorrect"), "hardware"),
     # Parsers of arguments and settings.
     Printer(re.compile(r"^[\w./-]+(?:\.py)?: error: (?:unrecognized arguments|the following arguments are required|argument )"), "environment"),
+    Printer(re.compile(r"^s(?:batch|run|alloc): error: (?:Batch job submission failed|Unable to allocate resources|Invalid|invalid|Memory specification|Unable to open file)"), "environment"),
     Printer(re.compile(r"Error merging|Could not (?:override|find|load) '|Error locating target"), "environment"),
 )  # fmt: skip
 

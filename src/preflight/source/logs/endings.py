@@ -187,6 +187,7 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...
         _shell,
     ),
     (re.compile(r"died with <Signals\.(?P<signal>SIG\w+): \d+>"), _python),
+    (re.compile(r"Process finished with exit code (?P<code>-?\d{1,10})\b"), _status),
     (re.compile(r"returned non-zero exit status (?P<code>\d{1,10})"), _status),
     (re.compile(r"\bProcess (?P<rank>\d{1,10}) exit with status code (?P<code>-?\d{1,10})"), _horovod),
     (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import msgspec
@@ -26,6 +26,7 @@ from preflight.source.logs.speakers import Speakers
 from preflight.source.logs.stepping import Stepping
 from preflight.source.logs.times import Stamp
 from preflight.source.logs.tracebacks import MOST_LINES, named_in, parse
+from preflight.source.logs.unfolded import unfolded
 from preflight.source.logs.witness import Witness
 from preflight.vocabulary.log import Ending, LogFile, Raised, Who
 
@@ -33,6 +34,7 @@ _MOST_TRACEBACKS = 2000
 _MOST_WALKED = 4_000_000
 """Lines gone through for all tracebacks of a file: a thousand ranks that print theirs at once make a million."""
 _TABLE_LINES = 400
+_ORIGINAL = "Original "
 
 _WORLD = re.compile(
     r"(?:world[_ -]?size|\bWORLD_SIZE|num_processes|[Tt]otal GPUs|n_gpus)['\"]?(?:\s+is)?\s*[:=]?\s*['\"]?(\d{1,7})\b"
@@ -207,11 +209,33 @@ class Reducer:
         column = line.text.find("Traceback (most recent call last)")
         if column > line.head.end + 60 or column < 0:
             column = line.head.end
-        self._take_raised(page, line, column)
+        elif line.text[:column].endswith(
+            _ORIGINAL
+        ):  # of a worker, as torch hands it on: what stands before is the label
+            column -= len(_ORIGINAL)
+        folded = unfolded(line.text)
+        for lines in folded:
+            self._take_raised(page, line, column, folded=lines)
+        if not folded:
+            self._take_raised(page, line, column)
 
-    def _take_raised(self, page: Page, line: Line, column: int, *, first: bool = False) -> None:
-        """Take the exception of a traceback; ``first``: the line is its first frame, and no header stands before it."""
-        lines: Iterable[tuple[tuple[int, int], str]] = page.below_numbered(line, MOST_LINES, column)
+    def _take_raised(
+        self, page: Page, line: Line, column: int, *, first: bool = False, folded: Sequence[str] = ()
+    ) -> None:
+        """Take the exception of a traceback.
+
+        Args:
+            page: Where it stands.
+            line: Its header.
+            column: Where the header's text begins.
+            first: The line is its first frame, and no header stands before it.
+            folded: Its lines, where they all stand in this one.
+        """
+        lines: Iterable[tuple[tuple[int, int], str]] = (
+            [((line.start, line.end), text) for text in folded]
+            if folded
+            else page.below_numbered(line, MOST_LINES, column)
+        )
         if first:
             lines = chain([((line.start, line.end), line.text[column:])], lines)
         seen: list[tuple[int, int]] = []

@@ -1,0 +1,145 @@
+"""What ended nothing, or only followed: warnings, what a program does without, exceptions of a chain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.investigate.diagnose import diagnose
+from preflight.investigate.exceptions import meaning_of_line
+from preflight.vocabulary.incident import Incident
+
+_OLD = (
+    "/env/lib/python3.12/site-packages/torch/cuda/__init__.py:141: UserWarning: CUDA initialization: The NVIDIA driver on your"
+    " system is too old (found version 11040). Please update your GPU driver\n"
+)
+_SHAPES = """\
+Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    loss = net(x)
+  File "net.py", line 30, in forward
+    return a + b
+RuntimeError: The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 1
+"""
+
+
+def told(folder: Path, text: str) -> Incident:
+    (folder / "run.log").write_text(text)
+    incident = diagnose(folder).incident
+    assert incident is not None
+    return incident
+
+
+def test_a_warning_is_no_cause_of_what_came_later(tmp_path: Path) -> None:
+    assert told(tmp_path, _OLD + "cpu\n" + _SHAPES).category == "usercode"
+
+
+def test_a_warning_counts_where_nothing_else_failed(tmp_path: Path) -> None:
+    assert told(tmp_path, _OLD).category == "environment"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Warning: Failed to load part 'a'. Error: [Errno 2] No such file or directory: '/data/a.parquet'",
+        "ERROR: cannot reach the store, connection refused; retrying in 5 s",
+        "Error: image file is truncated, skipping it",
+    ],
+)
+def test_a_program_says_that_it_goes_on(line: str) -> None:
+    assert meaning_of_line(line) is None
+
+
+def test_memory_that_ran_out_is_the_cause_of_what_was_raised_meanwhile(tmp_path: Path) -> None:
+    incident = told(tmp_path, """\
+Traceback (most recent call last):
+  File "/env/torch/serialization.py", line 499, in _save
+    zip_file.write_record(name, storage.data_ptr(), num_bytes)
+MemoryError
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/env/torch/serialization.py", line 259, in __exit__
+    self.file_like.write_end_of_file()
+RuntimeError: [enforce fail at inline_container.cc:300] . unexpected pos 6057217600 vs 6057217496
+""")  # fmt: skip
+    assert incident.category == "oom"
+
+
+def test_the_last_exception_that_is_named_tells_where_the_chain_is_cut_off(tmp_path: Path) -> None:
+    incident = told(tmp_path, """\
+Traceback (most recent call last):
+  File "/env/lib/python3.12/site-packages/triton/backends/nvidia/compiler.py", line 468, in make_cubin
+    subprocess.run(ptxas_cmd, check=True)
+subprocess.CalledProcessError: Command '['/env/triton/bin/ptxas', '-v', '--gpu-name=sm_110a']' returned non-zero exit status 255.
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/usr/lib/python3.12/multiprocessing/process.py", line 108, in run
+    self._target(*self._args)
+""")  # fmt: skip
+    assert incident.category == "compile"
+
+
+@pytest.mark.parametrize(
+    ("code", "category"),
+    [
+        ("self.resume(path)", "checkpoint"),
+        ("batch = self.collate_fn(samples)", "data"),
+        ("self.run_step(batch)", "other"),
+    ],
+)
+def test_the_last_line_of_a_traceback_that_is_cut_off_tells_where_it_went_on(
+    tmp_path: Path, code: str, category: str
+) -> None:
+    text = f'Traceback (most recent call last):\n  File "train.py", line 3, in main\n    {code}\n'
+    assert told(tmp_path, text).category == category
+
+
+@pytest.mark.parametrize(
+    ("line", "category"),
+    [
+        ("ValueError: require 2 GPUs, but only 1 GPUs available", "environment"),
+        ("E1224 22:35:53.165575   26868 continuator.cc:1331] *** Halt is unexpected. This is likely an XLA compiler bug", "compile"),
+        ("2021-07-03 05:37:33.144628: F external/xla/init_fns.inc:110] Tpu_Read not available in this library.", "environment"),
+        ("[ 1358.9] amdgpu 0000:83:00.0: uncorrectable hardware error(ERREVENT_ATHUB_INTERRUPT) detected!", "hardware"),
+        ("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0", "hardware"),
+        ("jaxlib.xla_extension.XlaRuntimeError: INTERNAL: Failed to compile: ptxas exited with non-zero error code 65280", "compile"),
+        ("jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: failed to reach the coordinator", "network"),
+        ("tensorflow.python.framework.errors_impl.DataLossError: DATA_LOSS: record 4", "data"),
+        ("torch._C._LinAlgError: linalg.cholesky: the input is not positive-definite", "numerical"),
+        ("NotImplementedError: Could not run 'torchvision::nms' with arguments from the 'CUDA' backend.", "environment"),
+        ("sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified", "environment"),
+        ("TypeError: TrainingArguments.__init__() got an unexpected keyword argument 'evaluation_strategy'", "environment"),
+        ("TypeError: draw() got an unexpected keyword argument 'size'", "usercode"),
+        ("KeyError: 'optimizer_state_dict'", "checkpoint"),
+        ("KeyError: 'size'", "usercode"),
+        ("AssertionError: zero_pp_rank_0_mp_rank_00_model_states.pt not found", "checkpoint"),
+        ("OSError: Error no file named model.safetensors found in directory ./output/checkpoint-500.", "checkpoint"),
+        ("OSError: llama-7b is not a local folder and is not a valid model identifier", "environment"),
+        ("AttributeError: 'DistributedDataParallel' object has no attribute 'generate'", "usercode"),
+        ("AttributeError: module 'torch' has no attribute 'float8_e4m3fn'", "environment"),
+        ("KeyboardInterrupt", "preemption"),
+        ("User interrupted training", "preemption"),
+        ("Terminated", "preemption"),
+        (" 14%|###   | 2/14 [00:00<00:05,  2.39it/s]Killed", "oom"),
+        ("Process finished with exit code 134 (interrupted by signal 6: SIGABRT)", "other"),
+        ("double free or corruption (out)", "other"),
+    ],
+)  # fmt: skip
+def test_one_line_tells(tmp_path: Path, line: str, category: str) -> None:
+    assert told(tmp_path, line + "\n").category == category
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[ 76914.1] amdgpu 0000:9d:00.0: {1}socket: 6, 1533 new correctable hardware errors detected in xgmi_wafl block",
+        "[ 76914.1] amdgpu 0000:9d:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32771)",
+    ],
+)
+def test_what_a_card_mends_itself_is_no_fault(tmp_path: Path, line: str) -> None:
+    assert told(tmp_path, line + "\n").category != "hardware"
