@@ -19,7 +19,10 @@ from preflight.vocabulary.log import Who
 _FAILING = ("root", "cascade", "confirmation", "teardown")
 _AGENT = re.compile(r"[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) torch/distributed/elastic/")
 _OF_AGENTS = ("elastic.closing", "elastic.worker-exit")
+_OF_LAUNCHERS = ("elastic.", "exit.", "end.")
 _AGAIN = ("start", "resume", "restart")
+_MOMENT = 1.0
+"""Seconds within which what workers wrote before they were stopped is printed, at the latest."""
 _REDRAWN = 3
 """So many lines below what went wrong, a bar that is the last that is told is drawn once more as the program ends."""
 
@@ -37,9 +40,32 @@ class Cuts:
             if file not in self.given:
                 known = self.lines.get(file, [])
                 self.lines[file] = sorted({*known, *(line for line in lines if not self._only_ends(file, line, known))})
+        self.lines |= self._of_exits()
         self.times = self._times()
         known = [attempt - self.first for attempt in self.given.values()]
         self.count = 1 + max([*(len(cuts) for cuts in self.lines.values()), *known], default=0)
+
+    def _of_exits(self) -> dict[int, list[int]]:
+        """Return the cuts of an agent's own file, behind each worker that it saw end, where the files of its workers tell the attempts.
+
+        It tells of an end once in each attempt that fails: of all attempts, or of all but the last one.
+        """
+        count = len(set(self.given.values()))
+        if count < 2:
+            return {}
+        ends: dict[int, list[int]] = {}
+        for event in self.whole.events:
+            if (
+                event.id == "elastic.worker-exit"
+                and event.hit.file not in self.given
+                and event.hit.file not in self.lines
+            ):
+                ends.setdefault(event.hit.file, []).append(event.hit.line)
+        return {
+            file: [line + 1 for line in sorted(lines)[: count - 1]]
+            for file, lines in ends.items()
+            if len(lines) in (count - 1, count)
+        }
 
     def _only_ends(self, file: int, line: int, known: list[int]) -> bool:
         """Return whether nothing is done between a death and where the next start is cut off anyway: it belongs to the death."""
@@ -103,7 +129,7 @@ def _cuts(whole: Case, given: set[int]) -> dict[int, list[int]]:
     for file, moments in told.items():
         moments.sort(key=lambda one: one[0])
         known = {*_of_file(moments), *_between_jobs(moments)}
-        cuts = sorted({*known, *_of_agents(moments, known)})
+        cuts = sorted({*known, *_of_agents(moments, known, len(whole.people.nodes) > 1)})
         if cuts:
             found[file] = cuts
     return found
@@ -124,24 +150,49 @@ def _between_jobs(moments: list[tuple[int, Event | int, int | None]]) -> list[in
     return cuts
 
 
-def _of_agents(moments: list[tuple[int, Event | int, int | None]], known: set[int]) -> list[int]:
+def _of_agents(moments: list[tuple[int, Event | int, int | None]], known: set[int], several: bool) -> list[int]:
     """Return the lines in which an agent stops workers after it had told of one that ended: they are those of its next attempt.
 
     It says so once in each attempt, behind the workers that it stopped, and its lines bear the number of its own process.
-    Where a cut between both is known already, there is no second one.
+    Where a cut between both is known already, there is no second one. What was said a moment after it had told of the end is
+    of the next attempt already; what is printed late, and bears no time, is not.
     """
     cuts: list[int] = []
-    told: dict[str, int] = {}
+    told: dict[str, Event] = {}
     for line, what, _ in moments:
         agent = _AGENT.match(what.hit.text) if isinstance(what, Event) and what.id in _OF_AGENTS else None
         if agent is None or not isinstance(what, Event):
             continue
-        if agent[1] in told:
-            cuts += [] if any(told[agent[1]] < cut <= line for cut in known) else [line]
+        end = told.get(agent[1])
+        # In containers agents of several nodes may have the same number; those that are started anew do something in between.
+        again = not several or any(_by_worker(one, end, line) for one in moments if end is not None)
+        if end is not None and _later(what, end) and again:
+            cuts += [] if any(end.hit.line < cut <= line for cut in known) else [_first_behind(moments, end, line)]
             told.clear()
         if what.id == "elastic.worker-exit":
-            told[agent[1]] = line
+            told[agent[1]] = what
     return cuts
+
+
+def _first_behind(moments: list[tuple[int, Event | int, int | None]], end: Event, before: int) -> int:
+    """Return the first line that was printed more than a moment after an end, and before a line; else that line."""
+    later = (
+        line
+        for line, what, _ in moments
+        if end.hit.line < line < before and isinstance(what, Event) and _later(what, end)
+    )
+    return next(later, before)
+
+
+def _by_worker(moment: tuple[int, Event | int, int | None], end: Event, before: int) -> bool:
+    """Return whether a moment between an end and a line is one of a worker: a step, or what it says."""
+    line, what, _ = moment
+    return end.hit.line < line < before and (isinstance(what, int) or not what.id.startswith(_OF_LAUNCHERS))
+
+
+def _later(one: Event, other: Event) -> bool:
+    """Return whether one event is more than a moment behind another one, by times that both of them bear."""
+    return one.time is not None and other.time is not None and one.time > other.time + _MOMENT
 
 
 def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:

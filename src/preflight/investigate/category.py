@@ -79,7 +79,7 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
     observed = observed_in(scene)
     symptom = _symptom(scene, culprit, symptoms or (list(interrupts) if not roots else []) or list(scene.failing))
     if not roots:
-        leading = _leading(symptoms, culprit) or next(iter(interrupts), None)
+        leading = _leading(_of_ranks(symptoms), culprit) or next(iter(interrupts), None)
         hypotheses = weighed(_causes([leading] if leading else [], scene), observed)
         rooted = _category_of(hypotheses)
         if leading is None:
@@ -194,6 +194,12 @@ def _only_failed(scene: Scene, event: Event) -> bool:
         one for one in scene.case.endings if one.code and scene.case.people.rank_of(one.about, one.file) == event.rank
     ]
     return event.id == "exit.error" and bool(told) and all(one.code == 1 for one in told)
+
+
+def _of_ranks(symptoms: Sequence[Event]) -> Sequence[Event]:
+    """Return the symptoms without a launcher's word that something ended, where others tell of what: it is nobody's own."""
+    told = [event for event in symptoms if event.rank is not None or event.category not in ("other", "none")]
+    return told if _named(told) else symptoms
 
 
 def _named(symptoms: Sequence[Event]) -> bool:

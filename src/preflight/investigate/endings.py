@@ -42,6 +42,12 @@ _OF_SIGNAL: dict[int, Signature] = {
     15: _made("terminated", "the process was asked to stop", "preemption", "teardown"),
     2: _made("interrupted", "the process was interrupted", "preemption", "teardown"),
 }  # fmt: skip
+_DIED = _made("died", "the process died, and who looks after it does not tell how", "other", "root", (
+    Cause("host-out-of-memory", "the host's memory is full, and the kernel killed it", 0.4, "oom", ("kernel-log", "resident-memory")),
+    Cause("native-crash", "it crashed in native code", 0.4, "other", ("native-stack",)),
+))  # fmt: skip
+LOOK_AFTER = ("engine", "ray")
+"""Who starts workers, tells of the first one that dies, and often not how."""
 _ERROR = _made("error", "the process ended with an error", "other", "teardown")
 
 
@@ -52,11 +58,16 @@ def signal_of(code: int) -> int | None:
     return code - 128 if 128 < code < 128 + 32 else 256 - code if 256 - 32 < code < 255 else None
 
 
+def died(ending: Ending) -> bool:
+    """Return whether a process died without anybody saying how."""
+    return ending.code is None and ending.teller in LOOK_AFTER
+
+
 def ending_events(case: Case) -> list[Event]:
     """Return an event for each process whose end is told, once for each rank and process; of 0 none."""
     found: dict[object, Event] = {}
     for ending in case.reading.endings:
-        if not ending.code:
+        if not ending.code and not died(ending):
             continue
         rank = case.people.rank_of(ending.about, ending.file)
         key: object = (rank if rank is not None else ending.about, ending.code, ending.about.pid)
@@ -67,11 +78,11 @@ def ending_events(case: Case) -> list[Event]:
 
 def _event(case: Case, ending: Ending, rank: int | None) -> Event:
     code = ending.code or 0
-    signature = _OF_SIGNAL.get(signal_of(code) or 0, _ERROR)
+    signature = _OF_SIGNAL.get(signal_of(code) or 0, _ERROR) if code else _DIED
     node = case.people.node_of.get(rank) if rank is not None else case.people.node_of_who(ending.about, ending.file)
     # Who tells it reads his own clock, which is that of his node.
     hit = Hit(signature=signature.id, file=ending.file if ending.file is not None else -1, line=ending.line or 0,
-              offset=0, text=ending.message or f"exit code {code} ({ending.teller})", about=ending.about,
+              offset=0, text=ending.message or (f"exit code {code} ({ending.teller})" if code else f"died ({ending.teller})"), about=ending.about,
               time=ending.time, time_error=ending.time_error)  # fmt: skip
     return Event(id=signature.id, title=signature.title, category=signature.category, role=signature.role, hit=hit,
                  signature=signature, rank=rank, node=node, time=case.corrected(ending.time, node),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from preflight.investigate.case import Event
+from preflight.investigate.case import Case, Event
 
 _INTERRUPTS = ("exception.KeyboardInterrupt", "exception.SignalException", "preemption.worker-asked")
 _BROKEN_OFF = re.compile(
@@ -41,3 +41,22 @@ def _broken_off(event: Event, interrupt: Event) -> bool:
     # What closes a connection is gone at that moment; what waits for it complains later, and takes its process down.
     waits = event.category == "network" and event.role == "cascade"
     return (waits or event.id == "end.abort") and event.hit.line > interrupt.hit.line
+
+
+def without_aftermath(case: Case, failing: list[Event]) -> list[Event]:
+    """Return what failed without a step's end for which no reason is given, behind the line in which a task of it had ended by itself.
+
+    A scheduler that is asked to (``srun --kill-on-bad-exit``) cancels the step of a task that fails, in the words in which it
+    obeys a person; the tasks that it stops end after that, and by its signal.
+    """
+    ended: dict[int, int] = {}
+    for ending in case.endings:
+        if ending.teller == "slurm" and ending.code not in (None, 0, -15) and ending.file is not None:
+            ended[ending.file] = min(ending.line or 0, ended.get(ending.file, ending.line or 0))
+    return [
+        event
+        for event in failing
+        if event.id != "preemption.slurm-cancelled"
+        or event.hit.fields.get("why")
+        or event.hit.line <= ended.get(event.hit.file, event.hit.line)
+    ]

@@ -18,12 +18,14 @@ from preflight.investigate.culprit.exit_code import first_seen
 from preflight.investigate.culprit.posterior import culprit_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.investigate.endings import ending_events
+from preflight.investigate.interrupted import without_aftermath
 from preflight.investigate.loss import loss_of
 from preflight.investigate.people import People
 from preflight.investigate.pointers import pointers_of
 from preflight.investigate.progress import Progress
 from preflight.investigate.recorder import flight_events, stack_events
 from preflight.investigate.remedies import remedies_for
+from preflight.investigate.restarts import telling
 from preflight.investigate.shown import category_of_phase, left_slower, series_events, shown_by, slow
 from preflight.investigate.state import headline_of, in_words, is_quiet, next_steps, onset_of, scope_of, state_of
 from preflight.investigate.thinning import thinned
@@ -48,6 +50,8 @@ _QUIET = 0.9
 at before they were judged (lots four to seven of ``benchmarks/investigate``), all were."""
 _CAUGHT: tuple[Category, ...] = ("usercode", "data")
 _AGAIN = 5
+_OF_THE_STORE = ("network.store-clients-missing",)
+"""What the process that keeps the store of a process group says, which is rank 0 (``TCPStore::waitForWorkers`` of torch)."""
 _LONG = 200
 """So many kinds of such lines, over so many lines of a file: what one of them names ended nothing."""
 _WARNED = re.compile(r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: ")
@@ -80,8 +84,7 @@ def judge(reading: Reading, signatures: Iterable[Signature] | None = None) -> In
     if len(cases) == 1:
         cases[0].every_step = every
     judged = [_judge_one(case) for case in cases]
-    last = judged[-1]
-    return _finished(whole, judged, last)
+    return _finished(whole, judged, telling(judged))
 
 
 def _order(event: Event) -> tuple[float, int, int]:
@@ -111,7 +114,8 @@ def _judge_one(case: Case) -> Judged:
             continue
         mended = progress.recovered(event) and not event.id.startswith(("series.", "flight.", "stacks."))
         (recovered if mended else failing).append(event)
-    failing = _without_guesses(_without_warnings(_with_again(failing, recovered)))
+    failing = _with_again(without_aftermath(case, failing), recovered)
+    failing = _without_guesses(_without_warnings(failing))
     scene = Scene(case=case, progress=progress, failing=tuple(_without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),
@@ -334,6 +338,8 @@ def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | N
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank is not None), None)
     if _GONE.search(event.id) and len(culprit.ranks) == 1 and not scene.waited:
         rank = culprit.ranks[0]  # the line tells of whoever is at the other end
+    if rank is None and event.id in _OF_THE_STORE:
+        rank = 0
     if rank is None and not culprit.ranks:  # nobody is told from the others: one of those that ended with an error
         rank = next(iter(first_seen(scene)), None)
     return FirstFailure(rank=rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),

@@ -9,6 +9,7 @@ from itertools import pairwise
 from preflight.investigate.node_events import cards_of
 from preflight.vocabulary.log import Reading, Who
 
+_AGENT = re.compile(r"\[?[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) (?:\S*/)?torch/distributed/elastic/")
 _POD = re.compile(r"((?:[a-z0-9]+-)+)(\d{1,5})")
 # More ranks than that are not listed when only their number is known.
 MOST_RANKS = 65_536
@@ -39,9 +40,10 @@ class People:
         self._continue_nodes()
         self._number_one_agent(reading)
         self._number_pods()
+        workers = self._workers_of_one_agent(reading)
         self.world = reading.world_size
-        if self.world is None and self.seen:
-            self.world = max(self.seen) + 1
+        if self.world is None and (self.seen or workers):
+            self.world = max(max(self.seen, default=-1) + 1, workers)
         self._learn_cards(reading)
 
     def _learn(self, who: Who) -> None:
@@ -89,6 +91,31 @@ class People:
             return
         for who in known:
             self._learn(Who(who.local_rank, None, who.local_rank, who.attempt, who.pid))
+
+    def _workers_of_one_agent(self, reading: Reading) -> int:
+        """Return how many workers the only agent that speaks had, as far as it tells of their ends; and learn which is which.
+
+        It starts them in the order of their places, and so their numbers rise: where all of them are told of, that of one tells
+        the place of each.
+        """
+        agents = {told[1] for hit in reading.hits if (told := _AGENT.match(hit.text))}
+        if len(agents) != 1 or len(self.nodes) > 1 or any(rank != local for rank, local in self.local_of.items()):
+            return 0
+        most = 0
+        for block in _blocks(reading):
+            most = max(most, len(block))
+            pids = sorted(block)
+            known = {pid: local for pid, local in block.items() if local is not None}
+            in_order = all(pids[local : local + 1] == [pid] for pid, local in known.items())
+            whole = (
+                pids[-1] - pids[0] == len(pids) - 1
+                or len(pids) - 1 in known.values()
+                or len(pids) == reading.world_size
+            )
+            if known and in_order and whole:
+                for local, pid in enumerate(pids):
+                    self._learn(Who(local, None, local, None, pid))
+        return most
 
     def _number_pods(self) -> None:
         """Take the ordinals of pods as ranks where nothing else tells a rank: a job numbers its pods without gaps.
@@ -201,6 +228,31 @@ class People:
         """Return all ranks: those seen, and those that must be there by the size of the run."""
         world = self.world or 0
         return tuple(sorted(self.seen | set(range(world if world <= MOST_RANKS else 0))))
+
+
+def _blocks(reading: Reading) -> Iterator[dict[int, int | None]]:
+    """Yield the workers of which an agent tells, by process, with their place where it says so; those of each start by themselves."""
+    told: list[tuple[int, int, int | None, int | None, bool]] = [
+        (hit.file, hit.line, hit.about.pid if hit.about is not None else None, None, False)
+        for hit in reading.hits
+        if hit.signature == "elastic.closing"
+    ]
+    told += [
+        (one.file or 0, one.line or 0, one.about.pid, one.about.local_rank, True)
+        for one in reading.endings
+        if one.teller == "torchrun" and one.message is None
+    ]
+    block: dict[int, int | None] = {}
+    ended = False
+    for _, _, pid, local, end in sorted(told, key=lambda one: one[:2]):
+        if ended and not end:  # what an agent stops after it had told of an end are the workers of its next start
+            yield block
+            block, ended = {}, False
+        if pid is not None:
+            block[pid] = local if local is not None else block.get(pid)
+        ended = ended or end
+    if block:
+        yield block
 
 
 def _everybody(reading: Reading) -> Iterator[Who]:

@@ -55,6 +55,7 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         modified: Time at which the file was last written, where the input was a file.
         problem: What is wrong with it (truncated gzip, undecodable, cut off), in words.
         encoding: How its text is written; ``size`` and the offsets in it are those of its text in UTF-8.
+        last_text: Its last line that is not empty, cut short.
     """
 
     index: int
@@ -69,6 +70,7 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     modified: float | None = None
     problem: str | None = None
     encoding: str = "utf-8"
+    last_text: str = ""
 
 
 class Hit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
@@ -161,7 +163,10 @@ class StepLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_onl
 
 
 class Spoke(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Where one process speaks in one file, and where it falls silent; only for files in which several speak."""
+    """Where one process speaks in one file, and where it falls silent; only for files in which several speak.
+
+    ``last_text`` is its last line there, without labels and times, cut short.
+    """
 
     file: int
     who: Who
@@ -170,6 +175,7 @@ class Spoke(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     last_line: int | None = None
     first_time: float | None = None
     last_time: float | None = None
+    last_text: str = ""
 
 
 class Unknown(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -188,7 +194,7 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     Attributes:
         about: The process.
         code: Exit code; negative: killed by that signal.
-        teller: ``torchrun``, ``slurm``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``.
+        teller: ``torchrun``, ``slurm``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``, ``engine``, ``ray``.
         message: Its last words, where they were kept.
     """
 

@@ -226,3 +226,16 @@ def test_of_a_launched_job_the_living_answer_when_one_is_killed() -> None:
 def test_what_is_misused_is_said(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
     assert main(["investigate", "topology", *words]) == 2
+
+
+def test_a_slow_link_and_a_slow_rank_are_told_among_six_ranks() -> None:
+    random.seed(11)
+    alarms, links, ranks = 0, 0, 0
+    for _ in range(200):
+        healthy = polish(times(6, noise=0.10))
+        alarms += bool(slow_ranks(healthy) or slow_links(healthy))
+        links += set(slow_links(polish(times(6, noise=0.10, l2_5=5.0)))) == {(2, 5)}
+        ranks += set(slow_ranks(polish(times(6, noise=0.10, r1=3.0)))) == {1}
+    assert alarms <= 4
+    assert links >= 190
+    assert ranks >= 190

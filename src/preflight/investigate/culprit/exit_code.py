@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from preflight.investigate.culprit.vote import Scene, Vote
-from preflight.investigate.endings import signal_of
+from preflight.investigate.endings import died, signal_of
 from preflight.investigate.interrupted import interrupts_in
 from preflight.vocabulary.incident import Quote
 from preflight.vocabulary.log import Ending
@@ -23,10 +23,9 @@ _ASKED = (15, 2, 1)
 FEWEST = 3
 FEW = 2
 # These say of the first process that they see end with an error that it did, and then stop the others.
-_TELL_THE_FIRST = ("torchrun", "composer", "spawn", "mpi")
-# Where ranks waited until a limit, the one that they waited for is alive and is stopped with the rest; so is, now and then, the one
-# whose call did not fit.
-_OF_WAITING = 0.25
+_TELL_THE_FIRST = ("torchrun", "composer", "spawn", "mpi", "engine", "ray")
+# Where calls did not fit together, the one whose call it was is, now and then, still alive and is stopped with the rest.
+_OF_DIFFERING = 0.25
 _OF_A_VICTIM = 0.25
 
 
@@ -35,7 +34,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
     firsts = first_seen(scene)
     closed = _closed(scene)
     in_vain = scene.waited
-    waited = _OF_WAITING if in_vain or scene.differed else 1.0
+    # The one for which others waited until a limit is alive, and is always stopped with the rest.
+    spared = 0.0 if in_vain else _OF_DIFFERING if scene.differed else 1.0
     innocent = {event.rank for event in scene.roots() if not event.id.startswith("exit.")}
     victims = {event.rank for event in scene.failing if event.role == "cascade" and event.hit.about is None} - innocent
     interrupted = len({event.rank for event in interrupts_in(scene.failing) if event.rank is not None})
@@ -64,6 +64,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
         elif signal is None and code > 0:
             # Who only tells of others ends with an error as well.
             unsaid = code == 1 and scene.differed  # calls did not fit together: one of them says so, and both end so
+            if rank in victims and in_vain:
+                continue  # who gave up waiting first had waited for longest
             strength = _OF_A_VICTIM if rank in victims or unsaid else 1.0
             yield Vote(
                 kind="exit-error", rank=rank, strength=strength, text=f"ended with exit code {code}", quotes=quotes
@@ -72,8 +74,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
         asked.setdefault(rank, ("was still alive when its launcher stopped it", quotes))
     yield from _left_over(scene, asked)
     for rank, (text, quotes) in asked.items():
-        if rank not in innocent:
-            yield Vote(kind="exit-asked", rank=rank, strength=waited, text=text, quotes=quotes)
+        if rank not in innocent and spared:
+            yield Vote(kind="exit-asked", rank=rank, strength=spared, text=text, quotes=quotes)
     for rank, ending in firsts.items():
         if rank not in closed and not in_vain and not scene.differed and rank not in crashed:
             text = "is the first of its node whose end its agent saw"
@@ -138,7 +140,7 @@ def first_seen(scene: Scene) -> dict[int, Ending]:
     """Return the rank that each agent says it saw fail first, with what it says."""
     firsts: dict[int | None, Ending] = {}
     for ending in scene.case.endings:
-        if ending.teller not in _TELL_THE_FIRST or not ending.code:
+        if ending.teller not in _TELL_THE_FIRST or not (ending.code or died(ending)):
             continue
         known = firsts.get(ending.file)
         if known is None or _sooner(ending, known):

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Quote
 
+_LAST_WORDS = re.compile(
+    r"\b(?:done|finished|completed?|exit(?:s|ing|ed)|bye|goodbye|shut(?:s|ting)? down|leav(?:es|ing)|exhausted|over|drained"
+    r"|no (?:more|further) \w+|nothing (?:left|more|to do)|stopp(?:ed|ing)|ran out of)\b",
+    re.IGNORECASE,
+)
+"""With what a program says that it has come to its end, where that is the last line of a rank."""
+_TROUBLE = re.compile(r"error|exception|fail|traceback|signal|killed|abort", re.IGNORECASE)
+
 
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for the few ranks that tell of their end, or ended well, where the others fail only for want of somebody."""
-    done = _done(scene)
+    done = _done(scene) or _said(scene)
     left = {event.rank for event in scene.failing if event.role == "cascade" and event.rank is not None} - set(done)
     caused = any(event.rank is not None and not event.id.startswith("exit.") for event in scene.roots())
     if not done or not left or caused or len(done) > len(left):
@@ -30,4 +39,28 @@ def _done(scene: Scene) -> dict[int, tuple[str, tuple[Quote, ...]]]:
         rank = case.people.rank_of(ending.about, ending.file)
         if rank is not None and ending.code == 0:
             found.setdefault(rank, ("ended well, while others failed", ()))
+    return found
+
+
+def _said(scene: Scene) -> dict[int, tuple[str, tuple[Quote, ...]]]:
+    """Return the ranks whose last line says that they have come to an end, where others waited for somebody in vain."""
+    case = scene.case
+    if not scene.waited:
+        return {}
+    told = {event.rank for event in scene.failing if event.role == "cascade"}
+    stepped = {(one.file, one.line) for one in case.steps}
+    last = [(case.people.rank_of(one.who, one.file), one.file, one.last_line or 0, one.last_text)
+            for one in case.reading.spoke]  # fmt: skip
+    last += [
+        (case.people.rank_of(one.who, one.index), one.index, one.lines, one.last_text)
+        for one in case.reading.files
+        if one.who.rank is not None or one.who.local_rank is not None
+    ]
+    found: dict[int, tuple[str, tuple[Quote, ...]]] = {}
+    for rank, file, line, text in last:
+        if rank is None or rank in told or (file, line) in stepped or _TROUBLE.search(text):
+            continue
+        if _LAST_WORDS.search(text):
+            said = f"its last words are those of one that has come to its end: {text}"
+            found.setdefault(rank, (said, (Quote(case.path(file), line, text),)))
     return found

@@ -16,6 +16,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
             if rank != event.rank:
                 accusers.setdefault(rank, {}).setdefault(event.rank, event)
     yield from _store(scene)
+    yield from _not_joined(scene)
+    yield from _not_in_group(scene)
     everybody = {rank for by in accusers.values() for rank in by}
     for rank, by in accusers.items():
         first = next(iter(by.values()))
@@ -27,6 +29,54 @@ def votes(scene: Scene) -> Iterator[Vote]:
             text=f"is named by {named} as the one that is missing",
             quotes=(scene.case.quote(first.hit),),
         )
+
+
+def _not_joined(scene: Scene) -> Iterator[Vote]:
+    """Vote for the ranks of which nothing is seen, where the store tells that as many did not come to the start."""
+    people, case = scene.case.people, scene.case
+    announced = {
+        rank
+        for event in case.events
+        if event.signature is not None
+        and event.signature.announces
+        and isinstance(rank := event.hit.fields.get(event.signature.announces), int)
+    }
+    for event in scene.failing:
+        joined, expected = event.hit.fields.get("joined"), event.hit.fields.get("expected")
+        if not isinstance(joined, int) or not isinstance(expected, int) or people.world != expected:
+            continue
+        missing = sorted(set(range(expected)) - people.seen - announced)
+        if joined < expected and len(missing) == expected - joined:
+            for rank in missing:
+                yield Vote(kind="accused", rank=rank, strength=1.0 / len(missing), shared=len(missing) > 1,
+                           text=f"did not come to the start: {joined} of {expected} had, and these are known",
+                           quotes=(case.quote(event.hit),))  # fmt: skip
+            return
+
+
+def _not_in_group(scene: Scene) -> Iterator[Vote]:
+    """Vote for the rank whose place in a group stays empty, where those that wait for it show between whom it must be.
+
+    What a group of some ranks looks for in the store bears the place of a member among the others, who are in the order of
+    their ranks (``/default_pg/0//GROUP//cpu//0/PLACE``, torch with gloo).
+    """
+    waiting: dict[tuple[int, int], dict[int, Event]] = {}
+    for event in scene.failing:
+        group, place = event.hit.fields.get("group"), event.hit.fields.get("member")
+        if isinstance(group, int) and isinstance(place, int) and event.rank is not None:
+            waiting.setdefault((group, place), {}).setdefault(event.rank, event)
+    everybody = scene.case.people.ranks()
+    for (_, place), by in waiting.items():
+        members = sorted(by)
+        if place > len(members):
+            continue  # others who wait say nothing
+        low = members[place - 1] if place else -1
+        high = members[place] if place < len(members) else len(everybody)
+        between = [rank for rank in everybody if low < rank < high]
+        for rank in between:
+            yield Vote(kind="accused", rank=rank, strength=1.0 / len(between), shared=len(between) > 1,
+                       text=f"is missing in a group of some ranks: {len(members)} of it wait for its place {place}",
+                       quotes=(scene.case.quote(by[members[0]].hit),))  # fmt: skip
 
 
 def _store(scene: Scene) -> Iterator[Vote]:

@@ -15,6 +15,8 @@ from preflight.vocabulary.log import Raised
 
 FEWEST = 3
 """In a ring of two, the one behind is the one before as well."""
+OF_SOME = 0.6
+"""What the ring of a group says of which not all members are known."""
 _REDUCES = ("all_reduce", "_engine_run_backward", "run_backward", "backward")
 
 
@@ -37,11 +39,19 @@ def votes(scene: Scene) -> Iterator[Vote]:
         return
     suspect = (senders[0] - 1) % world
     others = {place for rank, place in stood.items() if rank != suspect}
-    if suspect in waits or len(others) != 1:
-        return  # a ring of some of the ranks, which are numbered otherwise in it
     event, _ = waits[senders[0]]
-    yield Vote(kind="ring", rank=suspect, quotes=(scene.case.quote(event.hit),),
-               text=f"rank {senders[0]} alone could not send to it in the ring of an all-reduce; others waited to receive")  # fmt: skip
+    quotes = (scene.case.quote(event.hit),)
+    if len(others) == 1 and suspect not in waits:
+        yield Vote(kind="ring", rank=suspect, quotes=quotes,
+                   text=f"rank {senders[0]} alone could not send to it in the ring of an all-reduce; others waited to receive")  # fmt: skip
+        return
+    # A ring of some of the ranks is in the order of their numbers, too: the one before is the next lower one of its members,
+    # and nothing tells who of those that stood elsewhere is a member.
+    ring = {rank for rank in waits if stood[rank] == stood[senders[0]]}
+    everybody = set(stood) == set(scene.case.people.ranks())
+    if everybody and len(ring) > 1 and ring == set(waits) and suspect not in ring:
+        yield Vote(kind="ring", rank=suspect, strength=OF_SOME, quotes=quotes,
+                   text=f"rank {senders[0]} alone could not send in the ring of an all-reduce of some ranks, and it is the one before")  # fmt: skip
 
 
 def _reduces(raised: Raised) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.investigate.culprit.exit_code import stopped
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Quote
 
 _BESIDE_A_CAUSE = 0.4
+_CUT_SHORT = 0.4
+_NOT_COLLECTED = 0.35
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -21,21 +24,40 @@ def votes(scene: Scene) -> Iterator[Vote]:
     named = any(event.rank is not None and not event.id.startswith("exit.") for event in scene.roots())
     if missing:
         for rank in missing:
-            yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing) * (_BESIDE_A_CAUSE if named else 1.0),
+            said = (_BESIDE_A_CAUSE if named else 1.0) * (_NOT_COLLECTED if _had_a_file(scene, missing) else 1.0)
+            yield Vote(kind="no-log", rank=rank, strength=_share(scene, missing) * said,
                        shared=_share(scene, missing) < 1.0,
                        text=f"has no log, while {len(speaking)} other ranks have one")  # fmt: skip
     quiet = silent_ranks(scene)
     others = len(_complaining(scene) & set(speaking))
+    # Who was stopped as soon as the first one had failed had no time to say anything.
+    cut_short = stopped(scene) if not scene.waited else set()
     for rank in quiet:
         file, lines = speaking[rank]
         yield Vote(
             kind="silent",
             rank=rank,
-            strength=_share(scene, quiet),
+            strength=_share(scene, quiet) * (_CUT_SHORT if rank in cut_short else 1.0),
             shared=_share(scene, quiet) < 1.0,
             text=f"ends without a word, while {others} other ranks report a failure",
             quotes=(Quote(case.path(file), lines, "(last line of its log)"),) if lines else (),
         )
+
+
+def _had_a_file(scene: Scene, missing: list[int]) -> bool:
+    """Return whether ranks without a log must have had one: each has a file of its own, and they had said something before it failed.
+
+    What such a file held is not lost with its process, but with its node, and where it was not collected.
+    """
+    speaking = _files(scene)
+    own = {file for file, _ in speaking.values()}
+    if len(own) != len(speaking):
+        return False
+    failing = {event.hit.file for event in scene.failing}
+    said = {one.index for one in scene.case.reading.files if one.lines > 1 and one.who.local_rank is not None} - failing
+    nodes = {rank for one in missing for rank in scene.case.people.block(one)}
+    lost = len(missing) > 1 and nodes == set(missing)
+    return bool(scene.case.steps or said) and not lost
 
 
 def missing_ranks(scene: Scene) -> list[int]:

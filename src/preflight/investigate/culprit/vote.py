@@ -60,6 +60,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _DIFFER = ("mismatch", "inconsistent", "truncated", "invalid-gloo-scalar")
+_REDUCED = "numerical.grad-norm-nan"
 _WAITS = ("timeout", "watchdog", "monitored", "flight.", "stacks.", "hang")
 
 
@@ -76,13 +77,38 @@ def from_dump(event: Event) -> bool:
 def best_roots(scene: Scene) -> dict[int, Event]:
     """Return what each rank that names a cause names first: what a signature took before what none did."""
     best: dict[int, Event] = {}
+    first = _own_numbers(scene)
     for event in scene.roots():
-        if event.rank is None:
+        if event.rank is None or _from_others(event, first):
             continue
         known = best.get(event.rank)
         if known is None or (event.specific, before(event, known)) > (known.specific, False):
             best[event.rank] = event
     return best
+
+
+def _own_numbers(scene: Scene) -> tuple[int, int] | None:
+    """Return the step at which a rank says first that its own loss is no number, and that rank."""
+    own = [
+        (event.step if event.step is not None else _last_step(scene, event.rank), event.rank)
+        for event in scene.roots()
+        if event.category == "numerical" and event.id != _REDUCED and event.rank is not None
+    ]
+    return min(own, default=None)
+
+
+def _last_step(scene: Scene, rank: int) -> int:
+    """Return the last step that a rank told in any of its files; 0 where it told none."""
+    case = scene.case
+    return max((one.step for one in case.steps if one.step is not None and case.people.rank_of(one.who, one.file) == rank),
+               default=0)  # fmt: skip
+
+
+def _from_others(event: Event, first: tuple[int, int] | None) -> bool:
+    """Return whether a rank has its numbers from another one: gradients, and their norm, are those of all ranks."""
+    if event.id != _REDUCED or first is None or event.rank == first[1]:
+        return False
+    return event.step is None or event.step >= first[0]
 
 
 def before(one: Event, other: Event) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from preflight.investigate.statistics.multiple import holm
 from preflight.investigate.statistics.student import upper_tail
 
 Pair = tuple[int, int]
@@ -19,8 +18,10 @@ ROUNDS = 20
 ENOUGH = 1e-6
 LEVEL = 0.01
 """The family-wise error that is allowed: over all pairs and ranks, in one test of a hundred one is accused wrongly."""
-EFFICIENCY = 0.37
-"""A median of deviations says as much of the spread of normal values as a standard deviation of so many of them would."""
+LEAST_SPREAD = 0.05
+"""A standard deviation of logarithms below which nothing is believed: a handful of medians may agree by chance."""
+MOST_OF = 3
+"""One of so many that are more than what was fitted may be slow, at the most."""
 LEAST_FACTOR = 1.3
 """What is slower by less than this is not told, however sure it is."""
 
@@ -32,15 +33,11 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True):
         common: The usual time, in seconds.
         ranks: The factor of each rank.
         links: The factor of each pair that was measured.
-        spread: Robust standard deviation of the logarithms of ``links``.
-        rank_spread: The same of ``ranks``.
     """
 
     common: float
     ranks: dict[int, float]
     links: dict[Pair, float]
-    spread: float
-    rank_spread: float
 
 
 def polish(times: Mapping[Pair, float]) -> Effects:
@@ -67,21 +64,12 @@ def polish(times: Mapping[Pair, float]) -> Effects:
     return Effects(
         common=math.exp(common), ranks={rank: math.exp(value) for rank, value in ranks.items()},
         links={pair: math.exp(value) for pair, value in links.items()},
-        spread=_spread(list(links.values())), rank_spread=_spread(list(ranks.values())),
     )  # fmt: skip
-
-
-def _spread(values: list[float]) -> float:
-    """Return a robust standard deviation; not below 5 %: a handful of medians may agree by chance."""
-    if not values:
-        return 0.05
-    middle = median(values)
-    return max(1.4826 * median(abs(value - middle) for value in values), 0.05)
 
 
 def slow_ranks(effects: Effects) -> dict[int, float]:
     """Return the ranks that make all of their links slow, with their factor; corrected for their number."""
-    return _slow(effects.ranks, effects.rank_spread, len(effects.ranks) - 1)
+    return _slow(effects.ranks, 1)
 
 
 def slow_links(effects: Effects) -> dict[Pair, float]:
@@ -89,22 +77,32 @@ def slow_links(effects: Effects) -> dict[Pair, float]:
 
     Of n ranks, n numbers were fitted to the links; what is left of them is smaller for it.
     """
-    left = len(effects.links) - len(effects.ranks)
-    return _slow(effects.links, effects.spread * math.sqrt(len(effects.links) / left), left) if left > 0 else {}
+    return _slow(effects.links, len(effects.ranks))
 
 
-def _slow(factors: Mapping[Any, float], spread: float, freedom: int) -> dict[Any, float]:
+def _slow(factors: Mapping[Any, float], fitted: int) -> dict[Any, float]:
     """Return what is slow, the slowest first.
 
-    A factor's distance from 1 in robust deviations is taken for a Student's t, whose degrees of freedom are those that a
-    median of deviations is worth; the chances of all factors are corrected by Holm's method.
+    The slowest is compared with the spread of the others alone, then the two slowest with that of the rest, and so on (the
+    generalised test of Rosner, Technometrics 25, 1983): one that is slow does not hide itself, nor do two hide each other.
+    A distance in such deviations is a Student's t with as many degrees of freedom as values are left beside what was fitted.
+
+    Args:
+        factors: Ratios; 1 is usual.
+        fitted: So many numbers were fitted to them, which makes all of them smaller but those that are left out.
     """
     ordered = sorted(factors.items(), key=lambda item: -item[1])
-    if len(ordered) < FEWEST:
+    count = len(ordered)
+    if count < FEWEST:
         return {}
-    worth = EFFICIENCY * freedom
-    chances = holm([upper_tail(math.log(factor) / spread, worth) for _, factor in ordered])
-    return {
-        key: factor for (key, factor), chance in zip(ordered, chances, strict=True)
-        if chance <= LEVEL and factor >= LEAST_FACTOR
-    }  # fmt: skip
+    logs = [math.log(factor) for _, factor in ordered]
+    slow = 0
+    for number in range(1, max((count - fitted) // MOST_OF, 1) + 1):
+        freedom = count - number - fitted
+        if freedom < 1:
+            break
+        spread = max(math.sqrt(sum(value * value for value in logs[number:]) / freedom), LEAST_SPREAD)
+        distance = logs[number - 1] / (spread * math.sqrt(count / (count - fitted)))
+        if upper_tail(distance, freedom) * (count - number + 1) <= LEVEL:
+            slow = number
+    return {key: factor for key, factor in ordered[:slow] if factor >= LEAST_FACTOR}

@@ -34,6 +34,7 @@ _FILE_RANK = re.compile(r"(?i)rank[_.-]?(\d+)")
 _HEADING = re.compile(
     r"(?i)^[\s=#>*\[<-]*(?:(?:stacks?|dump|file|host)\b\W*(?:of\W+)?)?[\w./-]*?rank[ _:=-]{0,2}(\d+)\b[\w\s:/.=\]>*#@<-]*$"
 )
+_LABELLED = re.compile(rb"[\[(][^\])]{1,40}[\])]:? {0,2}\w")
 _STARTS = (
     re.compile(rb"^(?:Process|PID) \d+: "),
     re.compile(rb"^Thread (?:0x[0-9A-Fa-f]+|\d+) \((?:idle|active)"),
@@ -77,6 +78,8 @@ def looks_like(name: str, head: bytes) -> bool:
     for line in lines:
         if any(form.match(line) for form in _STARTS):
             return True
+        if _LABELLED.match(line):
+            return False  # the label of a writer before what it says: a log, and what stands behind it is a part of it
         if not (line[:1] in b"=#*-[(>" or line.startswith(_PREFACES)):
             return False
     return False

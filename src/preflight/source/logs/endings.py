@@ -36,6 +36,10 @@ LITERALS = (
     b"noticed that process rank",
     b"APPLICATION TERMINATED WITH",
     b"torchelastic.worker.status.FAILED",
+    b"died unexpectedly",
+    b" died, exit code",
+    b"scheduler is dead",
+    b"Worker PID: ",
 )
 """A line that tells of an end holds one of these."""
 
@@ -45,8 +49,11 @@ _SIGNALS = {
 }  # fmt: skip
 _WORDS = {
     "killed": 9, "segmentation fault": 11, "aborted": 6, "bus error": 7, "terminated": 15, "illegal instruction": 4,
-    "floating point exception": 8, "hangup": 1, "interrupt": 2,
+    "floating point exception": 8, "hangup": 1, "interrupt": 2, "quit": 3, "trace/breakpoint trap": 5, "user defined signal 1": 10,
+    "user defined signal 2": 12, "broken pipe": 13, "alarm clock": 14, "cpu time limit exceeded": 24,
+    "file size limit exceeded": 25, "bad system call": 31,
 }  # fmt: skip
+"""What glibc's ``strsignal`` calls a signal, which shells and srun print."""
 _OF_A_SIGNAL = 128
 """A shell tells a signal as 128 and its number."""
 
@@ -143,6 +150,22 @@ def _spawned(match: re.Match[str]) -> End:
     return End((Who(local_rank=int(match["local"])),), code, "spawn")
 
 
+def _engine(match: re.Match[str]) -> End:
+    # An engine for inference looks after its workers, and ends the others once one is gone.
+    told = match.groupdict()
+    code = as_code(int(told["code"])) if told["code"] else None
+    rank = int(told["rank"]) if told["rank"] else None
+    return End((Who(rank, pid=int(told["pid"]) if told["pid"] else None),), code, "engine")
+
+
+def _ray(match: re.Match[str]) -> End | None:
+    # A worker that ended as its program meant it to has another type of end.
+    if not _RAY_ERROR.search(match.string, match.end()):
+        return None
+    signal = _RAY_CODE.search(match.string, match.end())
+    return End((Who(pid=int(match["pid"])),), as_code(int(signal[1])) if signal else None, "ray")
+
+
 def _elastic_event(match: re.Match[str]) -> End | None:
     rank = _GLOBAL_RANK.search(match.string, match.end())
     if rank is None or '"state": "FAILED"' not in match.string[rank.end() :]:
@@ -154,6 +177,8 @@ def _container(match: re.Match[str]) -> End:
     return End((Who(),), as_code(int(match["code"])), "kubernetes")
 
 
+_RAY_ERROR = re.compile(r"Worker exit type: (?:SYSTEM_ERROR|NODE_OUT_OF_MEMORY|USER_ERROR)")
+_RAY_CODE = re.compile(r"\bExit code: (\d{1,3})\b")
 _LOCAL = re.compile(r"'--local_rank=(\d{1,7})'")
 _GLOBAL_RANK = re.compile(r'"global_rank": (\d{1,7})\b')
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...] = (
@@ -174,7 +199,9 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...
     (
         re.compile(
             r"srun: error: (?P<node>[\w.,\[\]-]+): tasks? (?P<tasks>[\d,\s-]+): (?:Exited with exit code (?P<code>\d{1,10})"
-            r"|(?P<word>Killed|Segmentation fault|Aborted|Bus error|Terminated|Illegal instruction|Floating point exception)"
+            r"|(?P<word>Killed|Segmentation fault|Aborted|Bus error|Terminated|Illegal instruction|Floating point exception|Hangup"
+            r"|Interrupt|Quit|Trace/breakpoint trap|User defined signal [12]|Broken pipe|Alarm clock|CPU time limit exceeded"
+            r"|File size limit exceeded|Bad system call)"
             r"|Out Of Memory)"
         ),
         _srun,
@@ -202,6 +229,15 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...
         ),
         _spawned,
     ),
+    (
+        re.compile(
+            r"\bWorker (?:proc )?\w{1,40}?(?:-(?P<rank>\d{1,7})| pid (?P<pid>\d{1,10})) died(?: unexpectedly|(?=, exit))"
+            r"(?:,? \(?exit code: (?:(?P<code>-?\d{1,3})|None)\)?)?"
+        ),
+        _engine,
+    ),
+    (re.compile(r"\bRank (?P<rank>\d{1,7}) scheduler is dead\b(?P<pid>)(?P<code>)"), _engine),
+    (re.compile(r"\bWorker PID: (?P<pid>\d{1,10})\b"), _ray),
     (re.compile(r'"source": "WORKER"'), _elastic_event),
     (re.compile(r"(?:Exit Code:\s+|\"?exitCode\"?:\s*)(?P<code>\d{1,10})"), _container),
 )
@@ -230,6 +266,20 @@ def of_two_lines(text: str, below: Iterable[str]) -> End | None:
     name = next((match for match in map(_NAME_OF_PROCESS.search, lines) if match), None)
     code = next((match for match in map(_CODE_OF_PROCESS.search, lines) if match), None)
     return End((Who(int(name["rank"])),), as_code(int(code["code"])), "mpi") if name and code else None
+
+
+_ACTOR_DIED = "The actor died unexpectedly before finishing this task"
+_PID_OF_ACTOR = re.compile(r"^\W*pid: (\d{1,10})\s*$")
+ACTOR_LINES = 6
+"""Ray tells class, id, process, name, namespace and address of an actor that died, each on a line of its own."""
+
+
+def of_actor(text: str, below: Iterable[str]) -> End | None:
+    """Read which actor of Ray died, from the line that says so and those below it."""
+    if _ACTOR_DIED not in text:
+        return None
+    pid = next((match for match in map(_PID_OF_ACTOR.match, below) if match), None)
+    return End((Who(pid=int(pid[1])),), None, "ray") if pid else None
 
 
 def _numbers(text: str) -> list[int]:

@@ -16,6 +16,7 @@ from preflight.source.logs.opening import Source, packing_of
 from preflight.source.logs.reduced import Reduced
 from preflight.source.logs.reducing import Reducer
 from preflight.source.logs.rules import Rules
+from preflight.source.logs.speakers import last_said
 from preflight.source.logs.styles import is_text, speaks_of_itself, style_of
 from preflight.vocabulary.log import LogFile
 
@@ -117,11 +118,13 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int =
     reducer = Reducer(rules, file, style, wanted.most_steps, labelled=own)
     reducer.clock.near(head)
     size = lines = 0
+    last_text = ""
     for block in opened.blocks(offset=begin, until=wanted.end):
         opened.next_line = reducer.read(block)
         if block.last:
             size = block.offset + block.own - begin
             lines = opened.next_line - (1 if block.data.endswith(b"\n", 0, block.own) else 0)
+            last_text = last_said(block, style)
     result = reducer.done()
     result.job = wanted.named.job
     result.file = msgspec.structs.replace(
@@ -132,6 +135,7 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int =
         last_time=reducer.clock.last,
         problem=opened.problem,
         encoding=opened.encoding,
+        last_text=last_text,
     )
     return result
 

@@ -90,6 +90,7 @@ def _file(parts: Sequence[Reduced], lines: int) -> Any:
         lines=lines,
         first_time=min(firsts, default=None),
         last_time=max(lasts, default=None),
+        last_text=parts[-1].file.last_text,
         problem=next((part.file.problem for part in parts if part.file.problem), None),
     )
 
@@ -128,6 +129,7 @@ def _merged_spoke(found: list[Spoke]) -> Spoke:
         last_line=found[-1].last_line,
         first_time=times[0] if times else None,
         last_time=lasts[-1] if lasts else None,
+        last_text=found[-1].last_text,
     )
 
 

@@ -37,7 +37,8 @@ _TABLE_LINES = 400
 _ORIGINAL = "Original "
 
 _WORLD = re.compile(
-    r"(?:world[_ -]?size|\bWORLD_SIZE|num_processes|[Tt]otal GPUs|n_gpus)['\"]?(?:\s+is)?\s*[:=]?\s*['\"]?(\d{1,7})\b"
+    r"(?:(?:world[_ -]?size|\bWORLD_SIZE|num_processes|[Tt]otal GPUs|n_gpus)['\"]?(?:\s+is)?\s*[:=]?\s*['\"]?"
+    r"|\bMEMBER: \d{1,7}/|\b\d{1,7}/(?=\d{1,7} clients joined)|(?i:\brank)[ :=]{1,2}0(?:/| of ))(\d{1,7})\b"
 )
 _NCCL = re.compile(r"\brank (\d{1,7}) n[rR]anks (\d{1,7})\b")
 
@@ -276,6 +277,8 @@ class Reducer:
             one = ends_of.ends(text)
             if one is None and ("Process name:" in text or "Exit code:" in text):
                 one = ends_of.of_two_lines(text, page.below(line, 1))
+            if one is None and "died unexpectedly" in text:
+                one = ends_of.of_actor(text, page.below(line, ends_of.ACTOR_LINES))
             found = [one] if one else []
         self._ended(page, line, found)
         return bool(found)

@@ -24,7 +24,8 @@ _TROUBLE = (
 )  # fmt: skip
 _WORLD = (
     b"world_size", b"world size", b"WORLD_SIZE", b"nranks ", b"nRanks ", b"num_processes=", b"Total GPUs", b"n_gpus",
-    b"world-size", b"Starting worker group", b"role_ranks=", b"global_ranks=", b"total GPUs",
+    b"world-size", b"Starting worker group", b"role_ranks=", b"global_ranks=", b"total GPUs", b"MEMBER: ", b" clients joined",
+    b"ank 0/", b"ank 0 of ", b"ank: 0/", b"ank=0/",
 )  # fmt: skip
 
 

@@ -27,6 +27,8 @@ _PART = 1 << 16
 _DIGITS = 7
 _BEHIND = 32
 _TEXT = 300
+SHORT = 120
+"""Characters that are kept of a line for what it says."""
 _MOST = 65_536
 
 
@@ -134,8 +136,8 @@ class Speakers:
                 place = begin
                 text = self._text(block, place)
                 who = self._who(text)
-                if who is None or len(self._found) >= _MOST:
-                    continue
+                if who is None or len(self._found) >= _MOST or not said(text, self._style):
+                    continue  # a number alone is that of an entry in a launcher's table
                 speaker = self._found.setdefault(who, _Speaker(who, line, text))
                 speaker.count += 1
                 speaker.last_line, speaker.last_text = line, text
@@ -151,6 +153,7 @@ class Speakers:
                 last_line=one.last_line,
                 first_time=self._time(one.first_text, clock),
                 last_time=self._time(one.last_text, clock),
+                last_text=said(one.last_text, self._style),
             )
             for one in self._found.values()
         ]
@@ -158,6 +161,18 @@ class Speakers:
     def _time(self, text: str, clock: Clock) -> float | None:
         stamp = head_of(text, self._style).stamp
         return clock.at(stamp) if stamp is not None else None
+
+
+def said(text: str, style: LineStyle) -> str:
+    """Return what a line says behind its labels, cut short."""
+    return text[head_of(text, style).end :].strip()[:SHORT]
+
+
+def last_said(block: Block, style: LineStyle) -> str:
+    """Return what the last line of a block says that is not empty; nothing of one that is very long."""
+    text = block.data[max(block.own - _TEXT, 0) : block.own].rstrip()
+    begin = max(text.rfind(b"\n"), text.rfind(b"\r"))
+    return said(unwrapped(plain(decoded(text[begin + 1 :]))), style) if begin >= 0 or block.own <= _TEXT else ""
 
 
 def _sample(data: bytes, own: int) -> bytes:

@@ -12,6 +12,8 @@ _WRAPPED = re.compile(
     r'^\{"(?:log|message|msg|time|timestamp|ts|level|stream|severity|asctime|@timestamp|text|event|rank)":'
 )
 _MESSAGE = ("log", "message", "msg", "text", "event")
+_RAISED = ("exc", "exc_info", "exception", "traceback", "stack_trace", "stack_info", "error.stack_trace")
+"""Where loggers put the traceback of an exception."""
 _WHEN = ("time", "timestamp", "ts", "@timestamp", "asctime")
 
 
@@ -29,6 +31,9 @@ def unwrapped(text: str) -> str:
     when = next((found[key] for key in _WHEN if isinstance(found.get(key), (str, int, float))), "")
     rank = found.get("rank", found.get("global_rank"))
     level = found.get("level", found.get("severity", found.get("levelname")))
+    raised = next((found[key] for key in _RAISED if isinstance(found.get(key), str) and found[key].strip()), "")
+    if raised:  # its breaks as letters, as a traceback stands in one line
+        message = message.rstrip() + " " + raised.rstrip().replace("\n", "\\n")
     parts = [
         str(when),
         f"[rank{rank}]:" if isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0 else "",
