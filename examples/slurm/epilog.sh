@@ -12,6 +12,7 @@ field() { printf '%s\n' "$job" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -n 1; }
 
 export job
 export preflight="${PREFLIGHT:-preflight}" folder="$(field WorkDir)" out="$(field StdOut)" err="$(field StdErr)"
+[ "$err" != "$out" ] || err=
 look='
   cd "$folder" || exit 0
   kept=.preflight/slurm
@@ -19,7 +20,7 @@ look='
   [ ! -s "$kept/$SLURM_JOB_ID.txt" ] || exit 0
   printf "%s\n" "$job" >"$kept/$SLURM_JOB_ID/scontrol.txt"
   PREFLIGHT_RUN=.preflight timeout "${PREFLIGHT_DEADLINE:-60}" "$preflight" investigate \
-    "$out" "$err" "$kept/$SLURM_JOB_ID" -o "$kept/$SLURM_JOB_ID.txt"
+    "$out" ${err:+"$err"} "$kept/$SLURM_JOB_ID" -o "$kept/$SLURM_JOB_ID.txt"
 '
 if [ "$(id -u)" -eq 0 ] && [ "${SLURM_JOB_USER:-root}" != root ]; then
   runuser -u "$SLURM_JOB_USER" -- sh -c "$look" >/dev/null 2>&1

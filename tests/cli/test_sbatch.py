@@ -151,6 +151,10 @@ def test_a_job_that_fails_is_looked_at(cluster: Path, submitted: Path, capfd: py
     report = submitted / ".preflight" / "slurm" / f"{number}.txt"
     _wait(lambda: report.exists() and "No such file or directory" in report.read_text(), cluster)
     _wait(lambda: not _slurm(cluster / "slurm.conf", "squeue", "--noheader"), cluster)
+    # The job that found the cause has not failed, so nobody looks at it in turn.
+    states = _slurm(cluster / "slurm.conf", "scontrol", "--oneliner", "show", "job", str(int(number) + 1))
+    assert "JobName=fit-investigate" in states
+    assert "JobState=COMPLETED" in states
     told = report.read_text()
     assert "NO-GO" in told
     assert "shards/train-00007.tar" in told
@@ -170,6 +174,7 @@ def test_the_epilog_reads_the_logs_of_a_job_that_fails(cluster: Path, submitted:
     assert told.startswith("NO-GO")
     assert "Afileisnotthere" in told
     assert "theprocessendedwithanerror" in told  # which scontrol says
+    assert told.partition("Afileisnotthere")[0].count(".out") == 1  # both streams go to one file, which is read once
     # An epilog that ended badly would have drained the node.
     _wait(lambda: "idle" in _slurm(cluster / "slurm.conf", "sinfo", "--noheader"), cluster)
 
@@ -202,6 +207,7 @@ def test_a_job_that_is_no_go_is_not_submitted(
     assert out == ""
     assert "JOB001" in err
     assert "not submitted" in err
+    assert "(preflight check job.sh --verbose says why)" in " ".join(err.split())
 
 
 def test_what_would_be_submitted_is_shown(
@@ -265,6 +271,9 @@ def test_a_job_that_is_waited_for_is_looked_at_on_its_own_cluster(
     line = second.partition("--wrap ")[2].replace(f"{sys.executable} -m preflight", "echo told")
     told = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout
     assert told == "told investigate slurm-7.out .preflight/slurm/7\n"
+    for code, ends in ((0, 0), (1, 0), (3, 0), (2, 1)):
+        line = second.partition("--wrap ")[2].replace(f"{sys.executable} -m preflight", f"sh -c 'exit {code}'")
+        assert subprocess.run(["sh", "-c", line], check=False).returncode == ends
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from preflight.errors import UsageError
 from preflight.report.render import render
 from preflight.vocabulary.finding import Location
 from preflight.vocabulary.quantity import GIB
+from preflight.vocabulary.report import Report
 
 from . import samples
 
@@ -58,8 +59,30 @@ def test_junit_counts_and_fails_what_decides() -> None:
     assert root.get("failures") == str(len(root.findall(".//failure")))
     assert len(suites["keras_fit.py"].findall(".//skipped")) == 1
     warning = suites["train.py"].findall("testcase")[3]
-    assert (warning.get("file"), warning.get("line")) == ("train.py", "7")
+    assert str(warning.get("name")).endswith(" train.py:7:10")
     assert warning.find("failure") is None
+
+
+ATTRIBUTES = {
+    "testsuites": {"name", "time", "tests", "failures", "errors"},
+    "testsuite": {
+        "name", "tests", "failures", "errors", "skipped", "time", "timestamp", "hostname", "id", "package", "file", "log",
+        "url", "group",
+    },
+    "testcase": {"name", "classname", "time", "group"},
+    "failure": {"type", "message"},
+    "skipped": {"type", "message"},
+    "system-out": set(),
+}  # fmt: skip
+"""What junit-10.xsd of Jenkins' xUnit plugin knows; it refuses a file with anything else."""
+REQUIRED = {"testsuite": {"name", "tests", "failures", "errors"}, "testcase": {"name"}}
+
+
+@pytest.mark.parametrize("report", [samples.SEVERAL, samples.HOSTILE, samples.GO, samples.NO_GO])
+def test_junit_has_what_the_schema_knows_and_no_more(report: Report) -> None:
+    for element in ElementTree.fromstring(render(report, "junit")).iter():
+        assert set(element.attrib) <= ATTRIBUTES[element.tag]
+        assert REQUIRED.get(element.tag, set()) <= set(element.attrib)
 
 
 def test_junit_survives_any_text() -> None:

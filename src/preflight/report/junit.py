@@ -15,7 +15,8 @@ def render(report: Report, options: Options) -> str:
     """Return the report as JUnit XML.
 
     The verdict fails on NO-GO and is skipped on UNKNOWN. A finding fails when it makes the verdict NO-GO;
-    any other is a case that passes and says what was seen.
+    any other is a case that passes and says what was seen. The place stands in the name of a case and in its text:
+    the schema of Jenkins' xUnit plugin (junit-10.xsd) knows no attributes for it, and refuses a file that has some.
     """
     scripts = report.scripts or (report,)
     suites = [_suite(script) for script in scripts]
@@ -62,11 +63,8 @@ def _case(finding: Finding, report: Report) -> str:
     if finding.fix is not None:
         lines.append(f"hint: {one_line(finding.fix.title)}")
     body = _text("\n".join(lines))
-    at = finding.location
-    where = f' file="{_text(clean(at.path))}"' if at.path is not None else ""
-    where += f' line="{at.line}"' if at.line is not None and at.cell is None else ""
-    name = _text(f"{clean(finding.code)} {clean(finding.rule)} {place(at)}")
-    head = f'    <testcase classname="{_text(subject(report))}" name="{name}"{where}>'
+    name = _text(f"{clean(finding.code)} {clean(finding.rule)} {place(finding.location)}")
+    head = f'    <testcase classname="{_text(subject(report))}" name="{name}">'
     kind = f"{finding.severity}, {finding.confidence}"
     if finding.decides:
         inner = f'<failure type="{kind}" message="{_text(one_line(finding.message))}">{body}</failure>'

@@ -130,6 +130,30 @@ def test_what_starts_nothing(tmp_path: Path, line: str) -> None:
     assert read_job(str(job)).starts == ()
 
 
+@pytest.mark.parametrize(
+    ("words", "given", "made"),
+    [
+        ('"$@"', (), []),
+        ('"${@}" --x "$@"', (), ["--x"]),
+        ('"${NONE[@]}"', (), []),
+        ('"$@"', ("1", "two words", ""), ["1", "two words", ""]),
+        ('""', (), [""]),
+        ("''", (), [""]),
+        ('"$*"', (), [""]),
+        ('"a$@"', (), ["a"]),
+    ],
+)
+def test_no_arguments_are_no_words(tmp_path: Path, words: str, given: tuple[str, ...], made: list[str]) -> None:
+    (start,) = read_job(_written(tmp_path, f"#!/bin/bash\nNONE=()\npython train.py {words}\n"), given).starts
+    assert list(start.words[2:]) == made
+
+
+def _written(folder: Path, text: str) -> str:
+    job = folder / "job.sh"
+    job.write_text(text)
+    return str(job)
+
+
 def test_arguments_of_the_job_name_the_script(tmp_path: Path) -> None:
     start = _started(
         tmp_path, '#!/bin/bash\nsrun torchrun --nproc_per_node=$SLURM_GPUS_PER_NODE "$@"\n', "train.py", "--lr", "1"

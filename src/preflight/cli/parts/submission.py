@@ -46,7 +46,8 @@ class FollowUp(msgspec.Struct, frozen=True, kw_only=True):
             f"sacct -j {job} --parsable2 --format=JobID,JobName,State,ExitCode,Start,End,NodeList "
             f"> {kept}/sacct.txt 2>/dev/null || rm -f {kept}/sacct.txt; "
             f'set --; for log in {logs}; do [ -e "$log" ] && set -- "$@" "$log"; done; '
-            f'PREFLIGHT_RUN=.preflight {preflight} "$@" {kept}'
+            # That a cause was found is no failure of this job; only that nothing could be looked at is one.
+            f'PREFLIGHT_RUN=.preflight {preflight} "$@" {kept} || [ $? -ne 2 ]'
         )
 
     def file(self, pattern: str, job: str) -> str:
@@ -115,7 +116,9 @@ def checked(context: click.Context, job: Job, gpu: str | None) -> Verdict:
     except UsageError as error:
         click.echo(f"preflight: not checked: {error}", err=True)
         return "UNKNOWN"
-    look = writing(None, None, False, True, None)
+    look = msgspec.structs.replace(
+        writing(None, None, False, True, None), rest=f"preflight check {shlex.quote(job.path)} --verbose"
+    )
     done = run(request(context, {"gpu": gpu}, given), look)
     leave(done.report)
     whole = done.report.verdict == "NO-GO"

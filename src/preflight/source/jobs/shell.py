@@ -74,6 +74,7 @@ class Shell:
 
     def _expanded(self, word: Word) -> Iterator[str]:
         made: list[str] = []  # the last one is still growing
+        without = False
         for piece in word:
             many = self._elements(piece.text) if piece.expands else None
             if many is not None and not piece.splits and "*" in piece.text:
@@ -83,10 +84,13 @@ class Shell:
             if many is None:
                 many = tuple(text.split()) if split else (text,)
             if not many:
+                without = without or (not piece.splits and "@" in piece.text)
                 continue
             if split and text[:1].isspace() and made:
                 made.append("")
             made[-1:] = [(made[-1] if made else "") + many[0], *many[1:]]
+        if without and made == [""]:
+            return  # "$@" without arguments is no word, unlike ""
         yield from made
 
     def _elements(self, text: str) -> tuple[str, ...] | None:
