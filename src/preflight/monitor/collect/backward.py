@@ -12,6 +12,7 @@ from .patching import Patches
 from .places import from_program
 from .ranges import Ranges
 from .recorder import Recorder
+from .rewritten import Rewritten
 from .second_order import SecondOrder
 from .sequences import NAMES, Sequences
 from .state import States
@@ -29,12 +30,14 @@ class Backwards:
         variables: Variables,
         states: States,
         uncleared: set[int],
+        rewritten: Rewritten,
         sequences: Sequences,
     ) -> None:
         self.recorder = recorder
         self.variables = variables
         self.states = states
         self.uncleared = uncleared
+        self.rewritten = rewritten
         self.tails = Tails()
         self.sequences = sequences
         self.targets = Targets(recorder, sequences)
@@ -123,6 +126,7 @@ class Backwards:
         recorder.backwards += 1
         recorder.passes += 1
         recorder.waiting += 1
+        self.rewritten.passed()
         recorder.leave(entry, None, error)
         if recorder.scaled and recorder.detail and not self.variables.stale:
             self.states.gradients("after_backward", None, False)

@@ -19,6 +19,7 @@ from .workers import Seats, tell_of
 _MOST_INDICES = 64
 _TOLD_LOOPS = 16  # workers of later loops are not told: each would leave a file
 _MOST_LABELS = 4096
+_MOST_SINGLE = 1024  # batches of a loader whose labels are looked at outside of detailed iterations
 
 
 class Loaders:
@@ -32,6 +33,7 @@ class Loaders:
         self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._epochs: dict[int, int] = {}
         self._loops_begun = 0
+        self._single_left: dict[str, int] = {}  # by loader whose batches all had one label: how many more are looked at
         self._asked: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         self._loops: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
         self._datasets = Numbers()
@@ -114,7 +116,7 @@ class Loaders:
             return
         recorder = self.recorder
         found = few(value, recorder.torch.Tensor) if error is None else []
-        recorder.leave(entry, self._single(found) if recorder.detail else None, error)
+        recorder.leave(entry, self._told(entry.object, found), error)
         iterator = entry.about()
         if error is not None or iterator is None:
             return
@@ -133,8 +135,20 @@ class Loaders:
         loop[2] += 1
         self.digests.batch(entry.object, found, where)
 
-    def _single(self, found: list[Any]) -> dict[str, Any] | None:
-        """Which tensors of a batch are lists of labels that are all the same, and which hold one sample over and over."""
+    def _told(self, loader: str, found: list[Any]) -> dict[str, Any] | None:
+        """What is told of the tensors of a batch; of labels also where those of all batches before were the same ones."""
+        detail = self.recorder.detail
+        if not detail and not self._single_left.get(loader):
+            return None
+        single = self._single(found)
+        left = self._single_left.get(loader, _MOST_SINGLE) - 1
+        self._single_left[loader] = max(left, 0) if single else 0
+        same = alike(self.recorder.torch, found) if detail and self.recorder.wants("alike") else None
+        told: dict[str, Any] = {"alike": same} if same is not None else {}
+        return {**told, "single": single} if single else told or None
+
+    def _single(self, found: list[Any]) -> dict[str, Any]:
+        """Which tensors of a batch are lists of labels that are all the same, and of which label."""
         kinds = (self.recorder.torch.int64, self.recorder.torch.int32)
         single = {}
         for position, tensor in enumerate(found):
@@ -144,9 +158,7 @@ class Loaders:
                 values = tensor.tolist()
                 if values.count(values[0]) == len(values):
                     single[str(position)] = values[0]
-        same = alike(self.recorder.torch, found) if self.recorder.wants("alike") else None
-        told: dict[str, Any] = {"alike": same} if same is not None else {}
-        return {**told, "single": single} if single else told or None
+        return single
 
     # -- workers: what they draw from is told to this process through a page of memory that a fork shares
 

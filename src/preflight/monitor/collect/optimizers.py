@@ -11,6 +11,7 @@ from .entry import Entry
 from .naming import Names, modules_in_sight
 from .patching import Patches
 from .recorder import Recorder
+from .rewritten import Rewritten
 from .roster import Held
 from .state import States
 from .variables import Variables
@@ -49,6 +50,7 @@ class Optimizers:
         self._frozen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
         self._casts: dict[int, int] = {}
         self.uncleared: set[int] = set()
+        self.rewritten = Rewritten(variables)
         self._versions: dict[int, tuple[int, int]] = {}
         self._phases = 0
         self._idle = 0  # steps of other optimizers since the last one of that whose steps count
@@ -238,6 +240,8 @@ class Optimizers:
             seen["written"] = written
         if not self._steps.get(index, 0) and self._replaced(held):
             seen["replaced"] = True
+        if self.rewritten.replaced(index):
+            seen["rewritten"] = True
         amidst = accumulation.amidst()
         if amidst is not None:
             seen["accumulating"] = amidst

@@ -65,7 +65,7 @@ class Session:
         self.parts: list[Any] = [
             self.forwards,
             optimizers,
-            Backwards(recorder, self.variables, states, optimizers.uncleared, sequences),
+            Backwards(recorder, self.variables, states, optimizers.uncleared, optimizers.rewritten, sequences),
             Clipping(recorder, self.variables),
             Scaling(recorder, optimizers),
             Schedules(recorder, optimizers),

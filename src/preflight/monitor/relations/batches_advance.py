@@ -19,7 +19,8 @@ class BatchesAdvance(Relation):
 
     Judged where the loader has more samples than fit into one batch, by the indices of the samples or, where a new
     iterator was made in between, by the fingerprints of the tensors.
-    A loader whose whole data is one batch, and a program that keeps one batch and uses it again, are not meant.
+    A loader whose whole data is one batch, and a program that keeps one batch and uses it again, are not meant; nor is a
+    sampler of the program's own that gives each batch several times in a row, to be augmented anew (data echoing).
     A stream with several workers is judged within an epoch too: where each worker reads all of it, every batch comes once
     from each, one after the other. The second such pair is reported.
     """
@@ -54,6 +55,8 @@ class BatchesAdvance(Relation):
             if same is None:
                 continue
             anew = before.batch.epoch != fetch.batch.epoch
+            if same and not anew and not copied and fetch.order == "own":
+                continue
             yield Example(
                 (),
                 not same,
@@ -81,10 +84,12 @@ class BatchesAdvance(Relation):
         yield _steps([(0, 0, [1, 2]), (0, 1, [3, 4]), (1, 0, [1, 2])])
         yield _steps([(0, 0, [1, 2]), (1, 0, [3, 4]), (2, 0, [1, 2])])
         yield _stream([7, 9, 8, 5])
+        yield _steps([(0, 0, [1, 2]), (0, 1, [1, 2]), (0, 2, [3, 4])], order="own")
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _steps([(0, 0, [1, 2]), (1, 0, [1, 2])])
+        yield _steps([(0, 0, [1, 2]), (1, 0, [1, 2])], order="own")
         yield _steps([(0, 0, None), (1, 0, None)], samples=None)
         yield _stream([7, 7, 9, 9])
 
@@ -112,15 +117,15 @@ def _told(fetch: Fetch, anew: bool, copied: bool) -> str:
     return f"{fetch.batch.loader} gave the same batch as in the step before{how}"
 
 
-def _steps(given: list[tuple[int, int, list[int] | None]], samples: int | None = 64) -> list[Window]:
+def _steps(
+    given: list[tuple[int, int, list[int] | None]], samples: int | None = 64, order: str = "sequential"
+) -> list[Window]:
     mini = Mini()
     windows = []
     for number, (epoch, fetch, indices) in enumerate(given):
         args: dict[str, Any] = {"args": {"epoch": epoch, "fetch": fetch}}
         row = {"epoch": epoch, "fetch": fetch, "indices": indices, "bits": [sum(indices or [7])], "shapes": [[2, 8]]}
-        new: list[Any] = [
-            ("loader.new loader0", {"args": {"samples": samples, "batch_size": 2, "order": "sequential"}})
-        ]
+        new: list[Any] = [("loader.new loader0", {"args": {"samples": samples, "batch_size": 2, "order": order}})]
         rows = (("fetch loader0", args), ("batch", row), "forward model", "backward", "step optimizer0:SGD")
         windows.append(mini.window(*(new if not number else []), *rows))
     return windows

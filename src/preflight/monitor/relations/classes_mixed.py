@@ -19,7 +19,8 @@ class ClassesMixed(Relation):
 
     Folders of images list class after class, so that a loader without shuffling shows the model one class for a while.
     Judged are loaders with a sequential order whose batches are pairs of inputs and whole numbers, one for each of at
-    least eight samples, from the second batch in a row with a single label on.
+    least eight samples: broken where two batches in a row hold a single label, and two hold another one.
+    Data of one class alone, and classes of which all but one are rare, give a single label rightly.
     """
 
     name = "classes-mixed"
@@ -33,7 +34,8 @@ class ClassesMixed(Relation):
     advice = "shuffle the training loader"
 
     def __init__(self) -> None:
-        self._row: dict[str, int] = {}
+        self._row: dict[str, tuple[int, Any]] = {}  # by loader: batches in a row with a single label, and which
+        self._alone: dict[str, set[Any]] = {}  # labels that had such a row
 
     def see(self, window: Window) -> Iterator[Example]:
         for fetch in fetches_of(window):
@@ -41,8 +43,13 @@ class ClassesMixed(Relation):
                 continue
             single = ((fetch.call.result or {}) if fetch.call is not None else {}).get("single") or {}
             loader = fetch.batch.loader
-            row = self._row[loader] = self._row.get(loader, 0) + 1 if "1" in single else 0
-            wrong = row >= _ROW
+            row, label = self._row.get(loader, (0, None))
+            row = 0 if "1" not in single else row + 1 if label == single["1"] else 1
+            self._row[loader] = row, single.get("1")
+            alone = self._alone.setdefault(loader, set())
+            if row >= _ROW:
+                alone.add(single["1"])
+            wrong = row >= _ROW and len(alone) > 1
             yield Example(
                 (),
                 not wrong,
@@ -58,10 +65,11 @@ class ClassesMixed(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _batches("sequential", None, None)
         yield _batches("sequential", {"1": 0}, None, {"1": 0})
+        yield _batches("sequential", {"1": 0}, {"1": 0}, None, {"1": 0}, {"1": 0})  # the other class is rare
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
-        yield _batches("sequential", {"1": 0}, {"1": 0})
+        yield _batches("sequential", {"1": 0}, {"1": 0}, {"1": 1}, {"1": 1})
 
 
 def _is_a_pair(fetch: Fetch) -> bool:

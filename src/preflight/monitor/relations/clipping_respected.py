@@ -13,13 +13,17 @@ from preflight.monitor.window import Call, State, Window
 
 _SLACK = 1.02
 _LEARNT = 5
+_GROWING = ("backward", "scaler.", "collective.")
+"""How the names of calls begin after which gradients may be larger than they were."""
 
 
 class ClippingRespected(Relation):
     """Where the gradients of an optimizer are clipped before its steps, the gradients that each step uses are within the limit.
 
-    Broken where the gradients grow again after clipping (another backward pass, unscaling, averaging), and where a step
-    of the same loop is made without the clipping that each earlier one had, on gradients above the limit.
+    Broken where the gradients grow again after clipping (another backward pass, unscaling, averaging over ranks), and where
+    a step of the same loop is made without the clipping that each earlier one had, on gradients above the limit.
+    What the program itself does to them in between, such as adding noise, or putting a sum of clipped gradients in their
+    place, it does on purpose.
     """
 
     name = "clipping-respected"
@@ -45,7 +49,7 @@ class ClippingRespected(Relation):
                 self._known[step.optimizer] = (count, limit, step.call.place)
                 used = total_norm(step.gradients)
                 if math.isfinite(used):
-                    yield _example(step, used, limit, "was clipped to")
+                    yield _example(step, used if _grown(step, clips[-1]) else min(used, limit), limit, "was clipped to")
             elif step.named("clip_grad_norm"):
                 continue
             elif (
@@ -62,10 +66,13 @@ class ClippingRespected(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}})
         yield [mini.window(*_rows(0.999, True)) for _ in range(7)]
+        mini = Mini({"model.weight": {}})
+        yield [mini.window(*_rows(1.4, True)) for _ in range(7)]  # noise was added
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
-        yield [Mini({"model.weight": {}}).window(*_rows(3.0, True))]
+        clipped = _rows(3.0, True)
+        yield [Mini({"model.weight": {}}).window(*clipped[:2], "backward", *clipped[2:])]
         mini = Mini({"model.weight": {}})
         yield [*(mini.window(*_rows(1.0, True)) for _ in range(6)), mini.window(*_rows(3.0, False))]
 
@@ -88,6 +95,13 @@ def _covers(call: Call, step: Step, gradients: State) -> bool:
         and limit > 0
         and counts.get(step.optimizer, 0) >= len(gradients.ids)
     )
+
+
+def _grown(step: Step, clip: Call) -> bool:
+    """Whether something that adds to gradients or multiplies them came between a clipping and the step."""
+    if (step.call.args or {}).get("rewritten"):
+        return False
+    return any(call.q > clip.e and call.name.startswith(_GROWING) for call in step.between)
 
 
 def _example(step: Step, used: float, limit: float, words: str) -> Example:

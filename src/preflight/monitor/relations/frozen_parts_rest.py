@@ -19,7 +19,8 @@ class FrozenPartsRest(Relation):
     A correction that is kept beside the weights (the bias that balances the experts of a mixture, a running mean of
     one's own) goes on to move when only the parameters were frozen, and is often not among what is saved with the parts
     that are trained. Running statistics of normalisation belong to what surrounds them: they are judged where all of the
-    part that the layer is in is frozen and at rest, within a model that is trained otherwise. A module whose frozen parameters are moved
+    part that the layer is in is frozen and at rest. Both within a model that is trained otherwise: a network that is fixed
+    as a whole may follow the scale of what it is given. A module whose frozen parameters are moved
     by another hand, as those of a target network, is left alone, and so is one that an optimizer has something of.
     """
 
@@ -72,9 +73,11 @@ class FrozenPartsRest(Relation):
             return False
         owner, _, word = buffer.name.rpartition(".")
         least = 1
+        if not self._trained(buffer.root, variables):
+            return False
         if "Norm" in buffer.module:
             layer, owner = owner, owner.rpartition(".")[0]
-            if word not in _STATISTICS or "." not in owner or not self._trained(buffer.root, variables):
+            if word not in _STATISTICS or "." not in owner:
                 return False
             least = 1 + sum(
                 one.name.rpartition(".")[0] == layer for one in variables.values() if one.kind == "parameter"
@@ -97,6 +100,7 @@ class FrozenPartsRest(Relation):
         yield _run(trainable=True, weight=(1, 1), buffer=(1, 2))
         yield _run(trainable=False, weight=(1, 2), buffer=(1, 2))
         yield _run(trainable=False, weight=(1, 1), buffer=(1, 1))
+        yield _run(trainable=False, weight=(1, 1), buffer=(1, 2), head=False)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -104,9 +108,10 @@ class FrozenPartsRest(Relation):
         yield _normalised((1, 1), (1, 2))
 
 
-def _run(trainable: bool, weight: tuple[int, int], buffer: tuple[int, int]) -> list[Window]:
+def _run(trainable: bool, weight: tuple[int, int], buffer: tuple[int, int], head: bool = True) -> list[Window]:
     frozen = {"trainable": trainable, "optimizer": 0 if trainable else -1}
-    mini = Mini({"net.gate.weight": frozen, "net.gate.bias": {"kind": "buffer", "optimizer": -1, "trainable": False}})
+    bias = {"kind": "buffer", "optimizer": -1, "trainable": False}
+    mini = Mini({"net.gate.weight": frozen, "net.gate.bias": bias, **({"net.head.weight": {}} if head else {})})
     return [
         mini.window(
             "backward",

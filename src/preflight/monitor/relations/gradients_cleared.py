@@ -9,6 +9,9 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import Window
 
+_KEPT = 0.999
+"""Gradients that became smaller than by this factor since the step were multiplied by the program."""
+
 
 class GradientsCleared(Relation):
     """Between two steps of an optimizer its gradients are cleared.
@@ -17,6 +20,7 @@ class GradientsCleared(Relation):
     gradients since the beginning; the loss still falls, and often looks like too high a learning rate.
     It counts as cleared when ``zero_grad`` of the optimizer or of a module with its parameters was called, or when the
     gradients were found to be zero or absent as a backward pass began.
+    Gradients that the program has multiplied by a factor below one since the step are kept on purpose: that is momentum.
     """
 
     name = "gradients-cleared"
@@ -33,11 +37,17 @@ class GradientsCleared(Relation):
         "call optimizer.zero_grad() once for every optimizer.step(), before the first backward pass of the next step"
     )
 
+    def __init__(self) -> None:
+        self._used: dict[int, dict[int, float | None]] = {}  # by optimizer: the gradients of its last step
+
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
+            used = self._used.pop(step.optimizer, {})
+            if step.gradients is not None:
+                self._used[step.optimizer] = dict(zip(step.gradients.ids, step.gradients.norm, strict=True))
             if step.done == 0 or not step.named("backward"):
                 continue
-            left = self._left(step, window)
+            left = self._left(step, used, window)
             if left is None:
                 continue
             context = {"closure": step.closure, "optimizer": step.kind}
@@ -56,7 +66,7 @@ class GradientsCleared(Relation):
             )
 
     @staticmethod
-    def _left(step: Step, window: Window) -> tuple[str, ...] | None:
+    def _left(step: Step, used: dict[int, float | None], window: Window) -> tuple[str, ...] | None:
         """Names of the parameters whose gradients were left; None when it cannot be said."""
         variables = window.run.variables
         roots = step.owned(window)
@@ -73,11 +83,14 @@ class GradientsCleared(Relation):
         if not found:
             return None
         state = found[0]
-        return tuple(
-            variables[ident].name
+        left = {
+            ident: norm
             for ident, norm in zip(state.ids, state.norm, strict=True)
             if norm and ident in variables and variables[ident].optimizer == step.optimizer
-        )
+        }
+        if all(norm < _KEPT * (used.get(ident) or 0.0) for ident, norm in left.items()):
+            return ()  # they decay
+        return tuple(variables[ident].name for ident in left)
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
@@ -87,6 +100,9 @@ class GradientsCleared(Relation):
         mini = Mini({"model.weight": {}})
         by_hand = ("forward model", ("left", {"model.weight": 0.0}), "backward", "step optimizer0:SGD")
         yield [mini.window(*by_hand), mini.window(*by_hand)]
+        mini = Mini({"model.weight": {}})
+        decayed = ("forward model", ("left", {"model.weight": 0.45}), "backward", ("gradients", {"model.weight": 0.5}))
+        yield [mini.window(*decayed, "step optimizer0:SGD"), mini.window(*decayed, "step optimizer0:SGD")]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

@@ -20,6 +20,9 @@ class GradientsOfOneLoss(Relation):
     Where those of the other loss are not cleared before the own backward pass, the own step follows both losses.
     The same happens where all optimizers step after all backward passes: a discriminator that a generator's loss runs
     through, and whose own loss is of detached inputs, is to be cleared between the two, or frozen during the first.
+    Where both losses are of one and the same pass of the network, and the optimizer of another part steps on each of them, it
+    is a trunk whose heads have optimizers of their own, and is meant to follow both; and so is a step on gradients that the
+    program put there.
     """
 
     name = "gradients-of-one-loss"
@@ -37,7 +40,8 @@ class GradientsOfOneLoss(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         self._inputs(window)
         for step in steps_of(window):
-            if step.closure or step.call.parent >= 0 and not step.between:
+            given = step.call.args or {}
+            if step.closure or given.get("rewritten") or (step.call.parent >= 0 and not step.between):
                 continue
             others = [call for call in step.named("step") if call.object != step.call.object]
             passes = step.named("backward") if others else []
@@ -91,10 +95,13 @@ class GradientsOfOneLoss(Relation):
         """The backward pass of another optimizer's loss whose gradients are still there, or None."""
         cleared = max((call.q for call in step.clearing(window)), default=-1)
         since = [call for call in passes if call.q > cleared]
+        own = step.owned(window)
+        ran = [call.q for call in step.named("forward") if call.object.split(".")[0] in own]
         for earlier, later in pairwise(since):
             left = ((later.args or {}).get("of") or {}).get(str(step.optimizer), 0)
             between = any(earlier.q < call.q < later.q for call in others)
-            if left and between and earlier.place != later.place:
+            shared = not any(earlier.q < q < later.q for q in ran) and any(call.q > later.q for call in others)
+            if left and between and not shared and earlier.place != later.place:
                 return earlier
         return None
 
@@ -102,6 +109,7 @@ class GradientsOfOneLoss(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _game(True)
         yield _rounds(frozen=True)
+        yield _game(False, head=True)  # one pass of a trunk, two losses
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -109,12 +117,14 @@ class GradientsOfOneLoss(Relation):
         yield _rounds(frozen=False)
 
 
-def _game(right: bool) -> list[Window]:
+def _game(right: bool, head: bool = False) -> list[Window]:
     mini = Mini({"critic.weight": {}, "maker.weight": {"optimizer": 1}})
     clear = ("zero_grad optimizer0:Adam",)
     rows = (
         *(clear if right else ()),
+        *(() if head else ("forward critic",)),
         ("backward", {"place": "gan.py:5", "args": {"of": {} if right else {"0": 1}}}),
+        *(("step optimizer2:Adam",) if head else ()),
         "step optimizer0:Adam",
         *(() if right else clear),
         "zero_grad optimizer1:Adam",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from preflight.monitor.flow import Flow, flow_of
 from preflight.monitor.mini import Mini
@@ -14,6 +15,8 @@ _NEVER = 2
 """Steps without a gradient, from the first on, that are one too many."""
 _ALWAYS = 4
 """Steps with a gradient after which one without is a break."""
+_UNSEEN = 3
+"""Steps in a row in which the same parameters have no gradient, where nobody saw whether their modules took part."""
 
 
 class GradientsReach(Relation):
@@ -21,10 +24,13 @@ class GradientsReach(Relation):
 
     Where the graph is cut, by ``detach``, ``no_grad``, a conversion to numbers or a checkpointed block whose inputs need no
     gradient, everything below the cut keeps its first values. The loss falls all the same, by what lies above.
+    A network beside the one that is trained, run without gradients on the same inputs, such as a teacher, is not below a cut.
     A cut reaches down to the modules that take in the data. Where those have gradients, a module without any merely has
     an output that is not used, and nothing is said of it, unless the program itself calls it in each step, what goes into
     it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Modules are seen in iterations that
-    are recorded in detail; in others one is taken to take part that took part whenever it was seen.
+    are recorded in detail; in others one is taken to take part that took part whenever it was seen. A block that is left out
+    of some passes at random looks the same there: where no parameter of a module has a gradient, it must be so three times
+    in a row, and never have been for less.
     """
 
     name = "gradients-reach"
@@ -43,10 +49,18 @@ class GradientsReach(Relation):
         self._had: dict[int, int] = {}
         self._missed: dict[int, int] = {}
         self._modules: tuple[list[int], int, list[str]] = [], -1, []
+        self._suspected: dict[
+            int, tuple[frozenset[int], int]
+        ] = {}  # by optimizer: without gradients, modules unseen; times
+        self._pausing: set[int] = set()  # of these, such as had gradients again later
+        self._given: dict[str, tuple[Any, ...]] = {}  # by module: the data that went into it when it was last seen
+        self._apart: set[str] = set()  # modules that ran without gradients then
         self._settled: list[int] = []  # variables of a step that all had gradients in several steps and missed none
 
     def quiet(self, window: Window) -> bool:
         """Whether of each variable it is known if it always has gradients, or never."""
+        if self._suspected:
+            return False
         if len(self._settled) == len(self._had):
             return True
         return all(had >= _ALWAYS or (had == 0 and self._missed[ident] >= _NEVER) for ident, had in self._had.items())
@@ -57,6 +71,7 @@ class GradientsReach(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         self._flow = flow_of(window)
+        self._look(window)
         for step in steps_of(window):
             if step.gradients is None or step.closure:
                 continue
@@ -64,11 +79,34 @@ class GradientsReach(Relation):
             if found is not None:
                 yield found
 
+    def _look(self, window: Window) -> None:
+        """Remember what went into modules, and which of them ran without gradients."""
+        calls = window.named("module")
+        if not calls:
+            return
+        self._apart.difference_update(call.object for call in calls)
+        self._apart.update(call.object for call in calls if call.context.startswith("nograd"))
+        for seen in window.tensors:
+            if seen.position == "in0":
+                self._given.pop(seen.object, None)
+            if seen.position == "in0" and not seen.requires_grad:
+                self._given[seen.object] = (*seen.shape, seen.dtype, seen.norm)
+
+    def _beside(self, below: list[tuple[int, str]], reached: set[str]) -> bool:
+        """Whether what has no gradients ran without them on inputs that what has gradients was given as well."""
+        lost = {module for _, module in below}
+        if not lost or not lost <= self._apart:
+            return False
+        first = min(lost, key=lambda module: self._flow.called.get(module, -1))
+        entered, others = _parts({first}) - _parts(reached), _parts(reached) - _parts(lost)
+        given, taken = ({self._given[one] for one in parts if one in self._given} for parts in (entered, others))
+        return not given.isdisjoint(taken)
+
     def _judge(self, step: Step, window: Window) -> Example | None:
         assert step.gradients is not None
         ids, norms = step.gradients.ids, step.gradients.norm
         modules = self._modules_of(ids, window)
-        if None not in norms and self._settled == ids:
+        if None not in norms and self._settled == ids and step.optimizer not in self._suspected:
             took_part = any(self._flow.between(module, step.since, step.call.q) for module in modules)
             return Example((), True, {"optimizer": step.kind}) if took_part else None
         reached: set[str] = set()
@@ -91,9 +129,28 @@ class GradientsReach(Relation):
         if not reached:
             return None
         below = [(ident, module) for ident, module, before in lost if before or module not in reached]
+        below = self._confirmed(step.optimizer, below, reached, dict(zip(ids, norms, strict=True)))
+        if self._beside(below, reached):
+            below = []
         if not any(self._flow.source(module) for _, module in below):
             below = self._left_out(below, modules, reached)
         return self._example(step, below, reached, window)
+
+    def _confirmed(
+        self, optimizer: int, below: list[tuple[int, str]], reached: set[str], norms: dict[int, float | None]
+    ) -> list[tuple[int, str]]:
+        """Of parameters without gradients, those whose modules took part for sure, or that stay without."""
+        before, times = self._suspected.pop(optimizer, (frozenset[int](), 0))
+        self._pausing.update(ident for ident in before if norms.get(ident) is not None)
+        if self._flow.seen:
+            return below
+        sure = [pair for pair in below if pair[1] in reached]  # another parameter of the module has a gradient
+        rest = [pair for pair in below if pair[1] not in reached and pair[0] not in self._pausing]
+        now = frozenset(ident for ident, _ in rest)
+        times = times + 1 if now == before else 1
+        if now:
+            self._suspected[optimizer] = now, times
+        return [*sure, *rest] if times >= _UNSEEN else sure
 
     def _left_out(self, below: list[tuple[int, str]], modules: list[str], reached: set[str]) -> list[tuple[int, str]]:
         """Of parameters without gradients, those of parts of a model that the program calls and that never had any."""
@@ -136,28 +193,62 @@ class GradientsReach(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _chain(0.5, 0.5, 0.5)
         yield _chain(0.5, 0.5, None)  # an output that is not used
+        whole, pause = (0.5, 0.5, 0.5), (None, 0.5, 0.5)
+        yield _taught()
+        yield _windows([whole] * 5 + [pause, pause, whole, pause, pause, pause], seen=5)  # left out of some passes
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _chain(None, None, 0.5)
         whole, cut = (0.5, 0.5, 0.5), (None, None, 0.5)
         yield _windows([whole, whole, whole, whole, whole, cut])
+        yield _windows([whole] * 5 + [cut] * 3, seen=5)
+
+
+def _parts(modules: set[str]) -> set[str]:
+    """Modules and all that they are parts of."""
+    words = (module.split(".") for module in modules)
+    return {".".join(parts[:count]) for parts in words for count in range(1, len(parts) + 1)}
 
 
 def _chain(*norms: float | None) -> list[Window]:
     return _windows([norms] * 4)
 
 
-def _windows(steps: list[tuple[float | None, ...]]) -> list[Window]:
+def _windows(steps: list[tuple[float | None, ...]], seen: int = 9) -> list[Window]:
+    """Iterations with these gradients, of which the first so many are recorded in detail."""
     names = ("net.embed", "net.block", "net.head")
     mini = Mini({f"{name}.weight": {} for name in names})
     found = []
-    for norms in steps:
-        inside = [(f"module {name}", {"inside": (_entering(name, name != "net.embed"),)}) for name in names]
+    for number, norms in enumerate(steps):
+        detailed = names if number < seen else ()
+        inside = [(f"module {name}", {"inside": (_entering(name, name != "net.embed"),)}) for name in detailed]
         window = mini.window(
             ("forward net", {"inside": inside, "args": {"training": True}}),
             "backward",
             ("gradients", {f"{name}.weight": norm for name, norm in zip(names, norms, strict=True)}),
+            "step optimizer0:SGD",
+        )
+        modules = {call.object: call.q for call in window.calls}
+        window.tensors = [one._replace(call=modules[one.object]) for one in window.tensors]
+        found.append(window)
+    return found
+
+
+def _taught() -> list[Window]:
+    """A student and a teacher that one model runs on the same inputs, the teacher without gradients."""
+    names = ("net.teacher.fc", "net.student.fc")
+    mini = Mini({f"{name}.weight": {} for name in names})
+    found = []
+    for _ in range(4):
+        inside = [
+            (f"module {name}", {"inside": (_entering(name, False),), "context": context})
+            for name, context in zip(names, ("nograd", "grad"), strict=True)
+        ]
+        window = mini.window(
+            ("forward net", {"inside": inside, "args": {"training": True}}),
+            "backward",
+            ("gradients", {f"{names[0]}.weight": None, f"{names[1]}.weight": 0.5}),
             "step optimizer0:SGD",
         )
         modules = {call.object: call.q for call in window.calls}

@@ -17,7 +17,8 @@ class GradientsThrownAway(Relation):
 
     With accumulation, clearing the gradients at every micro-batch instead of once per step leaves only the last one.
     Meant are passes from the same place of the program, in the same mode, each on another batch: an attack on the inputs,
-    a sharpness-aware first pass or a penalty make passes at other places, or on the same batch.
+    a sharpness-aware first pass or a penalty make passes at other places, or on the same batch. Where the program puts
+    other gradients in the place of those that the last pass left, it has made them of what it cleared.
     It must happen in two steps in a row, so that a batch which is dropped for its gradients is no violation.
     """
 
@@ -53,7 +54,8 @@ class GradientsThrownAway(Relation):
             passes = step.named("backward")
             if not passes:
                 continue
-            thrown = self._thrown(step, passes, window) if len(passes) > 1 else []
+            combined = (step.call.args or {}).get("rewritten")
+            thrown = self._thrown(step, passes, window) if len(passes) > 1 and not combined else []
             thrown = (
                 thrown if len({call.q for call in thrown}) == len(passes) - 1 else []
             )  # a remainder is cleared all at once
@@ -106,6 +108,10 @@ class GradientsThrownAway(Relation):
         mini = Mini({"model.weight": {}})
         twice = [row for _ in range(2) for row in ("zero_grad optimizer0:SGD", *_micro(0))]
         yield [mini.window(*twice, "step optimizer0:SGD") for _ in range(3)]
+        mini = Mini({"model.weight": {}})
+        parts = [row for number in range(2) for row in ("zero_grad optimizer0:SGD", *_micro(number))]
+        combined = ("step optimizer0:SGD", {"args": {"rewritten": True}})
+        yield [mini.window(*parts, combined) for _ in range(3)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

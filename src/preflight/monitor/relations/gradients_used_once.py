@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import steps_of
+from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.window import State, Window
 
 
@@ -16,7 +16,9 @@ class GradientsUsedOnce(Relation):
 
     Two steps on the same gradients, without a backward pass between them, update twice: an optimizer that is stepped
     beside the loss scaler or the trainer, or two optimizers that hold the same parameter.
-    A step within another one (a wrapper that shards or accumulates) is part of it. A step with a closure computes its gradients itself and is left out.
+    A step within another one (a wrapper that shards or accumulates) is part of it. A step with a closure computes its
+    gradients itself and is left out. A line search takes a step back and tries it with another rate: where the weights were
+    before the first step are where the second one begins.
     """
 
     name = "gradients-used-once"
@@ -33,6 +35,7 @@ class GradientsUsedOnce(Relation):
         self._compared = False  # whether two steps of the last window used one pass
         self._last = -1  # the pass of which the steps below used the gradients
         self._steps: list[tuple[State, str]] = []
+        self._from: dict[int, float | None] = {}  # norms of the weights that a step of this pass began with
         self._used: dict[int, tuple[float, str]] = {}
 
     def quiet(self, window: Window) -> bool:
@@ -54,7 +57,10 @@ class GradientsUsedOnce(Relation):
                 continue
             if any(other.call.q < call.q < other.call.e for other in steps):
                 continue  # the part of a wrapping optimizer's step that does the work
-            wrong, others = self._again(step.gradients, call.object, self._passes + bisect(passes, call.q), window)
+            again, others = self._again(step.gradients, call.object, self._passes + bisect(passes, call.q))
+            back = self._put_back(step) if again else set()
+            self._from.update(_weights(step))
+            wrong = [window.run.name(ident) for ident in again if ident not in back]
             yield Example(
                 (),
                 not wrong,
@@ -70,15 +76,24 @@ class GradientsUsedOnce(Relation):
 
         self._passes += len(passes)
 
-    def _again(self, gradients: State, name: str, passes: int, window: Window) -> tuple[list[str], set[str]]:
+    def _put_back(self, step: Step) -> set[int]:
+        """The weights that are again what they were before another step of this pass, as far as is known."""
+        before = dict(_weights(step))
+        written = set((step.call.args or {}).get("written") or ())
+        return {ident for ident in written if ident not in self._from or ident not in before} | {
+            ident for ident, norm in before.items() if norm is not None and self._from.get(ident) == norm
+        }
+
+    def _again(self, gradients: State, name: str, passes: int) -> tuple[list[int], set[str]]:
         """The parameters whose gradients a step since the last pass has used, and the optimizers of these steps."""
         if self._last != passes:
             self._last = passes
             self._steps.clear()
             self._used.clear()
+            self._from.clear()
         alone = not self._steps and len(set(gradients.ids)) == len(gradients.ids)
         self._steps.append((gradients, name))
-        wrong: list[str] = []
+        wrong: list[int] = []
         others: set[str] = set()
         if alone:
             return wrong, others
@@ -89,7 +104,7 @@ class GradientsUsedOnce(Relation):
                     continue
                 before = self._used.get(ident)
                 if state is gradients and before is not None and before[0] == norm:
-                    wrong.append(window.run.name(ident))
+                    wrong.append(ident)
                     others.add(before[1])
                 self._used[ident] = norm, user
         return wrong, others
@@ -103,9 +118,20 @@ class GradientsUsedOnce(Relation):
         held = ("gradients", {"model.weight": 0.5}, {"optimizer": 1})
         inner = (held, "step optimizer1:Adam")
         yield [mini.window("backward", rows[1], ("step optimizer0:Sharded", {"inside": inner}))]
+        mini = Mini({"model.weight": {}})
+        tried = (("before", {"model.weight": 3.0}), *rows[1:])  # a step that was taken back
+        yield [mini.window("backward", *tried, *tried)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}})
         rows = (("gradients", {"model.weight": 0.5}), "step optimizer0:SGD")
         yield [mini.window("backward", *rows, *rows)]
+        mini = Mini({"model.weight": {}})
+        first, second = (("before", {"model.weight": norm}) for norm in (3.0, 2.9))
+        yield [mini.window("backward", first, *rows, second, *rows)]
+
+
+def _weights(step: Step) -> Iterator[tuple[int, float | None]]:
+    """The norms of the weights that a step begins with, where they were taken."""
+    return zip(step.before.ids, step.before.norm, strict=True) if step.before is not None else iter(())

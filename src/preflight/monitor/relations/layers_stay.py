@@ -9,6 +9,7 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.window import Call, Window
 
 _PASSES = 3
+_INNER = ("backward", "autograd.grad", "step")
 
 
 class LayersStay(Relation):
@@ -18,12 +19,14 @@ class LayersStay(Relation):
     are gone after the pass: a random projection instead of a layer that learns.
     Judged are modules that are called within a training pass of a model without being a part of it: of one kind there is
     another one by the same name in each of three passes in a row, in iterations that are recorded in detail.
+    A pass in which gradients are computed or an optimizer steps is an inner loop, as in meta learning: what it calls there
+    is a copy that it adapts.
     """
 
     name = "layers-stay"
     needs = frozenset({"forward", "module"})
     wakes = frozenset({"module"})
-    looks = frozenset({"forward", "module"})
+    looks = frozenset({"forward", "module", *_INNER})
     whole = False
     priority = 7
     cause = "the layer is made in forward() and not in __init__()"
@@ -42,10 +45,11 @@ class LayersStay(Relation):
             if not root.context.startswith("grad") or not (root.args or {}).get("training", True):
                 continue
             inside = [call for call in modules if root.q < call.q < root.e and call.thread == root.thread]
+            adapts = any(root.q < call.q < root.e for name in _INNER for call in window.named(name))
             for name in {call.object: None for call in inside if not call.object.startswith(f"{root.object}.")}:
-                yield from self._look(root, name, [call for call in inside if call.object == name])
+                yield from self._look(root, name, [call for call in inside if call.object == name], adapts)
 
-    def _look(self, root: Call, name: str, calls: list[Call]) -> Iterator[Example]:
+    def _look(self, root: Call, name: str, calls: list[Call], adapts: bool) -> Iterator[Example]:
         """Judge what goes by one name within a pass: one that is kept is numbered in its first pass only."""
         numbers = [int(call.args["hidden"]) for call in calls if call.args and "hidden" in call.args]
         key = root.object, name
@@ -53,7 +57,7 @@ class LayersStay(Relation):
         if not numbers:
             self._rows.pop(key, None)
             return
-        rows = rows + 1 if numbers[0] != last else 0
+        rows = rows + 1 if numbers[0] != last and not adapts else 0
         self._rows[key] = numbers[-1], rows
         wrong = rows >= _PASSES
         kind = str((calls[0].args or {}).get("type"))
@@ -73,17 +77,19 @@ class LayersStay(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(1, None, None, None)
+        yield _run(1, 2, 3, 4, inner=("backward",))
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(1, 2, 3, 4)
 
 
-def _run(*numbers: int | None) -> list[Window]:
+def _run(*numbers: int | None, inner: tuple[str, ...] = ()) -> list[Window]:
     mini = Mini({"model.weight": {}})
     windows = []
     for number in numbers:
         hidden = {} if number is None else {"hidden": number}
-        inner = ("module Linear", {"args": {"type": "Linear", "training": True, **hidden}})
-        windows.append(mini.window(("forward model", {"inside": (inner,)}), "backward", "step optimizer0:SGD"))
+        layer = ("module Linear", {"args": {"type": "Linear", "training": True, **hidden}})
+        forward = ("forward model", {"inside": (layer, *inner)})
+        windows.append(mini.window(forward, "backward", "step optimizer0:SGD"))
     return windows

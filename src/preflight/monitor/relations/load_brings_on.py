@@ -16,7 +16,7 @@ class LoadBringsOn(Relation):
     all that was trained since, and the training that goes on with the same optimizer starts again each time.
     Judged at the step that follows the load, by fingerprints, where all of the optimizer's parameters had changed since
     the start, the load gave them other values, and the optimizer was not made anew or restored in between: who trains
-    from the same start several times on purpose makes a new optimizer, or loads its state back too.
+    from the same start several times on purpose makes a new optimizer, or loads its state back too, unless it keeps none.
     """
 
     name = "load-brings-on"
@@ -54,6 +54,7 @@ class LoadBringsOn(Relation):
         self._changed: set[str] = set()
         self._all_changed: tuple[int, list[int]] = -1, []  # variables of which that is known, as long as none changes
         self._back: dict[int, tuple[Call | None, tuple[str, ...]]] = {}
+        self._states: dict[int, int] = {}  # by optimizer: of how many parameters it keeps a state
 
     def kept(self) -> object:
         """Of which optimizers the next step is to be judged."""
@@ -71,8 +72,13 @@ class LoadBringsOn(Relation):
                 self._state(event, window)
             elif event.name == "step":
                 number = _number(event)
+                told = (event.args or {}).get("states")
+                self._states[number] = (
+                    max(told or 0, self._states.get(number, 0)) if told is not None else self._states.get(number, 1)
+                )
                 if number in self._back:
-                    yield self._example(event, *self._back.pop(number))
+                    call, names = self._back.pop(number)
+                    yield self._example(event, call, names if self._states[number] else ())
             elif _number(event) >= 0:
                 self._back.clear()
 

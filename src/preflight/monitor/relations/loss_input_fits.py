@@ -41,6 +41,7 @@ class LossInputFits(Relation):
     a complaint: gradients vanish, the loss cannot fall below a floor, or it falls without limit.
     Logarithms of probabilities that are weighted with targets and added up over the last dimension are to be normalised
     over this one.
+    Scores are fine where the loss also has the logarithm of the sum of their exponentials: a cross entropy in two terms.
     Scores that went through a ReLU cannot speak against a class, and those at zero get no gradient.
     A softmax over a dimension of size one gives 1 whatever comes in; of a single number it is not told, because scores
     between the samples of a batch are one where the last batch of an epoch has one sample.
@@ -92,6 +93,13 @@ class LossInputFits(Relation):
         yield _backward(("NllLoss", "LogSoftmax", "Mean", "Relu", "Convolution"))
         yield _backward(("NllLoss", "LogSoftmax", "Mm"), classes=1, samples=1)
         yield _weighted(-1, 1)
+        rows = [
+            ["Add", [], None, [1, 2]],
+            ["NllLoss", [], None, [3]],
+            ["Logsumexp", [8], 1, [3]],
+            ["Addmm", [8, 4], None, []],
+        ]
+        yield [Mini().window(("backward", {"args": {"tail": rows}}))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -159,6 +167,10 @@ def _no_logarithm(tail: Tail, node: Node) -> Misfit | None:
     source = tail.source(node.below[0])
     loss = _WORDS[node.name]
     if source is None:
+        return None
+    if source.name in _SCORES and any(
+        one.name == "Logsumexp" and tail.source(one.below[0]) is source for one in tail.nodes
+    ):
         return None
     if source.name in _SQUASHED or source.name in _SCORES:
         given = f"the result of {_WORDS[source.name]}" if source.name in _SQUASHED else "scores without a log_softmax"

@@ -11,6 +11,7 @@ from preflight.monitor.tails import Node, Tail
 from preflight.monitor.window import Call, Window
 
 _ELEMENTWISE = ("Sub", "Rsub", "Mul", "Div", "Add")
+_LYING = ("T", "Transpose", "Permute", "Squeeze", "View", "UnsafeView", "ReshapeAlias")
 _SQUEEZING = ("Squeeze", "Select", "View", "UnsafeView", "ReshapeAlias")
 
 
@@ -21,7 +22,8 @@ class LossShapesAgree(Relation):
     shape (N, 1) and targets of shape (N,) each prediction is compared with every target. Where the difference is computed
     by hand nothing warns, and the graph of the loss tells: a column that comes straight from a layer, or one that was squeezed,
     less something that is not trained, gives a square; a loss for each element, times weights of another rank, gets a
-    dimension more.
+    dimension more. Where the loss also compares the column with itself laid down, every pair is meant: distances between
+    distributions are made of both.
     """
 
     name = "loss-shapes-agree"
@@ -87,6 +89,14 @@ class LossShapesAgree(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield [Mini().window("backward")]
         yield [Mini().window(("backward", {"args": {"tail": _difference([8, 1])}}))]
+        pairs = [
+            ["Sub", [], None, [1, 2]],
+            ["Mean", [], None, [3]],
+            ["Mean", [], None, [4]],
+            ["Sub", [8, 8], None, [5, -1]],
+        ]
+        pairs += [["Sub", [8, 8], None, [5, 6]], ["Addmm", [8, 1], None, []], ["T", [1, 8], None, [5]]]
+        yield [Mini().window(("backward", {"args": {"tail": pairs}}))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -106,6 +116,8 @@ def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
     A column that comes straight from a layer, or the row that it was squeezed to, and becomes a square; or anything that gets one dimension more in front,
     as long as the one that it began with.
     """
+    if any(_paired(tail, node) for node in tail.nodes):
+        return None
     for node in tail.nodes:
         if node.name not in _ELEMENTWISE or not node.shape or node.below.count(-1) != 1 or len(node.below) != 2:
             continue
@@ -121,6 +133,17 @@ def _stretched(tail: Tail) -> tuple[list[int], list[int]] | None:
         if len(source.shape) > 1 and shape[1:] == source.shape and shape[0] == source.shape[0] > 1:
             return source.shape, shape
     return None
+
+
+def _paired(tail: Tail, node: Node) -> bool:
+    """Whether an operation takes each two values of one column: the column and the same one laid down."""
+    if node.name not in ("Sub", "Rsub") or len(node.below) != 2 or min(node.below) < 0:
+        return False
+    one, other = (tail.nodes[place] for place in node.below)
+    return any(
+        lying.name in _LYING and lying.below and tail.nodes[lying.below[0]] is standing
+        for lying, standing in ((one, other), (other, one))
+    )
 
 
 def _squeezed(tail: Tail, node: Node) -> bool:

@@ -23,8 +23,9 @@ class StepHasGradients(Relation):
     (made before the model was copied, moved, wrapped or replaced), all it holds is frozen, or the gradients were
     cleared between the backward pass and the step.
     A single step without gradients is no violation: a batch may have been skipped by clearing them. Where several
-    optimizers step, one may wait for its turn. Nor is a gradient of zero one where every loss since the step before was
-    exactly zero, and earlier steps had gradients: losses with a margin rest there once it is kept.
+    optimizers step, one may wait for its turn. Nor is a gradient of zero one where every loss of it was exactly zero, and
+    earlier steps had gradients, or those of another optimizer have: losses with a margin rest there once it is kept, and
+    a loss is multiplied by zero as long as its network waits.
     """
 
     name = "step-has-gradients"
@@ -70,7 +71,7 @@ class StepHasGradients(Relation):
             if some:
                 self._trained.add(step.optimizer)
             self._resting.discard(step.optimizer)
-            if not some and step.optimizer in self._trained and _rests(step, window):
+            if not some and self._trained and _rests(step, window):
                 self._resting.add(step.optimizer)
             holds = some or step.optimizer in self._resting
             count = self._empty[step.optimizer] = 0 if holds else self._empty.get(step.optimizer, 0) + 1
@@ -122,6 +123,14 @@ class StepHasGradients(Relation):
         yield [mini.window(*rows), *(mini.window(*unseen) for _ in range(8))]
         mini = Mini({"model.weight": {}})
         yield [mini.window(*rows), *(mini.window(*_flat(0.0)) for _ in range(8))]
+        mini = Mini({"model.weight": {}, "critic.weight": {"optimizer": 1}})
+        waits = ("zero_grad optimizer1:SGD", "forward critic", "backward", ("loss", 0.0))
+        held = (
+            ("gradients", {"critic.weight": 0.0}, {"optimizer": 1}),
+            "step optimizer1:SGD",
+            ("after", {"critic.weight": 1.0}, {"optimizer": 1}),
+        )
+        yield [mini.window(*_flat(0.3, 0.5), *waits, *held) for _ in range(8)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -167,7 +176,8 @@ def _rests(step: Step, window: Window) -> bool:
     """Whether there are gradients, and every loss of the iteration that they can be of was exactly zero."""
     if step.gradients is None or not any(norm == 0 for norm in step.gradients.norm):
         return False
-    losses = [one.value for one in window.numbers if one.name == "loss" and step.since < one.q < step.call.q]
+    since = max((call.q for call in step.clearing(window)), default=step.since)
+    losses = [one.value for one in window.numbers if one.name == "loss" and since < one.q < step.call.q]
     return bool(losses) and all(value == 0 for value in losses)
 
 

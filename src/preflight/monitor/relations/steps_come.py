@@ -17,6 +17,8 @@ _MUCH = 8
 """How many times as many backward passes without a step are too many where their gradients are kept."""
 _NEVER = 3
 """How often an optimizer may clear the gradients of backward passes before its first step."""
+_TURN = 10
+"""Steps of others that an optimizer may wait for its turn: critics are trained several times as often as generators."""
 
 
 class StepsCome(Relation):
@@ -27,10 +29,18 @@ class StepsCome(Relation):
     Passes whose gradients are cleared without a step count as soon as there are two in a row, unless the loss, the norm
     of the gradients or the gradients themselves are not finite, or the program has cleared gradients in this way before.
     A step that a loss scaler skips is a step.
+
+    Gradients are also computed to be read: importances of weights after a task, scores of samples, gradients of one
+    sample after the other that are clipped and added up. Once steps come, passes count where passes of the same line of
+    the program have led to steps. An optimizer that clears gradients and has never stepped is told of once the training
+    went on as after a step: another optimizer steps again and again, a schedule advances, weights are saved, a model is
+    evaluated, or a loader begins its next epoch.
     """
 
     name = "steps-come"
-    needs = frozenset({"step", "backward", "zero_grad", "scaler.step", "forward", "state"})
+    needs = frozenset(
+        {"step", "backward", "zero_grad", "scaler.step", "forward", "state", "scheduler.step", "fetch", "save"}
+    )
     repeats = 2
     looks = frozenset(
         {"forward", "backward", "zero_grad", "step", "scaler.step", "numbers", "gradient at before_clear"}
@@ -48,32 +58,61 @@ class StepsCome(Relation):
         self._discards = False  # gradients were cleared unused between steps before
         self._finite = True
         self._first: dict[int, int] = {}  # by optimizer that never stepped: cleared passes; -1 once it did
+        self._began: dict[int, int] = {}  # and how far the training had gone on at the first of them
         self._with: set[int] = set()  # optimizers whose parameters had gradients as a backward pass began
+        self._leading: set[str | None] = set()  # lines of the program whose passes have led to steps
+        self._places: set[str | None] = set()  # those of passes whose gradients were neither used nor cleared
+        self._other_line = False  # a pass of another line
+        self._went_on = 0  # steps, and what else comes once something was trained
+        self._epochs: dict[str, int] = {}
 
     def quiet(self, window: Window) -> bool:
         """Whether all numbers are finite, and it is known how many passes a step takes, and who makes steps."""
+        if self._other_line:
+            return False
         known = len(self._usual) == _LEARNT and len(set(self._usual)) == 1 and max(self._first.values(), default=-1) < 0
         return known and next(_not_finite(window), None) is None
 
     def see(self, window: Window) -> Iterator[Example]:
         training = True
+        self._other_line = False
         for row in sorted([*_calls(window), *_not_finite(window)], key=ORDER):
             if not isinstance(row, Call):
                 self._finite = False
             elif row.name == "forward":
                 training = bool((row.args or {}).get("training", True)) and "nograd" not in row.context
+                self._went_on += _TURN * (not training and "nograd" in row.context)
             elif row.name == "backward":
                 self._with.update(int(index) for index in (row.args or {}).get("of") or ())  # left since it was cleared
                 if training:
-                    self._since += 1
-                    self._open = True
-                    yield self._judge(row, window)
+                    yield from self._pass(row, window)
             elif row.name == "zero_grad":
                 self._clear(row, window)
-            else:
+            elif row.name in ("step", "scaler.step"):
                 self._step()
                 self._first[optimizer_number(row)] = -1
+            else:
+                self._went_on += _TURN * self._goes_on(row)
         yield from self._never(window)
+
+    def _pass(self, call: Call, window: Window) -> Iterator[Example]:
+        """Count a pass; once steps come, one of a line whose passes have led to steps."""
+        self._places.add(call.place)
+        if self._steps >= _LEARNT and call.place not in self._leading:
+            self._other_line = True
+            return
+        self._since += 1
+        self._open = True
+        yield self._judge(call, window)
+
+    def _goes_on(self, call: Call) -> bool:
+        """Whether a call is one that comes once something was trained: a fetch is one of a later epoch."""
+        if call.name != "fetch":
+            return True
+        epoch = int((call.args or {}).get("epoch") or 0)
+        known = self._epochs.setdefault(call.object, epoch)
+        self._epochs[call.object] = epoch
+        return epoch > known
 
     def _clear(self, call: Call, window: Window) -> None:
         index = optimizer_number(call)
@@ -84,12 +123,17 @@ class StepsCome(Relation):
         for owner in owners:
             if (self._open or owner in self._with) and self._first.get(owner, 0) >= 0:
                 self._first[owner] = self._first.get(owner, 0) + 1
+                self._began.setdefault(owner, self._went_on)
         self._with -= owners
         self._cleared += self._open
         self._open = False
+        self._places.clear()
 
     def _step(self) -> None:
         self._steps += 1
+        self._went_on += 1
+        self._leading |= self._places
+        self._places.clear()
         self._discards = self._discards or (self._cleared > 0 and self._finite)
         if self._since:
             self._usual.append(self._since)
@@ -118,7 +162,7 @@ class StepsCome(Relation):
 
     def _never(self, window: Window) -> Iterator[Example]:
         for index, count in self._first.items():
-            if count < _NEVER:
+            if count < _NEVER or self._went_on - self._began[index] < _TURN:
                 continue
             clearing = window.named("zero_grad")
             name = next((call.object for call in clearing if optimizer_number(call) == index), f"optimizer{index}")
@@ -142,6 +186,15 @@ class StepsCome(Relation):
         mini = Mini({"model.weight": {}})
         micro = ("forward model", "backward") * 4
         yield [mini.window(*micro, "step optimizer0:SGD", "zero_grad optimizer0:SGD") for _ in range(8)]
+        mini = Mini({"model.weight": {}})
+        read = (("backward", {"place": "train.py:40"}), "zero_grad optimizer0:SGD")  # gradients that are read, not used
+        led = (
+            "forward model",
+            ("backward", {"place": "train.py:20"}),
+            "step optimizer0:SGD",
+            "zero_grad optimizer0:SGD",
+        )
+        yield [mini.window(*read * 5), *(mini.window(*led) for _ in range(7)), *(mini.window(*read) for _ in range(9))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -149,10 +202,12 @@ class StepsCome(Relation):
         rows = ("zero_grad optimizer0:SGD", "forward model", "backward", "step optimizer0:SGD")
         yield [*(mini.window(*rows) for _ in range(7)), *(mini.window(*rows[:-1]) for _ in range(2))]
         mini = Mini({"model.weight": {}})
-        yield [mini.window(*rows[:-1]) for _ in range(5)]
+        yield [mini.window(*rows[:-1], "scheduler.step StepLR") for _ in range(5)]
+        mini = Mini({"model.weight": {}})
+        yield [mini.window(("fetch loader0", {"args": {"epoch": epoch}}), *rows[:-1]) for epoch in (0, 0, 1, 1)]
 
 
-_WATCHED = ("forward", "backward", "zero_grad", "step", "scaler.step")
+_WATCHED = ("forward", "backward", "zero_grad", "step", "scaler.step", "scheduler.step", "save", "fetch")
 
 
 def _calls(window: Window) -> list[Call]:

@@ -21,6 +21,7 @@ class WeightsBetweenSteps(Relation):
 
     Programs may have a second hand that changes weights: clamping, averaging over ranks, moving averages, restored or loaded
     weights. It does so from the beginning or again and again, concerns all parameters or is a call that is seen.
+    Parameters that need no gradient, such as prototypes beside what is trained, are the program's own to change.
     What is reported is the first change after a quiet time, of a few parameters, without such a call: damaged memory,
     a write through an alias, an edit that was meant for a copy. Single numbers (a learned temperature) may be clamped.
     A change that only makes a parameter smaller may be the first of a constraint that begins to hold, and is reported
@@ -61,7 +62,8 @@ class WeightsBetweenSteps(Relation):
             names = self._suspected.pop(index, ())
             yield self._example(step, names, window)
             return
-        large = [ident for ident in changed if ident in window.run.variables and window.run.variables[ident].numel > 1]
+        variables = window.run.variables
+        large = [one for one in changed if one in variables and variables[one].numel > 1 and variables[one].trainable]
         explained = any(
             call.name in ("load_state_dict", "step") or call.name.startswith("collective.") for call in step.between
         )
@@ -99,6 +101,7 @@ class WeightsBetweenSteps(Relation):
         yield _written([0.0] * 9)
         yield _written([0.0] * 6 + [-0.1, -0.1, -0.1])
         yield _written([0.0] * 3 + [0.1] * 6)
+        yield _written([0.0] * 6 + [0.1, 0.0], trainable=False)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -106,9 +109,10 @@ class WeightsBetweenSteps(Relation):
         yield _written([0.0] * 6 + [-0.1, 0.0])
 
 
-def _written(changes: list[float]) -> list[Window]:
+def _written(changes: list[float], trainable: bool = True) -> list[Window]:
+    """Gaps in which the first of five parameters changes by so much."""
     names = [f"model.{number}.weight" for number in range(5)]
-    mini = Mini({name: {} for name in names})
+    mini = Mini({name: {"trainable": trainable or name != names[0]} for name in names})
     found, value = [], 1.0
     for change in changes:
         before = {name: value + (change if name == names[0] else 0.0) for name in names}
