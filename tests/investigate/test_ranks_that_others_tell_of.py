@@ -240,3 +240,32 @@ def test_what_a_logger_of_json_says_of_an_exception_is_read(incident_of: Investi
     incident = incident_of(**logs)
     assert incident.category == "network"
     assert incident.culprit.ranks == (2,)
+
+
+def test_what_a_parent_hands_on_is_of_the_process_that_it_names(incident_of: Investigated) -> None:
+    begun = "".join(f"03:35:{step:02d} Rank {rank} | epoch {step} loss 1.0\n" for step in range(6) for rank in range(3))
+    handed = raised(2, TIMED_OUT.format("send"), inside="all_reduce").replace("[rank2]: ", "")
+    text = begun + "torch.multiprocessing.spawn.ProcessRaisedException: \n\n"
+    incident = incident_of(train=text + "-- Process 2 terminated with the following error:\n" + handed)
+    assert incident.first_failure is not None
+    assert incident.first_failure.rank == 2
+    assert incident.culprit.ranks == (1,)
+
+
+def test_what_srun_tells_in_a_file_of_its_own_explains_a_step_that_is_cancelled(incident_of: Investigated) -> None:
+    lost = GLOO + "pair.cc:553] Connection closed by peer [127.0.0.1]:6053"
+    logs = {f"log_rank{rank}": steps(rank) + (raised(rank, lost) if rank != 2 else "") for rank in range(4)}
+    logs["log_rank0"] += "slurmstepd-n1: error: *** STEP 6.0 ON n1 CANCELLED AT 2026-11-22T19:34:29 ***\n"
+    told = "srun: error: n1: task 2: Exited with exit code 3\nsrun: error: n1: tasks 0-1,3: Terminated\n"
+    assert incident_of(**logs, slurm=told).culprit.ranks == (2,)
+
+
+def test_who_got_more_bytes_than_it_asked_for_is_suspected_before_the_one_that_sends_to_it(
+    incident_of: Investigated,
+) -> None:
+    much = "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at /gloo/pair.cc:456] "
+    much += "op.preamble.length <= op.nbytes. 828 vs 824. Received data size doesn't match expected size.\n"
+    reset = raised(1, GLOO + "pair.cc:537] Read error [127.0.0.1]:9359: Connection reset by peer")
+    logs = {"worker_rank0": steps(0), "worker_rank1": steps(1) + reset, "worker_rank2": steps(2) + much}
+    told = closing(20, 41, 42, 44) + ended(20, 2, 43, -6)
+    assert incident_of(**logs, worker_rank3=steps(3), console=told).culprit.ranks == (2,)

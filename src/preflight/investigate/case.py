@@ -75,6 +75,13 @@ class Case:
         self.people = people or People(reading)
         # What the kernel and others say of a node, by its place: it knows the card and the process that a line is about.
         self.of_nodes = {(event.hit.file, event.hit.line): event for event in reading.events}
+        # A parent prints what it was handed by the process of which it tells right above.
+        told = {(one.file, one.line): one.about for one in reading.endings if one.teller == "spawn"}
+        self.handed_on = {
+            (one.hit.file, one.hit.line): told[one.hit.file, one.begins - 1]
+            for one in reading.raised
+            if one.begins is not None and (one.hit.file, one.begins - 1) in told
+        }
         self.files: dict[int, LogFile] = {file.index: file for file in reading.files}
         self.clocks: dict[str, Clock] = {}
         self._dated = any((time or 0.0) >= DATED for time in _times(reading))
@@ -228,6 +235,8 @@ def _placed(case: Case, hit: Hit) -> tuple[int | None, str | None]:
     people = case.people
     who = hit.about if hit.about is not None else hit.who
     rank = people.rank_of(who, hit.file)
+    if rank is None and hit.about is None:
+        rank = people.rank_of(case.handed_on.get((hit.file, hit.line)), hit.file)
     if rank is None and hit.about is None:
         told = hit.fields.get("printer")
         rank = told if isinstance(told, int) else people.rank_of(people.files.get(hit.file))

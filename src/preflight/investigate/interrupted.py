@@ -53,10 +53,12 @@ def without_aftermath(case: Case, failing: list[Event]) -> list[Event]:
     for ending in case.endings:
         if ending.teller == "slurm" and ending.code not in (None, 0, -15) and ending.file is not None:
             ended[ending.file] = min(ending.line or 0, ended.get(ending.file, ending.line or 0))
+    # Of two files nothing tells the order; whoever does not end when it is asked to is killed.
+    by_itself = any(one.teller == "slurm" and one.code not in (None, 0, -9, -15) for one in case.endings)
     return [
         event
         for event in failing
         if event.id != "preemption.slurm-cancelled"
         or event.hit.fields.get("why")
-        or event.hit.line <= ended.get(event.hit.file, event.hit.line)
+        or (event.hit.line <= ended[event.hit.file] if event.hit.file in ended else not by_itself)
     ]

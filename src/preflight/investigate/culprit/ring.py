@@ -16,7 +16,7 @@ from preflight.vocabulary.log import Raised
 FEWEST = 3
 """In a ring of two, the one behind is the one before as well."""
 OF_SOME = 0.6
-"""What the ring of a group says of which not all members are known."""
+"""What the ring of a group says of which not all members are known, and one of which nobody else tells how it waited."""
 _REDUCES = ("all_reduce", "_engine_run_backward", "run_backward", "backward")
 
 
@@ -35,14 +35,14 @@ def votes(scene: Scene) -> Iterator[Vote]:
         if event.hit.fields.get("way") in ("send", "recv") and _reduces(one):
             waits[event.rank] = (event, one)
     senders = [rank for rank, (event, _) in waits.items() if event.hit.fields["way"] == "send"]
-    if world < FEWEST or len(senders) != 1 or len(waits) < FEWEST - 1:
+    if world < FEWEST or len(senders) != 1:
         return
     suspect = (senders[0] - 1) % world
     others = {place for rank, place in stood.items() if rank != suspect}
     event, _ = waits[senders[0]]
     quotes = (scene.case.quote(event.hit),)
     if len(others) == 1 and suspect not in waits:
-        yield Vote(kind="ring", rank=suspect, quotes=quotes,
+        yield Vote(kind="ring", rank=suspect, quotes=quotes, strength=1.0 if len(waits) > 1 else OF_SOME,
                    text=f"rank {senders[0]} alone could not send to it in the ring of an all-reduce; others waited to receive")  # fmt: skip
         return
     # A ring of some of the ranks is in the order of their numbers, too: the one before is the next lower one of its members,

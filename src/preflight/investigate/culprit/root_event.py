@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.exit_code import crashed_alike
 from preflight.investigate.culprit.groups import groups_of
-from preflight.investigate.culprit.vote import Scene, Vote, before, best_roots
+from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote, before, best_roots
 
 EARLIEST = 32
 
@@ -86,7 +86,9 @@ def _victims(scene: Scene, named: set[int]) -> Iterator[Vote]:
         rank = event.rank
         if event.role != "cascade" or rank is None or rank in named or rank in told or event.id.startswith("exit."):
             continue
-        if event.category != "other" and event.hit.about is None:
+        if event.id == TOO_MUCH:
+            told.add(rank)  # it may as well be its own tensor that has another size
+        elif event.category != "other" and event.hit.about is None:
             told.add(rank)
             yield Vote(kind="victim", rank=rank, text=f"only tells of others: {event.title}",
                        quotes=(scene.case.quote(event.hit),))  # fmt: skip

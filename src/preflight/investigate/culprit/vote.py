@@ -60,6 +60,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _DIFFER = ("mismatch", "inconsistent", "truncated", "invalid-gloo-scalar")
+TOO_MUCH = "network.invalid-gloo-scalar"
 _REDUCED = "numerical.grad-norm-nan"
 _WAITS = ("timeout", "watchdog", "monitored", "flight.", "stacks.", "hang")
 

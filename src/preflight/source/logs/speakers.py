@@ -136,7 +136,7 @@ class Speakers:
                 place = begin
                 text = self._text(block, place)
                 who = self._who(text)
-                if who is None or len(self._found) >= _MOST or not said(text, self._style):
+                if who is None or len(self._found) >= _MOST or text.rstrip().endswith("]:"):
                     continue  # a number alone is that of an entry in a launcher's table
                 speaker = self._found.setdefault(who, _Speaker(who, line, text))
                 speaker.count += 1

@@ -1,0 +1,29 @@
+"""Who gave a tensor of another size: gloo ends the process that gets more than it asked for, and says nothing of the sender."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote
+
+OF_THE_SENDER = 0.5
+"""A batch that is smaller than the others, as the last one of a share of the data, is commoner than one that is larger."""
+
+
+def votes(scene: Scene) -> Iterator[Vote]:
+    """Vote for the one rank that got too much, and less for the one that sends to it in a ring (``gloo/allreduce.cc``).
+
+    Whoever asked for less gets too much; so does the one to whom a rank sends that has more than the others.
+    """
+    told = {event.rank: event for event in scene.failing if event.id == TOO_MUCH and event.rank is not None}
+    world = scene.case.people.world or 0
+    if len(told) != 1 or world < 2:
+        return
+    (rank, event), quotes = next(iter(told.items())), scene.case.quote(next(iter(told.values())).hit)
+    got, asked = event.hit.fields.get("got"), event.hit.fields.get("expected")
+    sizes = f"got {got} bytes where it had asked for {asked}" if got and asked else "got more than it had asked for"
+    yield Vote(kind="size-differs", rank=rank, text=f"{sizes}: its tensor is smaller, or that of who sends to it is larger",
+               quotes=(quotes,))  # fmt: skip
+    sender = (rank + 1) % world
+    yield Vote(kind="size-differs", rank=sender, strength=OF_THE_SENDER, quotes=(quotes,),
+               text=f"sends to rank {rank} in a ring, which {sizes}")  # fmt: skip
