@@ -19,6 +19,7 @@ LOADED_BY_STYLE = re.compile(r"(?:@import|url\()\s*[\"']?(?:https?:)?//")
 SHOWN = (
     "index.html",
     "guides/dry-run.html",
+    "tutorials/monitor-in-five-minutes.html",
     "gallery/index.html",
     "reference/gpus/index.html",
     "reference/report.html",
@@ -32,7 +33,12 @@ cases.forEach(function (one) {
   frame.srcdoc = one.page
   frame.onload = function () {
     var page = frame.contentDocument
-    told[one.name] = [page.documentElement.scrollWidth, getComputedStyle(page.querySelector(".md-header")).position]
+    var cut = [...page.querySelectorAll("pre > code")].filter(function (code) {
+      return code.scrollWidth > code.clientWidth && code.textContent.split("\\n").every(line => line.length <= 100)
+    })
+    told[one.name] = [
+      page.documentElement.scrollWidth, getComputedStyle(page.querySelector(".md-header")).position, cut.length
+    ]
     if (!--left) document.getElementById("out").textContent = "<<" + JSON.stringify(told) + ">>"
   }
   document.body.appendChild(frame)
@@ -88,6 +94,7 @@ def _fits(site: Path, rendered: Callable[[Path], str]) -> None:
     told = json.loads(html.unescape(said[1]))
     assert len(told) == len(SHOWN) * len(WIDTHS)
     for case in cases:
-        width, position = told[str(case["name"])]
+        width, position, cut = told[str(case["name"])]
         assert width <= int(str(case["width"])), case["name"]
         assert position == "sticky", f"{case['name']} has no styles"
+        assert case["width"] == min(WIDTHS) or not cut, f"{case['name']}: lines of 100 columns are cut off"
