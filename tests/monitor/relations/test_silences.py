@@ -47,7 +47,7 @@ def followed(*rows: Any, context: str = "nograd") -> list[Window]:
     for step in range(4):
         used = ("forward slow", {"context": context})
         own = ("before", {f"online.{at}.weight": (1.0, 10 * at + step) for at in (0, 2)}, {"optimizer": 0})
-        slow = ("before", {f"slow.{at}.weight": (1.0, 500 * at + 100 + step) for at in (0, 2)}, {"optimizer": -1})
+        slow = ("before", {f"slow.{at}.weight": (1.1, 500 * at + 100 + step) for at in (0, 2)}, {"optimizer": -1})
         windows.append(mini.window(used, "backward", own, slow, "step optimizer0:SGD"))
     return windows
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from . import draws as drawing
 from .digest import norms
 from .digests import dtype_of
+from .draws import Draws
 from .entry import Entry
 from .patching import Patches
 from .places import from_program
@@ -32,6 +34,7 @@ class Backwards:
         uncleared: set[int],
         rewritten: Rewritten,
         sequences: Sequences,
+        draws: Draws,
     ) -> None:
         self.recorder = recorder
         self.variables = variables
@@ -41,8 +44,9 @@ class Backwards:
         self.tails = Tails()
         self.sequences = sequences
         self.targets = Targets(recorder, sequences)
-        self.ranges = Ranges(recorder, sequences)
+        self.ranges = Ranges(recorder, sequences, draws)
         self.second_order = SecondOrder(recorder)
+        self.draws = draws
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -81,6 +85,8 @@ class Backwards:
             self.targets.look(entry, first)
             if recorder.detail and recorder.wants("targets.outside"):
                 self.ranges.look(entry, first)
+            if recorder.detail and recorder.wants(drawing.NAME):
+                self.draws.passed()
         if first.numel() == 1 and first.is_floating_point():
             number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
             place = from_program(entry.place)

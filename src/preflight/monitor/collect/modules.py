@@ -8,10 +8,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from . import carried, leaves, outputs
+from . import carried, draws, leaves, outputs
 from .aside import Aside
 from .carried import Carried
 from .digests import Digests, few
+from .draws import Draws
 from .entry import Entry, clock
 from .looks import Marks, Untouched, alike, all_given
 from .modal import Modal
@@ -55,6 +56,7 @@ class Forwards:
         self.reruns = Reruns(recorder, names) if recorder.wants(RERUN) else None
         self.aside = Aside(recorder.torch, self.before, self.after)
         self.leaves: leaves.Leaves | None = None
+        self.draws: Draws | None = None
         self.carried = Carried(recorder) if recorder.wants(carried.NAME) else None
         self._hidden_found = 0  # modules that train within another one without being a part of it
         self.evaluating: Callable[[bool], Any] | None = None  # told where a model in evaluation mode begins and ends
@@ -220,6 +222,13 @@ class Forwards:
             outputs.look(self.recorder, entry, args, output)
         if self.recorder.detail and module.training and self.carried is not None and len(args) > 1:
             self.carried.gave(entry.object, output)
+        if (
+            self.recorder.detail
+            and self.draws is not None
+            and self.recorder.wants(draws.NAME)
+            and _learns(module, output)
+        ):
+            self.draws.answered(args, output)
         marks, entry.about = entry.about, None
         if marks is not None:
             self._written(entry, module, marks)
@@ -242,6 +251,11 @@ class Forwards:
             ]
 
         recorder.later(shares, rows)
+
+
+def _learns(module: Any, output: Any) -> bool:
+    """Whether a pass is one of training that gives a tensor with a graph."""
+    return bool(module.training and getattr(output, "requires_grad", False))
 
 
 def _any_other(hooks: Any, own: Forwards) -> bool:

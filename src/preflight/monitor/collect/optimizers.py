@@ -7,6 +7,7 @@ import weakref
 from typing import Any
 
 from . import accumulation, units
+from .closures import Closures, Given, closure_of
 from .entry import Entry
 from .naming import Names, modules_in_sight
 from .patching import Patches
@@ -39,6 +40,7 @@ class Optimizers:
         self.states = states
         self._open: dict[int, Entry] = {}
         self._opened_in = 0
+        self._closures = Closures(recorder)
         self._closer = _MOST_CLOSER
         self._closer_until = 0  # the iteration from which on nothing is looked at closer because of a thaw
         self._settings: dict[int, list[tuple[Any, ...]]] = {}
@@ -192,18 +194,38 @@ class Optimizers:
 
     # -- steps
 
-    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> Given | None:
         recorder = self.recorder
         if recorder.torch.compiler.is_compiling() or not recorder.active() or recorder.gave_up("step"):
-            return
-        if self._open and recorder.iteration > self._opened_in + 1:
+            return None
+        awaited = self._closures.awaited
+        if (self._open or awaited) and recorder.iteration > self._opened_in + 1:
             self._open.clear()  # a step that ended with an exception
-        if self._open and id(optimizer) not in self._open:
-            return  # a step within another one's: the optimizer that a wrapper holds
+            awaited.clear()
+        if (self._open or awaited) and id(optimizer) not in self._open:
+            return None  # a step within another one's: the optimizer that a wrapper holds
+        closure = closure_of(args, kwargs) is not None
+        given: Given | None = None
         with recorder.work("step"):
-            self._begin(optimizer, args, kwargs)
+            self._opened_in = recorder.iteration
+            if closure and self._closures.waits(optimizer):
+                given = self._closures.given(optimizer, args, kwargs, lambda well: self._evaluated(optimizer, well))
+            else:
+                self._begin(optimizer, closure)
+        return given
 
-    def _begin(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _evaluated(self, optimizer: Any, well: bool) -> None:
+        """The closure of a step has been called for the first time: the gradients that the step uses are there."""
+        awaited = self._closures.awaited.get(id(optimizer))
+        if awaited is None or not well:
+            self._closures.awaited.pop(id(optimizer), None)
+            return
+        with self.recorder.work("step"):
+            self._opened_in = self.recorder.iteration
+            self._begin(optimizer, not awaited.untouched, awaited.untouched)
+
+    def _begin(self, optimizer: Any, closure: bool, look: bool = True) -> None:
+        """Open a step; ``look`` where its parameters are still as they were before it."""
         recorder = self.recorder
         index = self.variables.index_of(optimizer)
         if index < 0:
@@ -218,14 +240,13 @@ class Optimizers:
             self._closer_until = recorder.iteration + _CLOSER
         if flags or (known.changed() if recorder.detail else known.stale or self.names.changed):
             self.variables.refresh()
-        closure = bool(kwargs.get("closure") or (len(args) > 1 and args[1] is not None))
         name = f"optimizer{index}:{type(optimizer).__name__}"
         exact = recorder.detail
         held = self.variables.living(index)
         written = self._written(held)
         young = self._steps.get(index, 0) < _FIRST
         closer = recorder.iteration < self._closer_until
-        if recorder.norms or young or closer:
+        if look and (recorder.norms or young or closer):
             self.states.gradients("before_step", index, False, held)
             if exact or written or young or recorder.evaluated or recorder.iteration % _BEFORE_EVERY == 0:
                 self.states.parameters("before_step", index, exact, held)
@@ -242,6 +263,8 @@ class Optimizers:
             seen["replaced"] = True
         if self.rewritten.replaced(index):
             seen["rewritten"] = True
+        if _held_at_zero(optimizer):
+            seen["held_at_zero"] = True
         amidst = accumulation.amidst()
         if amidst is not None:
             seen["accumulating"] = amidst
@@ -312,9 +335,14 @@ class Optimizers:
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         recorder = self.recorder
         entry = self._open.pop(id(optimizer), None)
-        if entry is None:
+        if entry is None and id(optimizer) not in self._closures.awaited:
             return
         with recorder.work("step"):
+            if entry is None:  # it never called its closure
+                self._begin(optimizer, True, False)
+                entry = self._open.pop(id(optimizer))
+            if id(optimizer) in self._closures.awaited and entry.args is not None:
+                entry.args["closure"] = not self._closures.ended(optimizer)
             recorder.leave(entry)
             index = self.variables.index_of(optimizer)
             held = self.variables.living(index)
@@ -334,6 +362,14 @@ class Optimizers:
                 recorder.stepped = True
                 recorder.evaluated = False
                 recorder.step += 1
+
+
+def _held_at_zero(optimizer: Any) -> bool:
+    """Whether a scheduler, which remembers the rate that it was given, keeps all groups of an optimizer at zero."""
+    groups = optimizer.param_groups
+    if _number(groups[0].get("lr")) != 0 or any(_number(group.get("lr")) != 0 for group in groups):
+        return False
+    return any((_number(group.get("initial_lr")) or 0) > 0 for group in groups)
 
 
 def _versions(held: Held) -> dict[int, tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""Between which numbers the targets of a loss lie, in the first passes of each place in the code."""
+"""Between which numbers the targets of a loss lie, in the first passes of each place in the code, and where they come from."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from . import draws
+from .draws import Draws
 from .entry import Entry
 from .graph import name_of
 from .pending import Pending, to_host
@@ -27,8 +29,9 @@ _MOST_NUMBERS = 1 << 20
 class Ranges:
     """Looks at what losses compare with."""
 
-    def __init__(self, recorder: Recorder, sequences: Sequences) -> None:
+    def __init__(self, recorder: Recorder, sequences: Sequences, draws: Draws) -> None:
         self.recorder = recorder
+        self.draws = draws
         self.sequences = sequences
         self._looks: dict[str, int] = {}
         plain_types(recorder.torch)  # what the quick look compares with
@@ -57,6 +60,9 @@ class Ranges:
             outside = ((flat < -_MARGIN) | (flat > 1 + _MARGIN)).float().mean()
             told = to_host(torch, torch.stack([flat.amin(), flat.amax(), outside]))
         head = recorder.head()
+        fresh = self.draws.fresh(target) if recorder.wants(draws.NAME) else None
+        if fresh is not None:
+            recorder.scalar(draws.NAME, subject, float(fresh))
 
         def rows(found: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
             return [("scalar", (*head, name, subject, value)) for name, value in zip(NAMES, found, strict=True)]

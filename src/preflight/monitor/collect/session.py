@@ -21,6 +21,7 @@ from .control import Control
 from .digests import Digests
 from .distributed import Distributed
 from .divergences import Divergences
+from .draws import Draws
 from .dropouts import Dropouts
 from .importing import Imports
 from .leaves import Leaves
@@ -62,10 +63,19 @@ class Session:
         sequences = Sequences(recorder.torch)
         self.forwards = Forwards(recorder, self.names, digests, sequences)
         self.forwards.leaves = Leaves(recorder, optimizers.holds)
+        self.forwards.draws = Draws(recorder)
         self.parts: list[Any] = [
             self.forwards,
             optimizers,
-            Backwards(recorder, self.variables, states, optimizers.uncleared, optimizers.rewritten, sequences),
+            Backwards(
+                recorder,
+                self.variables,
+                states,
+                optimizers.uncleared,
+                optimizers.rewritten,
+                sequences,
+                self.forwards.draws,
+            ),
             Clipping(recorder, self.variables),
             Scaling(recorder, optimizers),
             Schedules(recorder, optimizers),

@@ -15,6 +15,9 @@ from preflight.monitor.window import Call, Run, State, Variable, Window
 
 _INTERVALS = 2
 _MOST_KEPT = 64
+_CLOSE = 1e-5
+"""How far apart the norms of two matrices are, as a share, of which one was averaged with the other when they were equal:
+that rounds their numbers. Those of two that were drawn apart differ by a thousandth and more."""
 
 
 class AveragesBeginAsCopies(Relation):
@@ -25,7 +28,8 @@ class AveragesBeginAsCopies(Relation):
     targets for as long as the average is slow.
     Judged are networks that are only ever used without gradients, or whose outputs are detached so that no gradient comes
     to them, whose matrices no optimizer holds, have the names and shapes of trained ones, and move in each step: none of
-    them equalled its trained one when training began, or ever since.
+    them equalled its trained one when training began, or ever since. An average that was taken before the first look at it
+    is not the same in every bit, and has the same norm.
     A run in which weights were loaded is not judged: it may go on where another one ended.
     """
 
@@ -43,6 +47,7 @@ class AveragesBeginAsCopies(Relation):
 
     def __init__(self) -> None:
         self._bits: dict[int, list[int]] = {}  # by variable, the fingerprints that it had
+        self._norms: dict[int, float | None] = {}  # and the norm that it had at first
         self._moved: Counter[int] = Counter()
         self._first: dict[int, int] = {}  # by variable, when it was first seen
         self._begun: dict[int, int] = {}  # by optimizer, when it made its first step
@@ -80,6 +85,9 @@ class AveragesBeginAsCopies(Relation):
     def _keep(self, look: Look) -> None:
         for ident in set(look.ids).difference(self._bits):
             self._first[ident], self._bits[ident] = look.state.q, []
+        if look.fresh:
+            for ident, norm in zip(look.state.ids, look.state.norm, strict=True):
+                self._norms.setdefault(ident, norm)
         self._moved.update(look.moved)
         for ident in look.rested:
             self._moved[ident] = -_MOST_KEPT
@@ -125,15 +133,18 @@ class AveragesBeginAsCopies(Relation):
         )
 
     def _met(self, one: Variable, trained: Mapping[str, Mapping[tuple[str, tuple[int, ...]], Variable]]) -> bool:
-        """Whether a matrix ever equalled one of its name and shape that is trained."""
-        own = set(self._bits.get(one.id, ()))
-        others = (known[_key(one)] for known in trained.values() if _key(one) in known)
-        return any(own & set(self._bits.get(other.id, ())) for other in others)
+        """Whether a matrix ever equalled one of its name and shape that is trained, or began with the same norm."""
+        own, norm = set(self._bits.get(one.id, ())), self._norms.get(one.id) or 0.0
+        others = [known[_key(one)] for known in trained.values() if _key(one) in known]
+        begun = [self._norms.get(other.id) or 0.0 for other in others]
+        alike = any(abs(size - norm) <= _CLOSE * norm for size in begun)
+        return alike or any(own & set(self._bits.get(other.id, ())) for other in others)
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(copied=True)
         yield _run(copied=True, detached=True)
+        yield _run(copied=False, apart=1e-7)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -157,7 +168,7 @@ def _roots(states: list[State], run: Run) -> dict[str, list[Variable]]:
     return found
 
 
-def _run(copied: bool, detached: bool = False) -> list[Window]:
+def _run(copied: bool, detached: bool = False, apart: float = 0.3) -> list[Window]:
     names = ("online.0.weight", "online.2.weight")
     slow_names = [name.replace("online", "target") for name in names]
     unheld = {name: {"optimizer": -1, "trainable": False} for name in slow_names}
@@ -166,7 +177,8 @@ def _run(copied: bool, detached: bool = False) -> list[Window]:
     for step in range(4):
         own = {name: (1.0 + step, 10 * at + step) for at, name in enumerate(names)}
         start = 100 * step if copied else 500 + 100 * step
-        slow = {name: (1.0 + step / 9, 10 * at + start) for at, name in enumerate(slow_names)}
+        norm = 1.0 if copied else 1.0 + apart
+        slow = {name: (norm + step / 9, 10 * at + start) for at, name in enumerate(slow_names)}
         used = (
             ("forward target", {"context": "grad" if detached else "nograd"}),
             ("forward online", {"context": "grad"}),

@@ -28,6 +28,8 @@ class BootstrapsNeedNoGradient(Relation):
     name = "bootstraps-need-no-gradient"
     needs = frozenset({"backward", "forward"})
     wakes = frozenset({"backward", "forward"})
+    repeats = 2
+    looks = frozenset({"backward", "forward"})
     whole = False
     priority = 9
     cause = "the target is computed without torch.no_grad() or detach(), and by the network that is trained"

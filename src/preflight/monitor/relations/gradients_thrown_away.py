@@ -19,7 +19,9 @@ class GradientsThrownAway(Relation):
     Meant are passes from the same place of the program, in the same mode, each on another batch: an attack on the inputs,
     a sharpness-aware first pass or a penalty make passes at other places, or on the same batch. Where the program puts
     other gradients in the place of those that the last pass left, it has made them of what it cleared.
-    It must happen in two steps in a row, so that a batch which is dropped for its gradients is no violation.
+    It must happen in two steps in a row, so that a batch which is dropped for its gradients is no violation. Where the
+    clearing is put off until the pass that is followed by the step, as wrappers for accumulation do, all earlier ones are
+    cleared at once and a single pass is left: a remainder that is cleared at the end of an epoch leaves several.
     """
 
     name = "gradients-thrown-away"
@@ -56,9 +58,8 @@ class GradientsThrownAway(Relation):
                 continue
             combined = (step.call.args or {}).get("rewritten")
             thrown = self._thrown(step, passes, window) if len(passes) > 1 and not combined else []
-            thrown = (
-                thrown if len({call.q for call in thrown}) == len(passes) - 1 else []
-            )  # a remainder is cleared all at once
+            if not _one_by_one(thrown, passes) and not _all_but_the_last(thrown, passes):
+                thrown = []  # a remainder is cleared all at once, and several passes follow
             rounds = self._rounds.get(step.optimizer, 0) + 1 if thrown else 0
             self._rounds[step.optimizer] = rounds
             if rounds < _ROUNDS:
@@ -112,12 +113,28 @@ class GradientsThrownAway(Relation):
         parts = [row for number in range(2) for row in ("zero_grad optimizer0:SGD", *_micro(number))]
         combined = ("step optimizer0:SGD", {"args": {"rewritten": True}})
         yield [mini.window(*parts, combined) for _ in range(3)]
+        mini = Mini({"model.weight": {}})
+        left = [*_micro(0), "zero_grad optimizer0:SGD", *_micro(1), *_micro(2), *_micro(3)]
+        yield [mini.window(*left, "step optimizer0:SGD") for _ in range(3)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         mini = Mini({"model.weight": {}})
         rows = [row for number in range(2) for row in ("zero_grad optimizer0:SGD", *_micro(number))]
         yield [mini.window(*rows, "step optimizer0:SGD") for _ in range(3)]
+        mini = Mini({"model.weight": {}})
+        rows = [*_micro(0), *_micro(1), *_micro(2), "zero_grad optimizer0:SGD", *_micro(3)]
+        yield [mini.window(*rows, "step optimizer0:SGD") for _ in range(3)]
+
+
+def _one_by_one(thrown: list[Call], passes: list[Call]) -> bool:
+    """Whether each pass but the last one has a clearing of its own."""
+    return len({call.q for call in thrown}) == len(passes) - 1
+
+
+def _all_but_the_last(thrown: list[Call], passes: list[Call]) -> bool:
+    """Whether what all passes but the last one made is cleared right before that one."""
+    return len(thrown) == len(passes) - 1 and all(call.q > passes[-2].q for call in thrown)
 
 
 def _micro(number: int) -> tuple[object, ...]:

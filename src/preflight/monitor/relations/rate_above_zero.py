@@ -25,7 +25,9 @@ class RateAboveZero(Relation):
     A schedule that takes a rate near its top to zero in one advance has no decay that could be at its end: after five
     steps above zero, the first step that follows is one too many.
     A warm-up may begin at zero, and is above it after an advance: where it is not after two, for three steps, whole
-    numbers were divided. That is not told of an optimizer beside another one that trains, which may wait for its turn.
+    numbers were divided. Where a scheduler keeps the rate at zero and does not advance in three steps, it is stepped once an
+    epoch and was to be stepped with the optimizer. Neither is told of an optimizer beside another one that trains, which
+    may wait for its turn.
     """
 
     name = "rate-above-zero"
@@ -97,7 +99,9 @@ class RateAboveZero(Relation):
         count = self._zero[name] = self._zero.get(name, 0) + 1 if zero else 0
         # A schedule that advances once in an epoch holds its last value for an epoch: its advances count.
         wrong = min(rates) < 0 or min(count, self._advances.get(name, count)) >= _STEPS or (zero and name in self._fell)
-        waited = min(self._waits.get(name, 0), self._advances.get(name, 0) + 1)
+        waited = self._waits.get(name, 0)
+        if not (call.args or {}).get("held_at_zero"):  # a rate of zero that no scheduler has made may be meant
+            waited = min(waited, self._advances.get(name, 0) + 1)
         dead = not self._above and waited >= _BEGINNING
         wrong, count = wrong or dead, self._waits[name] if dead else count
         context = {"optimizer": name.split(":")[-1]}
@@ -118,8 +122,8 @@ class RateAboveZero(Relation):
     def explain(cls, example: Example) -> tuple[str, str]:
         if example.detail.endswith(_SINCE):
             return (
-                "the warm-up divides whole numbers (step // warmup), or counts epochs where it is to count steps",
-                "divide with /, and print the rate of the first steps",
+                "the warm-up divides whole numbers (step // warmup), or is stepped once an epoch where it counts steps",
+                "divide with /, step it with the optimizer, and print the rate of the first steps",
             )
         return cls.cause, cls.advice
 
@@ -128,6 +132,7 @@ class RateAboveZero(Relation):
         yield _run([0.0, 0.1, 0.1, 0.0, 0.0])
         yield _run([0.0, 0.0, 0.0, 0.0])
         yield _warmed([0.0, 0.0, 0.1, 0.2])
+        yield _waiting(2)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -140,6 +145,7 @@ class RateAboveZero(Relation):
         last = ("backward", ("scalar", "lr", "optimizer0:SGD.0", 0.0), "step optimizer0:SGD")
         yield [*(mini.window(*step) for _ in range(6)), mini.window(advance, *last)]
         yield _warmed([0.0, 0.0, 0.0])
+        yield _waiting(3)
 
 
 def _run(rates: list[float]) -> list[Window]:
@@ -158,3 +164,13 @@ def _warmed(rates: list[float]) -> list[Window]:
         step = (("scalar", "lr", "optimizer0:SGD.0", rate), "backward", "step optimizer0:SGD")
         windows.append(mini.window(*advance, *step))
     return windows
+
+
+def _waiting(steps: int) -> list[Window]:
+    mini = Mini({"model.weight": {}})
+    step = (
+        ("scalar", "lr", "optimizer0:SGD.0", 0.0),
+        "backward",
+        ("step optimizer0:SGD", {"args": {"held_at_zero": True}}),
+    )
+    return [mini.window(*step) for _ in range(steps)]

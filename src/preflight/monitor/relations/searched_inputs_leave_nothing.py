@@ -28,6 +28,8 @@ class SearchedInputsLeaveNothing(Relation):
     name = "searched-inputs-leave-nothing"
     needs = frozenset({"step", "backward", "zero_grad", "forward", "tensor"})
     wakes = frozenset({"step"})
+    repeats = 3
+    looks = frozenset({"step", "backward", "zero_grad", "forward", "autograd.grad", "tensors"})
     priority = 12
     cause = (
         "zero_grad() is called before the search for the input, and not between it and the backward pass that trains"
@@ -59,6 +61,11 @@ class SearchedInputsLeaveNothing(Relation):
                 call=step.named("backward")[-1],
                 detail="A step follows gradients that the search for an input left behind" if wrong else "",
             )
+
+    def slept(self, window: Window, times: int) -> None:
+        """Know the inputs of passes that the next step may follow."""
+        if len(window.named("backward")) > _SEARCHING:
+            self._inputs(window)
 
     def _inputs(self, window: Window) -> None:
         """Remember of the last forward passes whether their input takes a gradient."""

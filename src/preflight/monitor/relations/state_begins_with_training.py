@@ -24,6 +24,8 @@ class StateBeginsWithTraining(Relation):
     name = "state-begins-with-training"
     needs = frozenset({"step", "state", "load_state_dict"})
     wakes = frozenset({"gradients of a step", "load_state_dict"})
+    repeats = 2
+    looks = frozenset({"step", "load_state_dict", "gradient at before_step"})
     severity = "warning"
     priority = 23
     cause = "the optimizer is stepped on zeros to make its state (before a state_dict, for instance), which counts as a step"
@@ -33,6 +35,10 @@ class StateBeginsWithTraining(Relation):
         self._idle: dict[int, int] = {}  # by optimizer, how many steps it made beforehand
         self._begun: set[int] = set()
         self._loaded: set[str] = set()
+
+    def quiet(self, window: Window) -> bool:
+        """Whether every optimizer that steps in it has begun: of those nothing more is said."""
+        return all(step.optimizer in self._begun for step in steps_of(window))
 
     def see(self, window: Window) -> Iterator[Example]:
         self._loaded.update(call.object for call in window.named("load_state_dict"))

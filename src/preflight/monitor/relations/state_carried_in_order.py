@@ -39,6 +39,10 @@ class StateCarriedInOrder(Relation):
     def __init__(self) -> None:
         self._count: dict[str, int] = {}
 
+    def kept(self) -> object:
+        """How often in a row each model was given back what it gave out."""
+        return tuple(sorted(self._count.items()))
+
     def see(self, window: Window) -> Iterator[Example]:
         passes = [call for call in window.named("forward") if (call.args or {}).get("carried") is not None]
         if not passes or not window.named("backward"):

@@ -1,0 +1,142 @@
+"""An average of trained weights is not trained itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.values import Value, differ, values_of
+from preflight.monitor.window import Variable, Window
+
+_GAPS = 2
+_FEWEST = 2
+_CLOSE = 1e-5
+"""How far apart the norms of a copy and its original are at the first step, as a share, where the copy was averaged with
+it already; those of matrices that were drawn apart differ by a thousandth and more."""
+
+
+class AveragesRestInSteps(Relation):
+    """A copy that the program moves after a trained network, between the steps, is not moved by the optimizer as well.
+
+    The second encoder of momentum contrast, a target network or a teacher is an average of the first network. Where it is
+    a part of the same model and was not frozen, ``model.parameters()`` hands it to the optimizer: each step then pulls it
+    somewhere else, by gradients where its pass was not detached, or by weight decay.
+    Judged are matrices of an optimizer that began as copies of others that are trained, two at least: they change between
+    two steps, twice in a row, while their originals do not, and the steps change them too.
+    Where both change between the steps, as in averaging over ranks or replicas, nothing is said; nor where the copy is
+    made anew in every bit, or loaded, as that of an inner loop.
+    """
+
+    name = "averages-rest-in-steps"
+    needs = frozenset({"step", "state", "load_state_dict"})
+    wakes = frozenset({"step"})
+    repeats = 3
+    looks = frozenset({"step", "exact parameter at before_step", "exact parameter at after_step"})
+    reads = frozenset({"parameters before a step"})
+    priority = 12
+    cause = "the network that is averaged is among the parameters that the optimizer was given, and needs gradients"
+    advice = "call requires_grad_(False) on it before the optimizer is made, and run it under torch.no_grad()"
+
+    def __init__(self) -> None:
+        self._first: dict[int, float] = {}
+        self._after: dict[int, tuple[int, dict[int, Value]]] = {}  # by optimizer, which step left what
+        self._last: dict[int, Value] = {}
+        self._rested: dict[int, bool] = {}  # by variable, whether it was as it was left when it was last looked at
+        self._moved: dict[
+            int, int
+        ] = {}  # by variable, in how many gaps in a row it was moved while its original was not
+        self._stepped: set[int] = set()
+
+    def kept(self) -> object:
+        """Which of them are moved, and how often."""
+        return tuple(sorted(self._moved.items()))
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for step in steps_of(window):
+            left, known = self._after.pop(step.optimizer, (-1, {}))
+            if step.before is not None:
+                now = values_of(step.before)
+                self._last.update(now)
+                for ident, (norm, _) in now.items():
+                    if norm:
+                        self._first.setdefault(ident, norm)
+                if left == step.done - 1 and not step.named("load_state_dict"):
+                    yield self._judge(step, known, now, window)
+                if step.after is not None:
+                    after = values_of(step.after)
+                    self._stepped.update(one for one in now if one in after and differ(now[one], after[one]))
+            if step.after is not None:
+                self._after[step.optimizer] = step.done, values_of(step.after)
+                self._last.update(self._after[step.optimizer][1])
+
+    def _judge(self, step: Step, known: dict[int, Value], now: dict[int, Value], window: Window) -> Example:
+        changed = {ident for ident, value in now.items() if ident in known and differ(known[ident], value)}
+        self._rested.update({ident: ident not in changed for ident in now if ident in known})
+        for ident in now:
+            alone = ident in changed and any(self._apart(ident, one) for one in self._originals(ident, window))
+            self._moved[ident] = self._moved.get(ident, 0) + 1 if alone else 0
+        wrong = [one for one in now if self._moved[one] >= _GAPS and one in self._stepped]
+        wrong = wrong if len(wrong) >= _FEWEST else []
+        return Example(
+            (),
+            not wrong,
+            {"optimizer": step.kind},
+            variables=tuple(window.run.name(ident) for ident in wrong),
+            expected="an average that no optimizer changes" if wrong else None,
+            seen=f"{len(wrong)} matrices that follow others between the steps and are stepped as well"
+            if wrong
+            else None,
+            call=step.call,
+            detail="An optimizer changes a copy that the program moves after the weights it was made from"
+            if wrong
+            else "",
+        )
+
+    def _apart(self, ident: int, original: int) -> bool:
+        """Whether an original rested in the last gap and the copy is not what it is."""
+        known = self._last.get(original)
+        return self._rested.get(original, False) and known is not None and differ(self._last[ident], known)
+
+    def _originals(self, ident: int, window: Window) -> Iterator[int]:
+        """Other trained matrices of the same last name and shape that had the same norm at the first step."""
+        one, norm = window.run.variables.get(ident), self._first.get(ident)
+        if one is None or norm is None or len(one.shape) < 2:
+            return
+        for other in window.run.variables.values():
+            if other.id != ident and other.optimizer >= 0 and _alike(one, other):
+                size = self._first.get(other.id)
+                if size is not None and abs(size - norm) <= _CLOSE * norm:
+                    yield other.id
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        yield _run(moved=0.0)
+        yield _run(moved=0.1, both=True)
+        yield _run(moved=0.1, apart=0.2)
+        yield _run(moved=-0.01)
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        yield _run(moved=0.1)
+        yield _run(moved=0.1, apart=1e-7)
+
+
+def _alike(one: Variable, other: Variable) -> bool:
+    return one.shape == other.shape and one.name.rpartition(".")[2] == other.name.rpartition(".")[2]
+
+
+def _run(moved: float, both: bool = False, apart: float = 0.0) -> list[Window]:
+    fast, slow = ("model.q.0.weight", "model.q.2.weight"), ("model.k.0.weight", "model.k.2.weight")
+    mini = Mini({name: {} for name in (*fast, *slow)})
+    values = {name: 1.0 + 0.5 * at for names in (fast, slow) for at, name in enumerate(names)}
+    values.update({name: values[name] * (1 + apart) for name in slow})
+    windows = []
+    for number in range(5):
+        for name in (*slow, *(fast if both else ())) if number else ():
+            values[name] += moved
+        before = dict(values)
+        values = {name: value + (0.01 if moved > 0 or name in slow else 0.0) for name, value in values.items()}
+        windows.append(mini.window("backward", ("before", before), "step optimizer0:SGD", ("after", dict(values))))
+    return windows
