@@ -141,3 +141,35 @@ def test_an_average_that_moved_while_nobody_looked_moved_at_the_steps() -> None:
             rows += [("amidst", amidst, {"optimizer": -1}), "backward", trained, ("before", before, {"optimizer": -1})]
         windows.append(mini.window(*rows, "step optimizer0:SGD"))
     assert alarms("averages-wait-for-steps", windows) == 0
+
+
+def test_a_teacher_that_is_read_twice_in_a_step_is_not_known_to_rest_before_it_moved() -> None:
+    def read(*bits: int) -> list[Window]:
+        mini = Mini({"model.weight": {}, "model.teacher.weight": UNHELD})
+        passed: Any = ("forward model.teacher", {"context": "nograd", "args": {"dropouts": 1, "dropout": 1}})
+        looks: list[Any] = [("before", {"model.teacher.weight": (1.0, one)}, {"optimizer": -1}) for one in bits]
+        return [mini.window(passed, passed, "backward", look, "step optimizer0:SGD") for look in looks]
+
+    assert alarms("reference-in-evaluation", read(1, 2, 3)) == 0
+    assert alarms("reference-in-evaluation", read(1, 1, 1)) == 1
+
+
+def stepped(optimizer: str, *moves: bool) -> list[Window]:
+    """Steps of an optimizer after which the weights are others, or the same."""
+    mini = Mini({"model.a": {}, "model.b": {}})
+    windows, value = [], 1
+    for moves_on in moves:
+        before: Any = {name: (float(value), value) for name in ("model.a", "model.b")}
+        value += moves_on
+        after: Any = {name: (float(value), value) for name in ("model.a", "model.b")}
+        gradients: Any = ("gradients", {"model.a": 0.5, "model.b": 0.4})
+        windows.append(mini.window(gradients, ("before", before), f"step optimizer0:{optimizer}", ("after", after)))
+    return windows
+
+
+def test_an_optimizer_of_the_program_may_gather_gradients_over_several_steps() -> None:
+    gathering = [False, False, True] * 6
+    assert alarms("step-updates", stepped("Gathering", *gathering)) == 0
+    assert alarms("step-updates", stepped("SGD", *gathering)) == 1
+    assert alarms("step-updates", stepped("Own", *[False] * 18)) == 1
+    assert alarms("step-updates", stepped("Own", *[True] * 6, *[False] * 3)) == 1

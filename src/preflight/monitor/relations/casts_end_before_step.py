@@ -16,7 +16,7 @@ class CastsEndBeforeStep(Relation):
     Autocast keeps the copies that it makes of the weights until its outermost context ends. Where that context spans
     several steps, the forward passes go on with copies of weights from before the step, whatever the optimizer does.
     Judged at every step that happens inside an autocast context: the context must have ended at least once since the
-    step before, unless the cache is switched off.
+    step before, unless the cache is switched off, or no weight of the optimizer is one that would be cast.
     """
 
     name = "casts-end-before-step"
@@ -32,7 +32,9 @@ class CastsEndBeforeStep(Relation):
     def see(self, window: Window) -> Iterator[Example]:
         for call in window.named("step"):
             context = {"autocast": "inside" if "autocast" in (call.context or "") else "outside"}
-            if not (call.args or {}).get("casts_kept"):
+            owned = [one for one in window.run.variables.values() if one.optimizer == optimizer_number(call)]
+            cast = not owned or any(one.dtype == "float32" for one in owned)
+            if not (call.args or {}).get("casts_kept") or not cast:
                 yield Example((), True, context)
                 continue
             yield Example(
@@ -51,6 +53,9 @@ class CastsEndBeforeStep(Relation):
         mini = Mini({"model.weight": {}})
         inside = {"args": {"closure": False, "casts_kept": False}, "context": "grad,autocast.cpu=bfloat16"}
         yield [mini.window("forward model", "backward", ("step optimizer0:SGD", inside)) for _ in range(2)]
+        mini = Mini({"model.weight": {"dtype": "bfloat16"}})
+        kept = {"args": {"closure": False, "casts_kept": True}, "context": "grad,autocast.cpu=bfloat16"}
+        yield [mini.window("forward model", "backward", ("step optimizer0:SGD", kept))]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

@@ -20,7 +20,8 @@ class GradientsNotZero(Relation):
 
     A gradient that is exactly zero in each of the first steps, while others are not, means that the parameter has no effect
     or is held by another one at a saddle: two factors that both start at zero, a gate that is closed, a mask that is empty.
-    Parameters of modules that did not take part in the pass are left out, and so are biases.
+    Parameters of modules that did not take part in the pass are left out, and so are biases, and networks that the program
+    calls itself of which every gradient is zero beside others of the same optimizer: their term of the loss has no weight yet.
     A step with a closure finds what the closure of the step before has left, which is looked at as well.
     A recurrent layer may be given zeros at each step, or sequences of one step after a state of zeros: one of its weights
     has no effect then, which is not reported where another one has.
@@ -56,6 +57,7 @@ class GradientsNotZero(Relation):
                 continue
             wrong = []
             self._alive.update(compress(step.gradients.ids, step.gradients.norm))
+            waiting = self._waiting(step, window) if 0 in step.gradients.norm else frozenset()
             for ident, norm in (
                 zip(step.gradients.ids, step.gradients.norm, strict=True) if 0 in step.gradients.norm else ()
             ):
@@ -69,6 +71,7 @@ class GradientsNotZero(Relation):
                 if (
                     count >= _ROUNDS
                     and module in self._flow.called
+                    and not waiting.intersection(_outer(variable.name))
                     and not (variable.module in _RECURRENT and self._works(module, step, window))
                 ):
                     wrong.append(variable.name)
@@ -82,6 +85,16 @@ class GradientsNotZero(Relation):
                 call=step.call,
                 detail="Weights have gradients that have always been exactly zero" if wrong else "",
             )
+
+    def _waiting(self, step: Step, window: Window) -> frozenset[str]:
+        """Networks that the program calls itself, of which no gradient is other than zero."""
+        assert step.gradients is not None
+        known = window.run.variables
+        held: dict[str, bool] = {}
+        for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True):
+            for name in _outer(known[ident].name) if ident in known else ():
+                held[name] = held.get(name, False) or bool(norm)
+        return frozenset(name for name in self._flow.roots if held.get(name) is False)
 
     @staticmethod
     def _works(module: str, step: Step, window: Window) -> bool:
@@ -103,6 +116,7 @@ class GradientsNotZero(Relation):
         yield _run([0.0, 0.0, 0.1, 0.0])
         yield _run([0.0] * 4, ("net.a.weight_ih_l0", "net.a.weight_hh_l0"), "GRU")
         yield _run([0.0, 0.1, 0.0, 0.0], closure=True)
+        yield _run([0.0] * 4, ("aux.weight", "net.b.weight"), roots=("aux", "net"))
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -111,13 +125,21 @@ class GradientsNotZero(Relation):
         yield _run([0.0] * 4, ("net.a.weight_ih_l0", "net.b.weight"), "GRU")
 
 
+def _outer(name: str) -> list[str]:
+    """The modules that a variable lies in."""
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts))]
+
+
 def _run(
     norms: list[float],
     names: tuple[str, str] = ("net.a.weight", "net.b.weight"),
     module: str = "Linear",
     closure: bool = False,
+    roots: tuple[str, ...] = ("net",),
 ) -> list[Window]:
     mini = Mini({name: {"module": module} for name in names})
-    forward = ("forward net", {"args": {"training": True}, "inside": ["module net.a", "module net.b"]})
+    inside = [f"module {name.rpartition('.')[0]}" for name in names]
+    forward = [(f"forward {root}", {"args": {"training": True}, "inside": inside}) for root in roots]
     step = ("step optimizer0:SGD", {"args": {"closure": closure}})
-    return [mini.window(forward, "backward", ("gradients", {names[0]: norm, names[1]: 0.5}), step) for norm in norms]
+    return [mini.window(*forward, "backward", ("gradients", {names[0]: norm, names[1]: 0.5}), step) for norm in norms]

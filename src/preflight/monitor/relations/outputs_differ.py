@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Window
+from preflight.monitor.steps import steps_of
+from preflight.monitor.window import Number, Window
 
 _NAME = "outputs.alike"
 _IN_A_ROW = 2
 _FROM_THE_START = 3
+_NOTHING = 1e-6
+"""The share of the largest gradient of which the rest is rounding."""
 
 
 class _Row(NamedTuple):
@@ -35,11 +38,12 @@ class OutputsDiffer(Relation):
     is left are biases: the loss falls to that of the best constant, and stays there.
     Told of models whose first tensor has eight samples or more that differ, in passes that train, where the outputs are
     equal to the last digit: in two looks in a row with a step in between after they had differed, or in three from the
-    start. A last layer that begins at zero gives the same for all until its first step.
+    start. A last layer that begins at zero gives the same for all until its first step. Where the gradients get down to the
+    first weights all the same, as where codes are rounded and the gradients are handed past that, the samples can part again.
     """
 
     name = "outputs-differ"
-    needs = frozenset({"forward", "step", "scalar", "outputs.alike"})
+    needs = frozenset({"forward", "step", "state", "scalar", "outputs.alike"})
     wakes = frozenset({"scalar outputs.alike"})
     whole = False
     severity = "warning"
@@ -57,6 +61,9 @@ class OutputsDiffer(Relation):
             if number.name != _NAME or number.value is None:
                 continue
             row = self._rows.get(number.object, _Row())
+            if number.value and _reached(number, window):
+                yield Example((), True, {})
+                continue
             if not number.value:
                 self._rows[number.object] = _Row(varied=True)
                 yield Example((), True, {})
@@ -84,16 +91,34 @@ class OutputsDiffer(Relation):
         yield _looks(0, 0, 0)
         yield _looks(1, 1, 0, 0)  # a last layer that begins at zero, and a first step with a rate of zero
         yield _looks(0, 1, 0)
+        yield _looks(0, 1, 1, 1, gradients={"model.first.weight": 0.1, "model.last.weight": 0.5})
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _looks(1, 1, 1)
         yield _looks(0, 1, 1)
+        yield _looks(0, 1, 1, gradients={"model.first.weight": 0.0, "model.last.weight": 0.5})
 
 
-def _looks(*alike: int) -> list[Window]:
-    mini = Mini({"model.weight": {}})
+def _reached(number: Number, window: Window) -> bool:
+    """Whether the step that follows a look finds a gradient in the first weights of the model, and not in these alone."""
+    for step in steps_of(window):
+        if step.call.q < number.q or step.gradients is None:
+            continue
+        held = (
+            (window.run.variables.get(ident), norm)
+            for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True)
+        )
+        root = f"{number.object}."
+        norms = [norm or 0.0 for one, norm in held if one is not None and one.name.startswith(root)]
+        return len(norms) > 1 and norms[0] > _NOTHING * max(norms)
+    return False
+
+
+def _looks(*alike: int, gradients: dict[str, float] | None = None) -> list[Window]:
+    mini = Mini({name: {} for name in gradients or ("model.weight",)})
+    found: tuple[Any, ...] = (("gradients", gradients),) if gradients else ()
     return [
-        mini.window("forward model", ("scalar", _NAME, "model", float(one)), "backward", "step optimizer0:SGD")
+        mini.window("forward model", ("scalar", _NAME, "model", float(one)), "backward", *found, "step optimizer0:SGD")
         for one in alike
     ]

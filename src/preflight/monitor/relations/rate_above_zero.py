@@ -27,7 +27,8 @@ class RateAboveZero(Relation):
     A warm-up may begin at zero, and is above it after an advance: where it is not after two, for three steps, whole
     numbers were divided. Where a scheduler keeps the rate at zero and does not advance in three steps, it is stepped once an
     epoch and was to be stepped with the optimizer. Neither is told of an optimizer beside another one that trains, which
-    may wait for its turn.
+    may wait for its turn; nor is a rate of zero that the program has set itself beside one, as for a discriminator that is
+    too strong.
     """
 
     name = "rate-above-zero"
@@ -102,6 +103,8 @@ class RateAboveZero(Relation):
         waited = self._waits.get(name, 0)
         if not (call.args or {}).get("held_at_zero"):  # a rate of zero that no scheduler has made may be meant
             waited = min(waited, self._advances.get(name, 0) + 1)
+        rests = zero and name not in self._advances and any(one != name for one in self._above)
+        wrong = wrong and not (rests and min(rates) == 0)
         dead = not self._above and waited >= _BEGINNING
         wrong, count = wrong or dead, self._waits[name] if dead else count
         context = {"optimizer": name.split(":")[-1]}
@@ -133,6 +136,11 @@ class RateAboveZero(Relation):
         yield _run([0.0, 0.0, 0.0, 0.0])
         yield _warmed([0.0, 0.0, 0.1, 0.2])
         yield _waiting(2)
+
+        mini = Mini({"model.weight": {}, "critic.weight": {"optimizer": 1}})
+        other = (("scalar", "lr", "optimizer1:SGD.0", 0.1), "backward", "step optimizer1:SGD")
+        own = [("scalar", "lr", "optimizer0:SGD.0", rate) for rate in (0.1, *[0.0] * 8)]
+        yield [mini.window(*other, rate, "backward", "step optimizer0:SGD") for rate in own]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

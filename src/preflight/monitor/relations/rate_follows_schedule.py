@@ -10,6 +10,7 @@ from preflight.monitor.steps import optimizer_number
 from preflight.monitor.window import Call, Window
 
 _CLOSE = 1e-9
+_ENDED = 0.01
 
 
 class RateFollowsSchedule(Relation):
@@ -19,6 +20,7 @@ class RateFollowsSchedule(Relation):
     or one that was not restored, puts the rate of its own beginning in its place: the rate jumps.
     Judged at the first step after the load, where no scheduler has advanced in between. Another rate than the one that
     the optimizer was made with is told of only when a scheduler advances it: without one, the program has set it.
+    A state whose rate has come down to nothing is of a schedule that was at its end: what follows is another phase.
     """
 
     name = "rate-follows-schedule"
@@ -81,7 +83,8 @@ class RateFollowsSchedule(Relation):
         pairs = [(rates[group], rate) for group, rate in sorted(seen.items()) if group < len(rates)]
         if not pairs:
             return
-        wrong = [pair for pair in pairs if abs(pair[0] - pair[1]) > _CLOSE + 1e-6 * abs(pair[0])]
+        ended = max(rates) <= _ENDED * max(rate for _, rate in pairs)
+        wrong = [pair for pair in pairs if abs(pair[0] - pair[1]) > _CLOSE + 1e-6 * abs(pair[0]) and not ended]
         yield Example(
             (),
             not wrong,
@@ -98,6 +101,7 @@ class RateFollowsSchedule(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _resumed(0.025)
+        yield _resumed(0.2, loaded=0.0)
         yield [*_resumed(0.025, 0.1), *_resumed(0.2, 0.1)]
 
     @classmethod
@@ -107,10 +111,10 @@ class RateFollowsSchedule(Relation):
         yield _resumed(0.2, 0.1, advanced=True)
 
 
-def _resumed(rate: float, made: float | None = None, advanced: bool = False) -> list[Window]:
+def _resumed(rate: float, made: float | None = None, advanced: bool = False, loaded: float = 0.025) -> list[Window]:
     mini = Mini({"model.weight": {}})
     new = () if made is None else (("optimizer.new optimizer0:SGD", {"args": {"groups": [{"lr": made}]}}),)
-    load = ("load_state_dict optimizer0:SGD", {"args": {"state": 1, "rates": [0.025]}})
+    load = ("load_state_dict optimizer0:SGD", {"args": {"state": 1, "rates": [loaded]}})
     step = ("backward", ("scalar", "lr", "optimizer0:SGD.0", rate), "step optimizer0:SGD")
     advance = (("scheduler.step StepLR", {"args": {"optimizer": "optimizer0:SGD"}}),) if advanced else ()
     return [mini.window(*new, load, *step, *advance)]

@@ -39,7 +39,8 @@ class ReferenceInEvaluation(Relation):
     advice = "call eval() on the model that is only read, after every train() on what contains it"
 
     def __init__(self) -> None:
-        self._known: set[int] = set()
+        self._known: dict[int, int] = {}  # by variable: the iteration in which it was looked at first
+        self._rested: set[int] = set()  # variables that a later iteration found as they had been
         self._looks: dict[str, int] = {}  # by root: how often its weights were looked at and had not changed
         self._moving: set[str] = set()
         self._trained: dict[str, int] = {}  # by root: the iteration in which it was called with gradients last
@@ -63,7 +64,7 @@ class ReferenceInEvaluation(Relation):
     def kept(self) -> object:
         """Which models are known to move, and to rest, and of how many variables that is known."""
         rest = {root for root, looks in self._looks.items() if looks >= 1}
-        return set(self._moving), rest, len(self._known), len(self._moved)
+        return set(self._moving), rest, len(self._known), len(self._rested), len(self._moved)
 
     def see(self, window: Window) -> Iterator[Example]:
         self._look(window)
@@ -145,11 +146,13 @@ class ReferenceInEvaluation(Relation):
         held = [one for one in window.run.variables.values() if one.kind == "parameter" and one.name.startswith(prefix)]
         if not held or any(one.trainable or one.optimizer >= 0 for one in held):
             return False
-        return all(one.id in self._known and one.id not in self._moved for one in held)
+        return all(one.id in self._rested and one.id not in self._moved for one in held)
 
     def _look(self, window: Window) -> None:
         for look in looks_of(window):
-            self._known.update(look.ids)
+            for ident in look.ids:
+                if self._known.setdefault(ident, window.iteration) < window.iteration:
+                    self._rested.add(ident)
             self._moved.update(look.moved)
             self._moving |= window.run.roots_of(look.moved)
             for root in window.run.roots_of([*look.fresh, *look.rested]):

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import Window
+from preflight.monitor.window import ORDER, Window
+
+_EACH = 2
+"""Steps between two advances of a schedule that goes by steps; two optimizers may step in turns."""
 
 
 class ScheduleWithinHorizon(Relation):
@@ -14,12 +17,13 @@ class ScheduleWithinHorizon(Relation):
 
     ``CosineAnnealingLR`` falls for ``T_max`` steps and then swings back up the same way. A length that was counted in
     epochs, with a step of the schedule in every iteration, gives a rate that goes up and down all through the run.
-    Judged when the count passes the length and the rate is higher than at the step before.
+    Judged when the count passes the length and the rate is higher than at the step before. A schedule that advances once in
+    several steps was not given a length in epochs by mistake: there the cycles are meant.
     """
 
     name = "schedule-within-horizon"
     needs = frozenset({"scheduler.step"})
-    wakes = frozenset({"scheduler.step"})
+    wakes = frozenset({"scheduler.step", "step"})
     whole = False
     severity = "warning"
     priority = 27
@@ -28,14 +32,29 @@ class ScheduleWithinHorizon(Relation):
     )
     advice = "give the schedule the number of times it is stepped, or use CosineAnnealingWarmRestarts for cycles"
 
+    def __init__(self) -> None:
+        self._steps = 0
+        self._advanced: dict[str, int] = {}  # by scheduler: the steps that had been made at its last advance
+
+    def slept(self, window: Window, times: int) -> None:
+        """Count the steps."""
+        self._steps += times * len(window.named("step"))
+
     def see(self, window: Window) -> Iterator[Example]:
-        for call in window.named("scheduler.step"):
+        rows = [*window.named("scheduler.step"), *window.named("step")]
+        for call in sorted(rows, key=ORDER):
+            if call.name == "step":
+                self._steps += 1
+                continue
+            word = str((call.args or {}).get("index"))
+            between = self._steps - self._advanced.get(word, -_EACH - 1)
+            self._advanced[word] = self._steps
             told, after = call.args or {}, call.result or {}
             if "horizon" not in told or call.object != "CosineAnnealingLR" or not isinstance(after.get("count"), int):
                 continue
             before, now = told.get("before") or [], after.get("rates") or []
             rises = len(before) == len(now) and any(b > a * (1 + 1e-9) for a, b in zip(before, now, strict=True))
-            wrong = after["count"] > told["horizon"] and rises
+            wrong = after["count"] > told["horizon"] and rises and between <= _EACH
             yield Example(
                 (),
                 not wrong,
@@ -50,14 +69,23 @@ class ScheduleWithinHorizon(Relation):
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(4)
+        yield _run(5, 6, steps=10)  # advanced once in an epoch
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
-        yield _run(6)
+        yield _run(5, 6)
 
 
-def _run(count: int) -> list[Window]:
+def _run(*counts: int, steps: int = 1) -> list[Window]:
+    """Advances of a schedule of length 4 to these counts, with so many steps before each."""
     rates = [0.1, 0.075, 0.05, 0.025, 0.0, 0.025, 0.05]
     mini = Mini({"model.weight": {}})
-    more = {"args": {"horizon": 4, "before": [rates[count - 1]]}, "result": {"count": count, "rates": [rates[count]]}}
-    return [mini.window("step optimizer0:SGD", ("scheduler.step CosineAnnealingLR", more))]
+    windows = []
+    for count in counts:
+        more = {
+            "args": {"horizon": 4, "before": [rates[count - 1]]},
+            "result": {"count": count, "rates": [rates[count]]},
+        }
+        row = ("scheduler.step CosineAnnealingLR", more)
+        windows.append(mini.window(*["step optimizer0:SGD"] * steps, row))
+    return windows

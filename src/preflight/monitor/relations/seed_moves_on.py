@@ -15,7 +15,8 @@ class SeedMovesOn(Relation):
     Who seeds inside the loop draws the same numbers in each step: the same dropout masks, the same noise, the same
     permutations. The loss falls, and often faster than it should.
     Judged at each forward pass of training that follows a seeding by the person's own code since the step before: in
-    two steps in succession the number must differ. Seedings before an evaluation, or before the first step, are fine.
+    two steps in succession the number must differ. Seedings before an evaluation, or before the first step, are fine, and
+    so are those of a closure, whose loss must be one and the same function for a line search.
     """
 
     name = "seed-moves-on"
@@ -37,7 +38,9 @@ class SeedMovesOn(Relation):
         self._before: int | None = None
 
     def see(self, window: Window) -> Iterator[Example]:
+        steps = window.named("step")
         calls = [call for name in ("seed", "forward", "step") for call in window.named(name)]
+        calls = [call for call in calls if call.name == "step" or not any(one.q < call.q < one.e for one in steps)]
         for call in sorted(calls, key=ORDER):
             told = call.args or {}
             if call.name == "seed" and told.get("user") and isinstance(told.get("seed"), int):
@@ -72,6 +75,9 @@ class SeedMovesOn(Relation):
         mini = Mini({"model.weight": {}})
         rows = [("seed torch", {"args": {"seed": number, "user": True}}) for number in range(4)]
         yield [mini.window(row, "forward model", "backward", "step optimizer0:SGD") for row in rows]
+        mini = Mini({"model.weight": {}})
+        closure = ("step optimizer0:LBFGS", {"inside": (("seed torch", rows[1][1]), "forward model", "backward")})
+        yield [mini.window(row, "forward model", closure) for row in rows]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from preflight.monitor.fetches import fetches_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
@@ -60,8 +61,9 @@ class StateContinues(Relation):
     that grows by more than the steps that are made, by as much in each of them at two looks in a row, counts something
     else. A step that raised, or of which nothing is known, makes no such growth.
     An optimizer of another kind, other settings, other parameters or other weights is a new phase of training; so is one
-    for layers of another size in the place of the old ones, and one for weights under masks of ``torch.nn.utils.prune``,
-    which every round of pruning changes beside the weights.
+    for layers of another size in the place of the old ones, one for weights under masks of ``torch.nn.utils.prune``,
+    which every round of pruning changes beside the weights, and one whose loaders read another data set, as where a client
+    of a federation, or a round with more labels, takes its turn.
     It compares what one process did before with what it does now; of a process that was started anew, where there is no
     before, ``optimizer-resumes`` judges.
     """
@@ -78,6 +80,7 @@ class StateContinues(Relation):
             "parameters after a step",
         }
     )
+    follows = (fetches_of,)
     repeats = 2
     looks = frozenset({"step", "parameter at after_step"})  # those before it at the first step of an optimizer alone
     reads = frozenset({"optimizer.new", "load_state_dict", "scalar lr", "optimizer at after_step"})
@@ -93,6 +96,8 @@ class StateContinues(Relation):
         self._counts: dict[tuple[int, int], _Look] = {}  # by optimizer and variable
         self._loaded: set[str] = set()
         self._shapes: dict[int, tuple[int, ...]] = {}
+        self._data: int | None = None  # the data set that was trained on last
+        self._data_of: dict[int, int | None] = {}  # by optimizer: that of its last step
 
     def slept(self, window: Window, times: int) -> None:
         """Know the weights that the last step left."""
@@ -114,7 +119,11 @@ class StateContinues(Relation):
                 self._loaded.add(call.object)
         self._rates.update({one.object: one.value for one in window.numbers if one.name == "lr"})
         states = [one for one in window.states if one.what == "optimizer" and one.moment == "after_step"]
+        given = [one for one in fetches_of(window) if one.trained]
         for step in steps_of(window):
+            self._data = next(
+                (one.facts.get("dataset") for one in reversed(given) if one.batch.q < step.call.q), self._data
+            )
             if step.done == 0 and step.before is not None:
                 yield self._taken_over(step, step.before, window)
             own = [
@@ -122,6 +131,7 @@ class StateContinues(Relation):
             ]
             if own:
                 yield from self._grows(step, own[0], window)
+            self._data_of[step.optimizer] = self._data
             kept = self._kept.get(step.optimizer)
             if step.after is not None and (own or kept is not None):
                 self._kept[step.optimizer] = _Kept(
@@ -156,6 +166,7 @@ class StateContinues(Relation):
             and self._alike(kept, settings)
             and kept.steps >= _WORN
             and kept.weights.ids == before.ids
+            and self._same_data(index)
             and (_all_same(_values(kept.weights), now) or _went_on(kept, step))
         ]
         wrong = fresh and bool(old) and not _pruned(before, window)
@@ -163,6 +174,11 @@ class StateContinues(Relation):
         return self._example(
             step, before.ids if wrong else [], f"no state, after {count} steps of the one before", window
         )
+
+    def _same_data(self, index: int) -> bool:
+        """Whether what is trained on now is what an optimizer was last stepped on, as far as is known."""
+        before = self._data_of.get(index)
+        return before is None or self._data is None or before == self._data
 
     def _alike(self, kept: _Kept, settings: list[dict[str, Any]]) -> bool:
         """Whether settings are those of an optimizer: with the rate that it began with, or that a schedule gave it."""
@@ -232,6 +248,7 @@ class StateContinues(Relation):
         yield _thinned("SGD", written=False)
         yield _thinned("Adam", written=False, shape=[2])
         yield _two("Adam", "Adam", 1.0, "model.weight_orig", {"model.weight_mask": {"kind": "buffer", "optimizer": -1}})
+        yield _two("Adam", "Adam", 1.0, data=(0, 1))
         yield _counted(1, 2, 3)
         yield _counted(1, 3, 4, 5)
         yield _counted(2, 3, 4)
@@ -239,6 +256,7 @@ class StateContinues(Relation):
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _two("Adam", "Adam", 1.0)
+        yield _two("Adam", "Adam", 1.0, data=(0, 0))
         yield _thinned("Adam", written=False)
         yield _counted(1, 4, 7)
 
@@ -279,7 +297,9 @@ def _two(
     weight: float,
     name: str = "model.weight",
     beside: Mapping[str, dict[str, object]] | None = None,
+    data: tuple[int, ...] = (),
 ) -> list[Window]:
+    """Two optimizers one after the other, each fed by a loader of its own over these data sets."""
     mini = Mini({name: {}, **(beside or {})})
     found = []
     for index, kind, value in ((0, first, 1.0), (1, second, weight)):
@@ -294,7 +314,11 @@ def _two(
             )
             for number in range(4)
         )
-        found.append(mini.window(made, *(row for rows in steps for row in rows)))
+        read: list[Any] = []
+        if data:
+            read = [(f"loader.new loader{index}", {"args": {"dataset": data[index]}}), f"fetch loader{index}"]
+            read += [("batch", {"loader": f"loader{index}", "fetch": 0}), "forward model", "backward"]
+        found.append(mini.window(made, *read, *(row for rows in steps for row in rows)))
     return found
 
 

@@ -17,6 +17,16 @@ _ROUNDING = 1e-5
 
 Variables = set[int] | frozenset[int]
 
+_OF_TORCH = frozenset(
+    {
+        *("Adadelta", "Adafactor", "Adagrad", "Adam", "Adamax", "AdamW", "ASGD", "LBFGS", "Muon", "NAdam", "RAdam"),
+        *("RMSprop", "Rprop", "SGD", "SparseAdam"),
+    }
+)
+_ALWAYS, _IN_A_ROW = 5, 3
+_TURNS = 16
+"""Steps in which a parameter may wait for its turn in an optimizer of the program's own."""
+
 
 class StepUpdates(Relation):
     """A step changes every parameter of the optimizer that has a gradient other than zero.
@@ -27,6 +37,9 @@ class StepUpdates(Relation):
     What is not finite any more stays so whatever is added to it, and is not judged either: other relations tell of it.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
+    An optimizer of the program's own may gather gradients over several steps, take turns among its parameters, or hold them
+    within bounds: of these a parameter must never have changed, over several steps, or all of them must rest several times
+    in a row although some changed in each step before.
     """
 
     name = "step-updates"
@@ -45,6 +58,11 @@ class StepUpdates(Relation):
         self._norms: dict[int, tuple[list[int], list[float | None]]] = {}
         self._rates: dict[str, float | None] = {}
         self._all: tuple[list[int], frozenset[int]] = [], frozenset()  # the variables of a step, as a set
+        self._patience: dict[
+            int, int
+        ] = {}  # by variable of the program's own optimizers: steps without a change so far
+        self._changed: set[int] = set()  # such as have changed
+        self._rows: dict[int, tuple[int, int]] = {}  # by such an optimizer: steps with a change in a row, then without
 
     def see(self, window: Window) -> Iterator[Example]:
         # A rate is told when it changes: the last one told is in force.
@@ -64,8 +82,27 @@ class StepUpdates(Relation):
                 "optimizer": step.call.object.split(":")[-1],
                 "closure": bool((step.call.args or {}).get("closure")),
             }
+            if step.kind not in _OF_TORCH:
+                with_gradient = with_gradient & self._waited(step, before)
             yield from self._exact(step, with_gradient, window, context)
             yield from self._together(step, with_gradient, before, window, context)
+
+    def _waited(self, step: Step, before: tuple[list[int], list[float | None]] | None) -> set[int]:
+        """The parameters that have not changed in any step, of several."""
+        assert step.after is not None
+        known = before if step.before is None else (step.before.ids, step.before.norm)
+        old = dict(zip(*known, strict=True)) if known is not None else {}
+        moved = {one for one, norm in zip(step.after.ids, step.after.norm, strict=True) if norm != old.get(one, norm)}
+        self._changed |= moved
+        for ident in old:
+            self._patience[ident] = self._patience.get(ident, 0) + 1
+        worked, rested = self._rows.get(step.optimizer, (0, 0))
+        if old:
+            worked, rested = (worked, rested + 1) if not moved else (-_ALWAYS if rested else worked + 1, 0)
+            self._rows[step.optimizer] = worked, rested
+        if worked >= _ALWAYS and rested >= _IN_A_ROW:
+            return set(old)
+        return {ident for ident, steps in self._patience.items() if steps >= _TURNS and ident not in self._changed}
 
     def _rests(self, step: Step) -> bool:
         """Whether a rate of the step is zero."""

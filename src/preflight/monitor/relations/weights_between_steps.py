@@ -12,6 +12,7 @@ from preflight.monitor.window import State, Window
 
 _QUIET = 5
 """Gaps between steps without a change by another hand, after which one is a surprise."""
+_MARKED = 0.01
 _FEW = 0.25
 """Share of the parameters: averaging, swapping and restoring concern more."""
 
@@ -24,6 +25,7 @@ class WeightsBetweenSteps(Relation):
     Parameters that need no gradient, such as prototypes beside what is trained, are the program's own to change.
     What is reported is the first change after a quiet time, of a few parameters, without such a call: damaged memory,
     a write through an alias, an edit that was meant for a copy. Single numbers (a learned temperature) may be clamped.
+    Where two tensors and more change by a hundredth at once, a layer was made anew, or dead units were.
     A change that only makes a parameter smaller may be the first of a constraint that begins to hold, and is reported
     when the next gap is quiet again.
     """
@@ -67,6 +69,8 @@ class WeightsBetweenSteps(Relation):
         explained = any(
             call.name in ("load_state_dict", "step") or call.name.startswith("collective.") for call in step.between
         )
+        marked = [one for one in large if _share(known[one][0], now[one][0]) >= _MARKED]
+        explained = explained or (len(changed) > 1 and bool(marked))
         if explained or self._quiet.get(index, 0) < _QUIET or len(changed) > max(1, _FEW * len(now)) or not large:
             self._suspected.pop(index, None)
             if not explained and large:
@@ -102,6 +106,7 @@ class WeightsBetweenSteps(Relation):
         yield _written([0.0] * 6 + [-0.1, -0.1, -0.1])
         yield _written([0.0] * 3 + [0.1] * 6)
         yield _written([0.0] * 6 + [0.1, 0.0], trainable=False)
+        yield _written([0.0] * 6 + [0.1, 0.0], tensors=2)  # a layer that is made anew
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -109,13 +114,18 @@ class WeightsBetweenSteps(Relation):
         yield _written([0.0] * 6 + [-0.1, 0.0])
 
 
-def _written(changes: list[float], trainable: bool = True) -> list[Window]:
-    """Gaps in which the first of five parameters changes by so much."""
-    names = [f"model.{number}.weight" for number in range(5)]
+def _share(old: float | None, new: float | None) -> float:
+    """By how much of itself a norm has changed."""
+    return abs(new - old) / max(old, new) if old and new else 0.0
+
+
+def _written(changes: list[float], trainable: bool = True, tensors: int = 1) -> list[Window]:
+    """Gaps in which the first of nine parameters change by so much."""
+    names = [f"model.{number}.weight" for number in range(9)]
     mini = Mini({name: {"trainable": trainable or name != names[0]} for name in names})
     found, value = [], 1.0
     for change in changes:
-        before = {name: value + (change if name == names[0] else 0.0) for name in names}
+        before = {name: value + (change if name in names[:tensors] else 0.0) for name in names}
         value += 0.01
         found.append(mini.window(("before", before), "step optimizer0:SGD", ("after", dict.fromkeys(names, value))))
     return found

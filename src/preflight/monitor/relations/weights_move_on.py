@@ -22,7 +22,8 @@ class WeightsMoveOn(Relation):
     Compared are the norms of an optimizer's parameters before a step, or when they are saved, with those before its first
     step, after at least five steps. Broken where nearly all are the same again, to the last digit, and were not after the
     step before. Weights that ``load_state_dict`` brings back are left alone, and so is an optimizer whose weights came
-    back before: programs that learn how to begin (meta learning) do so again and again.
+    back before: programs that learn how to begin (meta learning) do so again and again. Where the state of the optimizer is
+    gone, too, somebody began anew, as after a search for the rate.
     """
 
     name = "weights-move-on"
@@ -43,6 +44,7 @@ class WeightsMoveOn(Relation):
         self._done: dict[int, int] = {}
         self._back: set[int] = set()
         self._loaded = -1
+        self._states: dict[str, int] = {}  # by optimizer: of how many parameters it has a state
         self._begun: tuple[list[int], list[float]] = [], []  # variables of one optimizer, and their first norms
         self._counted = -1, 0  # the optimizer, and how many of them are known
 
@@ -53,6 +55,9 @@ class WeightsMoveOn(Relation):
             for one in window.states
             if one.what == "parameter" and one.moment in ("before_step", "after_step", "saved")
         ]
+        for call in window.named("step"):
+            if self._emptied(call):
+                self._loaded = window.iteration
         for event in sorted(events, key=ORDER):
             if isinstance(event, Call):
                 self._loaded = window.iteration
@@ -77,6 +82,14 @@ class WeightsMoveOn(Relation):
                 self._owner.update(dict.fromkeys(norms, index))
             else:
                 yield from self._judge(norms, window)
+
+    def _emptied(self, step: Call) -> bool:
+        """Whether an optimizer has no state any more."""
+        states = (step.args or {}).get("states")
+        if states is None:
+            return False
+        before, self._states[step.object] = self._states.get(step.object, 0), int(states)
+        return int(states) == 0 < before
 
     def _stepped(self, index: int, state: State) -> None:
         """Keep the norms after a step: of most, only until the next one."""
@@ -136,6 +149,7 @@ class WeightsMoveOn(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(back=False)
         yield _run(back=True, loaded=True)
+        yield _run(back=True, emptied=True)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -146,7 +160,7 @@ def _norms(state: State) -> dict[int, float]:
     return {ident: norm for ident, norm in zip(state.ids, state.norm, strict=True) if norm}
 
 
-def _run(back: bool, loaded: bool = False) -> list[Window]:
+def _run(back: bool, loaded: bool = False, emptied: bool = False) -> list[Window]:
     names = ["model.a.weight", "model.b.weight"]
     mini = Mini({name: {} for name in names})
     windows = []
@@ -154,6 +168,8 @@ def _run(back: bool, loaded: bool = False) -> list[Window]:
         begun = 0 if back and step == 7 else step
         before, after = (dict.fromkeys(names, 1.0 + 0.01 * value) for value in (begun, begun + 1))
         load = ["load_state_dict model"] if loaded and step == 7 else []
-        step_rows = (("before", before, {"optimizer": 0}), "step optimizer0:SGD", ("after", after, {"optimizer": 0}))
+        states = {"args": {"states": 0 if emptied and step in (0, 7) else 2}}
+        moved = ("step optimizer0:Adam", states)
+        step_rows = (("before", before, {"optimizer": 0}), moved, ("after", after, {"optimizer": 0}))
         windows.append(mini.window(*load, "forward model", "backward", *step_rows))
     return windows
