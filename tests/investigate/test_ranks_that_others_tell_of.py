@@ -269,3 +269,34 @@ def test_who_got_more_bytes_than_it_asked_for_is_suspected_before_the_one_that_s
     logs = {"worker_rank0": steps(0), "worker_rank1": steps(1) + reset, "worker_rank2": steps(2) + much}
     told = closing(20, 41, 42, 44) + ended(20, 2, 43, -6)
     assert incident_of(**logs, worker_rank3=steps(3), console=told).culprit.ranks == (2,)
+
+
+def test_what_ray_hands_on_is_of_the_worker_that_says_its_rank_in_its_lines(incident_of: Investigated) -> None:
+    text = "".join(f"(Trainer pid={700 + rank}) worker {rank} step 1 loss 1.0\n" for rank in range(3))
+    text += (
+        "ray.exceptions.RayTaskError(KeyError): ray::Trainer.train() (pid=701, ip=10.0.0.2, actor_id=b5, repr=<T>)\n"
+    )
+    text += '  File "/job/train.py", line 11, in train\n    batch["attention_mask"]\nKeyError: \'attention_mask\'\n'
+    incident = incident_of(driver=text)
+    assert incident.culprit.ranks == (1,)
+    assert incident.first_failure is not None
+    assert incident.first_failure.rank == 1
+
+
+def test_where_ray_folds_lines_ranks_without_any_are_not_missing(incident_of: Investigated) -> None:
+    text = "(Trainer pid=700) worker 0 step 1 loss 1.0\n(Trainer pid=702) worker 2 step 1 loss 1.0 [repeated 5x across cluster]\n"
+    text += "ray.exceptions.RayTaskError(RuntimeError): ray::Trainer.train() (pid=702, ip=10.0.0.2, actor_id=b5, repr=<T>)\n"
+    text += f'  File "/job/train.py", line 11, in train\nRuntimeError: {TIMED_OUT.format("recv")}\n'
+    incident = incident_of(driver=text)
+    assert not any("log" in reason.text or "word" in reason.text for reason in incident.culprit.reasons)
+    assert 0 not in incident.culprit.ranks
+
+
+def test_calls_of_other_sizes_accuse_both_ranks_alike(incident_of: Investigated) -> None:
+    much = "terminate called after throwing an instance of 'gloo::EnforceNotMet'\n  what():  [enforce fail at /gloo/pair.cc:456] "
+    much += "op.preamble.length <= op.nbytes. 3300 vs 4. Received data size doesn't match expected size.\n"
+    begun = "".join(f"[rank{rank}]: step {step} loss 1.0\n" for step in range(6) for rank in range(3))
+    incident = incident_of(console=begun + much + closing(20, 41, 42) + ended(20, 0, 40, -6))
+    chances = {one.rank: one.probability for one in incident.culprit.suspects}
+    assert chances[0] > 0.2
+    assert chances[1] > chances.get(2, 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,7 +16,7 @@ from preflight.investigate.people import People
 from preflight.investigate.stacks.grouping import StackEvidence
 from preflight.source.logs.predicates import not_told_by_the_compiler
 from preflight.vocabulary.incident import Clock, Quote
-from preflight.vocabulary.log import DATED, Ending, Hit, LogFile, NodeEvent, Raised, Reading, StepLine, Unknown
+from preflight.vocabulary.log import DATED, Ending, Hit, LogFile, NodeEvent, Raised, Reading, StepLine, Unknown, Who
 from preflight.vocabulary.signature import Category, Role, Signature
 
 # How far clocks of nodes are taken to be apart that no marker joins, in seconds.
@@ -24,6 +25,10 @@ UNKNOWN_SKEW = 2.0
 NEAR = 3
 # So many lines below a harmless one are explained by it.
 _RIGHT_BELOW = 3
+_RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt)\b")
+_HANDS_ON = "elastic.ray-task-error"
+_FRAMES = 160
+"""Lines that the frames of a worker take, at the most, before what it raised."""
 Place = tuple[int, int]
 """A file and a line of it."""
 
@@ -75,13 +80,7 @@ class Case:
         self.people = people or People(reading)
         # What the kernel and others say of a node, by its place: it knows the card and the process that a line is about.
         self.of_nodes = {(event.hit.file, event.hit.line): event for event in reading.events}
-        # A parent prints what it was handed by the process of which it tells right above.
-        told = {(one.file, one.line): one.about for one in reading.endings if one.teller == "spawn"}
-        self.handed_on = {
-            (one.hit.file, one.hit.line): told[one.hit.file, one.begins - 1]
-            for one in reading.raised
-            if one.begins is not None and (one.hit.file, one.begins - 1) in told
-        }
+        self.handed_on = _handed_on(reading)
         self.files: dict[int, LogFile] = {file.index: file for file in reading.files}
         self.clocks: dict[str, Clock] = {}
         self._dated = any((time or 0.0) >= DATED for time in _times(reading))
@@ -139,6 +138,35 @@ class Case:
         return None
 
 
+def _handed_on(reading: Reading) -> dict[Place, Who]:
+    """Return whose lines are that a parent or a driver prints, as it was handed them by a process of which it tells right above."""
+    told = {(one.file, one.line): one.about for one in reading.endings if one.teller == "spawn"}
+    spans = [
+        (one.hit.file, one.begins, one.hit.line, told[one.hit.file, one.begins - 1])
+        for one in reading.raised
+        if one.begins is not None and (one.hit.file, one.begins - 1) in told
+    ]
+    said = [*reading.hits, *(one.hit for one in reading.raised), *(one.first for one in reading.unknown)]
+    for hit in reading.hits:
+        if hit.signature != _HANDS_ON or hit.about is None:
+            continue
+        below = (
+            one.line
+            for one in said
+            if one.file == hit.file and 0 < one.line - hit.line <= _FRAMES and _RAISED.match(one.text)
+        )
+        spans.append((hit.file, hit.line, min(below, default=hit.line), hit.about))
+    if not spans:
+        return {}
+    places = [(hit.file, hit.line) for hit in said]
+    return {
+        (file, line): who
+        for of, begin, end, who in spans
+        for file, line in places
+        if file == of and begin <= line <= end
+    }
+
+
 def _times(reading: Reading) -> Iterator[float | None]:
     yield from (hit.time for hit in reading.hits)
     yield from (step.time for step in reading.steps)
@@ -190,6 +218,12 @@ def events_of(case: Case) -> tuple[Event, ...]:
     saving = [event for event in found if event.signature is not None and event.signature.marks == "checkpoint"]
     # A launcher raises what it has seen: how a process of it ended.
     taken.update((ending.file or 0, ending.line or 0) for ending in case.reading.endings if ending.teller == "spawn")
+    # Where what a worker raised stands below it, what hands it on says no more.
+    taken.update(
+        (hit.file, hit.line)
+        for hit in case.reading.hits
+        if hit.signature == _HANDS_ON and any(file == hit.file and line > hit.line for file, line in case.handed_on)
+    )
     found += [
         _while_saving(_of_raised(case, raised), saving)
         for raised in _uncaught(case.reading.raised)

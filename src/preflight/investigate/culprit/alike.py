@@ -57,7 +57,7 @@ def _nodes_told(scene: Scene, told: Sequence[Event]) -> tuple[str, ...]:
     people = scene.case.people
     nodes = {event.node for event in told}
     agents = {one.node for one in people.files.values() if one.rank is None and one.local_rank is None}
-    if not nodes or None in nodes or not all(people.of_node(node) for node in nodes if node):
+    if not nodes or None in nodes:
         return ()
     spared = (agents & set(people.nodes)) - nodes
     return tuple(sorted(node for node in nodes if node)) if spared and nodes <= agents else ()

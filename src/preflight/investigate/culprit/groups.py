@@ -101,7 +101,7 @@ def _nameless(scene: Scene) -> list[Group]:
     for event in scene.roots():
         # A traceback shows the line of the program that raises, with the same words.
         echoed = event.hit.text.startswith("    ")
-        if event.rank is None and not echoed and not event.id.startswith(("series.", "flight.")):
+        if event.rank is None and not echoed and not event.id.startswith(("series.", "flight.", "elastic.")):
             counts.setdefault((event.hit.file, _key(event)), []).append(event)
     world = scene.case.people.world or 0
     return [

@@ -10,6 +10,7 @@ from preflight.vocabulary.incident import Quote
 
 _BESIDE_A_CAUSE = 0.4
 _CUT_SHORT = 0.4
+_FOLDED = "benign.ray-repeated"
 _NOT_COLLECTED = 0.35
 
 
@@ -62,13 +63,22 @@ def _had_a_file(scene: Scene, missing: list[int]) -> bool:
 
 def missing_ranks(scene: Scene) -> list[int]:
     """Return the ranks that must be there and have no line of their own, where most have."""
+    if _folded(scene):
+        return []
     speaking, everybody = _files(scene), set(scene.case.people.ranks())
     missing = sorted(everybody - set(speaking))
     return missing if len(speaking) > 1 and len(missing) <= len(everybody) // 2 else []
 
 
+def _folded(scene: Scene) -> bool:
+    """Return whether what several say alike is shown of one of them alone, and of errors the first."""
+    return any(event.id == _FOLDED for event in scene.case.events)
+
+
 def silent_ranks(scene: Scene) -> list[int]:
     """Return the ranks that have a log and say nothing of a failure, where most others do and one of those tells of others."""
+    if _folded(scene):
+        return []
     speaking = _files(scene)
     complaining = _complaining(scene) & set(speaking)
     quiet = sorted(set(speaking) - complaining)

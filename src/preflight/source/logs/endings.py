@@ -269,6 +269,8 @@ def of_two_lines(text: str, below: Iterable[str]) -> End | None:
 
 
 _ACTOR_DIED = "The actor died unexpectedly before finishing this task"
+_NAME_OF_ACTOR = re.compile(r"^\W*name: [A-Za-z]\w*?[_-](\d{1,5})\s*$")
+"""Whoever names actors one by one names them by their rank."""
 _PID_OF_ACTOR = re.compile(r"^\W*pid: (\d{1,10})\s*$")
 ACTOR_LINES = 6
 """Ray tells class, id, process, name, namespace and address of an actor that died, each on a line of its own."""
@@ -278,8 +280,10 @@ def of_actor(text: str, below: Iterable[str]) -> End | None:
     """Read which actor of Ray died, from the line that says so and those below it."""
     if _ACTOR_DIED not in text:
         return None
-    pid = next((match for match in map(_PID_OF_ACTOR.match, below) if match), None)
-    return End((Who(pid=int(pid[1])),), None, "ray") if pid else None
+    lines = list(below)
+    pid = next((match for match in map(_PID_OF_ACTOR.match, lines) if match), None)
+    name = next((match for match in map(_NAME_OF_ACTOR.match, lines) if match), None)
+    return End((Who(int(name[1]) if name else None, pid=int(pid[1])),), None, "ray") if pid else None
 
 
 def _numbers(text: str) -> list[int]:

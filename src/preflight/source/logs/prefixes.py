@@ -46,7 +46,9 @@ _TOKENS = re.compile(
             r"\[PG (?:ID )?(?P<group>[\w-]+)(?: PG GUID (?P<guid>[\w-]+)(?: ?\((?P<name>[^)]*)\))?)?(?: \((?P<name_old>[^)]*)\))?"
             r" Rank (?P<rank_group>\d{1,7})\]:?",
             # who: a process on a machine
-            r"\((?P<actor>[A-Za-z_][\w.:<>-]*)[^()]{0,60}? ?pid=(?P<pid_ray>\d+)(?:, ip=(?P<node_ray>[\w.:-]+))?\)",
+            r"\((?P<actor>[A-Za-z_][\w.:<>-]*)[^()]{0,60}? ?pid=(?P<pid_ray>\d+)(?:, ip=(?P<node_ray>[\w.:-]+))?\)"
+            # what an actor calls itself first in its lines, and not what a controller says of one
+            r"(?: \[?(?i:rank|worker)[ :_=#-]{1,2}(?P<rank_actor>\d{1,7})\b(?! (?:has|died|failed|is dead|exit)))?",
             r"\[pod/(?P<pod>[\w.-]+)/[\w.-]+\]",
             r"(?P<node_nccl>[A-Za-z0-9][\w.-]*):(?P<pid_nccl>\d+):\d+ \[(?P<device>\d+)\](?= )",
             r"(?P<node_docker>[A-Za-z][\w.-]*[-_]\d+) +\| ",
@@ -225,8 +227,9 @@ def _token(text: str, start: int, taken: _Taken, style: LineStyle) -> int:
     elif kind in ("local", "local_role", "local_bare"):
         _local(match, kind, taken)
     else:
-        if match["rank_engine"] is not None and taken.rank is None and not _LATER_STAGE.search(match[0]):
-            taken.rank = int(match["rank_engine"])
+        for name in ("rank_engine", "rank_actor"):
+            if match[name] is not None and taken.rank is None and not _LATER_STAGE.search(match[0]):
+                taken.rank = int(match[name])
         _process(match, taken)
     return match.end()
 
