@@ -110,6 +110,12 @@ def test_the_largest_batch_is_run_and_so_is_the_one_above_it(tmp_path: Path) -> 
         "394.0", "394").replace("400.0", "400")  # fmt: skip
 
 
+def test_a_script_that_puts_nothing_on_the_gpu_has_nothing_to_be_changed(tmp_path: Path) -> None:
+    found = _look(tmp_path, _Linear(fixed=0, each=0, batch=64, capacity=400 * MIB), 64)
+    assert found.peak_bytes == 0
+    assert fit.recommendations(found) == []
+
+
 def test_changes_are_put_together_where_none_suffices_alone(tmp_path: Path) -> None:
     # A single row needs 110 MiB of 100; with the blocks recomputed 80.
     found = _look(tmp_path, _Linear(fixed=100 * MIB, each=10 * MIB, batch=4, capacity=100 * MIB), 4)

@@ -160,3 +160,20 @@ def test_what_was_changed_beside_it_since_stays(tmp_path: Path) -> None:
         taken_back(applied, proposal.after.replace("NCCL_DEBUG=WARN", "NCCL_DEBUG=INFO"))
     with pytest.raises(InputError, match="was not applied"):
         read_record(str(path), "reduce-batch")
+
+
+@pytest.mark.parametrize(
+    ("remedy", "there"),
+    [
+        ("clip-gradients", "        nn.utils.clip_grad_norm_(net.parameters(), 5.0)\n"),
+        ("clip-gradients", "        net.clip_grad_norm_(1.0)\n"),
+        ("one-process-per-device", "        torch.cuda.set_device(rank % 8)\n"),
+        ("tensor-float-32", "        torch.set_float32_matmul_precision('medium')\n"),
+    ],
+)
+def test_a_call_that_is_made_already_is_not_made_twice(remedy: str, there: str) -> None:
+    text = TRAIN.replace("        optimizer.step()\n", f"{there}        optimizer.step()\n")
+    proposal = propose(load_remedy(remedy), "train.py", text, {"model": "net"}, None)
+    assert proposal.after == text
+    assert any("is called already, in line 18" in why for why in proposal.left)
+    assert propose(load_remedy(remedy), "train.py", TRAIN, {"model": "net"}, None).after != TRAIN

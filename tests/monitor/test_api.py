@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 import preflight
-from preflight.errors import TraceError, UsageError
+from preflight.errors import InputError, TraceError, UsageError
+from preflight.monitor.library_of import general
+from preflight.vocabulary.invariant import encoded
 
 from .conftest import Recorded
 
@@ -82,3 +84,17 @@ def test_a_trace_is_checked(broken_run: Recorded, healthy_run: Recorded, tmp_pat
     assert [one.verdict for one in both.scripts] == ["GO", "NO-GO"]
     with pytest.raises(TraceError, match="holds no trace"):
         preflight.check_trace(tmp_path)
+
+
+def test_one_file_of_invariants_needs_no_list(broken_run: Recorded, tmp_path: Path) -> None:
+    file = tmp_path / "held.jsonl"
+    file.write_bytes(encoded([general("loss-finite")]))
+    alone = preflight.check_trace(broken_run.trace, invariants=str(file))
+    assert alone.watched is not None
+    assert alone.watched.in_force == 1
+    assert preflight.check_trace(broken_run.trace, invariants=[file]).watched == alone.watched
+    with (
+        pytest.raises(InputError, match=r"nowhere\.jsonl"),
+        preflight.monitoring(tmp_path / "t", invariants="nowhere.jsonl"),
+    ):
+        pass

@@ -44,9 +44,9 @@ class Watching:
         Raises:
             InputError: An invariants file cannot be read; better now than when the training begins.
         """
-        from preflight.monitor.library_of import in_force
+        from preflight.monitor.library_of import in_force, several
 
-        files = [invariants] if isinstance(invariants, (str, os.PathLike)) else list(invariants)
+        files = several(invariants)
         in_force(files)
         self._asked: dict[str, Any] = {
             "output": output, "invariants": files, "budget": budget, "every": every, "watch": watch, "force": force,

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 Path_ = str | os.PathLike[str]
 
 
-def check_trace(*folders: Path_, invariants: Sequence[Path_] = ()) -> Report:
+def check_trace(*folders: Path_, invariants: Path_ | Sequence[Path_] = ()) -> Report:
     """Hold recorded runs against what must hold in them.
 
     Args:
         folders: Trace folders.
-        invariants: Invariants files; the shipped library where there is none.
+        invariants: An invariants file, or several; the shipped library where there is none.
 
     Returns:
         The report that ``preflight monitor check`` shows.
@@ -34,13 +34,13 @@ def check_trace(*folders: Path_, invariants: Sequence[Path_] = ()) -> Report:
         InputError: An invariants file cannot be read.
     """
     from preflight.monitor.follow import Follower
-    from preflight.monitor.library_of import in_force
+    from preflight.monitor.library_of import in_force, several
     from preflight.monitor.outcome import report_of, together
     from preflight.monitor.trace.folder import TraceFolder
 
     if not folders:
         raise UsageError("no trace is given", "name the folder of one")
-    held = in_force(invariants)
+    held = in_force(several(invariants))
     reports = []
     for folder in folders:
         follower = Follower(TraceFolder(Path(folder)), held)
@@ -75,7 +75,7 @@ class Monitoring:
 def monitoring(
     output: Path_ | None = None,
     *,
-    invariants: Sequence[Path_] = (),
+    invariants: Path_ | Sequence[Path_] = (),
     budget: float = 2.0,
     every: int = 16,
     watch: bool = True,
@@ -97,7 +97,7 @@ def monitoring(
 
     Args:
         output: The trace folder; ``.preflight/monitor/NAME-NUMBER`` where it is None.
-        invariants: Invariants files; the shipped library where there is none.
+        invariants: An invariants file, or several; the shipped library where there is none.
         budget: The share of the time that recording may take, in per cent; 0 for no limit.
         every: Every how many iterations one is recorded in detail, after the first ones.
         watch: Whether to watch live.
@@ -108,9 +108,11 @@ def monitoring(
         UsageError: The folder holds a trace, or this process is recorded already.
         TraceError: The folder cannot be written.
     """
+    from preflight.monitor.library_of import several
     from preflight.monitor.part import Part
 
-    part = Part(output, invariants=invariants, budget=budget, every=every, watch=watch, force=force, trackers=trackers)
+    files = several(invariants)
+    part = Part(output, invariants=files, budget=budget, every=every, watch=watch, force=force, trackers=trackers)
     try:
         yield Monitoring(part)
     except BaseException as raised:

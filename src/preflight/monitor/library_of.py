@@ -44,6 +44,11 @@ def general(name: str) -> Invariant:
     )
 
 
+def several(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str | os.PathLike[str]]:
+    """Return the files that a caller gave: one by itself, or several."""
+    return [given] if isinstance(given, (str, os.PathLike)) else list(given)
+
+
 def in_force(files: Sequence[str | os.PathLike[str]] = (), catalog: Iterable[str] = ()) -> list[Invariant]:
     """The invariants of the files; where none is given, the shipped library, those of a catalog and of the project.
 

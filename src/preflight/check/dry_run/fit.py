@@ -45,7 +45,12 @@ def measure(job: Job, profile: Profile, facts: dict[str, Fact], seconds: float) 
 
 
 def recommendations(found: Measured) -> list[Recommendation]:
-    """Say what to change: what makes it fit first, the mildest change before the others."""
+    """Say what to change: what makes it fit first, the mildest change before the others.
+
+    A script that puts nothing on the GPU has nothing to be changed.
+    """
+    if found.peak_bytes == 0:
+        return []
     made = [] if found.largest_batch is None else _of_batch(found, found.largest_batch)
     fitting = [t for t in found.trials if t.fits and not found.fits]
     single = [t for t in fitting if len(t.keys) == 1]

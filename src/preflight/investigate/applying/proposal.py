@@ -110,14 +110,14 @@ def _changed(
         return (*_setting(change, kind, path, text, value), _absent(change))
     if kind != "python":
         return text, None, f"{', '.join(change.calls)}(...) is in Python files"
-    from preflight.investigate.applying.python import add_statement, set_keyword
+    from preflight.investigate.applying.python import add_statement, already, set_keyword
 
     if isinstance(change, CallChange):
         return (*set_keyword(change, path, text, value), f"no call of {' or '.join(change.calls)} is there to change")
-    return (
-        *add_statement(change, path, text, given),
-        f"no call of {' or '.join(change.calls)} is there, or it is done",
-    )
+    if lines := already(change, path, text):
+        called = change.line.partition("(")[0].rpartition(".")[2]
+        return text, None, f"{called} is called already, in line {', '.join(map(str, lines))}"
+    return *add_statement(change, path, text, given), f"no call of {' or '.join(change.calls)} is there"
 
 
 def _setting(change: SettingChange, kind: str, path: str, text: str, value: str | None) -> tuple[str, str | None]:

@@ -117,13 +117,16 @@ def _after_imports(tree: ast.Module) -> int:
 def add_statement(change: StatementChange, path: str, text: str, given: Mapping[str, str]) -> tuple[str, str | None]:
     """Put a line beside the statements that make a call; return the text and what was done.
 
+    Where the file makes the call of that line already, it stays as it is: with other arguments, it is that line which
+    is to be looked at.
+
     Raises:
         UsageError: A variable of the line is not in the file, and the person has not named it.
     """
+    if already(change, path, text):
+        return text, None
     source = Source(path, text)
     line = _filled(change.line, source.tree, given)
-    if line in text:
-        return text, None
     wanted = source.calls(change.calls)
     edits: list[tuple[int, int, str]] = []
     for statement in _statements(source.tree):
@@ -147,6 +150,18 @@ def add_statement(change: StatementChange, path: str, text: str, given: Mapping[
     after = _with_imports(path, _edited(text, edits), change.imports)
     Source(path, after)
     return after, f"{line} {change.where} {' or '.join(change.calls)}(...)"
+
+
+def already(change: StatementChange, path: str, text: str) -> list[int]:
+    """Return the lines that make the call of a statement already, whatever its arguments are.
+
+    Raises:
+        InputError: The file is not Python.
+    """
+    made = ast.parse(_NAME.sub("name", change.line)).body[0]
+    called = made.value.func if isinstance(made, ast.Expr) and isinstance(made.value, ast.Call) else None
+    name = None if called is None else _last(called)
+    return [] if name is None else [call.lineno for call in Source(path, text).calls((name,))]
 
 
 def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
@@ -235,4 +250,4 @@ def set_environment(change: EnvironmentChange, path: str, text: str, value: str 
     return after, f"{change.variable}={wanted} is set before the imports"
 
 
-__all__ = ["Source", "add_statement", "set_environment", "set_keyword", "set_number"]
+__all__ = ["Source", "add_statement", "already", "set_environment", "set_keyword", "set_number"]
