@@ -300,3 +300,43 @@ def test_calls_of_other_sizes_accuse_both_ranks_alike(incident_of: Investigated)
     chances = {one.rank: one.probability for one in incident.culprit.suspects}
     assert chances[0] > 0.2
     assert chances[1] > chances.get(2, 0.0)
+
+
+def test_the_rank_whose_loss_is_no_number_a_step_before_the_others_is_the_first_without_times(
+    incident_of: Investigated,
+) -> None:
+    def lines(first: int) -> str:
+        return "".join(f"step={step} loss={'nan' if step >= first else 4.0} gnorm=1.0\n" for step in range(5, 16))
+
+    logs = {f"worker_rank{rank}": lines(14 if rank == 2 else 15) for rank in range(4)}
+    assert incident_of(**logs).culprit.ranks == (2,)
+
+
+def test_the_only_worker_of_ray_of_which_nothing_tells_the_rank_is_the_only_one_left(incident_of: Investigated) -> None:
+    text = "".join(f"(Trainer pid={700 + rank}) worker {rank} step 1 loss 1.0\n" for rank in (0, 2))
+    text += (
+        "ray.exceptions.RayTaskError(KeyError): ray::Trainer.train() (pid=701, ip=10.0.0.2, actor_id=b5, repr=<T>)\n"
+    )
+    text += '  File "/job/train.py", line 11, in train\n    batch["attention_mask"]\nKeyError: \'attention_mask\'\n'
+    assert incident_of(driver=text).culprit.ranks == (1,)
+
+
+def test_who_waits_in_vain_behind_its_end_had_come_to_it_too_early(incident_of: Investigated) -> None:
+    begun = "".join(f"03:35:{step:02d} Rank {rank} | epoch {step} loss 1.0\n" for step in range(6) for rank in range(3))
+    begun += "03:35:06 Rank 0 | early stopping: validation loss did not improve for 5 epochs\n"
+    handed = raised(0, TIMED_OUT.format("recv"), inside="barrier").replace("[rank0]: ", "")
+    assert incident_of(train=begun + "-- Process 0 terminated with the following error:\n" + handed).culprit.ranks == (
+        0,
+    )
+
+
+def test_tasks_that_srun_had_to_kill_after_one_that_failed_were_asked_to_stop(incident_of: Investigated) -> None:
+    text = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB (GPU 0; 14.58 GiB total capacity)\n"
+    text += (
+        "srun: error: n1: task 0: Exited with exit code 1\nsrun: launch/slurm: _step_signal: Terminating StepId=8.2\n"
+    )
+    text += "srun: error: n1: task 1: Killed\nsrun: error: n2: task 2: Killed\n"
+    incident = incident_of(slurm=text)
+    assert incident.culprit.ranks == (0,)
+    assert incident.first_failure is not None
+    assert incident.first_failure.rank == 0

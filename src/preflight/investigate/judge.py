@@ -14,7 +14,7 @@ from preflight.investigate.calibration import Ground, calibrated
 from preflight.investigate.case import Case, Event, events_of
 from preflight.investigate.category import Decided, decide
 from preflight.investigate.clocks import clocks_of
-from preflight.investigate.culprit.exit_code import first_seen
+from preflight.investigate.culprit.exit_code import by_themselves, first_seen
 from preflight.investigate.culprit.posterior import culprit_of
 from preflight.investigate.culprit.vote import Scene
 from preflight.investigate.endings import ending_events
@@ -338,9 +338,11 @@ def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | N
         rank = next((one.rank for one in scene.failing if one.id == event.id and one.rank is not None), None)
     if _GONE.search(event.id) and len(culprit.ranks) == 1 and not scene.waited:
         rank = culprit.ranks[0]  # the line tells of whoever is at the other end
+    if rank is None:  # no line of it is there but that of its scheduler
+        rank = next((one for one in by_themselves(scene) if one in culprit.ranks), None)
     if rank is None and event.id in _OF_THE_STORE:
         rank = 0
     if rank is None and not culprit.ranks:  # nobody is told from the others: one of those that ended with an error
-        rank = next(iter(first_seen(scene)), None)
+        rank = next(iter(first_seen(scene)), next(iter(by_themselves(scene)), None))
     return FirstFailure(rank=rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),
                         line=event.hit.line, text=event.hit.text, step=event.step)  # fmt: skip

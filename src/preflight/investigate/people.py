@@ -40,6 +40,7 @@ class People:
         self._continue_nodes()
         self._number_one_agent(reading)
         self._number_pods()
+        self._number_the_one_left(reading)
         workers = self._workers_of_one_agent(reading)
         self.world = reading.world_size
         if self.world is None and (self.seen or workers):
@@ -91,6 +92,17 @@ class People:
             return
         for who in known:
             self._learn(Who(who.local_rank, None, who.local_rank, who.attempt, who.pid))
+
+    def _number_the_one_left(self, reading: Reading) -> None:
+        """Take the only worker of Ray of which nothing tells the rank for the only one of which nothing else is seen."""
+        told = {ending.about.pid for ending in reading.endings if ending.teller == "ray" and ending.about.rank is None}
+        told |= {
+            hit.about.pid for hit in reading.hits if hit.signature == "elastic.ray-task-error" and hit.about is not None
+        }
+        unknown = {pid for pid in told if pid is not None and pid not in self._pids}
+        left = set(range(reading.world_size or max(self.seen, default=-1) + 1)) - self.seen
+        if len(unknown) == len(left) == 1:
+            self._learn(Who(left.pop(), pid=unknown.pop()))
 
     def _workers_of_one_agent(self, reading: Reading) -> int:
         """Return how many workers the only agent that speaks had, as far as it tells of their ends; and learn which is which.

@@ -46,7 +46,9 @@ def votes(scene: Scene) -> Iterator[Vote]:
             continue  # all of them did: none is told from the others by it
         code, quotes = ending.code or 0, _quote(scene, ending)
         signal = signal_of(code)
-        if signal in _FATAL and not (signal == 9 and in_vain):
+        if signal == 9 and _of_a_step(scene, ending):
+            asked[rank] = ("was killed with its step, behind a task that had ended by itself", quotes)
+        elif signal in _FATAL and not (signal == 9 and in_vain):
             text = f"ended by signal {signal} ({_FATAL[signal]}), which no launcher sends first" if signal != 9 else (
                 "killed by signal 9: out of host memory, or by hand or scheduler"
             )  # fmt: skip
@@ -84,6 +86,17 @@ def votes(scene: Scene) -> Iterator[Vote]:
             less = len(innocent) > 1 or rank in victims or _at_once(scene, rank, ending)
             strength = (0.25 if less else 1.0) / len(firsts)
             yield Vote(kind="agent-first", rank=rank, strength=strength, text=text, quotes=_quote(scene, ending))
+
+
+def _of_a_step(scene: Scene, ending: Ending) -> bool:
+    """Return whether a scheduler killed a task that did not stop when asked, after another one of its step had ended with an error."""
+    return ending.teller == "slurm" and any(
+        one.teller == "slurm"
+        and one.file == ending.file
+        and (one.code or 0) > 0
+        and (one.line or 0) < (ending.line or 0)
+        for one in scene.case.endings
+    )
 
 
 def crashed_alike(scene: Scene) -> frozenset[int]:
@@ -134,6 +147,16 @@ def _codes(scene: Scene) -> dict[int, Ending]:
         if rank is not None and ending.code is not None and (rank not in codes or codes[rank].code == 0):
             codes[rank] = ending
     return codes
+
+
+def by_themselves(scene: Scene) -> list[int]:
+    """Return the tasks that a scheduler saw end with an error of their own, in the order in which it tells of them."""
+    people = scene.case.people
+    told = [one for one in scene.case.endings if one.teller == "slurm" and (one.code or 0) > 0]
+    ranks = (
+        people.rank_of(one.about, one.file) for one in sorted(told, key=lambda one: (one.file or 0, one.line or 0))
+    )
+    return [rank for rank in ranks if rank is not None]
 
 
 def first_seen(scene: Scene) -> dict[int, Ending]:

@@ -20,7 +20,11 @@ _TROUBLE = re.compile(r"error|exception|fail|traceback|signal|killed|abort", re.
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for the few ranks that tell of their end, or ended well, where the others fail only for want of somebody."""
     done = _done(scene) or _said(scene)
-    left = {event.rank for event in scene.failing if event.role == "cascade" and event.rank is not None} - set(done)
+    tell = {event.rank for event in scene.failing if event.role == "cascade" and event.rank is not None}
+    # Who waits in vain at its end is told from those that are still at work, though it alone could say so before all were stopped.
+    left = tell - set(done) or (
+        set(scene.case.people.ranks()) - set(done) if scene.waited and tell <= set(done) else set()
+    )
     caused = any(event.rank is not None and not event.id.startswith("exit.") for event in scene.roots())
     if not done or not left or caused or len(done) > len(left):
         return

@@ -40,7 +40,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
 
 def _first(scene: Scene, named: list[Event]) -> Iterator[Vote]:
     """Vote for those of whom nobody else was certainly earlier, where clocks tell them from the rest."""
-    if len(named) < 2 or any(one.time is None for one in named):
+    by_step = all(one.category == "numerical" and one.step is not None for one in named)
+    if len(named) < 2 or (any(one.time is None for one in named) and not by_step):
         return
     shared = {rank for group in groups_of(scene) for rank in group.ranks if group.everybody or group.nodes}
     # Who is behind anybody is behind one of the earliest.
@@ -55,7 +56,7 @@ def _first(scene: Scene, named: list[Event]) -> Iterator[Vote]:
             kind="first-in-time",
             rank=one.rank,
             strength=1.0 / len(ahead),
-            text=f"is the first to name a cause, by corrected clocks{tied}",
+            text=f"is the first to name a cause, by {'steps' if by_step else 'corrected clocks'}{tied}",
             quotes=(scene.case.quote(one.hit),),
         )
 
