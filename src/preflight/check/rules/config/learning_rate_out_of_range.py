@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.learning_rates import USUAL, Rate, Usual, is_adapted, optimizers, rates, schedule_of, short
 from preflight.check.queries.parameters import Holding, holding_of, parts_of
+from preflight.check.queries.schedules import kind_of, optimizer_of
 from preflight.check.queries.trainer_settings import argument_objects, explicit, known, trainers_of
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
@@ -108,6 +109,17 @@ options = parser.parse_args()
 model = AutoModelForSequenceClassification.from_pretrained("bert-base-uncased")
 Trainer(model, Arguments("out", learning_rate=options.rate), train_dataset=data).train()
 """,
+    """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(net.parameters(), lr=-0.1)
+""",
+    """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+optimizer = torch.optim.AdamW(net.parameters(), lr=0)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 30)
+""",
 )
 
 GOOD = (
@@ -169,7 +181,9 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         held = holding_of(context.reading, optimizer)
         for rate in rates(context, optimizer):
-            if rate.value == 0 and rate.how == "lr" and schedule_of(context, optimizer) is None:
+            if rate.value < 0:
+                yield _finding(context, optimizer, rate, usual, "certain", "PyTorch raises ValueError")
+            elif rate.value == 0 and rate.how == "lr" and _stays_zero(context, optimizer):
                 yield _finding(context, optimizer, rate, usual, "likely", "nothing is trained")
             elif rate.value >= usual.odd and _deep(held) and not is_adapted(context):
                 effect = (
@@ -183,6 +197,21 @@ def check(context: Context) -> Iterator[Finding]:
     yield from _trainers(context)
 
 
+def _stays_zero(context: Context, optimizer: Obj) -> bool:
+    """Whether no schedule lifts a rate of 0: there is none, or it multiplies the rate that it finds."""
+    schedule = schedule_of(context, optimizer)
+    if schedule is None:
+        return True
+    kind = kind_of(schedule)
+    lowest = context.value(schedule.argument(2, "eta_min")) if kind == "CosineAnnealingLR" else None
+    return optimizer_of(context, schedule) is optimizer and (
+        kind in _MULTIPLIES or (kind == "CosineAnnealingLR" and not lowest)
+    )
+
+
+_MULTIPLIES = frozenset(
+    {"StepLR", "MultiStepLR", "ExponentialLR", "LambdaLR", "LinearLR", "PolynomialLR", "ConstantLR"}
+)
 # What TrainingArguments(optim=) makes, by how the text begins; AdamW where nothing is given.
 _OPTIMS = {
     "adamw": "AdamW",

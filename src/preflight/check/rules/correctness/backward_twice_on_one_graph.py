@@ -23,13 +23,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.backward_graph import graph
+from preflight.check.queries.backward_graph import behind, graph
 from preflight.check.queries.parameters import holding_of
+from preflight.check.queries.steps import each_pass
 from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop, loss_of, same_guards
-from preflight.source.values import Known, Obj, Value, settle
+from preflight.source.values import Known, Obj, Value, options_of, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -91,9 +92,38 @@ for x in data:
     back(loss)
     opt.step()
 """,
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    loss = 0
+    for x, y in data:
+        optimizer.zero_grad()
+        loss = loss + nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+""",
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(10):
+    total, loss = 0, 0
+    for i, (x, y) in enumerate(data):
+        loss = loss + nn.functional.cross_entropy(model(x), y)
+        total += loss.item()
+        if i % 4 == 3:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            loss = 0
+""",
     """
 import torch
 from torch import nn
@@ -151,11 +181,12 @@ for x in data:
 
 
 def check(context: Context) -> Iterator[Finding]:
-    """Compare the graphs of the backwards of each loop, two by two."""
+    """Compare the graphs of the backwards of each loop, two by two; and look at losses that a loop adds up."""
     if managed(context):
         return
     trained = {i for o in context.reading.made("optimizer") for i in holding_of(context.reading, o).members}
     for loop in context.reading.loops:
+        yield from _carried(context, loop)
         if len(loop.backwards) < 2 or len(loop.backwards) > 8:
             continue
         graphs = [_calls(loss_of(b), trained) for b in loop.backwards]
@@ -169,6 +200,33 @@ def check(context: Context) -> Iterator[Finding]:
                 if shared:
                     found = True
                     yield _finding(context, first, second, shared[0])
+
+
+def _carried(context: Context, loop: TrainingLoop) -> Iterator[Finding]:
+    """Losses that are added to those of earlier passes, whose graphs were freed there."""
+    for backward in loop.backwards:
+        loss = loss_of(backward)
+        if _keeps(backward) or not each_pass(backward.context, loop.frame):
+            continue
+        for carry in context.trace.carried:
+            if carry.frame is not loop.frame or not any(one is loss for one in options_of(carry.final, limit=4)):
+                continue
+            if loss is None or not behind(loss) or not any(value is carry.mark for value in graph(loss)):
+                continue
+            yield context.finding(
+                RULE,
+                backward,
+                f"{carry.name} holds the losses of earlier passes, whose graphs backward() has freed: the second pass raises an error",
+                evidence=[Evidence("losses in the second pass", 2), Evidence("retain_graph in the first", False)],
+                fix=Fix(
+                    title="call backward() on the loss of this pass alone",
+                    safe=False,
+                    instruction="keep the loss of the pass in a variable of its own, and add loss.item() to what is logged",
+                    expected="each graph is gone through once",
+                ),
+                related=[(loss, "it is added up here")] if isinstance(loss, Obj) else [],
+            )
+            return
 
 
 def _finding(context: Context, first: Event, second: Event, shared: Obj) -> Finding:

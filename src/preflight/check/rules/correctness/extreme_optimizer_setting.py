@@ -7,7 +7,7 @@ Checks momentum, betas, eps and weight decay of an optimizer against the range t
 Some values are refused (a beta of 1 or more divides by 1 - beta = 0), some never converge (a momentum of 1 never forgets), and some switch the method off: with an eps of 1, Adam is SGD with a small step.
 
 ## Fix
-Published recipes use momentum 0.8 to 0.99, beta1 0 to 0.95, beta2 0.9 to 0.9999, eps 1e-15 to 1e-3, weight decay 0 to 0.5.
+Published recipes use momentum 0.8 to 0.99, beta1 0 to 0.95, beta2 0.9 to 0.9999, eps 1e-15 to 1e-3, weight decay 0 to 0.5, and a rate times weight decay below 0.001.
 
 ## When to ignore
 When the value is the subject of the experiment.
@@ -56,6 +56,11 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--eps", type=float, default=1.0)
 args = parser.parse_args()
 optimizer = torch.optim.AdamW(torch.nn.Linear(2, 2).parameters(), lr=1e-3, eps=args.eps)
+""",
+    """
+import torch
+net = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9, weight_decay=0.5)
 """,
 )
 
@@ -144,7 +149,20 @@ def _wrong(context: Context, optimizer: Obj) -> tuple[str, str, Any, str] | None
             decay,
             f"weight_decay is {decay:g}: added to every gradient, it outweighs the loss",
         )
+    rate = context.value(optimizer.argument(1, "lr") if optimizer.name.startswith("torch.optim.") else None)
+    if _is_number(decay) and _is_number(rate) and kind in ("SGD", "AdamW") and rate * decay >= _FADING:  # type: ignore[operator]
+        share = rate * decay  # type: ignore[operator]
+        return (
+            "warning",
+            "lr x weight_decay",
+            f"{rate:g} x {decay:g} = {share:g}",
+            f"weight_decay is {decay:g} at a rate of {rate:g}: every step takes {100 * share:.3g} % of each weight away",
+        )
     return None
+
+
+_FADING = 0.01
+"""A share of the weights that no published recipe takes away in a step: they stay below a tenth of it."""
 
 
 def _is_number(value: object) -> bool:

@@ -1,13 +1,13 @@
 """The loss that is trained on is computed under no_grad.
 
 ## What it does
-Looks for a `backward()` on a loss that was computed inside `torch.no_grad()` or `torch.inference_mode()`.
+Looks for a `backward()` on a loss that was computed inside `torch.no_grad()` or `torch.inference_mode()`, or whose networks all ran there.
 
 ## Why
 Nothing is recorded there, so `backward()` raises `RuntimeError: element 0 of tensors does not require grad`.
 
 ## Fix
-Compute the loss of the training step outside of the block.
+Call the networks that are trained, and compute the loss of the training step, outside of the block.
 
 ## When to ignore
 Never.
@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.backward_graph import grad_mode
+from preflight.check.queries.backward_graph import grad_mode, is_network_call, nothing_left
 from preflight.check.rule import Rule
+from preflight.source.trace import Event, provenance
 from preflight.source.training import loss_of
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding
@@ -81,9 +82,37 @@ t = Trainer()
 for x in data:
     t.update(x)
 """,
+    """
+import torch
+from torch.utils.data import DataLoader
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3))
+criterion = torch.nn.CrossEntropyLoss()
+opt = torch.optim.AdamW(net.parameters())
+for x, y in DataLoader(flowers, batch_size=32, shuffle=True):
+    with torch.no_grad():
+        scores = net(x)
+    loss = criterion(scores, y)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+""",
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+backbone, head = nn.Linear(10, 8), nn.Linear(8, 2)
+optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+for x, y in DataLoader(dataset, batch_size=8):
+    with torch.no_grad():
+        features = backbone(x)
+    loss = nn.functional.cross_entropy(head(features), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     """
 import torch
 from torch import nn
@@ -130,6 +159,11 @@ run(b, False)
 )
 
 
+_MADE = frozenset(
+    {".requires_grad_", "torch.tensor", "torch.autograd.Variable", "torch.nn.Parameter", "torch.zeros", "torch.ones"}
+)
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Find losses that were made where gradients are off."""
     for loop in context.reading.loops:
@@ -137,33 +171,36 @@ def check(context: Context) -> Iterator[Finding]:
             loss = loss_of(backward)
             if not isinstance(loss, Obj) or loss.kind not in ("call", "op"):
                 continue
-            if loss.name in (
-                ".requires_grad_",
-                "torch.tensor",
-                "torch.autograd.Variable",
-                "torch.nn.Parameter",
-                "torch.zeros",
-                "torch.ones",
-            ):
+            if loss.name in _MADE or "requires_grad" in loss.kwargs:
                 continue
-            if "requires_grad" in loss.kwargs or grad_mode(loss.context) is not False:
-                continue
-            manager = (
-                next(f for f in loss.context.frames() if f.kind == "with" and f.value is not None)
-                if loss.context
-                else None
-            )
-            yield context.finding(
-                RULE,
-                backward,
-                "the loss was computed where gradients are off: backward() raises an error",
-                evidence=[Evidence("gradients at the loss", "off")],
-                fix=Fix(
-                    title="compute the loss where gradients are on",
-                    safe=False,
-                    instruction="move the forward pass and the loss out of no_grad (inference_mode)",
-                    expected="backward() finds a graph",
-                ),
-                related=[(loss, "the loss is computed here")] if manager is not None else [],
-            )
-            break
+            if grad_mode(loss.context) is False:
+                yield _finding(context, backward, loss, "the loss was computed where gradients are off")
+                break
+            network = _unrecorded(loss)
+            if network is not None:
+                yield _finding(context, backward, network, "the network ran where gradients are off")
+                break
+
+
+def _unrecorded(loss: Obj) -> Obj | None:
+    """The call of a network under ``no_grad`` that the loss rests on; None where anything else may have weights."""
+    if not nothing_left(loss):
+        return None
+    off = [v for v in provenance(loss, 400) if is_network_call(v) and isinstance(v, Obj)]
+    return next((v for v in off if grad_mode(v.context) is False), None)
+
+
+def _finding(context: Context, backward: Event, made: Obj, said: str) -> Finding:
+    return context.finding(
+        RULE,
+        backward,
+        f"{said}: backward() raises an error",
+        evidence=[Evidence("gradients there", "off")],
+        fix=Fix(
+            title="compute the loss where gradients are on",
+            safe=False,
+            instruction="move the forward pass and the loss out of no_grad (inference_mode)",
+            expected="backward() finds a graph",
+        ),
+        related=[(made, "this runs under no_grad")],
+    )

@@ -22,13 +22,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.backward_graph import CUTS, graph, is_leaf
-from preflight.check.queries.tensors import origin
+from preflight.check.queries.backward_graph import CUTS, behind, nothing_left
 from preflight.check.rule import Rule
-from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Event, provenance
 from preflight.source.training import loss_of
-from preflight.source.values import Known, Obj, Unknown, Value, settle
+from preflight.source.values import Known, Obj, Value
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -97,9 +95,34 @@ for x, y in DataLoader(Shirts("train"), batch_size=32, shuffle=True):
     F.mse_loss(guess.float(), y.float().cuda()).backward()
     opt.step()
 """,
+    """
+import torch
+from torch.utils.data import DataLoader
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 3))
+criterion = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
+opt = torch.optim.AdamW(net.parameters())
+for x, y in DataLoader(flowers, batch_size=32, shuffle=True):
+    opt.zero_grad()
+    scores = net(x.cuda())
+    loss = criterion(scores.detach(), y.cuda())
+    loss.backward()
+    opt.step()
+""",
 )
 
 GOOD = (
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+model, centers = nn.Linear(10, 2), nn.Linear(2, 2)
+criterion = nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(centers.parameters(), lr=0.1)
+for x, y in DataLoader(dataset, batch_size=8):
+    optimizer.zero_grad()
+    criterion(centers(model(x).detach()), y).backward()
+    optimizer.step()
+""",
     """
 import torch
 from torch import nn
@@ -176,10 +199,6 @@ for x, y in DataLoader(pictures, batch_size=1):
 """,
 )
 
-_ADDING = frozenset(
-    {"torch.autograd.Variable", "torch.stack", "torch.cat", "builtins.sum", "torch.FloatTensor", "torch.Tensor"}
-)
-
 
 def check(context: Context) -> Iterator[Finding]:
     """Find losses in whose graph nothing is left but numbers, while a module is behind the cut."""
@@ -213,49 +232,16 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _cut(loss: Value) -> Obj | None:
     """What cuts the graph; None when something may be left behind the loss, or there was no module to reach."""
-    data = _data_behind(loss)
-    for value in graph(loss):
-        base = settle(value)
-        if id(value) in data:
-            continue
-        if isinstance(base, Unknown):
-            return None
-        if not isinstance(base, Obj) or base.kind == "op" or value is not base:
-            continue
-        if base.kind != "call" or base.name in ("()", "?") or base.cls is not None or is_module(base):
-            return None
-        if not (base.name.startswith(".") or base.name in _ADDING or base.name.startswith("torch.")):
-            return None
-        wanted = base.name == ".requires_grad_" or (is_leaf(base) and base.name not in _ADDING)
-        if wanted and not _through_module(base):
-            return None  # a tensor that is trained itself
-        if base.name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter") or not (base.args or base.receiver):
-            return None
+    if not nothing_left(loss):
+        return None
     cuts = [v for v in provenance(loss, 400) if isinstance(v, Obj) and _cutting(v)]
-    return next((c for c in cuts if _through_module(c)), None)
-
-
-def _data_behind(loss: Value) -> set[int]:
-    """What loaders give, and all that it comes from: no gradient is wanted there."""
-    found: set[int] = set()
-    for value in graph(loss):
-        if isinstance(value, Obj) and value.kind == "item" and id(value) not in found:
-            source = origin(value, frozenset(), items=True)
-            if source is not None and source.name == "torch.utils.data.DataLoader":
-                found.add(id(value))
-                found.update(id(part) for part in provenance(value, 400))
-    return found
+    return next((c for c in cuts if behind(c)), None)
 
 
 def _given_gradient(backward: Event) -> bool:
     """Whether a backward pass begins with a gradient that another one made."""
     given = [*backward.args, *(backward.kwargs[k] for k in ("gradient", "grad_tensors") if k in backward.kwargs)]
     return any(isinstance(p, Obj) and p.kind == "attr" and p.name == "grad" for v in given for p in provenance(v, 20))
-
-
-def _through_module(value: Value) -> bool:
-    """Whether a value was computed by a network."""
-    return any(isinstance(p, Obj) and p.name == "()" and is_module(p.receiver) for p in provenance(value, 400))
 
 
 def _cutting(value: Obj) -> bool:

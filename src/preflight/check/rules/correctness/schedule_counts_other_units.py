@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.counts import Product
+from preflight.check.queries.counts import Product, passes
 from preflight.check.queries.schedules import (
     Pace,
     divided_by,
@@ -130,6 +130,23 @@ for epoch in range(90):
         optimizer.step()
         scheduler.step()
 """,
+    """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+loader = DataLoader(datasets.MNIST("data", train=True, transform=transforms.ToTensor()), batch_size=64, shuffle=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 20 * len(loader))
+for epoch in range(20):
+    for x, y in loader:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    scheduler.step()
+""",
 )
 
 GOOD = (
@@ -196,6 +213,10 @@ for epoch in range(10):
 )
 
 
+_MANY_BATCHES = 10
+"""With fewer batches in an epoch a length in batches is little different from one in epochs."""
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Compare the units of length and steps."""
     for scheduler in schedulers(context):
@@ -252,7 +273,9 @@ def _per_batch(context: Context, scheduler: Obj, name: str, size: Product, pace:
 
 def _per_epoch(context: Context, scheduler: Obj, name: str, size: Product, pace: Pace) -> Finding | None:
     """The length is a number of batches, the steps are epochs."""
-    if not pace.per_epoch or not any(size.powers.get(key, 0) == 1 for key in size.batches):
+    if not pace.per_epoch:
+        return None
+    if not any(size.powers.get(key, 0) == 1 for key in size.batches) and not _batches_in_number(context, size, pace):
         return None
     epochs = str(pace.epochs) if pace.epochs is not None else "one per epoch"
     return context.finding(
@@ -272,6 +295,15 @@ def _per_epoch(context: Context, scheduler: Obj, name: str, size: Product, pace:
     )
 
 
+def _batches_in_number(context: Context, size: Product, pace: Pace) -> bool:
+    """Whether a length that is a plain number is that of all batches of the run: the loader's length is known."""
+    training = next((loop for loop in context.reading.loops if pace.loops[0] in loop.outer), None)
+    batches = passes(context, training.frame) if training is not None else None
+    if pace.epochs is None or batches is None or (batches.number or 0) < _MANY_BATCHES:
+        return False
+    return size.times(pace.epochs.times(batches), -1).number == 1
+
+
 def _given(context: Context, scheduler: Obj) -> Value | None:
     """The length as given."""
     found = length(context, scheduler)
@@ -284,8 +316,6 @@ def _accumulated(context: Context, scheduler: Obj, name: str, size: Product, pac
         return None
     per_batch = pace.epochs
     for frame in pace.loops[:1]:
-        from preflight.check.queries.counts import passes
-
         inner = passes(context, frame)
         if inner is None:
             return None

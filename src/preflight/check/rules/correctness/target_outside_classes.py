@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.losses import LossCall, loss_calls
+from preflight.check.queries.known_labels import CLASSES, labelled_by
+from preflight.check.queries.losses import loss_calls
 from preflight.check.queries.shapes import width
-from preflight.check.queries.tensors import VIEWS, origin
+from preflight.check.queries.tensors import VIEWS
 from preflight.check.rule import Rule
-from preflight.source.trace import provenance
-from preflight.source.values import Obj, plain, settle
+from preflight.source.values import plain
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -130,28 +130,17 @@ for x, y in DataLoader(data, batch_size=64):
 """,
 )
 
+
 # Number of classes of the labels as the data set gives them.
-_CLASSES = {
-    "MNIST": 10, "FashionMNIST": 10, "KMNIST": 10, "CIFAR10": 10, "CIFAR100": 100, "SVHN": 10, "STL10": 10, "Food101": 101,
-    "ImageNet": 1000, "Caltech256": 257, "Flowers102": 102, "DTD": 47, "GTSRB": 43, "EuroSAT": 10, "StanfordCars": 196,
-    "FGVCAircraft": 100, "Country211": 211, "USPS": 10, "OxfordIIITPet": 37, "SUN397": 397, "Imagenette": 10,
-}  # fmt: skip
-
-
-_LABELS = frozenset(("targets", "labels", "train_labels", "_labels", "_samples", "samples", "y"))
-# What makes indices without a look at the samples.
-_POSITIONS = frozenset(("range", "arange", "randperm", "permutation"))
-
-
 def check(context: Context) -> Iterator[Finding]:
     """Compare outputs with the classes of the data set of the targets."""
     for call in loss_calls(context, "cross_entropy", "nll_loss"):
         outputs = width(call.input)
-        dataset = _dataset_of(context, call)
+        dataset = labelled_by(context, call.target, VIEWS | {"long"})
         if outputs is None or dataset is None or call.event.context.shadow:
             continue
         name = dataset.name.rpartition(".")[2]
-        classes = _CLASSES[name]
+        classes = CLASSES[name]
         ignored = plain(call.option("ignore_index"), -100)
         if outputs >= classes or outputs < 2 or ignored in range(classes):
             continue
@@ -171,34 +160,3 @@ def check(context: Context) -> Iterator[Finding]:
                 expected="every target is a valid class",
             ),
         )
-
-
-def _dataset_of(context: Context, call: LossCall) -> Obj | None:
-    """The data set whose own labels are the target: nothing computes with them on the way."""
-    source = origin(call.target, VIEWS | {"long"}, items=True)
-    if not isinstance(source, Obj) or context.roles.of(source) != "loader":
-        return None
-    for part in provenance(source, 80):
-        if not isinstance(part, Obj) or not part.name.startswith("torchvision.datasets."):
-            continue
-        if part.name.rpartition(".")[2] not in _CLASSES or "target_transform" in part.kwargs or part.open_args:
-            return None
-        return None if _relabelled(context, part) or _selected(source) else part
-    return None
-
-
-def _relabelled(context: Context, dataset: Obj) -> bool:
-    """Whether the script writes labels into the data set: fewer classes, or other numbers for them."""
-    return any(s.name in _LABELS and settle(s.target) is dataset for s in context.trace.stores)
-
-
-def _selected(source: Obj) -> bool:
-    """Whether samples are chosen by something else than chance and position: by their class, perhaps."""
-    for part in provenance(source, 80):
-        if isinstance(part, Obj) and part.name == "torch.utils.data.Subset":
-            indices = list(provenance(part.argument(1, "indices"), 60))
-            if any(isinstance(i, Obj) and i.kind == "attr" and i.name in _LABELS for i in indices):
-                return True
-            if not any(isinstance(i, Obj) and i.name.rpartition(".")[2] in _POSITIONS for i in indices):
-                return True
-    return False

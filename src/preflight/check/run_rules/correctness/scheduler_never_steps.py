@@ -1,21 +1,4 @@
-"""A learning-rate scheduler is made and never stepped.
-
-## What it does
-Finds an optimizer that steps and has a scheduler of PyTorch, none of which takes a step to the end of the script.
-
-## Why
-A scheduler changes nothing by itself: the learning rate stays at the first value of the schedule for the whole training.
-After a warm-up schedule that is a tiny rate, or 0; after a decay it is the peak.
-
-## Fix
-Call `scheduler.step()` once per epoch, or once per optimizer step where the schedule counts steps.
-
-## When to ignore
-When the scheduler is only there to be saved, or is stepped by code that the dry run does not get to.
-
-## References
-- PyTorch, `torch.optim`, "How to adjust learning rate"
-"""
+"""Sees optimizers that step and have a scheduler, none of which steps to the end of the script."""
 
 from __future__ import annotations
 
@@ -24,17 +7,8 @@ from collections.abc import Iterator
 from preflight.check.context import Fix
 from preflight.check.observed.run import Run, seen
 from preflight.check.observed.updates import unreached
-from preflight.check.rule import Rule
+from preflight.check.rules.correctness.scheduler_never_steps import RULE
 from preflight.vocabulary.finding import Finding
-
-RULE = Rule(
-    name="scheduler-never-steps",
-    code="SCH016",
-    severity="warning",
-    confidence="certain",
-    layer="V",
-    tags=("scheduler", "dry-run"),
-)
 
 BAD = (
     """
