@@ -155,9 +155,33 @@ def test_many_lines_without_a_word_of_trouble_name_no_failure_and_no_success(tmp
     assert 0.8 <= incident.confidence < 0.95
 
 
-def test_a_few_lines_without_a_word_of_trouble_tell_nothing(tmp_path: Path) -> None:
+def test_a_few_lines_without_a_word_of_trouble_are_less_sure(tmp_path: Path) -> None:
     incident = told(tmp_path, _setting_up(20))
+    assert (incident.category, incident.state, incident.confidence) == ("none", "unknown", 0.8)
+
+
+@pytest.mark.parametrize("text", [_setting_up(4), _setting_up(20) + "part 7 is missing\n"])
+def test_hardly_a_line_or_a_word_of_trouble_tell_nothing(tmp_path: Path, text: str) -> None:
+    incident = told(tmp_path, text)
     assert (incident.category, incident.state, incident.confidence) == ("cannot-tell", "unknown", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "category"),
+    [
+        ("the stream of card 3 timed out, its partner is gone", "network"),
+        ("dgx:1050:1316 [0] NCCL INFO include/net.h:25 -> 2", "network"),
+        ("the container was killed: out of memory", "oom"),
+    ],
+)
+def test_of_a_few_lines_any_word_may_tell(tmp_path: Path, line: str, category: str) -> None:
+    assert told(tmp_path, f"begin\n{line}\n").category == category
+    assert told(tmp_path, _setting_up(60) + f"{line}\n").category != category
+
+
+def test_what_is_known_to_be_harmless_does_not_tell_in_a_few_lines_either(tmp_path: Path) -> None:
+    text = "/usr/bin/ld: cannot find -lcufile\ncollect2: error: ld returned 1 exit status\nLoading the model\n"
+    assert told(tmp_path, text).category in ("none", "cannot-tell")
 
 
 def test_lines_that_look_like_trouble_and_that_nothing_explains_are_not_called_calm(tmp_path: Path) -> None:

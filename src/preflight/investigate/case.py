@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from preflight.investigate.exceptions import meaning_of, meaning_of_line
+from preflight.investigate.excerpt import telling
 from preflight.investigate.flight.votes import FlightEvidence
 from preflight.investigate.node_events import category_of, place_of, role_of
 from preflight.investigate.numbering import proven
@@ -384,6 +385,26 @@ def _while_saving(event: Event, saving: Sequence[Event]) -> Event:
         return event
     near = any(one.hit.file == event.hit.file and 0 < event.hit.line - one.hit.line <= NEAR for one in saving)
     return msgspec.structs.replace(event, category="checkpoint") if near else event
+
+
+def events_of_excerpts(case: Case, known: Sequence[Event]) -> list[Event]:
+    """Return the lines of short texts that speak of trouble, for where nothing else was recognized than what is harmless."""
+    near = range(-_RIGHT_BELOW, _RIGHT_BELOW + 1)
+    harmless = {(event.hit.file, event.hit.line + off) for event in known for off in near}
+    found = []
+    for file in case.reading.files:
+        if any(step.file == file.index for step in case.reading.steps):
+            continue
+        for line, text, category, role in telling(file):
+            if (file.index, line) in harmless:
+                continue
+            hit = Hit(signature="", file=file.index, line=line, offset=0, text=text, who=file.who)
+            rank, node = _placed(case, hit)
+            found.append(Event(
+                id="unknown.line", title=text.strip()[:200], category=category, role=role, hit=hit, rank=rank, node=node,
+                specific=False, guessed=True,
+            ))  # fmt: skip
+    return found
 
 
 def _of_raised(case: Case, raised: Raised) -> Event:

@@ -9,7 +9,7 @@ import msgspec
 
 from preflight.investigate.case import Event
 from preflight.investigate.culprit.vote import Scene, before
-from preflight.investigate.exceptions import at_import, in_loader
+from preflight.investigate.exceptions import at_import, category_of_frames, in_loader
 from preflight.investigate.interrupted import interrupts_in, without_broken_off
 from preflight.investigate.keys import looked_up, of_another_version
 from preflight.investigate.observations.weighing import observed_in, weighed
@@ -110,9 +110,12 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     if event.hit.fields.get("wrapper"):  # what DDP or FSDP wraps is reached through it
         return "usercode"
     stored = category == "checkpoint" and event.id in _OF_STORAGE
-    if category != "usercode" and not stored:
+    counted = event.id == "numerical.nan-to-integer"
+    if category != "usercode" and not stored and not counted:
         return category
     raised = _raised_at(scene, event) or _alone(event)
+    if counted:  # a table that lacks values, and no loss
+        return "data" if raised is not None and category_of_frames(raised) == "data" else category
     if stored:
         return "data" if any(_of_samples(scene, one) for one in scene.failing if one.id == event.id) else category
     if raised is None:

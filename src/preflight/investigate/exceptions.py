@@ -63,7 +63,7 @@ _FUNCTIONS: tuple[tuple[str, Category], ...] = (
     ),
     (r"__getitem__|collate|_fetch|default_collate|_try_get_data|decode_image|worker_loop", "data"),
     (
-        r"^_?(get|load|prepare|build|make|create|setup|read|process|preprocess)_\w*(data(set|sets|loader|loaders)?|corpus|examples|samples)$"
+        r"^_?(get|load|prepare|build|make|create|setup|read|process|preprocess)_\w*(data(set|sets|loader|loaders)?|corpus|examples|samples|features?)$"
         r"|^load_(?:annotations?|images?|labels?|sample|csv|json)$|^(?:pre)?process_(?:and_save_)?\w*data$|^create_samples",
         "data",
     ),
@@ -133,7 +133,7 @@ _WORDS: tuple[tuple[str, Category], ...] = (
     (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
     (r"can only be used on CUDA|doesn't support bf16|command '\S+' failed|no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
      r"|driver version|incompatible (?:version|with)|unsupported toolchain|invalid device ordinal|No CUDA GPUs"
-     r"|not compatible with the installed|compiled (?:against (?:API )?version|with different)|binary incompatibility|(?:pip|conda) install"
+     r"|not compatible with the installed|compiled (?:against (?:API )?version|with different)|binary incompatibility|(?:pip|conda) install|[Hh]ave you installed"
      r"|[Pp]lease (?:install|upgrade|downgrade)|operator \w+::\w+ does not exist|Descriptors cannot be created|(?i:no gpu (?:found|available|detected))"
      r"|is not currently imported|does not recognize this architecture|Unrecognized configuration class|Failed to import"
      r"|less than the minimum required|does not match the version|was removed in the \w+ [\d.]+|requires `?[\w.-]+[<>=]=|cudaGetDeviceCount"
@@ -187,6 +187,10 @@ _GOES_ON = re.compile(
     r"^\W*(?i:warn(?:ing)?)\b|(?i:\b(?:skipp(?:ed|ing)|ignor(?:ed|ing)|fall(?:ing|s)? back|retry(?:ing)?|retries|trying again|will try)\b)"
 )
 """What a program prints of something that did not work and that it does without, or does again."""
+_SETTINGS = re.compile(
+    r"(?:site|dist)-packages/.*(?:training_args\w*|/arg(?:ument)?s?|hf_argparser|configuration_\w+|/config(?:uration|s)?|/validat\w+|parallel_state|/launch\w*|/settings?)\.py$"
+)
+"""Where a library looks at what it was set to: what it finds wrong there are settings."""
 _NEAREST = 3
 _CALLS = re.compile(r"(\w+)\(")
 _OF_A_STEP = (
@@ -306,6 +310,11 @@ def said_of(message: str) -> Category | None:
     return _of_words(message)
 
 
+def goes_on(text: str) -> bool:
+    """Return whether a line tells of something that a program does without, or does again."""
+    return _GOES_ON.search(text) is not None
+
+
 def meaning_of_line(text: str) -> Meaning | None:
     """Return what a line is taken for that looks like trouble and that nothing took; None where nothing tells."""
     if _REPEATED.search(text) or _GOES_ON.search(text):
@@ -342,6 +351,8 @@ def _of_frames(raised: Raised) -> Category | None:
     told = name not in _OF_ARGUMENTS and not checked
     if not raised.exception and raised.frames and (called := _of_calls(raised.frames[-1])) is not None:
         return called
+    if raised.frames and _SETTINGS.search(raised.frames[-1].path.replace("\\", "/")):
+        return "environment"
     for frame in reversed(raised.frames):
         path = _within(frame.path.replace("\\", "/"))
         if told and _TALKING.search(path):

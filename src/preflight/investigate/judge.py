@@ -11,7 +11,7 @@ import msgspec
 from preflight.investigate.activity import activity_of
 from preflight.investigate.attempts import attempts_of
 from preflight.investigate.calibration import Ground, calibrated
-from preflight.investigate.case import Case, Event, events_of
+from preflight.investigate.case import Case, Event, events_of, events_of_excerpts
 from preflight.investigate.category import Decided, decide
 from preflight.investigate.clocks import clocks_of
 from preflight.investigate.culprit.exit_code import by_themselves, first_seen
@@ -27,7 +27,16 @@ from preflight.investigate.recorder import flight_events, stack_events
 from preflight.investigate.remedies import remedies_for
 from preflight.investigate.restarts import telling
 from preflight.investigate.shown import category_of_phase, left_slower, series_events, shown_by, slow
-from preflight.investigate.state import headline_of, in_words, is_quiet, next_steps, onset_of, scope_of, state_of
+from preflight.investigate.state import (
+    has_many_lines,
+    headline_of,
+    in_words,
+    is_quiet,
+    next_steps,
+    onset_of,
+    scope_of,
+    state_of,
+)
 from preflight.investigate.thinning import thinned
 from preflight.investigate.timeline import consequences_of, moments_of, timeline_of
 from preflight.investigate.whys import whys_of
@@ -48,6 +57,9 @@ from preflight.vocabulary.signature import Category, Signature
 _QUIET = 0.9
 """How likely a long log without a word of trouble is that of a run that did not fail: of twelve that nobody had looked
 at before they were judged (lots four to seven of ``benchmarks/investigate``), all were."""
+_BRIEF = 0.8
+"""The same of a few lines: four were met, all of runs that did not fail. For so few it is the share of all answers that are
+right, ``PLAIN`` of ``benchmarks/investigate/fit_calibration.py``."""
 _CAUGHT: tuple[Category, ...] = ("usercode", "data")
 _AGAIN = 5
 _OF_THE_STORE = ("network.store-clients-missing",)
@@ -79,12 +91,18 @@ def judge(reading: Reading, signatures: Iterable[Signature] | None = None) -> In
     clocks = clocks_of(reading, people, table)
     whole = Case(reading, table, people)
     whole.clocks = clocks
-    whole.events = tuple(sorted((*_without_caught(events_of(whole)), *ending_events(whole)), key=_order))
+    told = (*_without_caught(events_of(whole)), *ending_events(whole))
+    whole.events = tuple(sorted((*told, *(() if _anything(told) else events_of_excerpts(whole, told))), key=_order))
     cases = attempts_of(whole)
     if len(cases) == 1:
         cases[0].every_step = every
     judged = [_judge_one(case) for case in cases]
     return _finished(whole, judged, telling(judged))
+
+
+def _anything(events: Sequence[Event]) -> bool:
+    """Return whether anything was recognized that is more than harmless."""
+    return any(event.role != "benign" for event in events)
 
 
 def _order(event: Event) -> tuple[float, int, int]:
@@ -162,10 +180,10 @@ def _without_teardown_alone(case: Case, failing: list[Event]) -> list[Event]:
     return failing if deciding or bad or any(event.category != "none" for event in failing) else []
 
 
-def _ground(decided: Decided, *, failed: bool, healthy: bool, quiet: bool) -> tuple[Ground, float]:
+def _ground(decided: Decided, *, failed: bool, healthy: bool, quiet: bool, many: bool) -> tuple[Ground, float]:
     """Return what the answer rests on, and its probability before calibration."""
     if quiet:
-        return "quiet", _QUIET
+        return ("quiet", _QUIET) if many else ("nothing", _BRIEF)
     if not failed:
         return ("healthy", 0.95) if healthy else ("nothing", 0.0)
     if decided.leading is None:
@@ -210,7 +228,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         root_category=decided.root if failed else None,
         symptom_category=decided.symptom if failed else None,
         signature=decided.leading.id if failed and decided.leading is not None else None,
-        confidence=calibrated(*_ground(decided, failed=failed, quiet=quiet, healthy=healthy or (lagging is not None and category != "cannot-tell"))),
+        confidence=calibrated(*_ground(decided, failed=failed, quiet=quiet, many=has_many_lines(scene), healthy=healthy or (lagging is not None and category != "cannot-tell"))),
         headline=lagging.text if lagging is not None else headline_of(scene, culprit, decided, state),
         culprit=culprit if failed else _slow_ones(lagging, known),
         first_failure=_first(scene, decided, culprit) if failed else None,

@@ -35,6 +35,7 @@ _PRINTERS = (
     Printer(re.compile(r"\bCUDA error: (?:uncorrectable|.*(?i:hardware|nvlink|ECC)\b)|unrecoverable hardware error"), "hardware"),
     # Libraries that read samples.
     Printer(re.compile(r"HDF5-DIAG: Error|^\[\w+ @ 0x[0-9a-f]+\] .*(?i:error|invalid|corrupt)|^libpng error|Corrupt JPEG data"), "data"),
+    Printer(re.compile(r"^(?:tar|unzip|gzip|bzip2|xz|zstd): .*(?:Cannot open|not recoverable|[Uu]nexpected end|cannot find|not in \w+ format|Invalid)"), "data"),
     # What ranks talk through: at the level of an error, in the form of its own loggers.
     Printer(re.compile(r"\[E[ \d][^\]]*\bProcessGroup(?:NCCL|Gloo|MPI|HCCL|XCCL|UCC)?\w*\.(?:cpp|hpp):\d+\]"), "network", "cascade"),
     Printer(re.compile(r"\[E[ \d][^\]]*\b(?:TCPStore\w*|socket|Watchdog|HeartbeatMonitor)\.cpp:\d+\]"), "network", "cascade"),

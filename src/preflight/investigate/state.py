@@ -10,12 +10,13 @@ import msgspec
 from preflight.investigate.case import Case, Event
 from preflight.investigate.category import Decided
 from preflight.investigate.culprit.vote import Scene, before, from_dump, is_wait
+from preflight.investigate.excerpt import without_a_word
 from preflight.investigate.hypotheses import experiments_for
 from preflight.vocabulary.incident import Culprit, Hypothesis, NextStep, Onset, RunState, Scope
 
 # Steps within which compilers, caches and allocators still settle.
 WARM_UP = 10
-_MANY_LINES = 40  # without a word of trouble: of shorter texts, most that told nothing had failed
+_MANY_LINES = 40  # without a line that looks like trouble: of shorter texts the words are looked at
 
 
 def state_of(scene: Scene) -> RunState:
@@ -52,10 +53,18 @@ def _unexplained(case: Case) -> bool:
     return any(not one.warning for one in case.reading.unknown)
 
 
+def has_many_lines(scene: Scene) -> bool:
+    """Return whether so many lines were read that a trouble would have left one of its known forms in them."""
+    return scene.case.reading.lines_read >= _MANY_LINES
+
+
 def is_quiet(scene: Scene) -> bool:
-    """Return whether many lines were read, and none of them tells of trouble, explained or not."""
+    """Return whether none of many lines tells of trouble, explained or not, or no word of a few."""
     reading = scene.case.reading
-    return not scene.failing and reading.lines_read >= _MANY_LINES and not _unexplained(scene.case)
+    if scene.failing or _unexplained(scene.case):
+        return False
+    texts = [file for file in reading.files if file.kind == "text"]
+    return has_many_lines(scene) or (bool(texts) and all(without_a_word(file) for file in texts))
 
 
 def _all_zero(scene: Scene) -> bool:

@@ -56,6 +56,7 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         problem: What is wrong with it (truncated gzip, undecodable, cut off), in words.
         encoding: How its text is written; ``size`` and the offsets in it are those of its text in UTF-8.
         last_text: Its last line that is not empty, cut short.
+        excerpt: Its lines, where they are forty at most: where little is told every word may tell.
     """
 
     index: int
@@ -71,6 +72,7 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     problem: str | None = None
     encoding: str = "utf-8"
     last_text: str = ""
+    excerpt: tuple[str, ...] = ()
 
 
 class Hit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):

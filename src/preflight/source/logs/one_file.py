@@ -23,6 +23,8 @@ from preflight.vocabulary.log import LogFile
 LARGEST_DUMP = 1 << 30
 _SAMPLE = 1 << 16
 _LONGEST_LINE = 64 << 20
+_SHORT = 40
+_SHORTEST_SAMPLE = 1 << 14
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -136,8 +138,16 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int =
         problem=opened.problem,
         encoding=opened.encoding,
         last_text=last_text,
+        excerpt=_excerpt(head, size, lines) if not begin else (),
     )
     return result
+
+
+def _excerpt(head: bytes, size: int, lines: int) -> tuple[str, ...]:
+    """Return the lines of a text that is so short that all of it was seen at once."""
+    if lines > _SHORT or size > min(len(head), _SHORTEST_SAMPLE):
+        return ()
+    return tuple(head.decode("utf-8", "replace").splitlines())
 
 
 def _binary(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
