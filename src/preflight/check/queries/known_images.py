@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from preflight.check.queries.pictures import steps
 from preflight.check.queries.tensors import operation, origin
 from preflight.source.trace import provenance
-from preflight.source.values import Obj, Seq, Value, plain, settle
+from preflight.source.values import Obj, Value, plain
 
 # Channels and side of data sets whose images all have one size; None where they differ.
 _SETS: dict[str, tuple[int, int | None]] = {
@@ -48,10 +49,10 @@ def _size(dataset: Obj) -> tuple[int, int, int] | None:
         return None
     channels, side = _SETS[kind]
     given = dataset.argument(1 if kind == "ImageFolder" else 2, "transform")
-    steps = _steps(given)
-    if steps is None:
+    listed = steps(given)
+    if listed is None:
         return None
-    for step in steps:
+    for step in listed:
         name = step.name.rpartition(".")[2]
         if name == "Grayscale":
             channels = plain(step.argument(0, "num_output_channels"), 1)
@@ -71,17 +72,3 @@ def _side(step: Obj, square: int | None) -> int | None:
         return size if square is not None or not step.name.endswith(".Resize") else None
     pair = isinstance(size, (list, tuple)) and len(size) == 2 and size[0] == size[1]
     return size[0] if pair and isinstance(size[0], int) else None
-
-
-def _steps(given: Value | None) -> list[Obj] | None:
-    """The transforms in order; None where one is not known to be torchvision's."""
-    base = settle(given) if given is not None else None
-    if not isinstance(base, Obj) or not base.name.startswith("torchvision.transforms."):
-        return None
-    if not base.name.endswith(".Compose"):
-        return [base]
-    listed = settle(base.args[0]) if base.args else None
-    if not isinstance(listed, Seq) or listed.open:
-        return None
-    inner = [_steps(item) for item in listed.items]
-    return [step for part in inner for step in part or ()] if None not in inner else None

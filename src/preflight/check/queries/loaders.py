@@ -75,10 +75,15 @@ def is_iterable_dataset(value: Value | None) -> bool:
     return any(n.endswith(("IterableDataset", "IterDataPipe")) or n.startswith(_STREAMS) for n in names)
 
 
-def source_loaders(context: Context, value: Value | None) -> list[Obj]:
+def source_loaders(context: Context, value: Value | None, whole: bool = False) -> list[Obj]:
     """The loaders that an iterated value goes through: itself, or inside ``enumerate``, ``tqdm``, ``iter`` ...
 
-    The walk does not enter loaders, datasets, or networks.
+    The walk does not enter loaders, datasets, networks, or counts such as ``range(len(loader))``.
+
+    Args:
+        context: The script.
+        value: What is iterated.
+        whole: Whether to leave out what is made of batches: loops over the rows of a batch, or over collected answers.
     """
     found: list[Obj] = []
     stack: list[Value] = [value] if value is not None else []
@@ -95,9 +100,16 @@ def source_loaders(context: Context, value: Value | None) -> list[Obj]:
             role = context.roles.of(option)
             if role == "loader" and isinstance(option, Obj):
                 found.append(option)
-            elif role is None and not is_module(option):
+            elif role is None and not is_module(option) and not _ends(option, whole):
                 stack.extend(parents_of(option))
     return found
+
+
+def _ends(value: Value, whole: bool) -> bool:
+    """Whether a loop over a value goes through no loader that the value was made of."""
+    if not isinstance(value, Obj):
+        return False
+    return value.name == "builtins.range" or (whole and (value.kind in ("item", "op") or value.name == "()"))
 
 
 class Feeding:
@@ -127,10 +139,12 @@ class Feeding:
         self.evaluation: dict[int, list[Frame]] = {}
         self.ambiguous: set[int] = set()
         for frame in self.frames:
-            loaders = self._fed_by(context, frame)
+            loaders = self.fed_by(context, frame)
             if not loaders:
                 continue
             kind = self._kind(context, frame)
+            if kind is None:
+                loaders = self.fed_by(context, frame, whole=True)
             if kind == "training":
                 self.trained.append(frame)
             for loader in loaders:
@@ -147,8 +161,9 @@ class Feeding:
         """The events inside a loop."""
         return self._inside.get(id(frame), [])
 
-    def _fed_by(self, context: Context, frame: Frame) -> list[Obj]:
-        loaders = source_loaders(context, frame.value)
+    def fed_by(self, context: Context, frame: Frame, whole: bool = False) -> list[Obj]:
+        """The loaders whose batches a loop goes through; with ``whole`` without those whose batches it only looks into."""
+        loaders = source_loaders(context, frame.value, whole)
         for event in self.inside(frame):
             if event.name == "builtins.next" and event.args and self.innermost(event) is frame:
                 loaders += [o for o in source_loaders(context, event.args[0]) if o not in loaders]

@@ -107,6 +107,16 @@ def batch_mean(context: Context, value: Value | None) -> Obj | None:
     return None
 
 
+def is_loss(context: Context, value: Value | None) -> bool:
+    """Whether a value is what a function or a criterion of PyTorch computes as a loss."""
+    base = bare(value)
+    if not isinstance(base, Obj):
+        return False
+    if base.name in _LOSS:
+        return True
+    return base.name == "()" and context.roles.of(base.receiver) == "criterion"
+
+
 def _mean(made: Obj) -> bool:
     """Whether a loss averages over the batch: by default it does."""
     if made.open_args or {"size_average", "reduce"} & made.kwargs.keys():

@@ -1,7 +1,7 @@
 """The samples of a batch cannot be stacked.
 
 ## What it does
-Looks for a `DataLoader` with PyTorch's own collate function over a torchvision dataset whose samples are pictures without a transform to tensors, differ in size, or carry lists of boxes.
+Looks for a `DataLoader` with PyTorch's own collate function over a torchvision dataset whose samples are pictures that no transform makes tensors, differ in size, or carry lists of boxes.
 
 ## Why
 The default collate function stacks tensors of equal shape and refuses anything else.
@@ -26,6 +26,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.loaders import dataset_of, feeding, setting, source_loaders, torch_loaders
+from preflight.check.queries.pictures import stages_of, title, transform_of
 from preflight.check.rule import Rule
 from preflight.source.values import Known, Obj, Seq, Value, settle
 from preflight.vocabulary.finding import Confidence, Finding, Severity
@@ -41,6 +42,13 @@ RULE = Rule(
 )
 
 BAD = (
+    """
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms as T
+data = datasets.CIFAR10("data", train=True, transform=T.Compose([T.RandomCrop(32, padding=4), T.RandomHorizontalFlip()]))
+for x, y in DataLoader(data, batch_size=64, shuffle=True):
+    print(x)
+""",
     """
 from torch.utils.data import DataLoader
 from torchvision.datasets import MNIST
@@ -188,22 +196,24 @@ def _problem(dataset: Obj, batch: object) -> tuple[str, Severity, Confidence] | 
             return None
         told = f"{name} returns a list of objects of another length for each picture, which the default collate function cannot stack: the first batch fails"
         return told, "error", "likely"
-    transform = dataset.kwargs.get("transform")
-    positional = {"ImageFolder": 1, "MNIST": 2, "FashionMNIST": 2, "KMNIST": 2, "CIFAR10": 2, "CIFAR100": 2}.get(name)
-    if transform is None and positional is not None and positional < len(dataset.args):
-        transform = dataset.args[positional]
-    known = settle(transform) if transform is not None else Known(None)
-    if isinstance(known, Known) and known.value is None and "transforms" not in dataset.kwargs:
-        if not re.match(_PICTURES, dataset.name) or (positional is None and len(dataset.args) > 2):
-            return None
+    if not re.match(_PICTURES, dataset.name) or "transforms" in dataset.kwargs:
+        return None
+    transform = transform_of(dataset)
+    if transform is None:
         return (
             f"{name} without a transform returns PIL images, which the default collate function refuses: the first batch fails with a TypeError",
             "error",
             "likely",
         )
+    if stages := stages_of(dataset):
+        *before, last = stages
+        if last.kind == "picture":
+            listed = ", ".join(title(stage.step) for stage in before if stage.step is not None)
+            told = f"no transform of {name} makes a tensor ({listed}): the default collate function refuses PIL images, and the first batch fails with a TypeError"
+            return told, "error", "likely"
     if single or not re.match(_VARIED, dataset.name):
         return None
-    return _sizes(name, known)
+    return _sizes(name, settle(transform))
 
 
 def _sizes(name: str, transform: Value) -> tuple[str, Severity, Confidence] | None:
