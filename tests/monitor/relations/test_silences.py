@@ -20,7 +20,7 @@ def alarms(name: str, windows: list[Window]) -> int:
 
 LOAD: Any = ("load_state_dict model", {"args": {"matched": 2, "missing": [], "unexpected": []}})
 LOADED: Any = ("loaded", {"model.a": (1.0, 7), "model.b": (1.0, 8)})
-OTHERS: Any = ("before", {"model.a": (1.0, 5), "model.b": (1.0, 9)})
+OTHERS: Any = ("before", {"model.a": (1.3, 5), "model.b": (0.6, 9)})
 CALLED: Any = ("root model", {"args": {"type": "Net"}})
 
 
@@ -173,3 +173,31 @@ def test_an_optimizer_of_the_program_may_gather_gradients_over_several_steps() -
     assert alarms("step-updates", stepped("SGD", *gathering)) == 1
     assert alarms("step-updates", stepped("Own", *[False] * 18)) == 1
     assert alarms("step-updates", stepped("Own", *[True] * 6, *[False] * 3)) == 1
+
+
+def grown(used: tuple[str, ...]) -> list[Window]:
+    """Steps of one optimizer, and of another one in the last iteration, whose pass these layers take part in."""
+    mini = Mini({f"net.{name}.weight": {} for name in ("old", "new")})
+    windows = []
+    for number in range(6):
+        last = number == 5
+        parts = used if last else ("old", "new")
+        inside = [(f"module net.{name}", {"inside": (entering(name),)}) for name in parts]
+        forward: Any = ("forward net", {"inside": inside, "args": {"training": True}})
+        norms = {f"net.{name}.weight": 0.5 if name == "new" or not last else None for name in ("old", "new")}
+        index = 1 if last else 0
+        gradients: Any = ("gradients", norms, {"optimizer": index})
+        window = mini.window(forward, "backward", gradients, f"step optimizer{index}:SGD")
+        modules = {call.object: call.q for call in window.calls}
+        window.tensors = [one._replace(call=modules[one.object]) for one in window.tensors]
+        windows.append(window)
+    return windows
+
+
+def entering(name: str) -> Any:
+    return ("tensor", {"object": f"net.{name}", "position": "in0", "requires_grad": False})
+
+
+def test_a_layer_that_an_earlier_phase_used_took_no_part_in_the_first_step_of_the_next_one() -> None:
+    assert alarms("gradients-reach", grown(used=("new",))) == 0
+    assert alarms("gradients-reach", grown(used=("old", "new"))) == 1

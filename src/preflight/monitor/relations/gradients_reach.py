@@ -53,6 +53,7 @@ class GradientsReach(Relation):
             int, tuple[frozenset[int], int]
         ] = {}  # by optimizer: without gradients, modules unseen; times
         self._pausing: set[int] = set()  # of these, such as had gradients again later
+        self._ended = -1  # where the last step before this window ended
         self._given: dict[str, tuple[Any, ...]] = {}  # by module: the data that went into it when it was last seen
         self._apart: set[str] = set()  # modules that ran without gradients then
         self._settled: list[int] = []  # variables of a step that all had gradients in several steps and missed none
@@ -78,6 +79,11 @@ class GradientsReach(Relation):
             found = self._judge(step, window)
             if found is not None:
                 yield found
+        self.slept(window, 1)
+
+    def slept(self, window: Window, times: int) -> None:
+        """Know where the last step ended."""
+        self._ended = max((call.e for call in window.named("step")), default=self._ended)
 
     def _look(self, window: Window) -> None:
         """Remember what went into modules, and which of them ran without gradients."""
@@ -106,13 +112,14 @@ class GradientsReach(Relation):
         assert step.gradients is not None
         ids, norms = step.gradients.ids, step.gradients.norm
         modules = self._modules_of(ids, window)
+        since = step.since if step.since >= 0 else self._ended  # a new optimizer has no part in what was before it
         if None not in norms and self._settled == ids and step.optimizer not in self._suspected:
-            took_part = any(self._flow.between(module, step.since, step.call.q) for module in modules)
+            took_part = any(self._flow.between(module, since, step.call.q) for module in modules)
             return Example((), True, {"optimizer": step.kind}) if took_part else None
         reached: set[str] = set()
         lost: list[tuple[int, str, bool]] = []
         for ident, norm, module in zip(ids, norms, modules, strict=True):
-            if not self._flow.between(module, step.since, step.call.q):
+            if not self._flow.between(module, since, step.call.q):
                 continue
             if norm is not None:
                 reached.add(module)

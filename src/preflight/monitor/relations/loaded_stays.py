@@ -11,6 +11,8 @@ from preflight.monitor.steps import Step, optimizer_number, steps_of
 from preflight.monitor.window import Call, State, Variable, Window
 
 _LEAST = 2
+_ROUNDED, _ALIKE = 0.005, 0.05
+"""By how much norms change where values are rounded; and by how much factors differ that are one and the same but for noise."""
 
 
 class _Loaded(NamedTuple):
@@ -19,6 +21,7 @@ class _Loaded(NamedTuple):
     variable: Variable
     bits: int
     call: Call
+    norm: float | None
 
 
 class LoadedStays(Relation):
@@ -29,7 +32,9 @@ class LoadedStays(Relation):
     Judged by fingerprints, where an optimizer makes its first step after a load and holds at least two of the parameters
     that were loaded: it is broken where all of these changed in between, with nothing to be seen that would have
     brought them from elsewhere (another load, a collective, a wrapper, a step).
-    A part of them that changes (a head that is made anew, a few layers that are reset) is meant so.
+    A part of them that changes (a head that is made anew, a few layers that are reset) is meant so; and so is a change that
+    leaves the norms of all matrices nearly as they were (values that are rounded), or takes them all by one factor (shrunk
+    weights with a little noise).
     It is broken, too, where two weights that were loaded with unlike values are one parameter by then: a model was tied
     after its load, and the weight of one place is gone.
     Not judged is a module that was trained before the load: its best weights are brought back, it is evaluated, and the
@@ -87,12 +92,12 @@ class LoadedStays(Relation):
 
     def _take(self, state: State, load: Call, window: Window) -> None:
         """Keep what the load left under the name of its module."""
-        for ident, bits in zip(state.ids, state.bits or (), strict=False):
+        for ident, bits, norm in zip(state.ids, state.bits or (), state.norm, strict=False):
             known = window.run.variables.get(ident)
             if known is None or bits is None or not known.name.startswith(load.object + "."):
                 continue
             if known.trainable and known.numel > 1 and known.root not in self._trained:
-                self._loaded[known.name] = _Loaded(known, bits, load)
+                self._loaded[known.name] = _Loaded(known, bits, load, norm)
 
     def _judge(self, step: Step, window: Window) -> Iterator[Example]:
         state = step.before
@@ -101,16 +106,19 @@ class LoadedStays(Relation):
         stayed: list[tuple[str, Call]] = []
         changed: list[tuple[str, Call]] = []
         called = {call.object.split(".")[0] for call in window.named("forward")}
-        for ident, bits in zip(state.ids, state.bits, strict=True):
+        factors: list[float] = []
+        for ident, bits, norm in zip(state.ids, state.bits, state.norm, strict=True):
             now = window.run.variables.get(ident)
             loaded = self._same(now, called) if now is not None else None
             if now is None or loaded is None or bits is None:
                 continue
             (stayed if bits == loaded.bits else changed).append((now.name, loaded.call))
+            if norm and loaded.norm and len(now.shape) > 1:
+                factors.append(norm / loaded.norm)
         yield from self._tied(step, window)
         if len(stayed) + len(changed) < _LEAST:
             return
-        wrong = not stayed
+        wrong = not stayed and not _worked_over(factors)
         names = tuple(name for name, _ in changed) if wrong else ()
         yield Example(
             (),
@@ -162,16 +170,29 @@ class LoadedStays(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield _run({"model.a": (1.0, 7), "model.b": (1.0, 8)})
         yield _run({"model.a": (1.0, 7), "model.b": (1.0, 9)})
+        yield _run({"model.a": (1.001, 5), "model.b": (0.998, 9)})
+        yield _run({"model.a": (0.5, 5), "model.b": (0.51, 9)})
         yield _run({"model.a": (1.0, 7), "model.b": (1.0, 8)}, {"model.a": (1.0, 5), "model.b": (1.0, 9)})
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
-        yield _run({"model.a": (1.0, 5), "model.b": (1.0, 9)})
+        yield _run({"model.a": (1.04, 5), "model.b": (1.06, 9)})
+        yield _run({"model.a": (1.3, 5), "model.b": (0.6, 9)})
 
 
 def _matters(call: Call) -> bool:
     """Whether a call brings weights or changes them in a way that is seen."""
     return call.name in ("load_state_dict", "step", "root") or call.name.startswith(("collective.", "wrap."))
+
+
+def _worked_over(factors: list[float]) -> bool:
+    """Whether the norms of matrices changed by factors of values that were worked over, not thrown away."""
+    if len(factors) < _LEAST:
+        return False
+    low, high = min(factors), max(factors)
+    if low >= 1 - _ROUNDED and high <= 1 + _ROUNDED:
+        return True
+    return high <= (1 + _ALIKE) * low and not 1 - 2 * _ALIKE < low < 1 + 2 * _ALIKE
 
 
 def _run(*befores: dict[str, tuple[float, int]]) -> list[Window]:

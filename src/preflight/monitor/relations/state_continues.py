@@ -124,6 +124,9 @@ class StateContinues(Relation):
             self._data = next(
                 (one.facts.get("dataset") for one in reversed(given) if one.batch.q < step.call.q), self._data
             )
+            told = step.call.args or {}
+            if told.get("states") == 0 and told.get("written"):  # begun anew from other weights
+                self._counts = {key: look for key, look in self._counts.items() if key[0] != step.optimizer}
             if step.done == 0 and step.before is not None:
                 yield self._taken_over(step, step.before, window)
             own = [

@@ -34,7 +34,7 @@ class StepsCome(Relation):
     sample after the other that are clipped and added up. Once steps come, passes count where passes of the same line of
     the program have led to steps. An optimizer that clears gradients and has never stepped is told of once the training
     went on as after a step: another optimizer steps again and again, a schedule advances, weights are saved, a model is
-    evaluated, or a loader begins its next epoch.
+    evaluated, or a loader has gone through its data twice.
     """
 
     name = "steps-come"
@@ -92,7 +92,7 @@ class StepsCome(Relation):
                 self._step()
                 self._first[optimizer_number(row)] = -1
             else:
-                self._went_on += _TURN * self._goes_on(row)
+                self._went_on += self._goes_on(row)
         yield from self._never(window)
 
     def _pass(self, call: Call, window: Window) -> Iterator[Example]:
@@ -105,14 +105,14 @@ class StepsCome(Relation):
         self._open = True
         yield self._judge(call, window)
 
-    def _goes_on(self, call: Call) -> bool:
-        """Whether a call is one that comes once something was trained: a fetch is one of a later epoch."""
+    def _goes_on(self, call: Call) -> int:
+        """How far a call shows that the training goes on; of fetches the first of an epoch, of which two are a turn."""
         if call.name != "fetch":
-            return True
+            return _TURN
         epoch = int((call.args or {}).get("epoch") or 0)
         known = self._epochs.setdefault(call.object, epoch)
         self._epochs[call.object] = epoch
-        return epoch > known
+        return _TURN // 2 if epoch > known else 0
 
     def _clear(self, call: Call, window: Window) -> None:
         index = optimizer_number(call)
@@ -204,7 +204,7 @@ class StepsCome(Relation):
         mini = Mini({"model.weight": {}})
         yield [mini.window(*rows[:-1], "scheduler.step StepLR") for _ in range(5)]
         mini = Mini({"model.weight": {}})
-        yield [mini.window(("fetch loader0", {"args": {"epoch": epoch}}), *rows[:-1]) for epoch in (0, 0, 1, 1)]
+        yield [mini.window(("fetch loader0", {"args": {"epoch": epoch}}), *rows[:-1]) for epoch in (0, 0, 1, 1, 2, 2)]
 
 
 _WATCHED = ("forward", "backward", "zero_grad", "step", "scaler.step", "scheduler.step", "save", "fetch")
