@@ -69,3 +69,30 @@ def trainers_of(context: Context, arguments: Obj) -> list[Obj]:
 def is_none(value: Value | None) -> bool:
     """Whether a value is the literal None."""
     return isinstance(value, Known) and value.value is None and not value.soft
+
+
+_ADAPTING = frozenset({"peft.get_peft_model", "peft.prepare_model_for_kbit_training", "peft.PeftModel.from_pretrained"})
+_LOADING = frozenset({"from_pretrained", "from_config"})
+
+
+def loaded_model(value: Value | None, adapted: bool = True) -> Obj | None:
+    """The call that loaded or made a library's model, seen through adapters and moves; None where it is not seen.
+
+    Args:
+        value: What is given where a model is wanted.
+        adapted: Whether to see through adapters that were added to it; without, a model with adapters is None.
+    """
+    for _ in range(12):
+        base = settle(value) if value is not None else None
+        if not isinstance(base, Obj) or base.kind != "call" or base.cls is not None:
+            return None
+        if base.name in _ADAPTING:
+            if not adapted and base.name != "peft.prepare_model_for_kbit_training":
+                return None
+            value = base.argument(0, "model")
+        elif base.name in (".to", ".cuda", ".train", ".eval"):
+            value = base.receiver
+        else:
+            library = base.name.startswith("transformers.")
+            return base if library and (base.name.split(".")[-1] in _LOADING or base.name.endswith("LM")) else None
+    return None

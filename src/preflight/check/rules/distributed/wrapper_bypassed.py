@@ -1,0 +1,152 @@
+"""The inner module of a data-parallel model is called in training, past its wrapper.
+
+## What it does
+Finds a call `model.module(x)` of a model in `DistributedDataParallel` whose result a training loss comes from.
+
+## Why
+The wrapper arranges the averaging of the gradients when it is called.
+Past it every rank steps with its own gradients: the replicas drift apart, and the run is as many single runs on a share of the data each.
+
+## Fix
+Call the wrapper: `model(x)`.
+
+## When to ignore
+When the gradients are averaged by hand.
+
+## References
+- PyTorch documentation, "Distributed Data Parallel", internal design: the forward pass prepares the reducer
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.tensors import grad_off
+from preflight.check.rule import Rule
+from preflight.source.evaluate.library.torch import wrapped
+from preflight.source.trace import Event
+from preflight.source.values import Obj, settle
+from preflight.vocabulary.finding import Finding
+
+RULE = Rule(
+    name="wrapper-bypassed",
+    code="DST024",
+    severity="error",
+    confidence="certain",
+    needs=("training_loop",),
+    layer="D",
+    tags=("ddp",),
+)
+
+_HEAD = """
+import torch
+from torch import nn
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+dist.init_process_group("nccl")
+model = DDP(nn.Linear(4, 2).cuda(), device_ids=[0])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def update(loss):
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+BAD = (
+    f"""{_HEAD}
+for x, y in loader:
+    update(nn.functional.cross_entropy(model.module(x), y))
+""",
+    f"""{_HEAD}
+class Job:
+    def __init__(self, net):
+        self.net = net
+    def loss(self, x, y):
+        out = self.net.module(x)
+        return nn.functional.cross_entropy(out, y)
+job = Job(model)
+for x, y in loader:
+    update(job.loss(x, y))
+""",
+    f"""{_HEAD}
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--weight", type=float, default=2.0)
+args = parser.parse_args()
+def forward(net, x):
+    return net.module(x) * args.weight
+for x, y in loader:
+    update((forward(model, x) - y).pow(2).mean())
+""",
+)
+
+GOOD = (
+    f"""{_HEAD}
+for x, y in loader:
+    update(nn.functional.cross_entropy(model(x), y))
+with torch.no_grad():
+    print(model.module(x))
+""",
+    f"""{_HEAD}
+for x, y in loader:
+    loss = nn.functional.cross_entropy(model.module(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    for p in model.parameters():
+        dist.all_reduce(p.grad)
+    optimizer.step()
+""",
+)
+_REDUCING = ("torch.distributed.all_reduce", "torch.distributed.all_reduce_coalesced", "torch.distributed.reduce")
+
+
+def check(context: Context) -> Iterator[Finding]:
+    """Look for calls of inner modules that a loss comes from."""
+    inner = {
+        id(held): made
+        for made in context.trace.calls("torch.nn.parallel.DistributedDataParallel")
+        if isinstance(held := wrapped(made.result), Obj)
+    }
+    if not inner or context.trace.calls(*_REDUCING):
+        return
+    told: set[int] = set()
+    behind = [loop.behind_losses for loop in context.reading.loops]
+    for event in context.trace.events:
+        base = settle(event.receiver) if event.receiver is not None else None
+        if event.result is None or id(event.node) in told or not _past(event) or grad_off(event.context):
+            continue
+        held = base if event.name == "()" else None
+        made = inner.get(id(held)) if held is not None else None
+        if made is None or not any(id(event.result) in losses for losses in behind):
+            continue
+        told.add(id(event.node))
+        yield _finding(context, event, made)
+
+
+def _past(event: Event) -> bool:
+    """Whether a call is written ``wrapper.module(...)``."""
+    node = event.node
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "module"
+
+
+def _finding(context: Context, event: Event, made: Event) -> Finding:
+    node = event.node
+    edit = None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        edit = context.replace((event.script, node.func), event.script.segment(node.func.value))
+    return context.finding(
+        RULE,
+        event,
+        "the loss comes from the inner module, past DistributedDataParallel: gradients are not averaged, and the ranks drift apart",
+        evidence=[Evidence("ranks that a gradient is averaged over", 1)],
+        related=[(made, "the model is wrapped here")],
+        fix=Fix(
+            title="call the wrapper",
+            safe=False,
+            edits=edits(edit),
+            instruction="write model(x) in place of model.module(x)",
+            expected="all ranks step with the same gradients",
+        ),
+    )
