@@ -33,7 +33,7 @@ from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
     name="loss-divided-twice",
-    code="ACC008",
+    code="ACC009",
     severity="error",
     confidence="certain",
     needs=("training_loop",),
