@@ -1,7 +1,8 @@
-"""Commands that the documentation shows and that no test runs: each is understood, and how many there are is a decision.
+"""Commands that the documentation shows without what they print: each is understood, and how many there are is a decision.
 
-A ``console`` block is run (``test_console.py``). What stands in other blocks needs a GPU, a cluster, a network, or files
-that only its reader has; of these, and of commands in a sentence, the words are held against the command line itself.
+A ``console`` block is run and held against what it prints (``test_console.py``). What stands in other blocks needs a GPU,
+a cluster, a network, or files that only its reader has; what can be run with stand-ins for these is
+(``test_blocks_run.py``). Of all of them, and of commands in a sentence, the words are held against the command line itself.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ BLOCK = re.compile(r"(?ms)^ *```(\w*)\n(.*?)^ *```$")
 IN_A_SENTENCE = re.compile(r"`(preflight [^`\n]+)`")
 END = re.compile(r" +#.*| *[|>&;].*")
 NOT_RUN = 50
-"""Commands of ours in blocks that are not run. One more is a decision: can it be shown in a ``console`` block?"""
+"""Commands of ours in blocks without an output. One more is a decision: can it be shown in a ``console`` block?"""
 
 
 def _in_blocks(text: str) -> Iterator[str]:
