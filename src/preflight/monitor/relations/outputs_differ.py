@@ -38,7 +38,7 @@ class OutputsDiffer(Relation):
     is left are biases: the loss falls to that of the best constant, and stays there.
     Told of models whose first tensor has eight samples or more that differ, in passes that train, where the outputs are
     equal to the last digit: in two looks in a row with a step in between after they had differed, or in three from the
-    start. A last layer that begins at zero gives the same for all until its first step. Where the gradients get down to the
+    start. A last layer that begins at zero gives the same for all until its first step at a rate above zero. Where the gradients get down to the
     first weights all the same, as where codes are rounded and the gradients are handed past that, the samples can part again.
     """
 
@@ -61,7 +61,7 @@ class OutputsDiffer(Relation):
             if number.name != _NAME or number.value is None:
                 continue
             row = self._rows.get(number.object, _Row())
-            if number.value and _reached(number, window):
+            if number.value and (_reached(number, window) or _still(window)):
                 yield Example((), True, {})
                 continue
             if not number.value:
@@ -91,6 +91,7 @@ class OutputsDiffer(Relation):
         yield _looks(0, 0, 0)
         yield _looks(1, 1, 0, 0)  # a last layer that begins at zero, and a first step with a rate of zero
         yield _looks(0, 1, 0)
+        yield _looks(1, 1, 1, 1, rate=0.0)
         yield _looks(0, 1, 1, 1, gradients={"model.first.weight": 0.1, "model.last.weight": 0.5})
 
     @classmethod
@@ -98,6 +99,12 @@ class OutputsDiffer(Relation):
         yield _looks(1, 1, 1)
         yield _looks(0, 1, 1)
         yield _looks(0, 1, 1, gradients={"model.first.weight": 0.0, "model.last.weight": 0.5})
+
+
+def _still(window: Window) -> bool:
+    """Whether every rate that is told is zero: nothing moves yet."""
+    rates = [one.value for one in window.numbers if one.name == "lr"]
+    return bool(rates) and not any(rates)
 
 
 def _reached(number: Number, window: Window) -> bool:
@@ -115,9 +122,10 @@ def _reached(number: Number, window: Window) -> bool:
     return False
 
 
-def _looks(*alike: int, gradients: dict[str, float] | None = None) -> list[Window]:
+def _looks(*alike: int, gradients: dict[str, float] | None = None, rate: float = 0.1) -> list[Window]:
     mini = Mini({name: {} for name in gradients or ("model.weight",)})
     found: tuple[Any, ...] = (("gradients", gradients),) if gradients else ()
+    found = (*found, ("scalar", "lr", "optimizer0:SGD.0", rate))
     return [
         mini.window("forward model", ("scalar", _NAME, "model", float(one)), "backward", *found, "step optimizer0:SGD")
         for one in alike
