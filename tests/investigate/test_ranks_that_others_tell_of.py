@@ -340,3 +340,20 @@ def test_tasks_that_srun_had_to_kill_after_one_that_failed_were_asked_to_stop(in
     assert incident.culprit.ranks == (0,)
     assert incident.first_failure is not None
     assert incident.first_failure.rank == 0
+
+
+def test_a_task_that_aborted_while_all_others_were_stopped_is_the_one(incident_of: Investigated) -> None:
+    lost = GLOO + "pair.cc:553] Connection closed by peer [127.0.0.1]:6053"
+    begun = "".join(f"[rank{rank}]: step {step} loss 1.0\n" for step in range(6) for rank in range(5))
+    text = begun + raised(3, lost) + raised(0, lost) + "srun: error: n1: task 4: Aborted\n"
+    text += "slurmstepd-n1: error: *** STEP 15.0 ON n1 CANCELLED AT 2026-11-23T04:12:20 ***\n"
+    incident = incident_of(slurm=text + "srun: error: n1: tasks 0-3: Terminated\n")
+    assert incident.culprit.ranks == (4,)
+
+
+def test_a_thread_that_died_in_the_worker_of_ray_that_is_left_is_of_its_rank(incident_of: Investigated) -> None:
+    text = "(Trainer pid=700) worker 0 step 1 loss 1.0\n(Trainer pid=701) Exception in thread Prefetcher:\n"
+    text += "(Trainer pid=701) Traceback (most recent call last):\n"
+    text += "(Trainer pid=701)   File \"/job/train.py\", line 49, in work\n(Trainer pid=701) KeyError: 'tokens'\n"
+    text += "(Trainer pid=702) worker 2 step 5 loss 0.2 [repeated 14x across cluster]\n"
+    assert incident_of(driver=text).culprit.ranks == (1,)

@@ -99,6 +99,8 @@ class People:
         told |= {
             hit.about.pid for hit in reading.hits if hit.signature == "elastic.ray-task-error" and hit.about is not None
         }
+        if told or any(hit.signature == "benign.ray-repeated" for hit in reading.hits):
+            told |= {one.hit.who.pid for one in reading.raised if one.hit.who.rank is None}
         unknown = {pid for pid in told if pid is not None and pid not in self._pids}
         left = set(range(reading.world_size or max(self.seen, default=-1) + 1)) - self.seen
         if len(unknown) == len(left) == 1:

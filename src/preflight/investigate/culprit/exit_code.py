@@ -18,6 +18,9 @@ _OF_ITS_OWN = {
     25: "its limit of file size",
     31: "bad system call",
 }
+_ABORTED = 6
+# Watchdogs of collectives end their process this way, too, as a rule after they have said for whom they waited.
+_OF_AN_ABORT = 0.5
 _FAULTS = (4, 7, 8, 11)
 _ASKED = (15, 2, 1)
 FEWEST = 3
@@ -53,6 +56,9 @@ def votes(scene: Scene) -> Iterator[Vote]:
                 "killed by signal 9: out of host memory, or by hand or scheduler"
             )  # fmt: skip
             yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
+        elif signal == _ABORTED and rank not in victims and not in_vain and not scene.differed and rank not in firsts:
+            text = "aborted itself (signal 6), and tells of no other rank"
+            yield Vote(kind="exit-signal", rank=rank, strength=_OF_AN_ABORT, text=text, quotes=quotes)
         elif signal in _OF_ITS_OWN:
             text = f"ended by signal {signal} ({_OF_ITS_OWN[signal]}), which no launcher sends"
             yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
