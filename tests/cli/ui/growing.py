@@ -70,6 +70,13 @@ class Growing:
         self._silent.add(rank)
         self._files[rank].close()
 
+    def fail(self, rank: int, error: str) -> None:
+        """A rank ends with an error of its own, and the others go on."""
+        last = {"i": self.iteration - 1, "s": self.iteration - 1, "t": self.iteration * SECOND}
+        told = row("end", q=self._next(), how="exception", code=1, error=error, spent_ns=5, dropped=0, **last)
+        self._files[rank].append(block(payload([told])))
+        self.fall_silent(rank)
+
     def end(self, code: int | None = 0, error: str | None = None) -> None:
         """All ranks end, and the launcher says so."""
         for rank, file in enumerate(self._files):

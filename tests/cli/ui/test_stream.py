@@ -94,6 +94,18 @@ def test_a_run_that_crashed_says_how(tmp_path: Path) -> None:
     assert told["figures"]["slowest"]["rank"] == 1
 
 
+def test_the_rank_that_failed_first_is_named_and_not_one_that_lost_it(tmp_path: Path) -> None:
+    run = Growing(tmp_path / "trace", world=3)
+    run.begin()
+    run.steps(5)
+    run.fail(2, "ValueError: broken on purpose")
+    run.steps(1)
+    run.end(code=1, error="RuntimeError: Connection closed by peer")
+    with served(tmp_path) as server, server.stream() as stream:
+        told = stream.until(lambda last: last["run"]["over"])
+    assert told["run"]["said"] == "exit code 1; rank 2: ValueError: broken on purpose"
+
+
 def test_a_rank_that_was_killed_is_named(tmp_path: Path) -> None:
     run = Growing(tmp_path / "trace", launcher=None, host=None)
     run.begin()

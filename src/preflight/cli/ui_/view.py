@@ -114,9 +114,14 @@ def _run(follower: Follower, report: Report, over: bool, reading: bool) -> dict[
 
 
 def _said(state: State, code: int | None, trainers: Sequence[Process]) -> str | None:
-    """Say how a run ended, with the error of the first process that told one."""
-    errors = [(process.rank, process.end["error"]) for process in trainers if process.end and process.end.get("error")]
-    why = f"; rank {errors[0][0]}: {one_line(errors[0][1])[:300]}" if errors else ""
+    """Say how a run ended, with the error that came first: those of other ranks follow from a rank that is gone.
+
+    The rank that did not get as far as others comes before them; clocks of machines differ, and decide where that is equal.
+    """
+    failed = [process for process in trainers if process.end and process.end.get("error")]
+    first = min(failed, key=lambda one: (one.iteration, one.last_seen() or 0.0, one.rank), default=None)
+    error = str(first.end["error"]) if first is not None and first.end else ""
+    why = f"; rank {first.rank}: {one_line(error)[:300]}" if first is not None else ""
     if state == "failed":
         return f"exit code {code}{why}"
     if state == "killed" and code is not None:
