@@ -96,3 +96,17 @@ def test_no_tensor_is_kept() -> None:
     assert gone() is None
     assert [name for name, _ in owned(variables)] == ["net.bias"]
     assert not variables.flags_changed()
+
+
+def test_what_is_put_into_a_wrapped_model_afterwards_is_meant_to_be_trained_with_it() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    other = torch.nn.Linear(2, 1)
+    variables = known(net, torch.optim.SGD([*net.parameters(), *other.parameters()], lr=0.1))
+    variables.replicated(net, [0, 1], True)
+    net[1] = torch.nn.BatchNorm1d(3)
+    variables.names.root(other, given="other")
+    variables.refresh()
+    held = {variable.name: variable.part for variable, _ in variables.living()}
+    assert all(held[name]["ranks"] == [0, 1] for name in ("net.0.weight", "net.1.weight", "net.1.bias"))  # type: ignore[index]
+    assert held["net.1.running_mean"] is None
+    assert held["other.weight"] is None

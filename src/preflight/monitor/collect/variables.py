@@ -130,16 +130,21 @@ class Variables:
         shared: dict[str, int] = {}
         self._looked = []
         for root, module in self.names.living():
+            spread: dict[str, dict[str, Any] | None] = {}
             for name, part in parts(module, root):
                 self._looked.append((weakref.ref(part), _held(part)))
                 part_of = self._spread.get(part) if self._spread else None
+                around = spread.get(name.rpartition(".")[0])
+                spread[name] = part_of or around
                 for kind, held in (("parameter", part._parameters), ("buffer", part._buffers)):
                     for word, tensor in list(held.items()):
                         if tensor is None:
                             continue
                         full = f"{name}.{word}"
                         variable = self._take(full, kind, type(part).__name__, tensor)
-                        variable.part = part_of
+                        # What was put into a wrapped model afterwards is meant to be trained like the rest of it; its
+                        # buffers are sent to nobody.
+                        variable.part = part_of or (around if kind == "parameter" else None)
                         present[full] = None
                         if id(tensor) in first:
                             shared[full] = first[id(tensor)].ident

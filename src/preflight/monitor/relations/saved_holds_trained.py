@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.window import State, Window
+from preflight.monitor.window import State, Variable, Window
 
 _PLACES = 2
 
@@ -19,6 +19,8 @@ class SavedHoldsTrained(Relation):
     A selection is taken for one of adapters where nothing of it is frozen and it takes a part of the parameters of
     modules in at least two places; a file without the head, or with the encoder alone, holds whole modules and is fine.
     What is saved in several parts, or files, one after the other is taken together.
+    The other way round, a file that holds the frozen weights of such layers as they are, and nothing of what was trained
+    beside them, has lost the training: the adapters were taken out of it before they were merged.
     """
 
     name = "saved-holds-trained"
@@ -36,26 +38,54 @@ class SavedHoldsTrained(Relation):
         elsewhere = {variables[ident].name for state in files for ident in state.ids if ident in variables}
         for state in files:
             saved = [variables[ident] for ident in state.ids if ident in variables]
-            if not saved or any(not one.trainable or one.optimizer < 0 for one in saved):
+            if not saved:
                 continue
             missing = set((state.extra or {}).get("missing") or ())
+            if not any(_trained(one) for one in saved):
+                if window.step and len(_partly({one.name for one in saved}, missing)) >= _PLACES:
+                    yield _example(state, self._stripped(state, missing - elsewhere, window), window)
+                continue
+            if any(not _trained(one) for one in saved):
+                continue
             if len(_partly({one.name for one in saved}, missing)) < _PLACES:
                 continue
             lost = tuple(
                 one.name
                 for one in variables.values()
-                if one.name in missing - elsewhere and one.kind == "parameter" and one.trainable and one.optimizer >= 0
+                if one.name in missing - elsewhere and one.kind == "parameter" and _trained(one)
             )
             yield _example(state, lost, window)
+
+    @staticmethod
+    def _stripped(state: State, missing: set[str], window: Window) -> tuple[str, ...]:
+        """What was trained beside frozen weights that were saved as they are; nothing where it was merged into them."""
+        live = {
+            ident: bits
+            for one in window.states
+            if one.moment == "saved" and one.what == "parameter" and one.bits
+            for ident, bits in zip(one.ids, one.bits, strict=True)
+        }
+        pairs = zip(state.ids, state.bits or (), strict=False)
+        if not all(bits is not None and live.get(ident, bits) == bits for ident, bits in pairs):
+            return ()
+        beside = [one for one in window.run.variables.values() if one.name in missing and _trained(one)]
+        return tuple(one.name for one in beside)
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _saved(frozen=True)
+        yield _saved(frozen=True, parts=("base", "low"))
+        yield _saved(frozen=True, parts=("base",), merged=True)
         yield _saved(frozen=False, parts=("low", "base"))
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _saved(frozen=False)
+        yield _saved(frozen=True, parts=("base",))
+
+
+def _trained(one: Variable) -> bool:
+    return one.trainable and one.optimizer >= 0
 
 
 def _partly(saved: set[str], missing: set[str]) -> set[str]:
@@ -86,12 +116,16 @@ def _example(state: State, lost: tuple[str, ...], window: Window) -> Example:
     )
 
 
-def _saved(frozen: bool, parts: tuple[str, ...] = ("low",)) -> list[Window]:
+def _saved(frozen: bool, parts: tuple[str, ...] = ("low",), merged: bool = False) -> list[Window]:
     base = {"trainable": not frozen, "optimizer": -1 if frozen else 0}
     names = [f"net.{number}" for number in range(2)]
     mini = Mini({f"{name}.{part}.weight": base if part == "base" else {} for name in names for part in ("base", "low")})
+    mini.window("backward", "step optimizer0:SGD")
     window = mini.window("backward", "step optimizer0:SGD", "save")
     variables = mini.run.variables.values()
+    every = [one.id for one in variables]
+    live: list[int | None] = [2 if merged else 1 for _ in every]
+    window.states.append(State(98, 0, 0, 1, "saved", "parameter", "exact", every, [1.0] * len(every), live, None))
     for part in parts:
         ids = [one.id for one in variables if f".{part}." in one.name]
         missing = [one.name for one in variables if f".{part}." not in one.name]
