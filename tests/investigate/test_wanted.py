@@ -26,6 +26,7 @@ def category_told(folder: Path) -> str:
     ("code", "path", "category"),
     [
         ('with open(os.path.join("log", name + ".txt"), "a") as f:', "log/run.txt", "usercode"),
+        ('with open(os.path.join("log", args.checkpoint_dir + ".txt"), "a") as f:', "/data/me/log/run.txt", "usercode"),
         ('frame.to_csv(f"results/{run}/scores.csv")', "results/7/scores.csv", "usercode"),
         ('os.mkdir(f"./results/{name}/")', "./results/first/", "usercode"),
         ('torch.save(model.state_dict(), "runs/last.pt")', "runs/last.pt", "checkpoint"),

@@ -143,3 +143,66 @@ def test_one_line_tells(tmp_path: Path, line: str, category: str) -> None:
 )
 def test_what_a_card_mends_itself_is_no_fault(tmp_path: Path, line: str) -> None:
     assert told(tmp_path, line + "\n").category != "hardware"
+
+
+def test_what_a_process_raises_as_it_stops_follows_from_what_stopped_it(tmp_path: Path) -> None:
+    incident = told(
+        tmp_path,
+        """\
+Traceback (most recent call last):
+  File "/env/lib/python3.12/site-packages/engine/worker.py", line 180, in init_device
+    raise ValueError(
+ValueError: Free memory on device (16.01/93.0 GiB) on startup is less than desired memory utilization (0.8, 74.4 GiB).
+Traceback (most recent call last):
+  File "/env/lib/python3.12/site-packages/engine/worker.py", line 528, in shutdown
+    self.runner.close_transfers()
+AttributeError: 'NoneType' object has no attribute 'close_transfers'
+""",
+    )
+    assert incident.category == "oom"
+
+
+def test_a_function_that_stops_something_may_fail_by_itself(tmp_path: Path) -> None:
+    incident = told(
+        tmp_path,
+        """\
+Traceback (most recent call last):
+  File "train.py", line 28, in <module>
+    shutdown()
+  File "train.py", line 8, in shutdown
+    self.runner.close_transfers()
+AttributeError: 'NoneType' object has no attribute 'close_transfers'
+""",
+    )
+    assert incident.category == "usercode"
+
+
+def steps(first: int, last: int) -> str:
+    return "".join(f"step {number} loss {3.0 - number / 1000:.4f}\n" for number in range(first, last))
+
+
+def test_a_warning_behind_which_a_run_went_on_ends_it_no_second_time(tmp_path: Path) -> None:
+    warning = "/env/lib/python3.12/site-packages/PIL/TiffImagePlugin.py:900: UserWarning: Truncated File Read\n"
+    assert told(tmp_path, steps(0, 30) + warning + steps(30, 60) + warning).category == "none"
+
+
+def test_a_bar_at_zero_is_no_further_start(tmp_path: Path) -> None:
+    script = '  File "train.py", line 9, in <module>\n    fetch(url)\n'
+    refused = f"Traceback (most recent call last):\n{script}urllib.error.HTTPError: HTTP Error 403: Forbidden\n"
+    incident = told(tmp_path, f"0it [00:00, ?it/s]\n{refused}\n0it [00:00, ?it/s]\n\n0it [00:00, ?it/s]\n")
+    assert incident.state == "crashed"
+    assert incident.category != "none"
+
+
+_MODULE = 'Lmod has detected the following error: The following module(s) are unknown: "cuda/12.1"\n'
+_CANCELLED = "[2026-03-17T20:29:32.229] error: *** JOB 824185 ON gpu2255 CANCELLED AT 2026-03-17T20:29:32 DUE to SIGNAL Terminated ***\n"
+
+
+def test_a_job_that_is_there_to_be_ended_outlived_what_its_shell_complained_of(tmp_path: Path) -> None:
+    assert told(tmp_path, f"{_MODULE}\nStarting\n{_CANCELLED}").category == "preemption"
+
+
+def test_what_a_shell_complains_of_counts_where_a_script_raised(tmp_path: Path) -> None:
+    raised = 'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\n    import torch\n'
+    missing = "ModuleNotFoundError: No module named 'torch'\n"
+    assert told(tmp_path, f"{_MODULE}{raised}{missing}{_CANCELLED}").category == "environment"

@@ -23,8 +23,8 @@ _OF_LAUNCHERS = ("elastic.", "exit.", "end.")
 _AGAIN = ("start", "resume", "restart")
 _MOMENT = 1.0
 """Seconds within which what workers wrote before they were stopped is printed, at the latest."""
-_REDRAWN = 3
-"""So many lines below what went wrong, a bar that is the last that is told is drawn once more as the program ends."""
+_REDRAWN = 6
+"""So many lines below what went wrong, bars that are the last that is told are drawn once more as the program ends."""
 
 
 class Cuts:
@@ -214,7 +214,7 @@ def _of_file(moments: list[tuple[int, Event | int, int | None]]) -> list[int]:
         if isinstance(what, int):
             # The same step again is a bar that was drawn anew, and a rank that had told none yet may be one whose output was held back.
             before = last.get(rank, last.get(None) if rank is not None else max(last.values(), default=None))
-            redrawn = line == moments[-1][0] and line - wrong <= _REDRAWN
+            redrawn = moments[-1][0] - wrong <= _REDRAWN
             again = failed and before is not None and what < before and not redrawn
         elif mark == "restart":
             again = failed or bool(last)

@@ -30,6 +30,9 @@ _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interr
 _HANDS_ON = "elastic.ray-task-error"
 _FRAMES = 160
 """Lines that the frames of a worker take, at the most, before what it raised."""
+# What is raised so few lines below an exception, in a function that stops something, follows from it.
+_CLOSE = 40
+_STOPS = re.compile(r"^_*(?:shut_?down|tear_?down|clean_?up|finali[sz]e|destroy|terminate|stop)(?:_\w+)?$")
 Place = tuple[int, int]
 """A file and a line of it."""
 
@@ -191,7 +194,8 @@ def events_of(case: Case) -> tuple[Event, ...]:
         for one in case.reading.raised
         if one.exception.endswith("CalledProcessError") and meaning_of(one).role == "root"
     }
-    broken = _after_memory(case.reading.raised)
+    stopping = _while_stopping(case.reading.raised)
+    broken = _after_memory(case.reading.raised) | stopping
     raised_at = {(one.hit.file, one.hit.line) for one in case.reading.raised if one.exception}
     for hit in case.reading.hits:
         if hit.signature == "elastic.summary" and hit.about is not None:
@@ -228,7 +232,7 @@ def events_of(case: Case) -> tuple[Event, ...]:
     found += [
         _while_saving(_of_raised(case, raised), saving)
         for raised in _uncaught(case.reading.raised)
-        if (raised.hit.file, raised.hit.line) not in taken and not_told_by_the_compiler({}, raised.hit.text)
+        if (raised.hit.file, raised.hit.line) not in taken | stopping and not_told_by_the_compiler({}, raised.hit.text)
     ]
     taken.update(event.place for event in found)
     found += [
@@ -354,6 +358,24 @@ def _after_memory(raised: Sequence[Raised]) -> set[Place]:
         if short:
             found.add((one.hit.file, one.hit.line))
         short = (short or of_memory(one)) and _raised_after(raised, number) is not None
+    return found
+
+
+def _while_stopping(raised: Sequence[Raised]) -> set[Place]:
+    """Return the places of exceptions that a writer raised while it stopped, close behind another one of its own."""
+    found: set[Place] = set()
+    last: dict[tuple[int, Who], int] = {}
+    for one in raised:
+        writer, begins = (one.hit.file, one.hit.who), one.begins if one.begins is not None else one.hit.line
+        before = last.get(writer)
+        if (
+            before is not None
+            and begins - before <= _CLOSE
+            and any(_STOPS.search(frame.function) for frame in one.frames)
+        ):
+            found.add((one.hit.file, one.hit.line))
+        else:
+            last[writer] = one.hit.line
     return found
 
 

@@ -40,7 +40,8 @@ def cuts_of(whole: Case) -> dict[int, list[int]]:
         if event.id in _REFUSED and file not in several and _goes_on(whole, file, line):
             found.setdefault(file, []).append(line + 1)
     for file, raised in died.items():
-        behind = sum(step.file == file and step.line > raised.hit.line for step in whole.steps)
+        # A bar at zero is drawn once more as a program ends: nothing was done behind it.
+        behind = sum(step.file == file and step.line > raised.hit.line and step.step != 0 for step in whole.steps)
         if behind >= _STEPS:
             found.setdefault(file, []).append(raised.hit.line + 1)
     return found

@@ -128,7 +128,7 @@ _OF_FILES = (
 )
 _WEB = re.compile(r"huggingface|wandb|https?://|urllib3|HTTPS?Connection|Max retries|proxy|SSL|certificate|hub\b", re.I)
 _WORDS: tuple[tuple[str, Category], ...] = (
-    (r"[Oo]ut of memory|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|have enough|[Ii]nsufficient|No available) (?:\w+ )?(?:memory|RAM|VRAM)|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
+    (r"[Oo]ut of memory|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|have enough|[Ii]nsufficient|No available) (?:\w+ )?(?:memory|RAM|VRAM)|[Ff]ree (?:GPU )?memory\b.{0,80} (?:less|lower|smaller) than|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
      "oom"),
     (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
     (r"can only be used on CUDA|doesn't support bf16|command '\S+' failed|no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"

@@ -133,7 +133,7 @@ def _judge_one(case: Case) -> Judged:
         mended = progress.recovered(event) and not event.id.startswith(("series.", "flight.", "stacks."))
         (recovered if mended else failing).append(event)
     failing = _with_again(without_aftermath(case, failing), recovered)
-    failing = _without_guesses(_without_warnings(failing))
+    failing = _without_guesses(_without_warnings(failing, recovered))
     scene = Scene(case=case, progress=progress, failing=tuple(_without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),
@@ -157,8 +157,13 @@ def _without_guesses(failing: list[Event]) -> list[Event]:
     return failing
 
 
-def _without_warnings(failing: list[Event]) -> list[Event]:
-    """Return what failed without what was only warned of, unless nothing else failed: a program goes on behind a warning."""
+def _without_warnings(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
+    """Return what failed without what was only warned of, unless nothing else failed: a program goes on behind a warning.
+
+    Where it went on behind such a warning before, it does so again.
+    """
+    harmless = {event.id for event in recovered if _WARNED.search(event.hit.text)}
+    failing = [event for event in failing if event.id not in harmless or not _WARNED.search(event.hit.text)]
     told = [event for event in failing if not _WARNED.search(event.hit.text)]
     return told if any(event.category != "none" for event in told) else failing
 

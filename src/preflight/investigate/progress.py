@@ -115,13 +115,28 @@ class Progress:
         return bool(last) and all(isfinite(value) for value in last)
 
     def _only_set_up(self, event: Event) -> bool:
-        """Return whether a shell's complaint at the head of its own file was outlived: the steps stand in another one."""
-        if event.category != "environment" or event.raised is not None or event.time is not None:
+        """Return whether a shell's complaint at the head of its own file was outlived.
+
+        The steps stand in another file, or the job was there to be ended from outside, and raised nothing until then.
+        """
+        if event.category != "environment" or event.raised is not None:
             return False
-        if event.hit.line > _SET_UP or event.hit.file in self._ranks_in or "Error:" in event.hit.text:
+        if event.hit.line > _SET_UP or "Error:" in event.hit.text:
+            return False
+        if self._stopped_behind(event):
+            return True
+        if event.time is not None or event.hit.file in self._ranks_in:
             return False
         told = [one for one in self.case.steps if one.file != event.hit.file]
         return self._calm and len(told) >= STEPS_BEHIND
+
+    def _stopped_behind(self, event: Event) -> bool:
+        """Return whether the job of an event was ended from outside after it, and nothing else failed in its file."""
+        if any(one.hit.file == event.hit.file for one in self.case.reading.raised):
+            return False
+        others = [one for one in self.case.events if one.hit.file == event.hit.file and one.hit.line > event.hit.line]
+        roots = {one.category for one in others if one.role == "root"}
+        return any(one.category == "preemption" for one in others) and roots <= {"preemption"}
 
     def _ended_behind(self, event: Event) -> bool:
         for end in self._ends:

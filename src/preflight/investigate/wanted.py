@@ -25,6 +25,7 @@ _READS = re.compile(
 _SETTINGS = re.compile(
     r"(?i)\.(?:ya?ml|toml|ini|cfg|conf|env|py|sh)$|config|setting|(?:^|[/_.])args?(?:$|[/_.])|token|key$"
 )
+_TEXT = re.compile(r"(?i)\.(?:txt|log|csv|tsv|md|html|png|jpe?g|pdf|svg|out|err)$")
 _SAVES = re.compile(
     r"(?i)\b(?:torch\.save|save_(?:file|pretrained|checkpoint|model|weights|state)\w*)\(|state_dict|ckpt|checkpoint"
 )
@@ -40,12 +41,17 @@ def of_missing(raised: Raised | None, path: str) -> Category | None:
     inner = _asking(raised)
     if inner is not None and _MAKES.search(inner.code):
         return "usercode"
-    if inner is not None and _WRITES.search(inner.code) and not _SAVES.search(f"{inner.code} {path}"):
+    if inner is not None and _WRITES.search(inner.code) and not _is_state(inner.code, path):
         return "usercode"
     named = category_of_file(path) or (category_of_frames(raised) if raised is not None else None)
     if named is not None or inner is None or _SETTINGS.search(path):
         return named
     return "data" if _READS.search(inner.code) else None
+
+
+def _is_state(code: str, path: str) -> bool:
+    """Return whether what is written is the state of a run; a text beside it, in a folder called so, is not."""
+    return not _TEXT.search(path) and _SAVES.search(f"{code} {path}") is not None
 
 
 def _asking(raised: Raised | None) -> Frame | None:

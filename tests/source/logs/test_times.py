@@ -128,10 +128,11 @@ def test_29_february_without_year_is_a_date() -> None:
     assert Clock(modified=days(2024, 3, 2) * 86400.0).at(stamp) == days(2024, 2, 29) * 86400.0 + 43200.5
 
 
-def test_lines_without_a_year_are_of_the_year_of_the_first_line_that_has_one() -> None:
+@pytest.mark.parametrize("coloured", [b"[2025", b"[\x1b[34m2025"])
+def test_lines_without_a_year_are_of_the_year_of_the_first_line_that_has_one(coloured: bytes) -> None:
     stamp = stamp_at("W0102 15:45:34.866823429 ")
     assert stamp is not None
     clock = Clock(modified=days(2026, 11, 21) * 86400.0)
-    clock.near(b"starting\n[2025-01-02 15:45:19,529] [INFO] first\n")
+    clock.near(b"starting\n" + coloured + b"-01-02 15:45:19,529] [INFO] first\n")
     assert clock.at(stamp) == pytest.approx(days(2025, 1, 2) * 86400.0 + 15 * 3600 + 45 * 60 + 34.866823)
     assert not clock.year_guessed

@@ -7,7 +7,7 @@ import re
 from preflight.source.logs.times import Stamp, days
 
 _DAY = 86400.0
-_WHOLE = re.compile(rb"^.{0,40}?\b((?:19|20)\d\d)[-/](\d\d)[-/](\d\d)[ T_]\d\d:\d\d", re.MULTILINE)
+_WHOLE = re.compile(rb"^.{0,40}?(?:\b|\x1b\[[\d;]*m)((?:19|20)\d\d)[-/](\d\d)[-/](\d\d)[ T_]\d\d:\d\d", re.MULTILINE)
 _LEAP = 1972
 """The year in which times without one are read; a leap year, so that 29 February is a date."""
 
