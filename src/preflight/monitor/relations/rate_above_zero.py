@@ -54,9 +54,14 @@ class RateAboveZero(Relation):
         self._waits: dict[str, int] = {}  # steps at zero before the first one above it
 
     def slept(self, window: Window, times: int) -> None:
-        """Count the steps above zero."""
+        """Count the steps above zero, and those at it."""
         for call in window.named("step"):
-            self._done[call.object] = self._done.get(call.object, 0) + times
+            name, rates = call.object, self._rates.get(call.object, {}).values()
+            if not rates:
+                continue
+            counts = self._done if max(rates) > 0 else self._zero if name in self._above else self._waits
+            if max(rates) >= 0:
+                counts[name] = counts.get(name, 0) + times
 
     def see(self, window: Window) -> Iterator[Example]:
         numbers = [one for one in window.numbers if one.name == "lr" and one.value is not None]
