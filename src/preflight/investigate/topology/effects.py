@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.investigate.statistics.multiple import holm
 from preflight.investigate.statistics.student import upper_tail
 
 Pair = tuple[int, int]
@@ -20,6 +21,8 @@ LEVEL = 0.01
 """The family-wise error that is allowed: over all pairs and ranks, in one test of a hundred one is accused wrongly."""
 LEAST_SPREAD = 0.05
 """A standard deviation of logarithms below which nothing is believed: a handful of medians may agree by chance."""
+EFFICIENCY = 0.37
+"""A median of deviations says as much of the spread of normal values as a standard deviation of so many of them would."""
 MOST_OF = 3
 """One of so many that are more than what was fitted may be slow, at the most."""
 LEAST_FACTOR = 1.3
@@ -81,28 +84,49 @@ def slow_links(effects: Effects) -> dict[Pair, float]:
 
 
 def _slow(factors: Mapping[Any, float], fitted: int) -> dict[Any, float]:
-    """Return what is slow, the slowest first.
-
-    The slowest is compared with the spread of the others alone, then the two slowest with that of the rest, and so on (the
-    generalised test of Rosner, Technometrics 25, 1983): one that is slow does not hide itself, nor do two hide each other.
-    A distance in such deviations is a Student's t with as many degrees of freedom as values are left beside what was fitted.
+    """Return what is slow, the slowest first: by either of two tests, each of which may err in half of ``LEVEL``.
 
     Args:
         factors: Ratios; 1 is usual.
         fitted: So many numbers were fitted to them, which makes all of them smaller but those that are left out.
     """
     ordered = sorted(factors.items(), key=lambda item: -item[1])
-    count = len(ordered)
-    if count < FEWEST:
+    if len(ordered) < FEWEST:
         return {}
     logs = [math.log(factor) for _, factor in ordered]
-    slow = 0
+    slow = max(_beyond_the_rest(logs, fitted), _beyond_the_middle(logs, fitted))
+    return {key: factor for key, factor in ordered[:slow] if factor >= LEAST_FACTOR}
+
+
+def _beyond_the_rest(logs: list[float], fitted: int) -> int:
+    """How many of the largest are too large for the spread of the others; for few values, which are quiet but for these.
+
+    The slowest is compared with the spread of the others alone, then the two slowest with that of the rest, and so on (the
+    generalised test of Rosner, Technometrics 25, 1983): one that is slow does not hide itself, nor do two hide each other.
+    A distance in such deviations is a Student's t with as many degrees of freedom as values are left beside what was fitted.
+    """
+    count, slow = len(logs), 0
     for number in range(1, max((count - fitted) // MOST_OF, 1) + 1):
         freedom = count - number - fitted
         if freedom < 1:
             break
         spread = max(math.sqrt(sum(value * value for value in logs[number:]) / freedom), LEAST_SPREAD)
         distance = logs[number - 1] / (spread * math.sqrt(count / (count - fitted)))
-        if upper_tail(distance, freedom) * (count - number + 1) <= LEVEL:
+        if upper_tail(distance, freedom) * (count - number + 1) <= LEVEL / 2:
             slow = number
-    return {key: factor for key, factor in ordered[:slow] if factor >= LEAST_FACTOR}
+    return slow
+
+
+def _beyond_the_middle(logs: list[float], fitted: int) -> int:
+    """How many of the largest are too large for the spread of the middle half; for many values, some of which were disturbed.
+
+    The median of the deviations does not mind a few links that something else slowed down for a moment. A distance is taken
+    for a Student's t with the degrees of freedom that such a median is worth; the chances are corrected by Holm's method.
+    """
+    count = len(logs)
+    left = count - fitted
+    if left < 1:
+        return 0
+    spread = max(1.4826 * median(abs(value - median(logs)) for value in logs), LEAST_SPREAD) * math.sqrt(count / left)
+    chances = holm([upper_tail(value / spread, EFFICIENCY * left) for value in logs])
+    return sum(chance <= LEVEL / 2 for chance in chances)
