@@ -150,8 +150,8 @@ def _wrong(context: Context, optimizer: Obj) -> tuple[str, str, Any, str] | None
             f"weight_decay is {decay:g}: added to every gradient, it outweighs the loss",
         )
     rate = context.value(optimizer.argument(1, "lr") if optimizer.name.startswith("torch.optim.") else None)
-    if _is_number(decay) and _is_number(rate) and kind in ("SGD", "AdamW") and rate * decay >= _FADING:  # type: ignore[operator]
-        share = rate * decay  # type: ignore[operator]
+    share = _share(rate, decay) if kind in ("SGD", "AdamW") else 0.0
+    if share >= _FADING:
         return (
             "warning",
             "lr x weight_decay",
@@ -163,6 +163,13 @@ def _wrong(context: Context, optimizer: Obj) -> tuple[str, str, Any, str] | None
 
 _FADING = 0.01
 """A share of the weights that no published recipe takes away in a step: they stay below a tenth of it."""
+
+
+def _share(rate: object, decay: object) -> float:
+    """The share of each weight that a step takes away; 0 where a number is not known."""
+    if isinstance(rate, (int, float)) and isinstance(decay, (int, float)):
+        return float(rate * decay)
+    return 0.0
 
 
 def _is_number(value: object) -> bool:
