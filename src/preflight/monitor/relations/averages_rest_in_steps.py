@@ -8,7 +8,7 @@ from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.steps import Step, steps_of
 from preflight.monitor.values import Value, differ, values_of
-from preflight.monitor.window import Variable, Window
+from preflight.monitor.window import Window
 
 _GAPS = 2
 _FEWEST = 2
@@ -44,10 +44,10 @@ class AveragesRestInSteps(Relation):
         self._after: dict[int, tuple[int, dict[int, Value]]] = {}  # by optimizer, which step left what
         self._last: dict[int, Value] = {}
         self._rested: dict[int, bool] = {}  # by variable, whether it was as it was left when it was last looked at
-        self._moved: dict[
-            int, int
-        ] = {}  # by variable, in how many gaps in a row it was moved while its original was not
+        self._moved: dict[int, int] = {}  # in how many gaps in a row a copy was moved while its original was not
         self._stepped: set[int] = set()
+        self._compared = (0, 0)  # how many norms were compared last, and at which change of the variables
+        self._originals: dict[int, list[int]] = {}  # by copy
 
     def kept(self) -> object:
         """Which of them are moved, and how often."""
@@ -62,22 +62,43 @@ class AveragesRestInSteps(Relation):
                 for ident, (norm, _) in now.items():
                     if norm:
                         self._first.setdefault(ident, norm)
+                self._compare(window)
                 if left == step.done - 1 and not step.named("load_state_dict"):
                     yield self._judge(step, known, now, window)
-                if step.after is not None:
+                if step.after is not None and self._originals:
                     after = values_of(step.after)
                     self._stepped.update(one for one in now if one in after and differ(now[one], after[one]))
             if step.after is not None:
                 self._after[step.optimizer] = step.done, values_of(step.after)
                 self._last.update(self._after[step.optimizer][1])
 
+    def _compare(self, window: Window) -> None:
+        """Find the originals of each matrix: other trained ones of its last name and shape, and of its norm at the first step.
+
+        Every copy is the original of its own original: a variable that is in no pair is never looked at.
+        """
+        known = (len(self._first), window.run.variables.changes)
+        if self._compared == known:
+            return
+        self._compared, self._originals = known, {}
+        alike: dict[tuple[tuple[int, ...], str], list[int]] = {}
+        for ident, one in window.run.variables.items():
+            if ident in self._first and one.optimizer >= 0 and len(one.shape) >= 2:
+                alike.setdefault((tuple(one.shape), one.name.rpartition(".")[2]), []).append(ident)
+        for idents in alike.values():
+            for ident in idents:
+                found = [one for one in idents if one != ident and _close(self._first[ident], self._first[one])]
+                if found:
+                    self._originals[ident] = found
+
     def _judge(self, step: Step, known: dict[int, Value], now: dict[int, Value], window: Window) -> Example:
-        changed = {ident for ident, value in now.items() if ident in known and differ(known[ident], value)}
-        self._rested.update({ident: ident not in changed for ident in now if ident in known})
-        for ident in now:
-            alone = ident in changed and any(self._apart(ident, one) for one in self._originals(ident, window))
+        paired = [ident for ident in now if ident in self._originals]
+        changed = {ident for ident in paired if ident in known and differ(known[ident], now[ident])}
+        self._rested.update({ident: ident not in changed for ident in paired if ident in known})
+        for ident in paired:
+            alone = ident in changed and any(self._apart(ident, one) for one in self._originals[ident])
             self._moved[ident] = self._moved.get(ident, 0) + 1 if alone else 0
-        wrong = [one for one in now if self._moved[one] >= _GAPS and one in self._stepped]
+        wrong = [one for one in paired if self._moved[one] >= _GAPS and one in self._stepped]
         wrong = wrong if len(wrong) >= _FEWEST else []
         return Example(
             (),
@@ -99,17 +120,6 @@ class AveragesRestInSteps(Relation):
         known = self._last.get(original)
         return self._rested.get(original, False) and known is not None and differ(self._last[ident], known)
 
-    def _originals(self, ident: int, window: Window) -> Iterator[int]:
-        """Other trained matrices of the same last name and shape that had the same norm at the first step."""
-        one, norm = window.run.variables.get(ident), self._first.get(ident)
-        if one is None or norm is None or len(one.shape) < 2:
-            return
-        for other in window.run.variables.values():
-            if other.id != ident and other.optimizer >= 0 and _alike(one, other):
-                size = self._first.get(other.id)
-                if size is not None and abs(size - norm) <= _CLOSE * norm:
-                    yield other.id
-
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(moved=0.0)
@@ -123,8 +133,8 @@ class AveragesRestInSteps(Relation):
         yield _run(moved=0.1, apart=1e-7)
 
 
-def _alike(one: Variable, other: Variable) -> bool:
-    return one.shape == other.shape and one.name.rpartition(".")[2] == other.name.rpartition(".")[2]
+def _close(norm: float, other: float) -> bool:
+    return abs(other - norm) <= _CLOSE * min(norm, other)
 
 
 def _run(moved: float, both: bool = False, apart: float = 0.0) -> list[Window]:
