@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.check.queries.tensors import VIEWS, operand, operation, option
+from preflight.check.queries.tensors import VIEWS, operand, operation, option, second
 from preflight.source.trace import Event
 from preflight.source.values import Known, Obj, Value, plain, settle
 
@@ -109,7 +109,7 @@ def _inverts(value: Obj, name: str) -> bool | None:
         return False
     if name in ("~", "logical_not"):
         return True
-    other = value.args[1] if value.kind == "op" and len(value.args) == 2 else option(value, 0, "other")
+    other = second(value)
     number = plain(other)
     if name in ("==", "eq"):
         return True if number == 0 else (False if number == 1 else None)

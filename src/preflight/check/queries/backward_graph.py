@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from preflight.source.trace import Context, name_of, provenance
+from preflight.source.trace import Context, name_of
 from preflight.source.values import Choice, Dict, Known, Obj, Phi, Seq, Unknown, Value, settle
 
 # Autograd does not go through these.
@@ -56,14 +56,6 @@ CUTS = frozenset(
         "torch.multinomial",
     ]
 )
-# These put values together, whose gradients go on through them.
-ADDING = frozenset(
-    {"torch.autograd.Variable", "torch.stack", "torch.cat", "builtins.sum", "torch.FloatTensor", "torch.Tensor"}
-)
-_ACTIVATIONS = frozenset(
-    {"ReLU", "LeakyReLU", "GELU", "SiLU", "Sigmoid", "Tanh", "Softmax", "LogSoftmax", "Softplus", "ELU", "Identity",
-     "Flatten", "Dropout"}
-)  # fmt: skip
 _TESTS = frozenset({"==", "!=", "<", ">", "<=", ">=", "not", "and", "or", "in", "notin", "is", "isnot"})
 _OFF = frozenset({"torch.no_grad", "torch.inference_mode"})
 _PLAIN = frozenset({"data", "shape", "device", "dtype", "ndim"})
@@ -220,76 +212,3 @@ def _stands_for_all(value: Value) -> bool:
     """Whether the items of a list that is not fully known are what a comprehension makes of one element: all are alike."""
     node = value.site.node if value.site is not None else None
     return isinstance(value, Seq) and bool(value.items) and isinstance(node, (ast.ListComp, ast.GeneratorExp))
-
-
-def behind(value: Value) -> bool:
-    """Whether a value was computed by a network: one of the script, or a layer that has weights."""
-    return any(is_network_call(part) for part in provenance(value, 400))
-
-
-def is_network_call(value: Value) -> bool:
-    """Whether a value is what a call of a network gave."""
-    from preflight.source.evaluate.library.methods import is_module
-
-    return isinstance(value, Obj) and value.name == "()" and is_module(value.receiver) and not _without_weights(value)
-
-
-def _without_weights(call: Obj) -> bool:
-    """Whether what is called is a criterion or an activation of PyTorch: it has nothing to train."""
-    called = settle(call.receiver) if call.receiver is not None else None
-    if not isinstance(called, Obj) or called.cls is not None or not called.name.startswith("torch.nn."):
-        return False
-    return called.name.endswith("Loss") or called.name.rpartition(".")[2] in _ACTIVATIONS
-
-
-def nothing_left(loss: Value) -> bool:
-    """Whether autograd finds nothing to train behind a loss: only numbers, data, and what was cut off.
-
-    Where anything in between is not known the answer is False.
-    """
-    data = _data_behind(loss)
-    for value in graph(loss):
-        base = settle(value)
-        if id(value) in data or (isinstance(base, Obj) and _criterion(base)):
-            continue
-        if isinstance(base, Unknown):
-            return False
-        if isinstance(base, Obj) and base.kind != "op" and value is base and _may_train(base):
-            return False
-    return True
-
-
-def _criterion(value: Obj) -> bool:
-    """Whether a value is a criterion of PyTorch, or the loss that one gives."""
-    if value.kind == "call" and value.name == "()":
-        return _without_weights(value)
-    return value.cls is None and value.name.startswith("torch.nn.") and value.name.endswith("Loss")
-
-
-def _may_train(value: Obj) -> bool:
-    """Whether a value may have weights behind it, or be trained itself."""
-    from preflight.source.evaluate.library.methods import is_module
-
-    if value.kind != "call" or value.name in ("()", "?") or value.cls is not None or is_module(value):
-        return True
-    if not (value.name.startswith(".") or value.name in ADDING or value.name.startswith("torch.")):
-        return True
-    wanted = value.name == ".requires_grad_" or (is_leaf(value) and value.name not in ADDING)
-    if wanted and not behind(value):
-        return True  # a tensor that is trained itself
-    parameters = ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
-    return value.name in parameters or not (value.args or value.receiver)
-
-
-def _data_behind(loss: Value) -> set[int]:
-    """What loaders give, and all that it comes from: no gradient is wanted there."""
-    from preflight.check.queries.tensors import origin
-
-    found: set[int] = set()
-    for value in graph(loss):
-        if isinstance(value, Obj) and value.kind == "item" and id(value) not in found:
-            source = origin(value, frozenset(), items=True)
-            if source is not None and source.name == "torch.utils.data.DataLoader":
-                found.add(id(value))
-                found.update(id(part) for part in provenance(value, 400))
-    return found

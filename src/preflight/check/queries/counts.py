@@ -203,6 +203,12 @@ def length_of(context: Context, value: Value) -> Product:
     return Product(float(known)) if known is not None else symbol(base, _called(base), True)
 
 
+def over_loader(context: Context, frame: Frame) -> bool:
+    """Whether a loop goes through a loader."""
+    base = peeled(frame.value)
+    return over_data(context, frame) and isinstance(base, Obj) and context.roles.of(base) == "loader"
+
+
 def _called(value: Value) -> str:
     name = getattr(value, "name", None)
     if isinstance(value, Obj):

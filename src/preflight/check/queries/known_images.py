@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from preflight.check.queries.pictures import steps
-from preflight.check.queries.tensors import operation, origin
-from preflight.source.trace import provenance
+from preflight.check.queries.batches import library_parts, loader_of
+from preflight.check.queries.pictures import DATASETS, channels_of, picture_set, steps, title, transform_of
+from preflight.check.queries.tensors import origin
 from preflight.source.values import Obj, Value, plain
 
-# Channels and side of data sets whose images all have one size; None where they differ.
-_SETS: dict[str, tuple[int, int | None]] = {
-    "CIFAR10": (3, 32), "CIFAR100": (3, 32), "SVHN": (3, 32), "STL10": (3, 96), "MNIST": (1, 28), "FashionMNIST": (1, 28),
-    "KMNIST": (1, 28), "QMNIST": (1, 28), "EMNIST": (1, 28), "USPS": (1, 16), "ImageFolder": (3, None),
-    "ImageNet": (3, None), "Food101": (3, None), "Flowers102": (3, None),
+# The side of the images of data sets whose images all have one size.
+_SIDES = {
+    "CIFAR10": 32, "CIFAR100": 32, "SVHN": 32, "STL10": 96, "MNIST": 28, "FashionMNIST": 28, "KMNIST": 28, "QMNIST": 28,
+    "EMNIST": 28, "USPS": 16,
 }  # fmt: skip
+_OF_ANY_SIZE = frozenset(("ImageFolder", "ImageNet", "Food101", "Flowers102"))
 _CROPS = frozenset(("RandomResizedCrop", "RandomCrop", "CenterCrop"))
 _SAME = frozenset(
     "Compose ToTensor PILToTensor ToImage ToDtype ConvertImageDtype Normalize RandomHorizontalFlip RandomVerticalFlip RandomRotation "
@@ -29,27 +29,20 @@ def images_of(given: Value) -> tuple[int, int, int] | None:
     Args:
         given: The argument of the network's call: an item of a loader's batch, as it came.
     """
-    source = origin(given, _MOVES)
-    loader = origin(source, frozenset(), items=True)
-    if loader is None or operation(source) != "[]" or loader.name != "torch.utils.data.DataLoader":
+    parts = library_parts(loader_of(origin(given, _MOVES)))
+    if parts is None:
         return None
-    if loader.argument(6, "collate_fn") is not None or loader.open_args:
-        return None
-    parts = [part for part in provenance(loader.argument(0, "dataset"), 200) if isinstance(part, Obj)]
-    if any(part.cls is not None for part in parts):
-        return None  # a data set or a transform of the script's own
-    found = {_size(part) for part in parts if part.name.startswith("torchvision.datasets.")}
+    found = {_size(part) for part in parts if part.name.startswith(DATASETS)}
     return found.pop() if len(found) == 1 else None
 
 
 def _size(dataset: Obj) -> tuple[int, int, int] | None:
     """The size of the images that a data set gives, behind its transform."""
-    kind = dataset.name.rpartition(".")[2]
-    if kind not in _SETS or dataset.open_args:
+    kind = title(dataset)
+    if picture_set(dataset) is None or kind not in _SIDES.keys() | _OF_ANY_SIZE:
         return None
-    channels, side = _SETS[kind]
-    given = dataset.argument(1 if kind == "ImageFolder" else 2, "transform")
-    listed = steps(given)
+    channels, side = channels_of(dataset), _SIDES.get(kind)
+    listed = steps(transform_of(dataset))
     if listed is None:
         return None
     for step in listed:

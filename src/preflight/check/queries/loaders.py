@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from preflight.check.queries.backward_graph import grad_mode
+from preflight.check.queries.batches import LOADER
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, parents_of
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from preflight.check.context import Context
     from preflight.vocabulary.finding import Edit
 
-TORCH = "torch.utils.data.DataLoader"
+TORCH = LOADER
 _POSITIONS = {
     "dataset": 0, "batch_size": 1, "shuffle": 2, "sampler": 3, "batch_sampler": 4, "num_workers": 5, "collate_fn": 6,
     "pin_memory": 7, "drop_last": 8, "timeout": 9, "worker_init_fn": 10, "multiprocessing_context": 11, "generator": 12,

@@ -107,6 +107,11 @@ def transform_of(dataset: Obj) -> Value | None:
     return None if isinstance(base, Known) and base.value is None else given
 
 
+def channels_of(dataset: Obj) -> int | None:
+    """How many channels the pictures of a data set have; None where they differ."""
+    return _SETS[title(dataset)][1]
+
+
 def transformed_once(context: Context) -> bool:
     """Whether no data set gets another transform after it was made, and no ``Compose`` further steps."""
     edited = context.trace.calls(".insert", ".append", ".extend", ".pop", ".remove")
@@ -128,7 +133,7 @@ def _own(target: Value) -> bool:
 def stages_of(dataset: Obj) -> list[Stage]:
     """What each transform of a picture data set is given; empty where the transforms are not all known."""
     known = steps(transform_of(dataset))
-    return follow(known, "picture", _SETS[title(dataset)][1]) if known is not None else []
+    return follow(known, "picture", channels_of(dataset)) if known is not None else []
 
 
 def follow(transforms: list[Obj], kind: Kind | None, channels: int | None = None) -> list[Stage]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _TURNS = frozenset({"t", "T", "mT", "transpose", "permute"})
 _UNSCALED = frozenset({"nn.Linear", "nn.Conv2d", "relu", "gelu", "nn.Embedding", "nn.EmbeddingBag"})
-_COPIES = VIEWS - _TURNS - {"permute", "transpose"}
+_COPIES = VIEWS - _TURNS
 
 
 class Similarity(NamedTuple):

@@ -15,6 +15,7 @@ from preflight.source.values import Choice, Func, Obj, Phi, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
+    from preflight.vocabulary.finding import Edit
 
 # Modules without parameters that do what a function does.
 _FUNCTIONAL = {
@@ -114,6 +115,19 @@ def option(obj: Obj, position: int, keyword: str) -> Value | None:
     if module is not None:
         return module.argument(position, keyword)
     return obj.argument(position if is_method(obj) else position + 1, keyword)
+
+
+def second(obj: Obj) -> Value | None:
+    """What stands on the other side of an operation of two tensors: an operator, a method or a function."""
+    return obj.args[1] if obj.kind == "op" and len(obj.args) == 2 else option(obj, 0, "other")
+
+
+def literal_edit(context: Context, value: Value | None, old: str, new: str) -> Edit | None:
+    """Put another literal in the place of one; None where the value does not stand there as it is, as with an option."""
+    settled = settle(value) if value is not None else None
+    if settled is None or settled.site is None or settled.site.script.segment(settled.site.node) != old:
+        return None
+    return context.replace(settled, new)
 
 
 def origin(

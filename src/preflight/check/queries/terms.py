@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from preflight.check.queries.tensors import VIEWS, operand, operation, training_losses
+from preflight.check.queries.tensors import VIEWS, operand, operation, second, training_losses
 from preflight.source.values import Choice, Known, Obj, Phi, Seq, Value, plain, settle
 
 if TYPE_CHECKING:
@@ -119,11 +119,10 @@ def _scaled(left: Value, right: Value, divided: bool) -> Iterator[tuple[Value, f
 
 def operands(value: Obj) -> tuple[Value, Value] | None:
     """The two operands of an operator, a method or a function of two tensors."""
-    if value.kind == "op" and len(value.args) == 2:
-        return value.args[0], value.args[1]
-    first = operand(value)
-    second = value.argument(0, "other") if value.receiver is not None else value.argument(1, "other")
-    return (first, second) if value.kind == "call" and first is not None and second is not None else None
+    if value.kind not in ("op", "call"):
+        return None
+    first, other = operand(value), second(value)
+    return (first, other) if first is not None and other is not None else None
 
 
 def factors(value: Value | None) -> list[Value]:

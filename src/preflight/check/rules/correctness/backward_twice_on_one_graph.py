@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.backward_graph import behind, graph
+from preflight.check.queries.backward_graph import graph
+from preflight.check.queries.cut_off import behind
 from preflight.check.queries.parameters import holding_of
 from preflight.check.queries.steps import each_pass
 from preflight.check.queries.updates import managed

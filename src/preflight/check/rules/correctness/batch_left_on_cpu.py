@@ -22,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.batches import library_parts, loader_of
+from preflight.check.queries.placement import gpu_device
 from preflight.check.queries.steps import moves_to_gpu
 from preflight.check.queries.tensors import operand, operation, origin, within_forward
 from preflight.check.rule import Rule
@@ -130,7 +132,6 @@ for x, y in DataLoader(datasets.MNIST("data", transform=transforms.ToTensor()), 
 """,
 )
 
-_LOADER = "torch.utils.data.DataLoader"
 # What puts tensors elsewhere, or moves what a network is given: wrappers that know their devices do.
 _ELSEWHERE = (
     "torch.set_default_device", "torch.set_default_tensor_type", ".prepare", ".setup", ".setup_dataloaders",
@@ -153,8 +154,9 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         if not event.args or event.context.shadow or within_forward(event.context):
             continue
-        network_on_gpu, batch_on_gpu = _moved(context, network), _batch_on_gpu(event.args[0])
-        if network_on_gpu is None or batch_on_gpu is None or network_on_gpu == batch_on_gpu:
+        batch_on_gpu = _batch_on_gpu(event.args[0])
+        network_on_gpu = _moved(context, network) if batch_on_gpu is not None else None
+        if network_on_gpu is None or network_on_gpu == batch_on_gpu:
             continue
         told.add(id(network))
         yield _finding(context, event, network_on_gpu)
@@ -207,8 +209,7 @@ def _batch_on_gpu(given: Value) -> bool | None:
         if name == "cuda":
             moved = True
         elif name == "to":
-            event = found.argument(0, "device")
-            if event is None or not _gpu(event):
+            if not gpu_device(found.argument(0, "device")):
                 return None
             moved = True
         else:
@@ -217,20 +218,9 @@ def _batch_on_gpu(given: Value) -> bool | None:
     return None
 
 
-def _gpu(device: Value) -> bool:
-    from preflight.check.queries.placement import gpu_device
-
-    return gpu_device(device)
-
-
 def _plain_batch(item: Obj) -> bool:
     """Whether a value is a tensor of a loader's batch, as PyTorch's own loader and a known data set give it."""
-    loader = origin(item, frozenset(), items=True)
-    if loader is None or operation(item) != "[]" or loader.name != _LOADER or loader.open_args:
-        return False
-    if loader.argument(6, "collate_fn") is not None:
-        return False
-    parts = [part for part in provenance(loader.argument(0, "dataset"), 200) if isinstance(part, Obj)]
-    if any(part.cls is not None or operation(part) in ("to", "cuda") or "device" in part.kwargs for part in parts):
+    parts = library_parts(loader_of(item))
+    if parts is None or any(operation(part) in ("to", "cuda") or "device" in part.kwargs for part in parts):
         return False
     return any(part.name.startswith("torchvision.datasets.") or part.name.endswith(".TensorDataset") for part in parts)

@@ -23,10 +23,20 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.queries.shapes import rank, width
-from preflight.check.queries.tensors import VIEWS, graph, operand, operation, option, origin, source_text
+from preflight.check.queries.tensors import (
+    VIEWS,
+    graph,
+    literal_edit,
+    operand,
+    operation,
+    option,
+    origin,
+    second,
+    source_text,
+)
 from preflight.check.rule import Rule
-from preflight.source.values import Obj, Value, plain, settle
-from preflight.vocabulary.finding import Edit, Finding
+from preflight.source.values import Obj, Value, plain
+from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
     name="decision-over-batch", code="MET005", severity="error", confidence="likely", layer="D", tags=("metric",)
@@ -104,7 +114,7 @@ _EQUAL = ("==", "eq")
 def check(context: Context) -> Iterator[Finding]:
     """Follow both sides of comparisons to a decision over dimension 0 of a batch of scores."""
     for compared in graph(context).made(*_EQUAL):
-        for side in (operand(compared), _other(compared)):
+        for side in (operand(compared), second(compared)):
             decision = _decision(side)
             if decision is None:
                 continue
@@ -121,18 +131,11 @@ def check(context: Context) -> Iterator[Finding]:
                 related=[(compared, "its result is compared here")],
                 fix=Fix(
                     title="decide over the classes",
-                    edits=edits(_edit(context, option(decision, 0, "dim"))),
+                    edits=edits(literal_edit(context, option(decision, 0, "dim"), "0", "1")),
                     instruction="use dim=1, or dim=-1",
                     expected="one decision for each sample",
                 ),
             )
-
-
-def _other(compared: Obj) -> Value | None:
-    """The other side of a comparison."""
-    if compared.kind == "op":
-        return compared.args[1] if len(compared.args) > 1 else None
-    return option(compared, 0, "other")
 
 
 def _decision(side: Value | None) -> Obj | None:
@@ -142,11 +145,3 @@ def _decision(side: Value | None) -> Obj | None:
         return None
     scores = operand(found)
     return found if rank(scores) == 2 and (width(scores) or 0) >= 2 else None
-
-
-def _edit(context: Context, dim: Value | None) -> Edit | None:
-    """Replace the 0 where it is written; not where it comes from an option."""
-    settled = settle(dim) if dim is not None else None
-    if settled is None or settled.site is None or settled.site.script.segment(settled.site.node) != "0":
-        return None
-    return context.replace(settled, "1")

@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.backward_graph import grad_mode, is_network_call, nothing_left
+from preflight.check.queries.backward_graph import grad_mode
+from preflight.check.queries.cut_off import is_network_call, nothing_left
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
 from preflight.source.training import loss_of

@@ -22,9 +22,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.counts import over_data, peeled
+from preflight.check.queries.counts import over_loader
 from preflight.check.rule import Rule
-from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -115,10 +114,9 @@ def check(context: Context) -> Iterator[Finding]:
     """Look at the last statement of each training loop over a loader."""
     for loop in context.reading.loops:
         node = loop.frame.node
-        base = peeled(loop.frame.value)
         if not isinstance(node, ast.For) or not isinstance(node.body[-1], ast.Break) or loop.frame.shadow:
             continue
-        if not over_data(context, loop.frame) or not isinstance(base, Obj) or context.roles.of(base) != "loader":
+        if not over_loader(context, loop.frame):
             continue
         yield context.finding(
             RULE,

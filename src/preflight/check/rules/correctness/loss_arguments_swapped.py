@@ -23,7 +23,8 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.queries.backward_graph import behind, graph, is_network_call, nothing_left
+from preflight.check.queries.backward_graph import graph
+from preflight.check.queries.cut_off import behind, is_network_call, nothing_left
 from preflight.check.queries.losses import LossCall, loss_calls
 from preflight.check.rule import Rule
 from preflight.vocabulary.finding import Edit, Finding

@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.backward_graph import behind, grad_mode
-from preflight.check.queries.counts import over_data
+from preflight.check.queries.backward_graph import grad_mode
+from preflight.check.queries.counts import over_loader
+from preflight.check.queries.cut_off import behind
 from preflight.check.queries.losses import is_loss
 from preflight.check.rule import Rule
 from preflight.source.trace import Context as Frame
@@ -149,7 +150,7 @@ def check(context: Context) -> Iterator[Finding]:
             if loss is None or not is_loss(loss) or grad_mode(loss.context) is not True or not behind(loss):
                 continue
             inner = _inner(loss, backward)
-            if inner is None or not _loads(context, inner):
+            if inner is None or not over_loader(context, inner):
                 continue
             yield context.finding(
                 RULE,
@@ -180,11 +181,3 @@ def _inner(loss: Obj, backward: Event) -> Frame | None:
     """The loop that computes the loss, where the backward pass is not in it."""
     loops = loss.context.loops() if loss.context is not None else []
     return loops[0] if loops and not backward.context.within(loops[0]) else None
-
-
-def _loads(context: Context, loop: Frame) -> bool:
-    """Whether a loop goes through a loader."""
-    from preflight.check.queries.counts import peeled
-
-    base = peeled(loop.value)
-    return over_data(context, loop) and isinstance(base, Obj) and context.roles.of(base) == "loader"

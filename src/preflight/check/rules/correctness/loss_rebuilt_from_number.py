@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.backward_graph import CUTS, behind, nothing_left
+from preflight.check.queries.backward_graph import CUTS
+from preflight.check.queries.cut_off import behind, nothing_left
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
 from preflight.source.training import loss_of

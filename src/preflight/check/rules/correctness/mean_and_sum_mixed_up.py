@@ -25,7 +25,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.losses import LossCall, loss_calls
-from preflight.check.queries.tensors import VIEWS, graph, operand, operation, option, origin, source_text
+from preflight.check.queries.tensors import VIEWS, graph, operand, operation, option, origin, second, source_text
 from preflight.check.rule import Rule
 from preflight.source.trace import provenance
 from preflight.source.values import Known, Obj, Unknown, Value, plain, settle
@@ -121,7 +121,7 @@ def check(context: Context) -> Iterator[Finding]:
         return
     for value in [*graph(context).made("/", "div", "div_")]:
         call = calls.get(id(_plain_value(operand(value))))
-        by = value.args[1] if value.kind == "op" and len(value.args) == 2 else option(value, 0, "other")
+        by = second(value)
         measured = _batch_of(by)
         if call is None or measured is None or call.reduction != "mean" or not graph(context).trains(value):
             continue

@@ -95,32 +95,27 @@ _TAKERS = frozenset({"load_state_dict", "clip_grad_norm_", "clip_grad_value_"})
 
 def check(context: Context) -> Iterator[Finding]:
     """Look at statements that are a name alone, and at what optimizers and savers are given."""
+    takers = _TAKERS | {optimizer.name.rpartition(".")[2] for optimizer in context.reading.made("optimizer")}
     for script in context.reading.scripts:
-        own = {node.name for node in ast.walk(script.tree) if isinstance(node, ast.FunctionDef) and _is_property(node)}
-        for node in ast.walk(script.tree):
-            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Attribute):
-                if node.value.attr in _ALONE - own:
-                    yield _finding(
-                        context, script, node.value, "this names the method and does not call it: nothing happens"
-                    )
-            elif isinstance(node, ast.Call) and _takes(context, node):
-                for given in _given(node):
-                    if given.attr in _LISTS - own and _is_model(context, script, given):
-                        yield _finding(context, script, given, f"{given.attr} is handed over without being called")
+        own = {function.name for function in script.nodes(ast.FunctionDef) if _is_property(function)}
+        for statement in script.nodes(ast.Expr):
+            named = statement.value
+            if isinstance(named, ast.Attribute) and named.attr in _ALONE - own:
+                yield _finding(context, script, named, "this names the method and does not call it: nothing happens")
+        for call in script.nodes(ast.Call):
+            for given in _given(call):
+                if given.attr in _LISTS - own and _takes(call, takers) and _is_model(context, script, given):
+                    yield _finding(context, script, given, f"{given.attr} is handed over without being called")
 
 
 def _is_property(function: ast.FunctionDef) -> bool:
     return any("property" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
-def _takes(context: Context, call: ast.Call) -> bool:
+def _takes(call: ast.Call, takers: frozenset[str]) -> bool:
     """Whether what is called wants parameters or states."""
     name = ast.unparse(call.func)
-    tail = name.rpartition(".")[2]
-    if tail in _TAKERS or name == "torch.save":
-        return True
-    made = {optimizer.name.rpartition(".")[2] for optimizer in context.reading.made("optimizer")}
-    return tail in made
+    return name.rpartition(".")[2] in takers or name == "torch.save"
 
 
 def _given(call: ast.Call) -> Iterator[ast.Attribute]:

@@ -22,10 +22,10 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.queries.backward_graph import reached
+from preflight.check.queries.handed_on import handed_on
 from preflight.check.queries.parameters import holding_of
 from preflight.check.queries.updates import managed
 from preflight.check.rule import Rule
-from preflight.source.trace import provenance
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Obj, options_of
 from preflight.vocabulary.finding import Finding
@@ -137,6 +137,10 @@ _STEPS = (
 )
 
 
+_HARMLESS = ("builtins.", "torch.optim.lr_scheduler.", "torch.save", "transformers.get_")
+"""How the names of calls begin that an optimizer may be handed to without being stepped there."""
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Find loops without any step, whose loss reaches what an optimizer holds that is never stepped."""
     if (
@@ -192,7 +196,7 @@ def _idle(context: Context, loop: TrainingLoop) -> Obj | None:
         return None
     for optimizer in optimizers:
         held = holding_of(context.reading, optimizer).members
-        if held & found.keys() and not _given_away(context, optimizer):
+        if held & found.keys() and not handed_on(context, optimizer, _HARMLESS, (".append", ".zero_grad")):
             return optimizer
     return None
 
@@ -204,18 +208,3 @@ def _other(context: Context, event: object) -> bool:
         isinstance(o, Obj) and o.kind == "call" and o.name.startswith(("gym", "torch.profiler", "wandb"))
         for o in options_of(receiver)
     )
-
-
-def _given_away(context: Context, optimizer: Obj) -> bool:
-    for event in context.trace.events:
-        if event.inlined or event.result is optimizer:
-            continue
-        known = event.name.startswith(
-            ("builtins.", "torch.optim.lr_scheduler.", "torch.save", "transformers.get_")
-        ) or event.name in (".append", ".zero_grad")
-        if known:
-            continue
-        for value in (*event.args, *event.kwargs.values()):
-            if any(part is optimizer for part in provenance(value, 12)):
-                return True
-    return False

@@ -24,6 +24,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.handed_on import handed_on
 from preflight.check.queries.schedules import kind_of, optimizer_of, schedulers
 from preflight.check.queries.updates import managed, updates
 from preflight.check.rule import Rule
@@ -157,9 +158,12 @@ for epoch in range(30):
 )
 
 
+_HARMLESS = ("builtins.print", "torch.save")
+
+
 def check(context: Context) -> Iterator[Finding]:
     """Find schedulers without a step, where every step of the script is accounted for."""
-    if managed(context) or _unfollowed_steps(context):
+    if managed(context):
         return
     driven = {id(update.optimizer): update for update in updates(context)}
     idle: dict[int, list[Obj]] = {}
@@ -167,8 +171,12 @@ def check(context: Context) -> Iterator[Finding]:
         optimizer = optimizer_of(context, scheduler)
         if optimizer is not None and id(optimizer) in driven:
             idle.setdefault(id(optimizer), []).append(scheduler)
+    if not idle or _unfollowed_steps(context):
+        return
     for key, made in idle.items():
-        if any(context.trace.on(one, "step") or _looped(context, one) or _given_away(context, one) for one in made):
+        if any(
+            context.trace.on(one, "step") or _looped(context, one) or handed_on(context, one, _HARMLESS) for one in made
+        ):
             continue
         yield context.finding(
             RULE,
@@ -195,12 +203,9 @@ def _unfollowed_steps(context: Context) -> bool:
         if role == "scheduler" and not any(one is other for one in options_of(event.receiver) for other in made):
             return True  # one of a list, which may be any of them
     return any(
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("step", "step_update")
-        and id(node) not in followed
+        isinstance(node.func, ast.Attribute) and node.func.attr in ("step", "step_update") and id(node) not in followed
         for script in context.reading.scripts
-        for node in ast.walk(script.tree)
+        for node in script.nodes(ast.Call)
     )
 
 
@@ -213,14 +218,3 @@ def _looped(context: Context, scheduler: Obj) -> bool:
         for event in context.trace.calls(".step", ".step_update")
         for frame in event.context.frames()
     )
-
-
-def _given_away(context: Context, scheduler: Obj) -> bool:
-    """Whether something else is handed the scheduler, which may step it."""
-    for event in context.trace.events:
-        if event.inlined or event.result is scheduler or event.name.startswith(("builtins.print", "torch.save")):
-            continue
-        for value in (*event.args, *event.kwargs.values()):
-            if any(part is scheduler for part in provenance(value, 12)):
-                return True
-    return False

@@ -22,12 +22,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.batches import loader_of
 from preflight.check.queries.losses import loss_calls
 from preflight.check.queries.shapes import rank
-from preflight.check.queries.tensors import ELEMENTWISE, VIEWS, operand, operation, option, origin, source_text
+from preflight.check.queries.tensors import (
+    ELEMENTWISE,
+    VIEWS,
+    literal_edit,
+    operand,
+    operation,
+    option,
+    origin,
+    source_text,
+)
 from preflight.check.rule import Rule
 from preflight.source.values import Obj, Value, plain, settle
-from preflight.vocabulary.finding import Edit, Finding
+from preflight.vocabulary.finding import Finding
 
 RULE = Rule(name="softmax-over-batch", code="LOS004", severity="error", confidence="certain", layer="D", tags=("loss",))
 
@@ -117,7 +127,6 @@ for x, y in DataLoader(data, batch_size=None):
 """,
 )
 
-_LOADER = "torch.utils.data.DataLoader"
 _MOVES = frozenset({"to", "cuda", "float", "double", "half", "bfloat16"})
 
 
@@ -142,19 +151,11 @@ def check(context: Context) -> Iterator[Finding]:
             related=[(call.event, "its result is given to this loss")],
             fix=Fix(
                 title="normalise over the classes",
-                edits=edits(_edit(context, dim)),
+                edits=edits(literal_edit(context, dim, "0", "-1")),
                 instruction="use dim=-1, or dim=1 for images",
                 expected="the probabilities of each example sum to one",
             ),
         )
-
-
-def _edit(context: Context, dim: Value | None) -> Edit | None:
-    """Replace the 0 where it is written; not where it comes from an option."""
-    settled = settle(dim) if dim is not None else None
-    if settled is None or settled.site is None or settled.site.script.segment(settled.site.node) != "0":
-        return None
-    return context.replace(settled, "-1")
 
 
 def batched(value: Value | None) -> bool:
@@ -182,8 +183,8 @@ def batched(value: Value | None) -> bool:
 def _given_by_loader(value: Obj) -> bool:
     """Whether a value is a tensor of a loader's batch, as it came."""
     source = origin(value, _MOVES) if operation(value) in _MOVES else value
-    made = origin(source, frozenset(), items=True)
-    if not isinstance(source, Obj) or made is None or operation(source) != "[]" or made.name != _LOADER:
+    made = loader_of(source)
+    if made is None:
         return False
     size = made.argument(1, "batch_size")
     return size is None or plain(size) is not None  # batch_size=None gives single samples

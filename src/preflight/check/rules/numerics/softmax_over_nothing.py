@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.attention import mask_shape
-from preflight.check.queries.tensors import VIEWS, graph, operand, operation, option, origin, source_text
+from preflight.check.queries.tensors import VIEWS, graph, operand, operation, option, origin, second, source_text
 from preflight.check.rule import Rule
 from preflight.source.values import Known, Obj, Seq, Value, plain, settle
 from preflight.vocabulary.finding import Finding
@@ -168,7 +168,7 @@ def _inverted(mask: Value | None) -> Obj | None:
     if name in ("~", "logical_not"):
         return origin(operand(base), VIEWS | {"bool"})
     if name in ("==", "eq"):
-        other = base.args[1] if base.kind == "op" and len(base.args) == 2 else option(base, 0, "other")
+        other = second(base)
         return origin(operand(base), VIEWS | {"bool"}) if plain(other) in (0, False) else None
     return None
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.losses import loss_calls
-from preflight.check.queries.tensors import VIEWS, graph, operand, operation, option, origin
+from preflight.check.queries.tensors import VIEWS, graph, operand, operation, origin, second
 from preflight.check.queries.trainer_settings import argument_objects, explicit
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
@@ -157,7 +157,7 @@ def _zero(context: Context, event: Event, value: Value | None, shadow: bool) -> 
     found = origin(value, VIEWS, strict=shadow)
     if found is None or operation(found) not in ("/", "div") or shadow:
         return
-    by = found.args[1] if found.kind == "op" and len(found.args) == 2 else option(found, 0, "other")
+    by = second(found)
     number = plain(by)
     if isinstance(number, bool) or number not in (0, 0.0) or not graph(context).trains(found):
         return
@@ -181,7 +181,7 @@ def _exponential(context: Context, value: Obj) -> Iterator[Finding]:
     scaled = origin(operand(value), VIEWS)
     if scaled is None or operation(scaled) not in ("/", "div") or not graph(context).trains(value):
         return
-    by = scaled.args[1] if scaled.kind == "op" and len(scaled.args) == 2 else option(scaled, 0, "other")
+    by = second(scaled)
     temperature = plain(by)
     if not isinstance(temperature, (int, float)) or not 0 < temperature < 1 / _LARGEST_EXPONENT:
         return
