@@ -20,6 +20,8 @@ TAIL = 1 << 18
 LOOKED_INTO = 64
 SLACK = 10.0
 """Seconds that a log may be written to after the end of the run that it is of."""
+TICK = 0.02
+"""Seconds that a file's time may lag behind the clock: kernels stamp files with the time of their last tick."""
 
 
 class Beside(NamedTuple):
@@ -199,7 +201,7 @@ def _script(stage: Stage) -> str:
 def _before(found: Sequence[Stage], logs: Sequence[str]) -> Sequence[Stage]:
     """Those from before the last line of the logs: what is checked afterwards may be the mended script."""
     written = [time for path in logs if (time := _last_written(path)) is not None]
-    earlier = [stage for stage in found if written and stage.time <= max(written)]
+    earlier = [stage for stage in found if written and stage.time <= max(written) + TICK]
     return earlier or found
 
 
