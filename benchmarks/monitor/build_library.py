@@ -30,9 +30,9 @@ import msgspec
 from healthy_programs import heldout
 from warm import jobs_of, record, recorded
 
-from preflight.monitor.examples import Examples
 from preflight.monitor.follow import Follower
 from preflight.monitor.invariants_file import write_invariants
+from preflight.monitor.judging.examples import Examples
 from preflight.monitor.learn.crossrun import learn
 from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.learn.reduce import in_order, teams

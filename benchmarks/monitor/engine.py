@@ -27,9 +27,9 @@ from typing import Any
 
 from long_traces import Tables, as_tables, lengthened, read, recorded, refused, rows_in, written
 
-from preflight.monitor.assemble import Assembler
-from preflight.monitor.engine import Engine
 from preflight.monitor.follow import Follower
+from preflight.monitor.judging.assemble import Assembler
+from preflight.monitor.judging.engine import Engine
 from preflight.monitor.learn.infer import infer
 from preflight.monitor.library_of import shipped
 from preflight.monitor.trace.folder import TraceFolder

@@ -122,7 +122,7 @@ def main() -> None:
 def _recorded(folder: Path, settings: dict[str, Any]) -> dict[str, str]:
     """The environment in which a program is recorded into a folder."""
     from preflight.monitor.collect.settings import Settings
-    from preflight.monitor.launch import environment
+    from preflight.monitor.live.launch import environment
 
     folder.mkdir()
     return environment(Settings(str(folder), **settings))

@@ -46,7 +46,7 @@ def settled(text: str) -> list[str]:
 def record(file: Path, out: Path, arguments: list[str], plain: bool) -> str:
     """Record one program and say how that went."""
     from preflight.monitor.collect.settings import Settings
-    from preflight.monitor.launch import environment
+    from preflight.monitor.live.launch import environment
 
     folder = out / file.stem
     if any(folder.glob("*.trace")):

@@ -134,7 +134,7 @@ def _run(job: Job, more: dict[str, str], out: Path) -> NoReturn:
     import runpy
 
     from preflight.monitor.collect.settings import Settings
-    from preflight.monitor.launch import HOOK, environment
+    from preflight.monitor.live.launch import HOOK, environment
 
     signal.alarm(LONGEST)
     file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from preflight.investigate.events.logger import EventLogger
     from preflight.monitor.api import check_trace, monitoring
     from preflight.monitor.learn.infer import infer_invariants
-    from preflight.monitor.resume import resume
+    from preflight.monitor.live.resume import resume
     from preflight.plan.api import MemoryAnalyzer, create_cluster_spec, create_distribution_strategy, make_plan
     from preflight.vocabulary.finding import Edit, Evidence, Finding, Fix, Location
     from preflight.vocabulary.hardware import Gpu
@@ -37,7 +37,7 @@ _HOMES = {
     "infer_invariants": "preflight.monitor.learn.infer",
     "check_trace": "preflight.monitor.api",
     "monitoring": "preflight.monitor.api",
-    "resume": "preflight.monitor.resume",
+    "resume": "preflight.monitor.live.resume",
     "PreflightError": "preflight.errors",
     "Edit": "preflight.vocabulary.finding",
     "Evidence": "preflight.vocabulary.finding",

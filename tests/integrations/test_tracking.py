@@ -18,9 +18,9 @@ from preflight.integrations.needed import needed
 from preflight.integrations.trackers import made
 from preflight.integrations.trackers.wandb import WandB
 from preflight.integrations.watching import Watching
-from preflight.monitor.alerts import LinesFile
-from preflight.monitor.telling import WAITING
-from preflight.monitor.tracking import Alarm, Tracking
+from preflight.monitor.live.alerts import LinesFile
+from preflight.monitor.live.telling import WAITING
+from preflight.monitor.live.tracking import Alarm, Tracking
 from preflight.vocabulary.finding import Location
 from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import SCHEMA, Report, Tool
@@ -143,7 +143,7 @@ def test_two_of_a_kind_are_told_where_somebody_named_both(tmp_path: Path) -> Non
 
 def test_the_start_of_a_program_is_no_part_of_its_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr("preflight.monitor.tracking.time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("preflight.monitor.live.tracking.time", types.SimpleNamespace(monotonic=lambda: clock[0]))
     recorder, kept = Recorder(), Kept()
     tracking = Tracking(recorder, tmp_path / "alerts.jsonl", every=5.0)
     tracking.add(kept)
@@ -184,7 +184,7 @@ class Hangs(Kept):
 def test_a_tracker_that_hangs_holds_up_neither_the_training_nor_another_tracker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("preflight.monitor.tracking.PATIENCE", 0.05)
+    monkeypatch.setattr("preflight.monitor.live.tracking.PATIENCE", 0.05)
     recorder, kept, hangs = Recorder(), Kept(), Hangs()
     tracking = Tracking(recorder, tmp_path / "none", every=0)
     tracking.add(hangs)

@@ -10,9 +10,9 @@ import pytest
 import preflight
 from preflight.integrations.torchtitan import monitored
 from preflight.integrations.watching import Watching
-from preflight.monitor import part as part_module
 from preflight.monitor.follow import Follower
-from preflight.monitor.part import is_recorded
+from preflight.monitor.live import part as part_module
+from preflight.monitor.live.part import is_recorded
 from preflight.monitor.trace.run_file import read_run
 
 pytest.importorskip("torch", reason="needs torch")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from preflight.cli.parts.writing import EXIT_CODES
-from preflight.monitor import examples
 from preflight.monitor.api import check_trace
 from preflight.monitor.follow import Follower
+from preflight.monitor.judging import examples
 from preflight.monitor.learn.infer import infer, report_of
 from preflight.monitor.library_of import shipped
 from preflight.monitor.relation import Relation, relations

@@ -11,7 +11,7 @@ from preflight.integrations.trackers import made
 from preflight.integrations.watching import Watching
 
 if TYPE_CHECKING:
-    from preflight.monitor.tracking import Tracker
+    from preflight.monitor.live.tracking import Tracker
 
 # The two packages have the same classes twice; the program's own is the one that it has imported.
 _OLD = "pytorch_lightning" in sys.modules and "lightning.pytorch" not in sys.modules

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from preflight.integrations.trackers import in_use
-from preflight.monitor.remarks import reason_of, say
+from preflight.monitor.live.remarks import reason_of, say
 
 if TYPE_CHECKING:
-    from preflight.monitor.part import Part
-    from preflight.monitor.tracking import Tracker
+    from preflight.monitor.live.part import Part
+    from preflight.monitor.live.tracking import Tracker
     from preflight.vocabulary.report import Report
 
 Path_ = str | os.PathLike[str]
@@ -71,8 +71,8 @@ class Watching:
             self._begin(found)
 
     def _begin(self, found: Sequence[Tracker]) -> None:
-        from preflight.monitor.meeting import is_first
-        from preflight.monitor.part import Part, is_recorded
+        from preflight.monitor.live.meeting import is_first
+        from preflight.monitor.live.part import Part, is_recorded
 
         self.report = None
         if is_recorded():
@@ -115,7 +115,7 @@ def with_found(given: Sequence[Tracker]) -> list[Tracker]:
 
 def counted(report: Report) -> str:
     """Return how many alarms there are, in words."""
-    from preflight.monitor.tracking import alarms_of, counts
+    from preflight.monitor.live.tracking import alarms_of, counts
 
     found = counts(alarms_of(report))
     told = [

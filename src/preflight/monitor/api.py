@@ -13,8 +13,8 @@ from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import Report
 
 if TYPE_CHECKING:
-    from preflight.monitor.part import Part
-    from preflight.monitor.tracking import Tracker
+    from preflight.monitor.live.part import Part
+    from preflight.monitor.live.tracking import Tracker
 
 Path_ = str | os.PathLike[str]
 
@@ -109,7 +109,7 @@ def monitoring(
         TraceError: The folder cannot be written.
     """
     from preflight.monitor.library_of import several
-    from preflight.monitor.part import Part
+    from preflight.monitor.live.part import Part
 
     files = several(invariants)
     part = Part(output, invariants=files, budget=budget, every=every, watch=watch, force=force, trackers=trackers)

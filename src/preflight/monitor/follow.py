@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from preflight.monitor.assemble import Assembler
-from preflight.monitor.engine import Engine
-from preflight.monitor.examples import Failure
+from preflight.monitor.judging.assemble import Assembler
+from preflight.monitor.judging.engine import Engine
+from preflight.monitor.judging.examples import Failure
 from preflight.monitor.series import Watching
 from preflight.monitor.trace.folder import Batch, TraceFolder
 from preflight.monitor.trace.process import Process

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from preflight.monitor.assemble import Assembler
 from preflight.monitor.collect.columns import TABLES
 from preflight.monitor.collect.session import Session
 from preflight.monitor.collect.settings import Settings
+from preflight.monitor.judging.assemble import Assembler
 from preflight.monitor.window import Window
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from preflight.monitor.collect.settings import Settings
-from preflight.monitor.launch import environment
+from preflight.monitor.live.launch import environment
 from preflight.monitor.trace.folder import TraceFolder
 
 torch = pytest.importorskip("torch")

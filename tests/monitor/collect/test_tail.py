@@ -16,7 +16,7 @@ from torch.nn import functional  # noqa: E402
 
 from preflight.monitor.collect.tail import Tails  # noqa: E402
 from preflight.monitor.relations.loss_input_fits import misfit  # noqa: E402
-from preflight.monitor.tails import Tail  # noqa: E402
+from preflight.monitor.views.tails import Tail  # noqa: E402
 
 
 def kinds(loss: Any) -> list[str]:

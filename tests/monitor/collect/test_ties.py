@@ -12,7 +12,7 @@ pytestmark = pytest.mark.torch
 from tests.monitor.collect.recording import recorded  # noqa: E402
 from torch import nn  # noqa: E402
 
-from preflight.monitor.engine import Engine  # noqa: E402
+from preflight.monitor.judging.engine import Engine  # noqa: E402
 from preflight.vocabulary.invariant import Invariant  # noqa: E402
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import preflight
 from preflight.errors import TraceError, UsageError
-from preflight.monitor.engine import Engine
 from preflight.monitor.invariants_file import read_invariants
+from preflight.monitor.judging.engine import Engine
 from preflight.monitor.learn.infer import infer, known_of
 from preflight.monitor.learn.reduce import parts, windows_of
 from preflight.monitor.relation import relations

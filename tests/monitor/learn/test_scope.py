@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.monitor.engine import Engine
-from preflight.monitor.examples import Examples
+from preflight.monitor.judging.engine import Engine
+from preflight.monitor.judging.examples import Examples
 from preflight.monitor.learn.crossrun import LEAST_PROGRAMS, learn
 from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.mini import Mini

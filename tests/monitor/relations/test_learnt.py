@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.monitor.engine import Engine
-from preflight.monitor.examples import Examples
+from preflight.monitor.judging.engine import Engine
+from preflight.monitor.judging.examples import Examples
 from preflight.monitor.learn.evidence import Evidence
 from preflight.monitor.learn.statements import statements
 from preflight.monitor.relation import Relation, relations

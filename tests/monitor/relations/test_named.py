@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from preflight.monitor.engine import Engine
+from preflight.monitor.judging.engine import Engine
 from preflight.monitor.library_of import general
 from preflight.monitor.mini import Mini
 from preflight.monitor.window import Window

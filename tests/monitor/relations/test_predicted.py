@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from preflight.check.dry_run.expected import expectations
-from preflight.monitor.engine import Engine
+from preflight.monitor.judging.engine import Engine
 from preflight.monitor.library_of import shipped
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import relations

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from preflight.monitor.engine import Engine
+from preflight.monitor.judging.engine import Engine
 from preflight.monitor.relation import Relation, relations
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant, Violation

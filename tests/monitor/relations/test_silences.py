@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from preflight.monitor.engine import Engine
+from preflight.monitor.judging.engine import Engine
 from preflight.monitor.library_of import general
 from preflight.monitor.mini import Mini
 from preflight.monitor.window import Window

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from preflight.monitor.judging.signs import signs_of
 from preflight.monitor.relation import UNSEEN, Example, Relation, relations
-from preflight.monitor.signs import signs_of
-from preflight.monitor.steps import steps_of
+from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
 
 CASES = [kind for kind in relations().values() if kind.wakes is not None and not kind.across]

@@ -35,8 +35,8 @@ def command(context: click.Context, /, **given: Any) -> int:
     from preflight.cli.parts.live import EVERY, Live, closing, colored, remark, told_of
     from preflight.cli.parts.recording import Session
     from preflight.cli.parts.run_folder import leave
-    from preflight.monitor.control import Asking
     from preflight.monitor.follow import Follower
+    from preflight.monitor.live.control import Asking
     from preflight.monitor.outcome import report_of
     from preflight.monitor.trace.folder import TraceFolder
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from preflight.monitor.alerts import Told
-from preflight.monitor.control import Asking
 from preflight.monitor.follow import Follower
-from preflight.monitor.remarks import write
+from preflight.monitor.live.alerts import Told
+from preflight.monitor.live.control import Asking
+from preflight.monitor.live.remarks import write
 from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import Report
 
@@ -128,7 +128,7 @@ def _columns() -> int:
 
 def told_of(given: dict[str, Any], run: str = "") -> list[Told]:
     """Who is to be told of alarms besides the terminal."""
-    from preflight.monitor.alerts import LinesFile, Webhook
+    from preflight.monitor.live.alerts import LinesFile, Webhook
 
     told: list[Told] = []
     if given.get("alerts"):

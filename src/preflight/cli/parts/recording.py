@@ -77,8 +77,8 @@ class Session:
 
     def __init__(self, context: click.Context, given: dict[str, Any], control: bool = False) -> None:
         """Refuse what cannot work before anything is written."""
-        from preflight.monitor.launch import resolve
         from preflight.monitor.library_of import in_force
+        from preflight.monitor.live.launch import resolve
         from preflight.monitor.recording import free_folder, keep, prepare
 
         self.command = resolve(context.meta.get(SCRIPT_ARGUMENTS) or ())
@@ -107,7 +107,7 @@ class Session:
 
     def go(self, meanwhile: Callable[[subprocess.Popen[bytes]], None]) -> int:
         """Run the program, with ``run.json`` before and after; return its exit code."""
-        from preflight.monitor.launch import run
+        from preflight.monitor.live.launch import run
         from preflight.monitor.recording import Recording
 
         about = Recording(self.folder, self.command, self.settings)

@@ -62,7 +62,7 @@ def _line(window: Window) -> str:
 
 def _says(kind: type[Relation]) -> list[str]:
     """Return what the general statement says of the broken traces."""
-    from preflight.monitor.engine import Engine
+    from preflight.monitor.judging.engine import Engine
     from preflight.monitor.library_of import general
 
     said: list[str] = []

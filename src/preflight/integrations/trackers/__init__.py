@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from preflight.listing import modules_beside
-from preflight.monitor.remarks import reason_of, say
+from preflight.monitor.live.remarks import reason_of, say
 
 if TYPE_CHECKING:
-    from preflight.monitor.tracking import Tracker
+    from preflight.monitor.live.tracking import Tracker
 
 
 def in_use() -> list[Tracker]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from preflight.monitor.tracking import Alarm
+from preflight.monitor.live.tracking import Alarm
 from preflight.vocabulary.report import Verdict
 
 COLUMNS = ("step", "severity", "relation", "sentence", "place", "code", "ranks")

@@ -11,7 +11,7 @@ import msgspec
 from preflight.errors import UsageError
 from preflight.integrations.needed import needed
 from preflight.integrations.trackers._words import table
-from preflight.monitor.tracking import Alarm
+from preflight.monitor.live.tracking import Alarm
 from preflight.vocabulary.report import Report
 
 

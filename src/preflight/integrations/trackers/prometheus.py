@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from preflight.integrations.needed import needed
-from preflight.monitor.tracking import Alarm
+from preflight.monitor.live.tracking import Alarm
 from preflight.vocabulary.report import Report
 
 STATES = ("running", "GO", "NO-GO", "UNKNOWN")

@@ -10,7 +10,7 @@ from typing import Any
 
 from preflight.integrations.needed import needed
 from preflight.integrations.trackers._words import VERDICTS, markdown, table
-from preflight.monitor.tracking import Alarm
+from preflight.monitor.live.tracking import Alarm
 from preflight.vocabulary.report import Report
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from preflight.errors import UsageError
 from preflight.integrations.needed import needed
 from preflight.integrations.trackers._words import COLUMNS, rows
-from preflight.monitor.tracking import Alarm
+from preflight.monitor.live.tracking import Alarm
 from preflight.vocabulary.report import Report
 
 STEP = "preflight/step"

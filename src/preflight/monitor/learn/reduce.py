@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from preflight.monitor.assemble import Assembler
-from preflight.monitor.examples import Examples, Judged
+from preflight.monitor.judging.assemble import Assembler
+from preflight.monitor.judging.examples import Examples, Judged
 from preflight.monitor.learn.evidence import Observed
 from preflight.monitor.relation import Relation, relation
 from preflight.monitor.scope import scope_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.monitor.copies import untrained
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.copies import untrained
 from preflight.monitor.window import State, Variable, Window
 
 _RESTED = 2

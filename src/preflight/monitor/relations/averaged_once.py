@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import Wrapped
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.tails import Tail
-from preflight.monitor.targets import Counted, Counts, rows
+from preflight.monitor.views.ranks import Wrapped
+from preflight.monitor.views.tails import Tail
+from preflight.monitor.views.targets import Counted, Counts, rows
 from preflight.monitor.window import Call, Window
 
 _CLOSE = 2e-3

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from preflight.monitor.copies import Copies, untrained
-from preflight.monitor.fingerprints import looks_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.copies import Copies, untrained
+from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.window import State, Window
 
 _INTERVALS = 2

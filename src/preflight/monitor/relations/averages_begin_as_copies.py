@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import compress
 
-from preflight.monitor.copies import untrained
-from preflight.monitor.fingerprints import Look, looks_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import steps_of
+from preflight.monitor.views.copies import untrained
+from preflight.monitor.views.fingerprints import Look, looks_of
+from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Run, State, Variable, Window
 
 _INTERVALS = 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from preflight.monitor.fetches import fetches_of, numel
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.fetches import fetches_of, numel
 from preflight.monitor.window import Window
 
 

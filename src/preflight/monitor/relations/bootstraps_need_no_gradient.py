@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.tails import PASSING, Node, Tail
+from preflight.monitor.views.tails import PASSING, Node, Tail
 from preflight.monitor.window import Window
 
 _LOSSES = ("MseLoss", "SmoothL1Loss", "HuberLoss")

@@ -8,7 +8,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.relations.step_contains import mine, spoken
-from preflight.monitor.steps import steps_of
+from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
 
 _COUNTED = ("zero_grad", "backward", "clip_grad_norm", "clip_grad_value", "scheduler.step", "scaler.update")

@@ -8,8 +8,8 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, steps_of
-from preflight.monitor.values import total_norm
+from preflight.monitor.views.steps import Step, steps_of
+from preflight.monitor.views.values import total_norm
 from preflight.monitor.window import Window
 
 _FAR = 0.05

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, steps_of
-from preflight.monitor.values import total_norm
+from preflight.monitor.views.steps import Step, steps_of
+from preflight.monitor.views.values import total_norm
 from preflight.monitor.window import Call, State, Window
 
 _SLACK = 1.02

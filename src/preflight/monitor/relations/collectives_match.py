@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import group_of
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.ranks import group_of
 from preflight.monitor.window import Call, Window
 
 _SHAPED = frozenset(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from preflight.monitor.fetches import Fetch, fetches_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.fetches import Fetch, fetches_of
 from preflight.monitor.window import Window
 
 _FEWEST = 4

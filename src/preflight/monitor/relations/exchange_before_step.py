@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import REDUCING, apart, group_of
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.ranks import REDUCING, apart, group_of
 from preflight.monitor.window import Call, Variable, Window
 
 _MOST = 0.9

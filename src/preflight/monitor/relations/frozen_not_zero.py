@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.monitor.flow import flow_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.views.flow import flow_of
+from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Variable, Window
 
 _STEPS = 2

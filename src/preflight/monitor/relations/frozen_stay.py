@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import steps_of
+from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
 
 _MOST_PASSES = 64

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from preflight.monitor.flow import Flow, flow_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.views.flow import Flow, flow_of
+from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
 
 _NEVER = 2

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from preflight.monitor.fetches import numel
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.fetches import numel
 from preflight.monitor.window import Call, Seen, Window
 
 _LEAST = 1 / 255

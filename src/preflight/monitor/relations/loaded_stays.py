@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, optimizer_number, steps_of
+from preflight.monitor.views.steps import Step, optimizer_number, steps_of
 from preflight.monitor.window import Call, State, Variable, Window
 
 _LEAST = 2

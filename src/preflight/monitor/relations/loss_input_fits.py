@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.tails import Node, Tail
+from preflight.monitor.views.tails import Node, Tail
 from preflight.monitor.window import Window
 
 _LOG_LOSSES = ("NllLoss", "NllLoss2D", "CtcLoss", "KlDiv")

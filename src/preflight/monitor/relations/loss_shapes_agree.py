@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.tails import Node, Tail
+from preflight.monitor.views.tails import Node, Tail
 from preflight.monitor.window import Call, Window
 
 _ELEMENTWISE = ("Sub", "Rsub", "Mul", "Div", "Add")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import optimizer_number
+from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Call, Window
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.schedules import Advance, advances_of
-from preflight.monitor.steps import optimizer_number
+from preflight.monitor.views.schedules import Advance, advances_of
+from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Window
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import steps_of
+from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Number, Window
 
 _NAME = "outputs.alike"

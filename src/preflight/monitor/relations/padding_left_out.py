@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.tokens import ALMOST, looks_of, told
+from preflight.monitor.views.tokens import ALMOST, looks_of, told
 from preflight.monitor.window import Window
 
 

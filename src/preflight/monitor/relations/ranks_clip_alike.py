@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import EXCHANGING, SENDING, Wrapped, reduced, uses
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.ranks import EXCHANGING, SENDING, Wrapped, reduced, uses
 from preflight.monitor.window import Window
 
 _CLOSE = 1e-3

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from preflight.monitor.fetches import fetches_of
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import Silence, Together, apart
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.fetches import fetches_of
+from preflight.monitor.views.ranks import Silence, Together, apart
 from preflight.monitor.window import Window
 
 _SOON, _LATE = 3, 32

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from preflight.monitor.fetches import Fetch, Fetches, content, numel
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import Wrapped, given
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.fetches import Fetch, Fetches, content, numel
+from preflight.monitor.views.ranks import Wrapped, given
 from preflight.monitor.window import Window
 
 _LEARNT = 3

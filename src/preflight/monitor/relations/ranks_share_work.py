@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import Silence, Wrapped, apart
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.ranks import Silence, Wrapped, apart
 from preflight.monitor.window import Window
 
 _ENOUGH = 4

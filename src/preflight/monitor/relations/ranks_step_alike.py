@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import Together
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.ranks import Together
 from preflight.monitor.window import Window
 
 _CALLS = ("step", "scheduler.step", "clip_grad_norm", "clip_grad_value", "scaler.step")

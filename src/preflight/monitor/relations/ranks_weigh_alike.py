@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import Wrapped
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.targets import Counted, Counts, Evenness, rows
+from preflight.monitor.views.ranks import Wrapped
+from preflight.monitor.views.targets import Counted, Counts, Evenness, rows
 from preflight.monitor.window import Call, Window
 
 _SIZES = ((10, 30), (22, 8), (5, 16))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.monitor.fingerprints import looks_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.window import Call, Window
 
 _STEPS = 2

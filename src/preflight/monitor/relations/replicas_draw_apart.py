@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.monitor.fetches import numel
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import EXCHANGING, SENDING, Wrapped, uses
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.fetches import numel
+from preflight.monitor.views.ranks import EXCHANGING, SENDING, Wrapped, uses
 from preflight.monitor.window import Batch, Window
 
 _IN_A_ROW = 2

@@ -8,7 +8,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import optimizer_number
+from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import ORDER, State, Window
 
 _SLACK = 0.2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.schedules import advances_of
+from preflight.monitor.views.schedules import advances_of
 from preflight.monitor.window import Call, Window
 
 _HALF = 0.5

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.schedules import Advance, advances_of, own
+from preflight.monitor.views.schedules import Advance, advances_of, own
 from preflight.monitor.window import Window
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.monitor.fetches import fetches_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.fetches import fetches_of
 from preflight.monitor.window import Window
 
 _IN_A_ROW = 2

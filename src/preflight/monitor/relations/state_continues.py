@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from preflight.monitor.fetches import fetches_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.views.fetches import fetches_of
+from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import State, Window
 
 _CLOSE = 1e-7

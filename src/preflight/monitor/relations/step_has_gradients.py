@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Window
 
 _ALONE, _AMONG_OTHERS = 2, 6

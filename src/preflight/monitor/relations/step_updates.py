@@ -9,7 +9,7 @@ from operator import eq, ne
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, steps_of
+from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import State, Window
 
 _ROUNDING = 1e-5

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
-from preflight.monitor.copies import Copies, untrained
-from preflight.monitor.fingerprints import looks_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.copies import Copies, untrained
+from preflight.monitor.views.fingerprints import looks_of
 from preflight.monitor.window import Call, Variable, Window
 
 _LOOKS = 3

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.tails import Tail
+from preflight.monitor.views.tails import Tail
 from preflight.monitor.window import Call, Number, Window
 
 _SHARE = "targets.outside"

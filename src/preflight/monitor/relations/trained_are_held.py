@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.monitor.copies import Copies
-from preflight.monitor.flow import Flow, flow_of
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.copies import Copies
+from preflight.monitor.views.flow import Flow, flow_of
 from preflight.monitor.window import Call, Variable, Window
 
 _ROUNDS = 2

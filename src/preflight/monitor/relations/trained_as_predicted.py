@@ -7,7 +7,7 @@ from typing import Any
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import optimizer_number
+from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Window
 from preflight.vocabulary import prediction
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from preflight.monitor.mini import Mini
-from preflight.monitor.ranks import EXCHANGING, SENDING, Wrapped, apart, parameters, reduced, unplaced, uses
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.ranks import EXCHANGING, SENDING, Wrapped, apart, parameters, reduced, unplaced, uses
 from preflight.monitor.window import Variable, Window
 
 _ENOUGH = 0.4

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.steps import Step, steps_of
-from preflight.monitor.values import Value, differ, values_of
+from preflight.monitor.views.steps import Step, steps_of
+from preflight.monitor.views.values import Value, differ, values_of
 from preflight.monitor.window import State, Window
 
 _QUIET = 5

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from preflight.monitor.engine import Engine
-from preflight.monitor.examples import Examples
+from preflight.monitor.judging.engine import Engine
+from preflight.monitor.judging.examples import Examples
 from preflight.monitor.library_of import shipped
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Relation, relations

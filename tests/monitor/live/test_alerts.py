@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from preflight.errors import UsageError
-from preflight.monitor import alerts
-from preflight.monitor.alerts import LinesFile, Webhook
+from preflight.monitor.live import alerts
+from preflight.monitor.live.alerts import LinesFile, Webhook
 from preflight.vocabulary.finding import Location
 from preflight.vocabulary.invariant import Violation
 

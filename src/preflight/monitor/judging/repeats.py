@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable
 
-from preflight.monitor.forms import Forms
+from preflight.monitor.judging.forms import Forms
+from preflight.monitor.judging.signs import Signs, signs_of
+from preflight.monitor.judging.sleeper import LONGEST, Again, Sleeper
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.signs import Signs, signs_of
-from preflight.monitor.sleeper import LONGEST, Again, Sleeper
 from preflight.monitor.window import Window
 
 Asked = list[tuple[int, Relation]]

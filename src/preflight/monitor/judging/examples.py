@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+from preflight.monitor.judging.repeats import Repeats, Said
+from preflight.monitor.judging.signs import signs_of
+from preflight.monitor.judging.sleeper import Again
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.repeats import Repeats, Said
-from preflight.monitor.signs import signs_of
-from preflight.monitor.sleeper import Again
-from preflight.monitor.steps import steps_of
+from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Window
 
 _MOST_WAITING = 256

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from preflight.errors import UsageError
-from preflight.monitor import meeting
 from preflight.monitor.collect.settings import Settings
+from preflight.monitor.live import meeting
 from preflight.monitor.recording import Recording
 from preflight.monitor.trace.run_file import write_run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .programs import environment, preflight
+from ..programs import environment, preflight
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 

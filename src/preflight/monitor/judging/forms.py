@@ -14,7 +14,7 @@ from math import isfinite
 from operator import le
 from typing import Any
 
-from preflight.monitor.signs import kind_of
+from preflight.monitor.judging.signs import kind_of
 from preflight.monitor.window import Batch, Call, Number, Seen, State, Window
 
 _COUNTING = frozenset({"fetch", "loop", "scheduler.step"})

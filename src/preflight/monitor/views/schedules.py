@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from preflight.monitor.steps import optimizer_number
+from preflight.monitor.views.steps import optimizer_number
 from preflight.monitor.window import Call, Window
 
 _MOST_CALLS = 4096

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from preflight.monitor.examples import Examples, Failure, Judged
-from preflight.monitor.grouping import Groups
+from preflight.monitor.judging.examples import Examples, Failure, Judged
+from preflight.monitor.judging.grouping import Groups
+from preflight.monitor.judging.sleeper import Again
 from preflight.monitor.keys import frozen
 from preflight.monitor.relation import UNSEEN, Example, Relation, relations
 from preflight.monitor.scope import MODEL, scope_of
-from preflight.monitor.sleeper import Again
 from preflight.monitor.window import Window
 from preflight.vocabulary.invariant import Invariant, Violation
 

@@ -1,7 +1,7 @@
 """How fingerprints go on from look to look."""
 
-from preflight.monitor.fingerprints import Fingerprints, looks_of
 from preflight.monitor.mini import Mini
+from preflight.monitor.views.fingerprints import Fingerprints, looks_of
 from preflight.monitor.window import State
 
 

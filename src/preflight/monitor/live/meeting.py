@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from preflight.errors import UsageError
-from preflight.monitor.remarks import say
+from preflight.monitor.live.remarks import say
 
 PATIENCE = 30.0
 """Seconds that a rank waits for the first one's ``run.json``, and the first one at the end for the other ranks."""

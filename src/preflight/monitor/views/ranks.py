@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from preflight.monitor.fetches import numel
+from preflight.monitor.views.fetches import numel
 from preflight.monitor.window import Call, Variable, Window
 
 REDUCING = frozenset(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from preflight.monitor import remarks
+from preflight.monitor.live import remarks
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="the end of an open file is read by its name there"

@@ -11,9 +11,10 @@ from pathlib import Path
 from types import FrameType
 
 from preflight.errors import UsageError, nearest
+from preflight.monitor import collect
 from preflight.monitor.collect.settings import VARIABLE, Settings
 
-HOOK = Path(__file__).resolve().parent / "collect" / "hook"
+HOOK = Path(collect.__file__).resolve().parent / "hook"
 _PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT", "SIGCONT")
 
 

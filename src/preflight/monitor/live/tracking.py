@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from preflight.monitor.remarks import reason_of, say
-from preflight.monitor.telling import Teller
+from preflight.monitor.live.remarks import reason_of, say
+from preflight.monitor.live.telling import Teller
 from preflight.vocabulary.invariant import Violation
 from preflight.vocabulary.report import Report
 

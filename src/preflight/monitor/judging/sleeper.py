@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from preflight.monitor.forms import Forms
+from preflight.monitor.judging.forms import Forms
 from preflight.monitor.relation import UNSEEN, Example, Relation
 from preflight.monitor.window import Window
 

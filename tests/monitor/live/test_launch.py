@@ -13,7 +13,7 @@ import pytest
 
 from preflight.errors import UsageError
 from preflight.monitor.collect.settings import Settings
-from preflight.monitor.launch import environment, resolve, run
+from preflight.monitor.live.launch import environment, resolve, run
 from preflight.monitor.trace.folder import TraceFolder
 
 pytest.importorskip("torch")
@@ -91,7 +91,7 @@ def test_signals_reach_the_program_and_its_code_comes_back(script: Path, tmp_pat
 _LAUNCHER = """
 import sys
 from preflight.monitor.collect.settings import Settings
-from preflight.monitor.launch import run
+from preflight.monitor.live.launch import run
 print("returned", run(sys.argv[2:], Settings(sys.argv[1]), lambda process: None))
 """
 

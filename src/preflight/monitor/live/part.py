@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from preflight.errors import UsageError
-from preflight.monitor import meeting
+from preflight.monitor.live import meeting
+from preflight.monitor.live.remarks import reason_of, say
+from preflight.monitor.live.tracking import Tracker, Tracking
 from preflight.monitor.recording import Recording
-from preflight.monitor.remarks import reason_of, say
-from preflight.monitor.tracking import Tracker, Tracking
 from preflight.vocabulary.report import Report
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _watcher(folder: Path, invariants: Sequence[Path_]) -> Any:
     words = [word for file in invariants for word in ("--invariants", os.fspath(file))]
     words += ["--alerts", str(folder / ALERTS)]
     program = "import sys; from preflight.cli.main import main; sys.exit(main())"
-    source = str(Path(__file__).resolve().parents[2])
+    source = str(Path(__file__).resolve().parents[3])
     path = os.environ.get("PYTHONPATH")
     return subprocess.Popen(
         [sys.executable, "-c", program, "monitor", "watch", str(folder), "--quiet", *words],

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from preflight.monitor.remarks import reason_of, say
+from preflight.monitor.live.remarks import reason_of, say
 
 WAITING = 64
 """How many calls may wait for a tracker; with one every five seconds about five minutes."""
