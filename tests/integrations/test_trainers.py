@@ -94,6 +94,13 @@ def test_no_number_of_the_training_changes(done: dict[str, Any]) -> None:
     assert len(set(found["generators"])) == 1
 
 
+def test_an_alarm_on_the_loss_of_a_lightning_module_names_its_step_and_not_fit(done: dict[str, Any]) -> None:
+    lines = (Path(__file__).parent / "scripts" / "trainers.py").read_text().splitlines()
+    [(relation, line)] = done["squashed"]
+    assert relation == "loss-input-fits"
+    assert "self.net(" in lines[line - 1]
+
+
 def test_what_a_training_raises_gets_out_and_is_in_the_trace(done: dict[str, Any], place: Path) -> None:
     assert done["raised"]["error"] == "mine"
     assert json.loads((place / "failing-trace" / "run.json").read_text())["exit_code"] == 1

@@ -95,7 +95,7 @@ def test_what_is_written_reads_back_equal(report: Report) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(reports)
 def test_every_format_shows_any_report(report: Report) -> None:
-    for format in ("text", "sarif", "junit", "markdown", "github", "csv"):
+    for format in ("text", "sarif", "junit", "markdown", "github", "gitlab", "csv"):
         render(report, format).encode("utf-8")
 
 

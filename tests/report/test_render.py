@@ -14,7 +14,7 @@ from . import samples
 
 
 def test_every_module_beside_the_dispatcher_is_a_format() -> None:
-    assert formats() == ("csv", "github", "html", "json", "junit", "markdown", "sarif", "text")
+    assert formats() == ("csv", "github", "gitlab", "html", "json", "junit", "markdown", "sarif", "text")
 
 
 @pytest.mark.parametrize("format", formats())

@@ -6,6 +6,7 @@ from preflight.errors import UsageError
 from preflight.report.parts.clean import clean_lines, one_line
 from preflight.report.parts.options import Options
 from preflight.report.parts.plan_table import PLAN_TITLES, compared_cells, plan_rows
+from preflight.report.parts.results import results
 from preflight.report.parts.sentences import evidence_line, subject
 from preflight.vocabulary.memory import TOTALS
 from preflight.vocabulary.report import Report
@@ -48,7 +49,7 @@ def render(report: Report, options: Options) -> str:
 
 def _finding_rows(report: Report) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
-    for finding in report.told:
+    for finding in results(report):
         at, fix = finding.location, finding.fix
         where: list[Cell] = [at.path, at.line, at.column, at.cell, at.rank, at.node, at.step, at.time]
         evidence = "; ".join(evidence_line(item) for item in finding.evidence)

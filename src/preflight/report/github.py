@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.options import Options
-from preflight.report.parts.sentences import evidence_line, place, quick_line
+from preflight.report.parts.results import results
+from preflight.report.parts.sentences import evidence_line, named, place, quick_line
 from preflight.vocabulary.finding import Finding, Location
 from preflight.vocabulary.report import Report
 
@@ -15,7 +16,9 @@ _VERDICT_COMMANDS = {"NO-GO": "error", "UNKNOWN": "warning", "GO": "notice"}
 
 def render(report: Report, options: Options) -> str:
     """Return one command per finding and one with the verdict."""
-    lines = [_annotation(finding) for finding in report.told]
+    # The verdict is said below anyway: where it is a result itself, it has nothing to add without a place.
+    told = [finding for finding in results(report) if finding in report.told or finding.location != Location()]
+    lines = [_annotation(finding) for finding in told]
     verdict = _VERDICT_COMMANDS[report.verdict]
     lines.append(f"::{verdict} title={_property('preflight ' + report.command)}::{_data(quick_line(report))}")
     return "\n".join(lines) + "\n"
@@ -23,9 +26,9 @@ def render(report: Report, options: Options) -> str:
 
 def _annotation(finding: Finding) -> str:
     properties = _place(finding.location)
-    properties["title"] = f"{clean(finding.code)} {clean(finding.rule)}"
-    named = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{_COMMANDS[finding.severity]} {named}::{_data(_message(finding))}"
+    properties["title"] = named(finding)
+    given = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{_COMMANDS[finding.severity]} {given}::{_data(_message(finding))}"
 
 
 def _message(finding: Finding) -> str:

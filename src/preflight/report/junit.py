@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from preflight.report.parts.clean import clean, clean_lines, one_line
+from preflight.report.parts.clean import clean_lines, one_line
 from preflight.report.parts.options import Options
-from preflight.report.parts.sentences import advice, evidence_line, oom_line, peak_of, place, subject
+from preflight.report.parts.results import results
+from preflight.report.parts.sentences import advice, evidence_line, named, oom_line, peak_of, place, subject
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.report import Report
 
@@ -45,6 +46,8 @@ def _verdict(report: Report) -> str:
         if report.memory.oom is not None:
             said.append(oom_line(report.memory.oom))
             said += [one_line(report.memory.oom.arithmetic)] if report.memory.oom.arithmetic else []
+    for finding in results(report)[len(report.told) :]:
+        said += _lines(finding)
     head = f'    <testcase classname="{_text(subject(report))}" name="verdict">'
     body = _text("\n".join(said))
     if report.verdict == "NO-GO":
@@ -57,13 +60,8 @@ def _verdict(report: Report) -> str:
 
 
 def _case(finding: Finding, report: Report) -> str:
-    lines = clean_lines(finding.message)
-    lines.append(f"at {place(finding.location)}")
-    lines += [f"seen: {evidence_line(evidence)}" for evidence in finding.evidence]
-    if finding.fix is not None:
-        lines.append(f"hint: {one_line(finding.fix.title)}")
-    body = _text("\n".join(lines))
-    name = _text(f"{clean(finding.code)} {clean(finding.rule)} {place(finding.location)}")
+    body = _text("\n".join([*clean_lines(finding.message), *_lines(finding)]))
+    name = _text(f"{named(finding)} {place(finding.location)}")
     head = f'    <testcase classname="{_text(subject(report))}" name="{name}">'
     kind = f"{finding.severity}, {finding.confidence}"
     if finding.decides:
@@ -71,6 +69,14 @@ def _case(finding: Finding, report: Report) -> str:
     else:
         inner = f"<system-out>{kind}: {body}</system-out>"
     return f"{head}\n      {inner}\n    </testcase>"
+
+
+def _lines(finding: Finding) -> list[str]:
+    """Return where it is, what was seen and what to do."""
+    where = place(finding.location)
+    lines = [f"at {where}"] if where else []
+    lines += [f"seen: {evidence_line(evidence)}" for evidence in finding.evidence]
+    return lines + ([f"hint: {one_line(finding.fix.title)}"] if finding.fix is not None else [])
 
 
 def _text(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from preflight.report.parts.clean import clean, clean_lines, one_line
 from preflight.report.parts.options import Options
 from preflight.report.parts.plain import encode, plain
+from preflight.report.parts.results import results
 from preflight.report.parts.sarif_place import artifact, fingerprints, location, message_text
 from preflight.report.parts.sentences import evidence_line, verdict_line
 from preflight.vocabulary.finding import Edit, Finding, Fix
@@ -22,25 +23,25 @@ _PROBLEMS = {"error": "error", "warning": "warning", "info": "recommendation"}
 
 def render(report: Report, options: Options) -> str:
     """Return the report as a SARIF log with one run; columns count Unicode code points from 1."""
-    rules = _rules(report, options.rules)
+    told = results(report)
+    rules = _rules(told, options.rules)
     index = {rule["id"]: position for position, rule in enumerate(rules)}
-    prints = fingerprints(report.told, options.sources)
-    results = [_result(finding, index, print_) for finding, print_ in zip(report.told, prints, strict=True)]
+    prints = fingerprints(told, options.sources)
     run = {
         "tool": {"driver": {"name": report.tool.name, "version": report.tool.version, "rules": rules}},
         "invocations": [_invocation(report)],
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "the folder that the tool was started in"}}},
-        "results": results,
+        "results": [_result(finding, index, one) for finding, one in zip(told, prints, strict=True)],
         "properties": _properties(report),
     }
     return encode(plain({"$schema": SCHEMA_URI, "version": "2.1.0", "runs": [run]}))
 
 
-def _rules(report: Report, given: tuple[RuleInfo, ...]) -> list[dict[str, Any]]:
+def _rules(told: tuple[Finding, ...], given: tuple[RuleInfo, ...]) -> list[dict[str, Any]]:
     """Return what is known of every rule: those given, and the bare names of others that found something."""
     rules = {rule.code: _rule(rule) for rule in given}
-    for finding in report.told:
+    for finding in told:
         rules.setdefault(finding.code, {"id": finding.code, "name": finding.rule})
     return [rules[code] for code in sorted(rules)]
 

@@ -141,6 +141,8 @@ def rendered(report: Report, writing: Writing, sources: SourceLines) -> str:
     infos: tuple[RuleInfo, ...] = ()
     if report.watched is not None or report.violations:
         infos = _of_relations(report)
+    elif report.incident is not None or report.plan is not None:
+        infos = _of_signature(report)
     elif writing.format in ("sarif", "html"):
         from preflight.check.notices import rule_infos
 
@@ -164,6 +166,22 @@ def _of_relations(report: Report) -> tuple[RuleInfo, ...]:
         for one in {violation.code: violation for violation in report.violations}.values()
         if one.rule in known
     )  # fmt: skip
+
+
+def _of_signature(report: Report) -> tuple[RuleInfo, ...]:
+    """What the signature of an incident says of itself, with the page of ``explain``."""
+    from preflight.cli.parts.signature_pages import is_signature, signature_markdown
+    from preflight.report.parts.results import code_of
+
+    if report.incident is None or not is_signature(name := code_of(report.incident)):
+        return ()
+    page = signature_markdown(name)
+    title = report.incident.headline.partition(": ")[2] or report.incident.headline
+    return (
+        RuleInfo(
+            code=name, name=name, title=title, page=page, severity="error", confidence="likely", tags=("incident",)
+        ),
+    )
 
 
 def _page(kind: type) -> str:

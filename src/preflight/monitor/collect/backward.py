@@ -11,7 +11,7 @@ from .digests import dtype_of
 from .draws import Draws
 from .entry import Entry
 from .patching import Patches
-from .places import from_program
+from .places import by_library, from_program, user_frame
 from .ranges import Ranges
 from .recorder import Recorder
 from .rewritten import Rewritten
@@ -76,6 +76,8 @@ class Backwards:
         if left:
             seen["of"] = {str(index): count for index, count in left.items()}
         entry = recorder.enter("backward", "", seen)
+        if recorder.called is not None:
+            self._computed(seen)
         tail = self.tails.of(entry.place or "", first) if recorder.detail else None
         if tail:
             seen["tail"] = tail
@@ -95,6 +97,13 @@ class Backwards:
                 lambda values: [("scalar", (number, began, iteration, step, "loss", place, values[0]))],
             )
         return entry
+
+    def _computed(self, seen: dict[str, Any]) -> None:
+        """Tell where the person's own code computed the loss, where a library asked it for one and goes backward itself."""
+        frame = user_frame(sys._getframe(2))
+        outer, place = self.recorder.called or (None, None)
+        if place and frame is not None and frame.f_code is outer and by_library(sys._getframe(2)):
+            seen["computed"] = place
 
     def _tokens(self, entry: Entry, loss: Any) -> None:
         """Tell how the targets of a loss over tokens lie to its inputs."""

@@ -19,6 +19,7 @@ from .modal import Modal
 from .naming import Names
 from .parts import Begun, Part, Parts
 from .patching import Patches
+from .places import beyond_library
 from .recorder import Recorder
 from .reruns import NAME as RERUN
 from .reruns import Reruns
@@ -152,6 +153,9 @@ class Forwards:
         entry = recorder.enter("forward", name, seen)
         if "autocast" in entry.context:
             recorder.casts_used = True
+        if grad:
+            outer = beyond_library(sys._getframe(2))
+            recorder.called = (outer, entry.place) if outer is not None else None
         entry.about = self.untouched.marks(module, not training and not grad and recorder.wants("evaluation"))
         opened.append((part.module, entry, part.inside))
         if self.evaluating is not None and not training:

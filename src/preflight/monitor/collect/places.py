@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from types import FrameType
+from types import CodeType, FrameType
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _FOREIGN = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
@@ -12,6 +12,7 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
 _installed: list[str] = []
 _known: dict[str, bool] = {}
 _told: dict[str, str] = {}
+_librarys: dict[str, bool] = {}
 
 
 def foreign(module_file: str | None) -> None:
@@ -19,6 +20,7 @@ def foreign(module_file: str | None) -> None:
     if module_file:
         _installed.append(os.path.dirname(os.path.abspath(module_file)) + os.sep)
         _known.clear()
+        _librarys.clear()
 
 
 def is_users(path: str) -> bool:
@@ -65,6 +67,41 @@ def user_frame(start: FrameType | None = None) -> FrameType | None:
         if users or (users is None and is_users(path)):
             return frame
         frame = frame.f_back
+    return None
+
+
+def is_librarys(path: str) -> bool:
+    """Whether a file belongs to a library that runs a training: installed, neither torch's nor the recorder's own."""
+    answer = _librarys.get(path)
+    if answer is None:
+        whole = os.path.abspath(path)
+        installed = any(part in whole for part in _FOREIGN) and not path.startswith("<")
+        answer = installed and not whole.startswith(_HERE) and not any(whole.startswith(one) for one in _installed)
+        _librarys[path] = answer
+    return answer
+
+
+def by_library(frame: FrameType | None) -> bool:
+    """Whether a library stands between this call and the person's own code."""
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if is_librarys(path):
+            return True
+        if is_users(path):
+            return False
+        frame = frame.f_back
+    return False
+
+
+def beyond_library(frame: FrameType | None) -> CodeType | None:
+    """The person's own function that called the library that called the person's innermost function here, if one did."""
+    own = user_frame(frame)
+    while own is not None:
+        back = own.f_back
+        library = by_library(back)
+        own = user_frame(back) if back is not None else None
+        if library:
+            return own.f_code if own is not None else None
     return None
 
 

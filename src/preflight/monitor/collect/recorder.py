@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
+from types import CodeType
 from typing import Any, Protocol
 
 from .entry import Entry, Thread, Work
@@ -61,6 +62,7 @@ class Recorder(Iterations):
         self.passes = 0  # backward passes of the whole run
         self.waiting = 0  # backward passes since the last step of any optimizer
         self.scaled = False  # a loss was scaled and its gradients not yet unscaled
+        self.called: tuple[CodeType, str | None] | None = None  # by whom a library was that called the model, and where
         self.ended = False
         # One question to the dispatcher before one for each device; where it cannot be asked, each device is asked.
         inner = getattr(self.torch, "_C", None)

@@ -93,7 +93,8 @@ def _ranks(example: Example, window: Window) -> tuple[int, ...]:
 
 def _violation(kind: type[Relation], invariant: Invariant, example: Example, window: Window) -> Violation:
     call = example.call
-    place = call.place if call is not None else None
+    # A trainer goes backward itself; the loss is in the step of the person's own that it had called.
+    place = ((call.args or {}).get("computed") or call.place) if call is not None else None
     path, _, line = place.rpartition(":") if place else ("", "", "")
     ranks = _ranks(example, window)
     try:

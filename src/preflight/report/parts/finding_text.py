@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from preflight.report.parts.clean import clean, clean_lines, one_line
+from preflight.report.parts.clean import clean_lines, one_line
 from preflight.report.parts.paint import SEVERITY_STYLES, Canvas
-from preflight.report.parts.sentences import evidence_line, place
+from preflight.report.parts.sentences import evidence_line, named, place
 from preflight.report.parts.snippet import SnippetLine, snippet
 from preflight.vocabulary.finding import Finding, Fix, Location
 
@@ -31,7 +31,7 @@ def _finding(canvas: Canvas, index: int, finding: Finding, sources: Mapping[str,
     for line in lines[1:]:
         canvas.write(line, indent=inner)
     sure = CONFIDENCE_WORDS[finding.confidence]
-    rule = f"{clean(finding.code)} {clean(finding.rule)}" + (f" ({sure})" if sure else "")
+    rule = named(finding) + (f" ({sure})" if sure else "")
     where = place(finding.location)
     if where:
         canvas.place(where, f"  {rule}", indent=inner, style="cyan")

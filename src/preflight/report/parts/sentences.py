@@ -24,6 +24,7 @@ PHASE_WORDS = {
 
 
 MOST_NAMED = 4
+_DATES = (1e8, 2.5e11)  # seconds of a location between these count from 1970, as those of logs do
 """So many files or folders are named where a report is about several."""
 
 
@@ -173,8 +174,23 @@ def place(location: Location) -> str:
     if location.step is not None:
         parts.append(f"step {location.step}")
     if location.time is not None:
-        parts.append(f"time {location.time:g} s")
+        parts.append(
+            f"time {location.time:g} s" if not _DATES[0] <= location.time < _DATES[1] else _date(location.time)
+        )
     return ", ".join(parts)
+
+
+def named(finding: Finding) -> str:
+    """Return what a finding is called: ``EFF002 dataloader-without-workers``, or its one name."""
+    code, rule = clean(finding.code), clean(finding.rule)
+    return code if code == rule else f"{code} {rule}"
+
+
+def _date(seconds: float) -> str:
+    import datetime
+
+    at = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
+    return at.isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")
 
 
 def number(value: object) -> str:
