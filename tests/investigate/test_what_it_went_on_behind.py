@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from preflight.investigate.cause.exceptions import meaning_of_line
 from preflight.investigate.diagnose import diagnose
-from preflight.investigate.exceptions import meaning_of_line
 from preflight.vocabulary.incident import Incident
 
 _OLD = (

@@ -86,7 +86,7 @@ def _beside(report: Report, script: str) -> Report:
     from preflight.check.asked import Options
     from preflight.check.session import check_script
     from preflight.cli.parts.recording import catalog
-    from preflight.investigate.foreseen import capacity_of, sold_as, with_check
+    from preflight.investigate.beside.foreseen import capacity_of, sold_as, with_check
     from preflight.source.script import read_script
 
     read = read_script(Path(script))

@@ -8,9 +8,9 @@ from typing import Literal
 
 from preflight.errors import UsageError
 from preflight.investigate.answers import Facts
+from preflight.investigate.course.shown import left_slower
 from preflight.investigate.jobs import judged_by_job
 from preflight.investigate.paths import there
-from preflight.investigate.shown import left_slower
 from preflight.investigate.trees import walk
 from preflight.vocabulary.incident import Incident
 from preflight.vocabulary.log import Reading

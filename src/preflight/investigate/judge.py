@@ -8,26 +8,22 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from preflight.investigate.activity import activity_of
-from preflight.investigate.attempts import attempts_of
+from preflight.investigate.beside.pointers import pointers_of
 from preflight.investigate.calibration import Ground, calibrated
-from preflight.investigate.case import Case, Event, events_of, events_of_excerpts
-from preflight.investigate.category import Decided, decide
-from preflight.investigate.clocks import clocks_of
-from preflight.investigate.culprit.exit_code import by_themselves, first_seen
-from preflight.investigate.culprit.posterior import culprit_of
-from preflight.investigate.culprit.vote import Scene
-from preflight.investigate.endings import ending_events
-from preflight.investigate.interrupted import without_aftermath
-from preflight.investigate.loss import loss_of
-from preflight.investigate.people import People
-from preflight.investigate.pointers import pointers_of
-from preflight.investigate.progress import Progress
-from preflight.investigate.recorder import flight_events, stack_events
-from preflight.investigate.remedies import remedies_for
-from preflight.investigate.restarts import telling
-from preflight.investigate.shown import category_of_phase, left_slower, series_events, shown_by, slow
-from preflight.investigate.state import (
+from preflight.investigate.case.case import Case, Event
+from preflight.investigate.case.events import events_of, events_of_excerpts
+from preflight.investigate.case.people import People
+from preflight.investigate.cause.category import Decided, decide
+from preflight.investigate.course.activity import activity_of
+from preflight.investigate.course.attempts import attempts_of
+from preflight.investigate.course.clocks import clocks_of
+from preflight.investigate.course.endings import ending_events
+from preflight.investigate.course.interrupted import without_aftermath
+from preflight.investigate.course.loss import loss_of
+from preflight.investigate.course.progress import Progress
+from preflight.investigate.course.restarts import telling
+from preflight.investigate.course.shown import category_of_phase, left_slower, series_events, shown_by, slow
+from preflight.investigate.course.state import (
     has_many_lines,
     headline_of,
     in_words,
@@ -37,8 +33,13 @@ from preflight.investigate.state import (
     scope_of,
     state_of,
 )
-from preflight.investigate.thinning import thinned
-from preflight.investigate.timeline import consequences_of, moments_of, timeline_of
+from preflight.investigate.course.thinning import thinned
+from preflight.investigate.course.timeline import consequences_of, moments_of, timeline_of
+from preflight.investigate.culprit.exit_code import by_themselves, first_seen
+from preflight.investigate.culprit.posterior import culprit_of
+from preflight.investigate.culprit.vote import Scene
+from preflight.investigate.recorder import flight_events, stack_events
+from preflight.investigate.remedies import remedies_for
 from preflight.investigate.whys import whys_of
 from preflight.vocabulary.incident import (
     Culprit,
@@ -215,7 +216,7 @@ def _anybody(event: Event) -> bool:
 
 def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
     """Return the incident of a run from its attempts."""
-    from preflight.investigate.attempts import attempt_of
+    from preflight.investigate.course.attempts import attempt_of
 
     scene, decided, culprit = last.scene, last.decided, last.culprit
     failed = bool(scene.failing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.investigate.case import Case, Event
+from preflight.investigate.case.case import Case, Event
 from preflight.investigate.flight.votes import FlightEvidence, votes_of_flights
 from preflight.investigate.stacks.grouping import StackEvidence, votes_of_stacks
 from preflight.vocabulary.log import Hit

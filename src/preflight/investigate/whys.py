@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from preflight.investigate.category import SOMETHING_ELSE, Decided
+from preflight.investigate.cause.category import SOMETHING_ELSE, Decided
+from preflight.investigate.course.state import named
 from preflight.investigate.culprit.vote import Scene
-from preflight.investigate.state import named
 from preflight.vocabulary.incident import Culprit, Incident, RunState, Why
 
 SURE = 0.75

@@ -12,6 +12,8 @@ from preflight.vocabulary.finding import Scalar
 # through again and again while it is read.
 # Times below count from some start (a boot, the begin of a log), not from 1970.
 DATED = 365 * 86_400.0
+Place = tuple[int, int]
+"""A file and a line of it."""
 LogKind = Literal[
     "text",  # what a program printed
     "kernel",  # dmesg or journal
@@ -107,6 +109,11 @@ class Hit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tru
     time_error: float = 0.0
     time_open: bool = False
     times_seen: int = 1
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return self.file, self.line
 
 
 class Frame(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -127,8 +127,8 @@ def with_reports(report: Report, beside: Beside, *, script_given: bool) -> Repor
         beside: What was given.
         script_given: The script was checked already: older checks of it say nothing more.
     """
-    from preflight.investigate.foreseen import with_check
-    from preflight.investigate.watched import with_watched
+    from preflight.investigate.beside.foreseen import with_check
+    from preflight.investigate.beside.watched import with_watched
 
     failed = report.incident.category if report.incident is not None else "none"
     watched = any(one.command.startswith("monitor") for _, one in beside.reports)

@@ -119,7 +119,7 @@ def remedy_titles(
 def told_before(names: tuple[str, ...], catalog: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     """Return what the rules, relations and items of checklists are that would have told it."""
     from preflight.check.notices import all_rules
-    from preflight.investigate.pointers import kind_of
+    from preflight.investigate.beside.pointers import kind_of
     from preflight.monitor.relation import relations
 
     rules = {loaded.rule.name: loaded for loaded in all_rules()} if names else {}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from preflight.investigate.case import Event
+from preflight.investigate.case.case import Event
+from preflight.investigate.course.interrupted import interrupts_in
 from preflight.investigate.culprit.exit_code import crashed_alike
 from preflight.investigate.culprit.groups import NEARLY_ALL, groups_of
 from preflight.investigate.culprit.vote import Scene, Vote, before, from_dump, is_wait
-from preflight.investigate.interrupted import interrupts_in
 
 
 def votes(scene: Scene) -> Iterator[Vote]:

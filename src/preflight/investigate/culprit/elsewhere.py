@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from preflight.investigate.case import Event
+from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.vote import Scene, Vote, from_dump, is_wait
 from preflight.investigate.flight.frames import own_frame
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from preflight.investigate.course.endings import died, signal_of
+from preflight.investigate.course.interrupted import interrupts_in
 from preflight.investigate.culprit.vote import Scene, Vote
-from preflight.investigate.endings import died, signal_of
-from preflight.investigate.interrupted import interrupts_in
 from preflight.vocabulary.incident import Quote
 from preflight.vocabulary.log import Ending
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 
 import msgspec
 
-from preflight.investigate.case import Event
+from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.vote import Scene, best_roots
 
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")

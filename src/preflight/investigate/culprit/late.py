@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.investigate.case import Event
+from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.silence import missing_ranks, silent_ranks
 from preflight.investigate.culprit.vote import Scene, Vote, from_dump, is_wait
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.investigate.case import Event
+from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.investigate.flight.frames import own_frame
 from preflight.vocabulary.log import Raised

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.investigate.case import Event
+from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.exit_code import crashed_alike
 from preflight.investigate.culprit.groups import groups_of
 from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote, before, best_roots

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from preflight.investigate.case import Case, Event
-from preflight.investigate.progress import Progress
+from preflight.investigate.case.case import Case, Event
+from preflight.investigate.course.progress import Progress
 from preflight.vocabulary.incident import Quote
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from preflight.investigate.case import Event
+from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.vote import Scene, Vote, before
 from preflight.vocabulary.incident import Quote
 

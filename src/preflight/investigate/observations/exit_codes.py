@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.investigate.course.endings import signal_of
 from preflight.investigate.culprit.vote import Scene
-from preflight.investigate.endings import signal_of
 from preflight.investigate.observations.observation import Observation
 from preflight.vocabulary.incident import Quote
 

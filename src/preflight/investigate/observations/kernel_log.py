@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from preflight.investigate.case.node_events import category_of, role_of
 from preflight.investigate.culprit.vote import Scene
-from preflight.investigate.node_events import category_of, role_of
 from preflight.investigate.observations.observation import Observation
 from preflight.vocabulary.log import NodeEvent
 

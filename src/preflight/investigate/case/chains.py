@@ -1,0 +1,65 @@
+"""Exceptions that were raised while another was handled, or while something stopped because of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from preflight.investigate.cause.exceptions import meaning_of
+from preflight.vocabulary.log import Place, Raised, Who
+
+# What is raised so few lines below an exception, in a function that stops something, follows from it.
+_CLOSE = 40
+_STOPS = re.compile(r"^_*(?:shut_?down|tear_?down|clean_?up|finali[sz]e|destroy|terminate|stop)(?:_\w+)?$")
+
+
+def uncaught(raised: Sequence[Raised]) -> Iterator[Raised]:
+    """Yield the last exception of each chain: what it was raised from is its cause, and stands before it.
+
+    Where the last one is cut off before its name, the one before it is the last that says what happened.
+    """
+    for number, one in enumerate(raised):
+        after = _raised_after(raised, number)
+        if after is None or not after.exception or _of_memory(one):
+            yield one
+
+
+def after_memory(raised: Sequence[Raised]) -> set[Place]:
+    """Return the places of exceptions that were raised while one was handled that says that memory ran out."""
+    found: set[Place] = set()
+    short = False
+    for number, one in enumerate(raised):
+        if short:
+            found.add(one.hit.place)
+        short = (short or _of_memory(one)) and _raised_after(raised, number) is not None
+    return found
+
+
+def while_stopping(raised: Sequence[Raised]) -> set[Place]:
+    """Return the places of exceptions that a writer raised while it stopped, close behind another one of its own."""
+    found: set[Place] = set()
+    last: dict[tuple[int, Who], int] = {}
+    for one in raised:
+        writer, begins = (one.hit.file, one.hit.who), one.begins if one.begins is not None else one.hit.line
+        before = last.get(writer)
+        if (
+            before is not None
+            and begins - before <= _CLOSE
+            and any(_STOPS.search(frame.function) for frame in one.frames)
+        ):
+            found.add(one.hit.place)
+        else:
+            last[writer] = one.hit.line
+    return found
+
+
+def _of_memory(raised: Raised) -> bool:
+    """Return whether an exception says by its class that memory ran out."""
+    return bool(raised.exception) and meaning_of(raised).category == "oom"
+
+
+def _raised_after(raised: Sequence[Raised], number: int) -> Raised | None:
+    """Return the exception of the same writer that was raised while one was handled, or from it."""
+    one = raised[number]
+    after = raised[number + 1] if one.chained and number + 1 < len(raised) else None
+    return after if after is not None and after.hit.file == one.hit.file and after.hit.who == one.hit.who else None

@@ -1,0 +1,296 @@
+"""Who is who: ranks by node and local rank, by process number, by card; learned from everything that was read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from preflight.investigate.case.node_events import cards_of
+from preflight.vocabulary.log import Reading, Who
+
+_AGENT = re.compile(r"\[?[WE]\d{4} \d\d:\d\d:\d\d\.\d+ (\d+) (?:\S*/)?torch/distributed/elastic/")
+_POD = re.compile(r"((?:[a-z0-9]+-)+)(\d{1,5})")
+# More ranks than that are not listed when only their number is known.
+MOST_RANKS = 65_536
+
+
+class People:
+    """The ranks of a run and what else they are called."""
+
+    def __init__(self, reading: Reading) -> None:
+        """Learn from files, lines, steps, ends and dumps."""
+        self.node_of: dict[int, str] = {}
+        self.local_of: dict[int, int] = {}
+        self.by_local: dict[tuple[str | None, int], int] = {}
+        self.by_pid: dict[tuple[str | None, int], int] = {}
+        self._pids: dict[int, set[int]] = {}
+        self._locals: dict[int, set[int]] = {}
+        self.by_node: dict[str, int] = {}
+        self.by_card: dict[tuple[str | None, str], int] = {}
+        self.seen: set[int] = set()
+        self.per_node: int | None = None
+        self.nodes: set[str] = set()
+        self.files = {file.index: file.who for file in reading.files}
+        for who in _everybody(reading):
+            self._learn(who)
+        spoken = {(one.who, one.file) for one in reading.spoke} | {(one.who, one.file) for one in reading.steps}
+        told = {(who.node or self.file_node(file), who.local_rank) for who, file in spoken}
+        self._heard = {(node, local) for node, local in told if node is not None and local is not None}
+        self._continue_nodes()
+        self._number_one_agent(reading)
+        self._number_pods()
+        self._number_the_one_left(reading)
+        workers = self._workers_of_one_agent(reading)
+        self.world = reading.world_size
+        if self.world is None and (self.seen or workers):
+            self.world = max(max(self.seen, default=-1) + 1, workers)
+        self._learn_cards(reading)
+
+    def _learn(self, who: Who) -> None:
+        if who.node is not None:
+            self.nodes.add(who.node)
+        if who.rank is None:
+            return
+        self.seen.add(who.rank)
+        if who.node is not None:
+            self.node_of.setdefault(who.rank, who.node)
+        node = self.node_of.get(who.rank)
+        if who.local_rank is not None:
+            self.local_of.setdefault(who.rank, who.local_rank)
+            self._locals.setdefault(who.local_rank, set()).add(
+                self.by_local.setdefault((node, who.local_rank), who.rank)
+            )
+        if who.pid is not None:
+            self._pids.setdefault(who.pid, set()).add(self.by_pid.setdefault((node, who.pid), who.rank))
+
+    def _continue_nodes(self) -> None:
+        """Give the local ranks of a node their ranks where one of them is known: launchers number a node without gaps."""
+        bases: dict[str, set[int]] = {}
+        for (node, local), rank in self.by_local.items():
+            if node is not None:
+                bases.setdefault(node, set()).add(rank - local)
+        self._fill_gap(bases)
+        self._fill_nodes(bases)
+        for who in [*self.files.values(), *(Who(None, node, local) for node, local in sorted(self._heard))]:
+            if who.node is None or who.local_rank is None or who.rank is not None:
+                continue
+            base = bases.get(who.node, set())
+            if len(base) == 1 and (rank := next(iter(base)) + who.local_rank) >= 0:
+                self._learn(Who(rank, who.node, who.local_rank))
+
+    def _number_one_agent(self, reading: Reading) -> None:
+        """Take the local ranks of the only agent that speaks for the ranks, unless something tells of more nodes."""
+        if len(self.nodes) > 1 or any(rank != local for rank, local in self.local_of.items()):
+            return
+        told = [ending.about for ending in reading.endings if ending.about.local_rank is not None]
+        known = [who for who in told if who.rank is None and who.node is None]
+        most = max((who.local_rank or 0 for who in known), default=-1)
+        if not known or len({ending.file for ending in reading.endings}) > 1:
+            return
+        if reading.world_size is not None and reading.world_size > 8 * (most // 8 + 1):
+            return
+        for who in known:
+            self._learn(Who(who.local_rank, None, who.local_rank, who.attempt, who.pid))
+
+    def _number_the_one_left(self, reading: Reading) -> None:
+        """Take the only worker of Ray of which nothing tells the rank for the only one of which nothing else is seen."""
+        told = {ending.about.pid for ending in reading.endings if ending.teller == "ray" and ending.about.rank is None}
+        told |= {
+            hit.about.pid for hit in reading.hits if hit.signature == "elastic.ray-task-error" and hit.about is not None
+        }
+        if told or any(hit.signature == "benign.ray-repeated" for hit in reading.hits):
+            told |= {one.hit.who.pid for one in reading.raised if one.hit.who.rank is None}
+        unknown = {pid for pid in told if pid is not None and pid not in self._pids}
+        left = set(range(reading.world_size or max(self.seen, default=-1) + 1)) - self.seen
+        if len(unknown) == len(left) == 1:
+            self._learn(Who(left.pop(), pid=unknown.pop()))
+
+    def _workers_of_one_agent(self, reading: Reading) -> int:
+        """Return how many workers the only agent that speaks had, as far as it tells of their ends; and learn which is which.
+
+        It starts them in the order of their places, and so their numbers rise: where all of them are told of, that of one tells
+        the place of each.
+        """
+        agents = {told[1] for hit in reading.hits if (told := _AGENT.match(hit.text))}
+        if len(agents) != 1 or len(self.nodes) > 1 or any(rank != local for rank, local in self.local_of.items()):
+            return 0
+        most = 0
+        for block in _blocks(reading):
+            most = max(most, len(block))
+            pids = sorted(block)
+            known = {pid: local for pid, local in block.items() if local is not None}
+            in_order = all(pids[local : local + 1] == [pid] for pid, local in known.items())
+            whole = (
+                pids[-1] - pids[0] == len(pids) - 1
+                or len(pids) - 1 in known.values()
+                or len(pids) == reading.world_size
+            )
+            if known and in_order and whole:
+                for local, pid in enumerate(pids):
+                    self._learn(Who(local, None, local, None, pid))
+        return most
+
+    def _number_pods(self) -> None:
+        """Take the ordinals of pods as ranks where nothing else tells a rank: a job numbers its pods without gaps.
+
+        The first of a job with a master is the master; of its workers the first is the next one.
+        """
+        if self.seen or self._heard or any(who.local_rank is not None for who in self.files.values()):
+            return
+        sets: dict[str, dict[int, str]] = {}
+        for node in self.nodes:
+            found = _POD.fullmatch(node)
+            if found:
+                sets.setdefault(found[1], {})[int(found[2])] = node
+        if sum(len(pods) for pods in sets.values()) != len(self.nodes) or any(
+            set(pods) != set(range(len(pods))) for pods in sets.values()
+        ):
+            return
+        first = [stem for stem in sets if stem.endswith("master-") and len(sets[stem]) == 1]
+        rest = [stem for stem in sets if stem not in first]
+        if len(first) > 1 or len(rest) != 1 or len(self.nodes) < 2:
+            return
+        ordered = [sets[stem][number] for stem in (*first, *rest) for number in sorted(sets[stem])]
+        for rank, node in enumerate(ordered):
+            self.by_node[node] = rank
+            self._learn(Who(rank, node))
+
+    def _fill_nodes(self, bases: dict[str, set[int]]) -> None:
+        """Say how many ranks a node has, and give ranks without a node that of the ranks around them."""
+        begins = {next(iter(found)): node for node, found in bases.items() if len(found) == 1}
+        most = max((local for _, local in self.by_local), default=0) + 1
+        gaps = [other - one for one, other in pairwise(sorted(begins))]
+        size = min([gap for gap in gaps if gap >= most], default=most)
+        if len(begins) != len(bases) or not begins or any(begin % size for begin in begins):
+            return
+        self.per_node = size
+        for rank in self.seen:
+            node = begins.get(rank // size * size)
+            if rank not in self.node_of and node is not None:
+                self.node_of[rank] = node
+
+    def block(self, rank: int) -> tuple[int, ...]:
+        """Return the ranks that are on the node of a rank; itself alone where that is not known."""
+        node = self.node_of.get(rank)
+        if node is not None:
+            return self.of_node(node)
+        if self.per_node is None:
+            return (rank,)
+        first = rank // self.per_node * self.per_node
+        return tuple(range(first, first + self.per_node))
+
+    def _fill_gap(self, bases: dict[str, set[int]]) -> None:
+        """Give the one node that tells no rank the ranks that all other nodes leave free."""
+        locals_of: dict[str, set[int]] = {}
+        heard = {(who.node, who.local_rank) for who in self.files.values()} | self._heard
+        for node, local in heard:
+            if node is not None and local is not None:
+                locals_of.setdefault(node, set()).add(local)
+        unknown = [node for node in locals_of if node not in bases]
+        size = max((len(found) for found in locals_of.values()), default=0)
+        begins = {next(iter(found)) for found in bases.values() if len(found) == 1}
+        if len(unknown) != 1 or not size or len(begins) != len(bases) or any(base % size for base in begins):
+            return
+        free = sorted(set(range(0, size * len(locals_of), size)) - begins)
+        if len(free) == 1:
+            bases[unknown[0]] = {free[0]}
+
+    def _learn_cards(self, reading: Reading) -> None:
+        self.by_card.update(cards_of(reading, self))
+
+    def rank_of(self, who: Who | None, file: int | None = None) -> int | None:
+        """Return the rank of somebody, by whatever is known of him."""
+        if who is None:
+            return None
+        if who.rank is not None:
+            return who.rank
+        node = who.node if who.node is not None else self.file_node(file)
+        tables = ((self.by_pid, self._pids, who.pid), (self.by_local, self._locals, who.local_rank))
+        for table, alone, key in tables:
+            if key is None:
+                continue
+            found = table.get((node, key))
+            if found is None and len(alone.get(key, ())) == 1:
+                found = next(iter(alone[key]))
+                found = found if node is None or self.node_of.get(found) in (None, node) else None
+            if found is not None:
+                return found
+        if node is not None and node in self.by_node:
+            return self.by_node[node]
+        # With one agent alone the place on the node is the rank.
+        return who.local_rank if len(self.nodes) < 2 and not self.by_local else None
+
+    def file_node(self, file: int | None) -> str | None:
+        """Return the node on which a file was written."""
+        return self.files[file].node if file is not None and file in self.files else None
+
+    def node_of_who(self, who: Who | None, file: int | None = None) -> str | None:
+        """Return the node of somebody."""
+        if who is not None and who.node is not None:
+            return who.node
+        rank = self.rank_of(who, file)
+        if rank is not None and rank in self.node_of:
+            return self.node_of[rank]
+        return self.file_node(file)
+
+    def of_node(self, node: str) -> tuple[int, ...]:
+        """Return the ranks of a node."""
+        return tuple(sorted(rank for rank, name in self.node_of.items() if name == node))
+
+    def ranks(self) -> tuple[int, ...]:
+        """Return all ranks: those seen, and those that must be there by the size of the run."""
+        world = self.world or 0
+        return tuple(sorted(self.seen | set(range(world if world <= MOST_RANKS else 0))))
+
+
+def _blocks(reading: Reading) -> Iterator[dict[int, int | None]]:
+    """Yield the workers of which an agent tells, by process, with their place where it says so; those of each start by themselves."""
+    told: list[tuple[int, int, int | None, int | None, bool]] = [
+        (hit.file, hit.line, hit.about.pid if hit.about is not None else None, None, False)
+        for hit in reading.hits
+        if hit.signature == "elastic.closing"
+    ]
+    told += [
+        (one.file or 0, one.line or 0, one.about.pid, one.about.local_rank, True)
+        for one in reading.endings
+        if one.teller == "torchrun" and one.message is None
+    ]
+    block: dict[int, int | None] = {}
+    ended = False
+    for _, _, pid, local, end in sorted(told, key=lambda one: one[:2]):
+        if ended and not end:  # what an agent stops after it had told of an end are the workers of its next start
+            yield block
+            block, ended = {}, False
+        if pid is not None:
+            block[pid] = local if local is not None else block.get(pid)
+        ended = ended or end
+    if block:
+        yield block
+
+
+def _everybody(reading: Reading) -> Iterator[Who]:
+    yield from (file.who for file in reading.files)
+    # The owner of a file first: what a line says of itself is completed by it.
+    owners = {file.index: file.who for file in reading.files}
+    yield from _completed(((hit.who, hit.file) for hit in reading.hits), owners)
+    yield from _completed(((raised.hit.who, raised.hit.file) for raised in reading.raised), owners)
+    yield from _completed(((step.who, step.file) for step in reading.steps), owners)
+    yield from _completed(((spoke.who, spoke.file) for spoke in reading.spoke), owners)
+    yield from (ending.about for ending in reading.endings)
+    yield from (flight.who for flight in reading.flights)
+    yield from (stack.who for stack in reading.stacks)
+    yield from _completed(((hit.about, hit.file) for hit in reading.hits if hit.about is not None), owners)
+
+
+def _completed(pairs: Iterable[tuple[Who, int]], owners: dict[int, Who]) -> Iterator[Who]:
+    seen: set[tuple[Who, int]] = set()
+    for who, file in pairs:
+        if (who, file) in seen:
+            continue
+        seen.add((who, file))
+        owner = owners.get(file)
+        if owner is None or (who.node is not None or owner.node is None):
+            yield who
+        else:
+            yield Who(who.rank, owner.node, who.local_rank, who.attempt, who.pid)

@@ -1,0 +1,115 @@
+"""One line, exception or event of a node as an event: whom it is about, when it was, what it means."""
+
+from __future__ import annotations
+
+from preflight.investigate.case.case import Case, Event
+from preflight.investigate.case.node_events import category_of, place_of, role_of
+from preflight.investigate.cause.exceptions import meaning_of, meaning_of_line
+from preflight.source.logs.predicates import not_told_by_the_compiler
+from preflight.vocabulary.log import Hit, NodeEvent, Raised, Unknown
+from preflight.vocabulary.signature import Signature
+
+
+def of_hit(case: Case, hit: Hit, signature: Signature) -> Event:
+    """Return a line that a signature took as an event."""
+    rank, node = placed_of(case, hit)
+    if signature.category == "preemption" and "job" in hit.fields:
+        rank = None  # a scheduler's word of a whole job, which srun hands on with the label of a task
+    time = case.corrected(hit.time, node)
+    if time is not None and signature.shift:
+        milliseconds = hit.fields.get(signature.shift)
+        if isinstance(milliseconds, (int, float)):
+            time -= milliseconds / 1000.0
+    return Event(
+        id=signature.id,
+        title=signature.title,
+        category=signature.category,
+        role=signature.role,
+        hit=hit,
+        signature=signature,
+        rank=rank,
+        node=node,
+        accused=_accused(hit, signature),
+        time=time,
+        error=hit.time_error + case.clock_error(node),
+        step=case.step_before(hit.file, hit.line, rank),
+    )
+
+
+def of_raised(case: Case, raised: Raised) -> Event:
+    """Return an exception that no signature took as an event."""
+    rank, node = placed_of(case, raised.hit)
+    meaning = meaning_of(raised)
+    return Event(
+        id=f"exception.{raised.exception.rpartition('.')[2]}",
+        title=meaning.title,
+        category=meaning.category,
+        role=meaning.role,
+        hit=raised.hit,
+        raised=raised,
+        rank=rank,
+        node=node,
+        time=case.corrected(raised.hit.time, node),
+        error=raised.hit.time_error + case.clock_error(node),
+        step=case.step_before(raised.hit.file, raised.hit.line, rank),
+        specific=False,
+    )
+
+
+def of_unknown(case: Case, unknown: Unknown) -> Event | None:
+    """Return a line that nothing took as an event, where it tells by itself what it is."""
+    text = unknown.first.text
+    meaning = meaning_of_line(text) if not unknown.warning and not_told_by_the_compiler({}, text) else None
+    if meaning is None:
+        return None
+    hit = unknown.first
+    rank, node = placed_of(case, hit)
+    return Event(
+        id="unknown.line", title=meaning.title, category=meaning.category, role=meaning.role, hit=hit, rank=rank, node=node,
+        time=case.corrected(hit.time, node), error=hit.time_error + case.clock_error(node), specific=False,
+        step=case.step_before(hit.file, hit.line, rank), guessed=True,
+    )  # fmt: skip
+
+
+def of_node(case: Case, event: NodeEvent) -> Event:
+    """Return what the kernel or another says of a node as an event."""
+    hit = event.hit
+    placed = place_of(event, case.people)
+    rank, node = placed.rank, placed.node
+    code = f" {event.code}" if event.code is not None else ""
+    return Event(
+        id=f"node.{event.kind}",
+        title=event.meaning or f"{event.kind}{code}",
+        category=category_of(event),
+        role=role_of(event),
+        hit=hit,
+        node_event=event,
+        rank=rank,
+        node=node,
+        time=case.corrected(hit.time, node),
+        error=hit.time_error + case.clock_error(node),
+    )
+
+
+def placed_of(case: Case, hit: Hit) -> tuple[int | None, str | None]:
+    """Return the rank and the node that a line is about."""
+    people = case.people
+    who = hit.about if hit.about is not None else hit.who
+    rank = people.rank_of(who, hit.file)
+    if rank is None and hit.about is None:
+        rank = people.rank_of(case.handed_on.get(hit.place), hit.file)
+    if rank is None and hit.about is None:
+        told = hit.fields.get("printer")
+        rank = told if isinstance(told, int) else people.rank_of(people.files.get(hit.file))
+    if rank is None and (event := case.of_nodes.get(hit.place)) is not None:
+        placed = place_of(event, people)
+        return placed.rank, placed.node or people.node_of_who(who, hit.file)
+    node = people.node_of.get(rank) if rank is not None else None
+    return rank, node or people.node_of_who(who, hit.file)
+
+
+def _accused(hit: Hit, signature: Signature) -> tuple[int, ...]:
+    value = hit.fields.get(signature.points_to) if signature.points_to else None
+    if isinstance(value, tuple):
+        return value
+    return (value,) if isinstance(value, int) and not isinstance(value, bool) else ()

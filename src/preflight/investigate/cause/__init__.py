@@ -1,0 +1,1 @@
+"""What kind of failure it is: by signatures, exceptions, keys, missing files and the programs that print."""

@@ -1,0 +1,55 @@
+"""Short texts in which nothing was recognized: a few lines that somebody chose, of which any word may be the one that tells.
+
+In a long log a word such as ``failed`` stands in many lines that say nothing of the run, so that lines are looked at there which
+look like trouble by their form; of a few lines all are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from preflight.investigate.cause.exceptions import goes_on, said_of
+from preflight.investigate.cause.printers import printed_by
+from preflight.vocabulary.log import LogFile
+from preflight.vocabulary.signature import Category, Role
+
+_TROUBLE = re.compile(
+    r"(?i)\b(?:err(?:or|no)?s?|fail(?:ed|ure|ures|s|ing)?|abort(?:ed|ing)?|kill(?:ed)?|tim(?:ed?|ing)[- ]?out|refused|denied|invalid"
+    r"|corrupt\w*|can(?:no|')t|could(?:n't| not)|unable|missing|missed|not found|no such|crash\w*|lost|fatal|panic|stuck|h[au]ng"
+    r"|hanging|died|dead|halt\w*|evict\w*|preempt\w*|interrupt\w*|exceed\w*|exit(?:ed)? code|signal|nan|inf|oom\w*|unreachable|not (?:valid"
+    r"|supported|available|responding)|mismatch\w*|warn\w*|exception\w*|traceback)\b"
+)
+# Of these, what hardly a line bears by chance: the others only keep a text from being taken for one without trouble.
+_TELLS = re.compile(
+    r"(?i)\b(?:error|fail(?:ed|ure|ures|s)?|abort(?:ed|ing)?|killed|tim(?:ed|ing)[- ]?out|times out|timeout|refused|denied|corrupt(?:ed|ion)?|cannot|can't"
+    r"|could(?:n't| not)|unable|crash(?:ed|es)?|lost|fatal|panic|stuck|h[au]ng|hangs|died|dead|evicted|preempted|unreachable|missed)\b"
+)
+_TOLD = re.compile(r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|\w*Warning\b")
+# NCCL hands an error up from call to call, and prints for information where it was: 1 is CUDA's, 2 the system's, 6 the peer's.
+_RETURNED = re.compile(r"\bNCCL INFO \S+\.(?:cc|h|cu):\d+ -> [126]\b")
+_FEWEST = 5
+"""So many lines at least without a word of trouble are those of a run that goes on."""
+
+
+def telling(file: LogFile) -> Iterator[tuple[int, str, Category, Role]]:
+    """Yield the lines of a short text that speak of trouble: the number, the line, what it is about, what it is for the run."""
+    for number, line in enumerate(file.excerpt, 1):
+        found = _of(line)
+        if found is not None:
+            yield number, line, *found
+
+
+def _of(line: str) -> tuple[Category, Role] | None:
+    if _RETURNED.search(line):
+        return "network", "cascade"
+    if not _TELLS.search(line) or goes_on(line) or _TOLD.search(line):
+        return None
+    category = said_of(line)
+    return printed_by(line) or ((category, "root") if category is not None else None)
+
+
+def without_a_word(file: LogFile) -> bool:
+    """Return whether a short text has lines enough, and none of them a word of trouble."""
+    lines = [line for line in file.excerpt if line.strip()]
+    return len(lines) >= _FEWEST and not any(_TROUBLE.search(line) for line in lines)

@@ -1,0 +1,86 @@
+"""Whose a key is that was looked up in vain, and whose function does not take an argument: by who looks, and by the line that does."""
+
+from __future__ import annotations
+
+import re
+
+from preflight.investigate.cause.exceptions import said_of
+from preflight.vocabulary.log import Frame, Raised
+from preflight.vocabulary.signature import Category
+
+_LIBRARY = re.compile(r"(?:site|dist)-packages[/\\]|/lib/python\d|^<frozen ")
+_KINDS = re.compile(r"transformers/models/auto/")
+_UNSET = re.compile(
+    r"^['\"](?:(?:LOCAL_|NODE_)?RANK|(?:LOCAL_)?WORLD_SIZE|(?:MASTER|SLURM|PBS|OMPI|CUDA)_\w+|\w+_(?:TOKEN|API_KEY))['\"]$"
+)
+_SAVED_KEY = re.compile(r"^['\"](?:(?:\w+_)?(?:state_dict|param_groups)|optimizer|lr_scheduler)['\"]$")
+# What a program calls the thing in which it looks says what that is: a part of a checkpoint, or one record of a data set.
+_HOLDERS: tuple[tuple[str, Category], ...] = (
+    (r"_*(?:(?:\w+_)?(?:ckpt|checkpoint|chkpt|state_?dict|snapshot)\w*|saved(?:_\w+)?)", "checkpoint"),
+    (
+        r"_*(?:\w+_)?(?:info|ann|anno|annotation|annos|sample|record|row|entry|example|meta(?:_?data|_?info)?|df|dataframe|img_info|image_info)s?",
+        "data",
+    ),
+)
+_OF_DATA = re.compile(r"(?:^|[/_])data_?sets?[/_.]|data_?loader|annotation|_to_coco")
+"""Files in which a data set is read."""
+_MODULES = re.compile(r"torch/nn/(?:modules/module|parallel/\w+)\.py$")
+"""What passes a call on to the network."""
+_UNEXPECTED = re.compile(r"^(?P<callee>[\w.<>]+)\(\) got an unexpected keyword argument")
+_MADE = re.compile(r"__init__$|^[A-Z]")
+
+
+def looked_up(raised: Raised) -> Category | None:
+    """Return what a key is of that was looked up in vain, where the key or who looks tells; None where neither does.
+
+    A variable that whoever started the program has not set, a kind of model that the installed library does not know yet,
+    a part that a saved state lacks, a field of a record of the data.
+    """
+    if raised.exception != "KeyError":
+        return None
+    inner = raised.frames[-1] if raised.frames else None
+    path = inner.path.replace("\\", "/") if inner is not None else ""
+    if inner is not None and ((path.endswith("/os.py") and inner.function == "__getitem__") or _KINDS.search(path)):
+        return "environment"
+    if _UNSET.search(raised.message):
+        return "environment"
+    if " " in raised.message:  # a sentence, and no key
+        return said_of(raised.message)
+    if _SAVED_KEY.search(raised.message):
+        return "checkpoint"
+    own = innermost_own(raised)
+    held = _holder(own, raised.message) if own is not None else None
+    if held is not None:
+        return next((category for pattern, category in _HOLDERS if re.fullmatch(pattern, held)), None)
+    if path.endswith(
+        "dataset_dict.py"
+    ):  # of data sets by the names of their splits: a name that it lacks is the program's
+        return None
+    return "data" if _OF_DATA.search("/".join(path.split("/")[-3:])) else None
+
+
+def of_another_version(raised: Raised) -> bool:
+    """Return whether it was a library that did not take an argument: it is of another version than the program was written for.
+
+    A class is mostly a library's, and a library that calls one's own function passes what its version passes; a function that
+    one's own code calls by name is mostly one's own.
+    """
+    found = _UNEXPECTED.match(raised.message)
+    if found is None or _MADE.search(found["callee"].rpartition(".")[2]):
+        return True
+    if not raised.frames:
+        return False
+    frames = [frame for frame in raised.frames if not _MODULES.search(frame.path.replace("\\", "/"))]
+    return not frames or _LIBRARY.search(frames[-1].path.replace("\\", "/")) is not None
+
+
+def innermost_own(raised: Raised) -> Frame | None:
+    """Return the innermost frame that is of no library."""
+    return next((one for one in reversed(raised.frames) if not _LIBRARY.search(one.path.replace("\\", "/"))), None)
+
+
+def _holder(frame: Frame, key: str) -> str | None:
+    """Return the name of that in which a line of code looks a key up; None where it does not show."""
+    word = key.strip("'\"")
+    found = re.search(rf"(\w+)(?:\([^()]*\)|\[[^\[\]]*\])*\[\s*['\"]{re.escape(word)}['\"]\s*\]", frame.code)
+    return found[1].lower() if found is not None else None

@@ -1,0 +1,69 @@
+"""Processes that died one after the other in the same file: a script that was started anew, with its output appended.
+
+A traceback that reaches the top of a script ends its process. Where one process writes, what follows is another start.
+"""
+
+from __future__ import annotations
+
+from preflight.investigate.case.case import Case
+from preflight.vocabulary.log import Frame, Raised
+
+_MANY = ("elastic.", "network.", "end.child-failed", "end.mpi", "exit.")
+"""What is only printed where several processes run: they may die one after the other in the same start."""
+_REFUSED = ("usercode.unrecognized-arguments", "environment.script-missing")
+"""A parser of arguments that says what is wrong with them ends the program, as does a Python that does not find it."""
+_STEPS = 2
+"""So many steps behind its death are those of another process."""
+
+
+def cuts_of(whole: Case) -> dict[int, list[int]]:
+    """Return for each file that one process wrote the lines behind those with which it died, where it speaks again."""
+    if (whole.people.world or 1) > 1 or whole.people.seen:
+        return {}
+    several = {event.hit.file for event in whole.events if event.id.startswith(_MANY)}
+    several |= {ending.file for ending in whole.reading.endings if ending.file is not None}
+    died: dict[int, Raised] = {}
+    found: dict[int, list[int]] = {}
+    for raised in sorted(whole.reading.raised, key=lambda one: (one.hit.file, one.hit.line)):
+        file = raised.hit.file
+        if file in several or not _at_top(raised) or raised.begins is None:
+            continue
+        before = died.get(file)
+        if before is not None and raised.begins > before.hit.line + 1 and _script(before) == _script(raised):
+            found.setdefault(file, []).append(before.hit.line + 1)
+        if raised.chained:
+            died.pop(file, None)
+        else:
+            died[file] = raised
+    for event in whole.events:
+        file, line = event.hit.file, event.hit.line
+        if event.id in _REFUSED and file not in several and _goes_on(whole, file, line):
+            found.setdefault(file, []).append(line + 1)
+    for file, raised in died.items():
+        # A bar at zero is drawn once more as a program ends: nothing was done behind it.
+        behind = sum(step.file == file and step.line > raised.hit.line and step.step != 0 for step in whole.steps)
+        if behind >= _STEPS:
+            found.setdefault(file, []).append(raised.hit.line + 1)
+    return found
+
+
+def _goes_on(whole: Case, file: int, line: int) -> bool:
+    """Return whether something ran behind a line: another script that died, or steps."""
+    died = any(one.hit.file == file and one.begins is not None and one.begins > line for one in whole.reading.raised)
+    return died or sum(step.file == file and step.line > line for step in whole.steps) >= _STEPS
+
+
+def _at_top(raised: Raised) -> bool:
+    """Return whether an exception went through the whole of a script."""
+    first = _first(raised)
+    return first is not None and first.function == "<module>" and first.path.endswith(".py") and bool(raised.exception)
+
+
+def _first(raised: Raised) -> Frame | None:
+    """Return the outermost frame of the script itself."""
+    return next((frame for frame in raised.frames if "runpy" not in frame.path), None)
+
+
+def _script(raised: Raised) -> str:
+    first = _first(raised)
+    return first.path.replace("\\", "/").rpartition("/")[2] if first is not None else ""

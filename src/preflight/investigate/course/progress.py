@@ -1,0 +1,180 @@
+"""What went on afterwards: steps behind an event, and whether it was recovered from."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from math import isfinite
+
+from preflight.investigate.case.case import Case, Event
+
+# A rank that fails lets the others finish what is under way, and a line for every step need not be printed at once.
+STEPS_BEHIND = 3
+STEPS_OF_ITS_OWN = 2
+# What a scheduler ends goes on until it is killed, as a rule within half a minute of its word.
+STEPS_BEHIND_AN_END = 20
+# What an agent of torchrun says when it gives up.
+_TABLES = ("end.child-failed", "elastic.summary")
+_OF_AN_AGENT = "torch.distributed.elastic."
+# So many lines at the head of a file are of what sets a job up.
+_SET_UP = 50
+_GRACE = 60.0
+
+
+class Progress:
+    """The steps of a run by file and by time."""
+
+    def __init__(self, case: Case) -> None:
+        """Put the steps into order."""
+        self.case = case
+        self._tables = _tables(case)
+        self._by_file: dict[tuple[int, int | None], tuple[list[int], list[int]]] = {}
+        self._ranks_in: dict[int, set[int | None]] = {}
+        timed: list[tuple[float, int]] = []
+        self._nodes: set[str | None] = set()
+        for one in case.steps:
+            if one.step is None:
+                continue
+            rank = case.people.rank_of(one.who, one.file)
+            if rank is not None and one.line > self._tables.get(one.file, one.line):
+                continue
+            for key in {(one.file, rank), (one.file, None)}:
+                lines, numbers = self._by_file.setdefault(key, ([], []))
+                lines.append(one.line)
+                numbers.append(one.step)
+            self._ranks_in.setdefault(one.file, set()).add(rank)
+            time = case.corrected(one.time, case.people.node_of_who(one.who, one.file))
+            if time is not None:
+                timed.append((time, one.step))
+            if time is not None:
+                self._nodes.add(case.people.node_of_who(one.who, one.file))
+        timed.sort()
+        self._times = [time for time, _ in timed]
+        self._numbers = [number for _, number in timed]
+        self._calm = not any(ending.code for ending in case.endings) and not any(
+            event.role in ("cascade", "teardown", "confirmation") for event in case.events
+        )
+        self._ends = [event for event in case.events if _ends(event)]
+
+    def behind(self, event: Event) -> int:
+        """Return how many steps beyond the one of an event were told after it, in its own file or by the clock."""
+        own = self._in_file(event)
+        if own >= STEPS_OF_ITS_OWN or event.time is None or not self._comparable(event):
+            return own
+        at = bisect_right(self._times, event.time + event.error)
+        first = max(self._numbers[:at], default=event.step if event.step is not None else -1)
+        return max(own, len({number for number in self._numbers[at:] if number > first}))
+
+    def _comparable(self, event: Event) -> bool:
+        """Return whether the clock of an event can be held against those of the steps.
+
+        What stands without a time at the end of a rank's file may have been said long after the time before it: the steps of
+        other ranks show that it was outlived only where nobody else complains.
+        """
+        if event.hit.time_open and not self._calm:
+            return False
+        joined = event.node in self.case.clocks or self._nodes <= {event.node, None} or len(self.case.people.nodes) < 2
+        # Where nobody else complains and nothing ended, the run went on, whatever the clocks.
+        return joined or self._calm
+
+    def _in_file(self, event: Event) -> int:
+        file = event.hit.file
+        ranks = self._ranks_in.get(file, set())
+        key = (file, event.rank) if event.rank in ranks else (file, None)
+        lines, numbers = self._by_file.get(key, ([], []))
+        at = bisect_right(lines, event.hit.line)
+        first = event.step if event.step is not None else -1
+        return len({number for number in numbers[at:] if number > first})
+
+    def recovered(self, event: Event) -> bool:
+        """Return whether the run went on after an event as if nothing had been."""
+        if event.role in ("recovered", "benign", "progress"):
+            return True
+        if self._ended_behind(event) or self._finite_again(event) or self._only_set_up(event):
+            return True
+        if event.category == "preemption" and event.role == "root":
+            return self.behind(event) >= STEPS_BEHIND_AN_END and self._outlived(event)
+        if not self._in_file(event):
+            return self.behind(event) >= STEPS_BEHIND
+        # A value that is no number stands in the line of a step itself: the next step shows whether it was mended.
+        return self.behind(event) >= (1 if event.category == "numerical" else STEPS_OF_ITS_OWN)
+
+    def _outlived(self, event: Event) -> bool:
+        """Return whether steps were told longer after a scheduler's word than it leaves to what it ends; True without times."""
+        if event.time is None or not self._times:
+            return True
+        signature = self.case.signatures.get(event.id)
+        grace = signature.grace if signature is not None and signature.grace is not None else _GRACE
+        return self._times[-1] > event.time + grace
+
+    def _finite_again(self, event: Event) -> bool:
+        """Return whether what was no number is one in the last step that the same file tells behind it."""
+        if event.category != "numerical" or "nan" not in event.id:
+            return False
+        behind = [one for one in self.case.steps if one.file == event.hit.file and one.line > event.hit.line]
+        last = [one.values[name] for one in behind[-1:] for name in ("loss", "grad_norm") if name in one.values]
+        return bool(last) and all(isfinite(value) for value in last)
+
+    def _only_set_up(self, event: Event) -> bool:
+        """Return whether a shell's complaint at the head of its own file was outlived.
+
+        The steps stand in another file, or the job was there to be ended from outside, and raised nothing until then.
+        """
+        if event.category != "environment" or event.raised is not None:
+            return False
+        if event.hit.line > _SET_UP or "Error:" in event.hit.text:
+            return False
+        if self._stopped_behind(event):
+            return True
+        if event.time is not None or event.hit.file in self._ranks_in:
+            return False
+        told = [one for one in self.case.steps if one.file != event.hit.file]
+        return self._calm and len(told) >= STEPS_BEHIND
+
+    def _stopped_behind(self, event: Event) -> bool:
+        """Return whether the job of an event was ended from outside after it, and nothing else failed in its file."""
+        if any(one.hit.file == event.hit.file for one in self.case.reading.raised):
+            return False
+        others = [one for one in self.case.events if one.hit.file == event.hit.file and one.hit.line > event.hit.line]
+        roots = {one.category for one in others if one.role == "root"}
+        return any(one.category == "preemption" for one in others) and roots <= {"preemption"}
+
+    def _ended_behind(self, event: Event) -> bool:
+        for end in self._ends:
+            if end.hit.file == event.hit.file and end.hit.line > event.hit.line and end.rank in (event.rank, None):
+                return True
+            if end.time is not None and event.time is not None and end.hit.file != event.hit.file:
+                same = end.rank is not None and end.rank == event.rank
+                if same and end.time - end.error > event.time + event.error:
+                    return True
+        return False
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run says that it is done."""
+        return bool(self._ends)
+
+    @property
+    def first_step(self) -> int | None:
+        """The first step that was told."""
+        return min((one.step for one in self.case.steps if one.step is not None), default=None)
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step that was told."""
+        return max((one.step for one in self.case.steps if one.step is not None), default=None)
+
+
+def _tables(case: Case) -> dict[int, int]:
+    """Return where an agent says its last word in each file, its table or what ended itself: all of its ranks are dead by then.
+
+    What ranks print to their output waits in the agent's buffer and may come out behind what they, and it, print of errors.
+    """
+    found: dict[int, int] = {}
+    for event in case.events:
+        if event.id in _TABLES or event.hit.text.startswith(_OF_AN_AGENT):
+            found[event.hit.file] = max(event.hit.line, found.get(event.hit.file, 0))
+    return found
+
+
+def _ends(event: Event) -> bool:
+    return event.signature is not None and event.signature.marks == "end"
