@@ -8,16 +8,13 @@ from itertools import compress
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.views.copies import untrained
+from preflight.monitor.views.copies import begun_alike, untrained
 from preflight.monitor.views.fingerprints import Look, looks_of
 from preflight.monitor.views.steps import steps_of
 from preflight.monitor.window import Call, Run, State, Variable, Window
 
 _INTERVALS = 2
 _MOST_KEPT = 64
-_CLOSE = 1e-5
-"""How far apart the norms of two matrices are, as a share, of which one was averaged with the other when they were equal:
-that rounds their numbers. Those of two that were drawn apart differ by a thousandth and more."""
 
 
 class AveragesBeginAsCopies(Relation):
@@ -137,7 +134,7 @@ class AveragesBeginAsCopies(Relation):
         own, norm = set(self._bits.get(one.id, ())), self._norms.get(one.id) or 0.0
         others = [known[_key(one)] for known in trained.values() if _key(one) in known]
         begun = [self._norms.get(other.id) or 0.0 for other in others]
-        alike = any(abs(size - norm) <= _CLOSE * norm for size in begun)
+        alike = any(begun_alike(norm, size) for size in begun)
         return alike or any(own & set(self._bits.get(other.id, ())) for other in others)
 
     @classmethod

@@ -6,15 +6,13 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.copies import begun_alike
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.views.values import Value, differ, values_of
 from preflight.monitor.window import Window
 
 _GAPS = 2
 _FEWEST = 2
-_CLOSE = 1e-5
-"""How far apart the norms of a copy and its original are at the first step, as a share, where the copy was averaged with
-it already; those of matrices that were drawn apart differ by a thousandth and more."""
 
 
 class AveragesRestInSteps(Relation):
@@ -87,7 +85,7 @@ class AveragesRestInSteps(Relation):
                 alike.setdefault((tuple(one.shape), one.name.rpartition(".")[2]), []).append(ident)
         for idents in alike.values():
             for ident in idents:
-                found = [one for one in idents if one != ident and _close(self._first[ident], self._first[one])]
+                found = [one for one in idents if one != ident and begun_alike(self._first[ident], self._first[one])]
                 if found:
                     self._originals[ident] = found
 
@@ -131,10 +129,6 @@ class AveragesRestInSteps(Relation):
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(moved=0.1)
         yield _run(moved=0.1, apart=1e-7)
-
-
-def _close(norm: float, other: float) -> bool:
-    return abs(other - norm) <= _CLOSE * min(norm, other)
 
 
 def _run(moved: float, both: bool = False, apart: float = 0.0) -> list[Window]:

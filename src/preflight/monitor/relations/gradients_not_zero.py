@@ -8,6 +8,7 @@ from itertools import compress
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.flow import Flow, flow_of
+from preflight.monitor.views.paths import outer_modules
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Window
 
@@ -71,7 +72,7 @@ class GradientsNotZero(Relation):
                 if (
                     count >= _ROUNDS
                     and module in self._flow.called
-                    and not waiting.intersection(_outer(variable.name))
+                    and not waiting.intersection(outer_modules(variable.name))
                     and not (variable.module in _RECURRENT and self._works(module, step, window))
                 ):
                     wrong.append(variable.name)
@@ -92,7 +93,7 @@ class GradientsNotZero(Relation):
         known = window.run.variables
         held: dict[str, bool] = {}
         for ident, norm in zip(step.gradients.ids, step.gradients.norm, strict=True):
-            for name in _outer(known[ident].name) if ident in known else ():
+            for name in outer_modules(known[ident].name) if ident in known else ():
                 held[name] = held.get(name, False) or bool(norm)
         return frozenset(name for name in self._flow.roots if held.get(name) is False)
 
@@ -123,12 +124,6 @@ class GradientsNotZero(Relation):
         yield _run([0.0] * 4)
         yield _run([0.0] * 4, closure=True)
         yield _run([0.0] * 4, ("net.a.weight_ih_l0", "net.b.weight"), "GRU")
-
-
-def _outer(name: str) -> list[str]:
-    """The modules that a variable lies in."""
-    parts = name.split(".")
-    return [".".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _run(

@@ -8,6 +8,7 @@ from typing import Any
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.flow import Flow, flow_of
+from preflight.monitor.views.paths import outer_modules
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.window import Call, Window
 
@@ -214,8 +215,7 @@ class GradientsReach(Relation):
 
 def _parts(modules: set[str]) -> set[str]:
     """Modules and all that they are parts of."""
-    words = (module.split(".") for module in modules)
-    return {".".join(parts[:count]) for parts in words for count in range(1, len(parts) + 1)}
+    return modules.union(*map(outer_modules, modules))
 
 
 def _chain(*norms: float | None) -> list[Window]:

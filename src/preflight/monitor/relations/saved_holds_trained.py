@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.paths import outer_modules
 from preflight.monitor.window import State, Variable, Window
 
 _PLACES = 2
@@ -90,16 +91,9 @@ def _trained(one: Variable) -> bool:
 
 def _partly(saved: set[str], missing: set[str]) -> set[str]:
     """The innermost modules of which parameters, or whole parts with parameters, are saved and others are not."""
-    above = [_modules(name) for name in missing]
-    lost = {module for modules in above for module in modules}
-    found = {next((module for module in _modules(name) if module in lost), "") for name in saved}
+    lost = {module for name in missing for module in outer_modules(name)}
+    found = {next((module for module in reversed(outer_modules(name)) if module in lost), "") for name in saved}
     return {module for module in found if "." in module}
-
-
-def _modules(name: str) -> list[str]:
-    """The modules that a parameter lies in, the innermost first."""
-    words = name.split(".")[:-1]
-    return [".".join(words[:count]) for count in range(len(words), 0, -1)]
 
 
 def _example(state: State, lost: tuple[str, ...], window: Window) -> Example:

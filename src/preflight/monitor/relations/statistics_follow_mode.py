@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.paths import outer_modules
 from preflight.monitor.window import ORDER, Call, State, Window
 
 _WORDS = ("running_mean", "running_var")
@@ -109,9 +110,8 @@ class StatisticsFollowMode(Relation):
             if one.kind == "buffer":
                 buffers.add(one.name)
                 continue
-            words = one.name.split(".")
-            for length in range(1, len(words)):
-                parts.setdefault(".".join(words[:length]), []).append(one.trainable or one.optimizer >= 0)
+            for module in outer_modules(one.name):
+                parts.setdefault(module, []).append(one.trainable or one.optimizer >= 0)
         for name, call in layers.items():
             root = name.split(".")[0]
             part = name.rpartition(".")[0]

@@ -5,6 +5,14 @@ from __future__ import annotations
 from preflight.monitor.window import State, Variable, Window
 
 _CLOSE = 2e-6
+_AVERAGED = 1e-5
+"""How far apart the norms of a copy and its original are when they are first seen, as a share, where the copy was averaged
+with it already; those of matrices that were drawn apart differ by a thousandth and more."""
+
+
+def begun_alike(norm: float, other: float) -> bool:
+    """Whether an average and what it follows may have begun as the same weights, by their norms when they were first seen."""
+    return abs(other - norm) <= _AVERAGED * min(norm, other)
 
 
 class Copies:
