@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from preflight.errors import InputError, PreflightError
+from preflight.source import evaluate
 from preflight.source.reading import Reading, read
 from preflight.source.script import parse, read_script
 
@@ -381,3 +382,13 @@ def test_configurations_that_explode_are_not_read(follow: Any) -> None:
     )
     assert followed["c"] is ...
     assert followed["e"] is ...
+
+
+@pytest.mark.parametrize("folder", ["evaluate", "evaluate/library", "evaluate/command_line", "evaluate/builtin"])
+def test_a_library_that_bears_the_name_of_a_file_of_ours_is_unknown_like_any_other(folder: str, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    for file in (Path(evaluate.__file__).parents[1] / folder).glob("[a-z]*.py"):
+        script.write_text(
+            f"import {file.stem}\na = {file.stem}.no_such_thing(1)\nb = {file.stem}.no_such_thing.of_it\n"
+        )
+        assert not read(read_script(script)).trace.notes

@@ -293,6 +293,12 @@ CONFIGURED = {
             cfg = yaml.safe_load(f)
         got = {"lr": cfg["lr"], "batch": cfg["batch"] * 2, "amp": True}
     """,
+    "ruamel": """
+        from ruamel.yaml import YAML
+        with open("small.yaml") as f:
+            cfg = YAML(typ="safe").load(f)
+        got = {"lr": cfg["lr"], "batch": 8, "amp": True}
+    """,
     "JSON": """
         import json
         got = json.load(open("c.json"))
@@ -318,6 +324,7 @@ FILES = {
     "conf/config.yaml": "defaults:\n  - optim: adam\n  - _self_\nbatch: ${size}\nsize: 8\namp: true\n",
     "conf/optim/adam.yaml": "lr: 0.1\n",
     "base.yaml": "lr: 0.1\nbatch: 4\ndouble: 8\n",
+    "small.yaml": "lr: 1e-1\n",
     "c.json": '{"lr": 0.1, "batch": 8, "amp": true}',
     "c.toml": "[train]\nlr = 0.1\nbatch = 8\namp = true\n",
     "configurator.py": "lr = 0.1\namp = True\n",
@@ -327,3 +334,19 @@ FILES = {
 @pytest.mark.parametrize("name", CONFIGURED)
 def test_configurations_are_read(name: str, follow: Any) -> None:
     assert follow(CONFIGURED[name], FILES)["got"] == {"lr": 0.1, "batch": 8, "amp": True}
+
+
+def test_a_merged_configuration_leaves_the_record_that_it_was_made_of(follow: Any) -> None:
+    followed = follow(
+        """
+        from dataclasses import dataclass
+        from omegaconf import OmegaConf
+        @dataclass
+        class Config:
+            lr: float = 0.1
+        base = OmegaConf.structured(Config())
+        cfg = OmegaConf.merge(base, {"lr": 0.2})
+        before, after = base.lr, cfg.lr
+        """
+    )
+    assert (followed["before"], followed["after"]) == (0.1, 0.2)

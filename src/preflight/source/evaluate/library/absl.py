@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from preflight.source.evaluate.command_line.words import word_value, words_of
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.evaluate.library.words import word_value, words_of
-from preflight.source.values import Known, Obj, Seq, Value, plain, settle
+from preflight.source.values import Known, Module, Seq, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -40,8 +40,6 @@ def flags(m: Machine) -> dict[str, Value]:
     """The table of flags of this evaluation."""
     holder = m.modules.get("absl.flags.FLAGS")
     if holder is None:
-        from preflight.source.values import Module
-
         holder = m.modules["absl.flags.FLAGS"] = Module("FLAGS", m.project.script)
     return holder.namespace
 
@@ -59,6 +57,3 @@ def _run(m: Machine, c: Call) -> Value | None:
     from preflight.source.evaluate.calls import call
 
     return call(m, c.args[0], [Seq([], "argv", m.site(c.node))], {}, c.node) if c.args else None
-
-
-__all__ = ["MODEL", "Obj"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from preflight.errors import UsageError
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.values import Choice, Dict, Ext, Func, Known, Obj, Seq, Unknown, Value, join, plain, settle
+from preflight.source.values import Choice, Dict, Ext, Known, Obj, Seq, Unknown, Value, join, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -266,7 +266,7 @@ def namespace_of(m: Machine, parser: Parser, node: Any, line: tuple[str, ...] | 
         for inner in parser.subparsers.values():
             _merge_subparser(m, namespace, inner, node)
         return namespace
-    from preflight.source.evaluate.library.command_line import parse_line
+    from preflight.source.evaluate.command_line.parsed import parse_line
 
     parse_line(m, parser, namespace, list(line), partial, UsageError)
     return namespace
@@ -287,22 +287,9 @@ def _namespace(m: Machine, c: Call) -> Value | None:
     return made
 
 
-@MODEL.call("argparse.Namespace.__getitem__")
-def _item(m: Machine, c: Call) -> Value | None:
-    return None
-
-
-@MODEL.attribute("argparse.Namespace._get_kwargs")
-def _kwargs(m: Machine, base: Value, name: str, node: Any, key: Value | None) -> Value | None:
-    return None
-
-
 @MODEL.call(_P + ".add_arguments")
 def _add_dataclass(m: Machine, c: Call) -> Value | None:
     """simple-parsing extends parsers by this method."""
     from preflight.source.evaluate.library.simple_parsing import add_arguments
 
     return add_arguments(m, c)
-
-
-__all__ = ["MODEL", "Func", "Parser", "namespace_of"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from preflight.errors import UsageError
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.evaluate.library.argparse import Option, Parser, namespace_of
 from preflight.source.evaluate.library.typer import chosen
@@ -125,6 +124,3 @@ def _option(m: Machine, made: Obj) -> Option | None:
             option.default = Seq([], "tuple")
     option.required = bool(plain(made.kwargs.get("required"), made.name == "click.argument"))
     return option
-
-
-__all__ = ["MODEL", "UsageError"]

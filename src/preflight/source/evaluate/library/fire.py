@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from preflight.source.evaluate.command_line.words import bind_line, record_of, unrecognised, words_of
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.evaluate.library.typer import with_defaults
-from preflight.source.evaluate.library.words import bind_line, record_of, unrecognised, words_of
 from preflight.source.values import Class, Func, Value, settle
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from preflight.source.evaluate.iteration import copy_of
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.evaluate.library.yaml import config_value, load_yaml, text_of
 from preflight.source.values import Dict, Known, Obj, Seq, Unknown, Value, settle
@@ -33,14 +34,14 @@ def _create(m: Machine, c: Call) -> Value | None:
 @MODEL.call(_O + "merge", _O + "unsafe_merge")
 def _merge(m: Machine, c: Call) -> Value | None:
     result: Value = Dict({}, m.site(c.node), name="config")
-    for arg in c.args:
-        base = as_config(settle(arg))
-        if isinstance(base, Dict) and isinstance(result, Dict):
+    for base in (as_config(settle(arg)) for arg in c.args):
+        if isinstance(result, Obj):
+            if isinstance(base, Dict):
+                result.attrs.update(base.entries)
+        elif isinstance(result, Dict) and isinstance(base, Dict):
             result = merged(result, base)
-        elif isinstance(base, Obj) and not result.entries if isinstance(result, Dict) else False:
-            result = base
-        elif isinstance(base, Dict) and isinstance(result, Obj):
-            result.attrs.update(base.entries)
+        elif isinstance(result, Dict) and isinstance(base, Obj) and not result.entries:
+            result = copy_of(m, base, c.node)
         elif isinstance(result, Dict):
             result.open = True
     return interpolated(m, result)
@@ -48,7 +49,7 @@ def _merge(m: Machine, c: Call) -> Value | None:
 
 @MODEL.call(_O + "from_cli", _O + "from_dotlist")
 def _from_cli(m: Machine, c: Call) -> Value | None:
-    result = Dict({}, m.site(c.node), m.arguments is None and False, "config")
+    result = Dict({}, m.site(c.node), False, "config")
     words = list(m.arguments or ())
     given = settle(c.args[0]) if c.args else None
     if isinstance(given, Seq):

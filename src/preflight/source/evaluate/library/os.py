@@ -7,7 +7,7 @@ import posixpath
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.values import Ext, Known, Obj, Unknown, Value, join, plain, settle
+from preflight.source.values import Known, Obj, Unknown, Value, join, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -41,11 +41,6 @@ def _get(m: Machine, c: Call) -> Value | None:
         return None
     default = c.argument(1, "default")
     return environment(m, name, c.node, default if default is not None else m.known(None))
-
-
-@MODEL.attribute("os.environ")
-def _environ(m: Machine, base: Value, name: str, node: ast.AST, key: Value | None) -> Value | None:
-    return None
 
 
 def environ_item(m: Machine, key: Value, node: ast.AST) -> Value | None:
@@ -94,6 +89,3 @@ def _exists(m: Machine, c: Call) -> Value | None:
 @MODEL.call("os.cpu_count")
 def _cpus(m: Machine, c: Call) -> Value | None:
     return m.unknown("the number of cores of the machine that will run it", c.node)
-
-
-__all__ = ["MODEL", "Ext", "environ_item", "environment"]

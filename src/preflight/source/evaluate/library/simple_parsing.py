@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from preflight.source.evaluate.command_line.words import record_of, unrecognised, words_of
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.evaluate.library.argparse import Option, new_parser, parser_of
-from preflight.source.evaluate.library.words import record_of, unrecognised, words_of
 from preflight.source.values import Class, Value, plain, settle
 
 if TYPE_CHECKING:

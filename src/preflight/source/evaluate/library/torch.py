@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from preflight.source.evaluate.layer_options import register
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.evaluate.library.methods import is_module
-from preflight.source.evaluate.library.torch_layers import register
 from preflight.source.values import Choice, Dict, Known, Obj, Seq, Value, settle
 
 if TYPE_CHECKING:
@@ -194,11 +194,6 @@ def _module_item(m: Machine, base: Value, name: str, node: object, key: Value | 
     return item(m, Seq(list(parts)), key, node)  # type: ignore[arg-type]
 
 
-@MODEL.call("torch.nn.ModuleDict.()")
-def _nothing(m: Machine, c: Call) -> Value | None:
-    return None
-
-
 @MODEL.attribute("torch.nn.ModuleDict.__getitem__")
 def _module_entry(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
     from preflight.source.evaluate.attributes import item
@@ -268,6 +263,3 @@ def _world(m: Machine, c: Call) -> Value | None:
     if size is not None and not c.args:
         return Known(int(size), m.site(c.node), "launcher")
     return None
-
-
-__all__ = ["MODEL", "is_module", "module_items", "wrapped"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from preflight.source.evaluate.command_line.words import word_value, words_of
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.evaluate.library.words import word_value, words_of
-from preflight.source.values import Class, Ext, Known, Obj, Seq, Unknown, Value, settle
+from preflight.source.values import Class, Ext, Known, Obj, Seq, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -69,11 +69,3 @@ def _parse(m: Machine, c: Call) -> Value | None:
     found = records(m, c)
     extra: list[Value] = [Seq([], "list", m.site(c.node))] if "return_remaining_strings" in c.kwargs else []
     return Seq(found + extra, "tuple", m.site(c.node)) if found else None
-
-
-@MODEL.attribute("transformers.PretrainedConfig.__getitem__")
-def _nothing(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
-    return None
-
-
-__all__ = ["MODEL", "Unknown"]

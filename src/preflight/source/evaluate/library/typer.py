@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from preflight.source.evaluate.command_line.words import bind_line, unrecognised
 from preflight.source.evaluate.library import Call, Model
-from preflight.source.evaluate.library.words import bind_line, unrecognised
 from preflight.source.values import Func, Known, Obj, Partial, Value, plain, settle
 
 if TYPE_CHECKING:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from preflight.source.evaluate.library import Model
 from preflight.source.values import Dict, Known, Obj, Seq, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.library.argparse import Option, Parser
     from preflight.source.evaluate.machine import Machine
-
-MODEL = Model()
 
 
 def parse_line(m: Machine, parser: Parser, namespace: Obj, line: list[str], partial: bool, error_type: Any) -> None:

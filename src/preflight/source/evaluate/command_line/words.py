@@ -7,13 +7,11 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from preflight.errors import UsageError
-from preflight.source.evaluate.library import Model
 from preflight.source.values import Class, Func, Known, Obj, Partial, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
 
-MODEL = Model()
 _PLAIN = {"true": True, "false": False, "none": None}
 
 
