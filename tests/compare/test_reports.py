@@ -64,6 +64,34 @@ def test_the_verdict_is_about_what_became_worse(before: Report, after: Report, v
     assert compare(before, after, ("a", "b")).verdict == verdict
 
 
+def test_findings_of_another_kind_of_report_are_neither_gone_nor_new() -> None:
+    script = report(memory=memory(4e9), findings=(finding("x", severity="error"),), verdict="NO-GO")
+    plan = report(command="plan", memory=memory(4e9), findings=(finding("y", severity="error"),), verdict="NO-GO")
+    found = compare(script, plan, ("train.py", "plan.json"))
+    assert found.comparison is not None
+    assert (found.comparison.gone, found.comparison.new, found.comparison.kept) == ((), (), 0)
+    assert found.verdict == "GO"
+    assert "findings are not compared" in found.notes[0]
+    logs = report(command="investigate", verdict="NO-GO")
+    assert compare(report(command="monitor check", findings=script.findings), logs, ("a", "b")).verdict == "UNKNOWN"
+    quick = msgspec.structs.replace(script, command="quick")
+    assert compare(script, quick, ("a", "b")).notes == ()
+
+
+def test_the_steps_of_a_run_meet_those_of_its_plan() -> None:
+    plan = report(command="plan", step={"seconds": {"mid": 0.1}, "mfu": 0.4})
+    series = Series(name="step time", unit="s", steps=tuple(range(20)), values=(0.2,) * 20)
+    run = report(command="monitor check", watched=Watched(steps=20, series=(series,)))
+    found = compare(plan, run, ("plan.json", "trace")).comparison
+    assert found is not None
+    assert [(one.name, one.before, one.after) for one in found.changes] == [("step", 0.1, 0.2)]
+
+
+def test_folders_whose_scripts_are_alike_have_much_in_common() -> None:
+    folder = report(scripts=(report(), report()))
+    assert compare(folder, folder, ("a", "b")).verdict == "GO"
+
+
 def test_only_what_both_tell_of_is_compared() -> None:
     before = report(memory=memory(4e9), facts={"steps": Fact(5), "precision": Fact(None, reason="not known")})
     after = report(memory=memory(2e9))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TypeVar
 
-from preflight.compare.values import Value, values
+import msgspec
+
+from preflight.compare.values import STEP, Value, values
 from preflight.vocabulary.comparison import Aspect, Change, Comparison, Side
 from preflight.vocabulary.finding import Finding
 from preflight.vocabulary.report import SCHEMA, VERDICT_ORDER, Report, Tool, Verdict
@@ -33,31 +35,56 @@ def compare(before: Report, after: Report, names: tuple[str, str]) -> Report:
         A report with ``comparison``; NO-GO where the second one has a deciding finding or alarm that the first one has
         not, or a worse verdict; UNKNOWN where the two have nothing in common.
     """
+    alike = _kind(before) == _kind(after)
     told = [{(one.aspect, one.name): one for one in values(report)} for report in (before, after)]
+    _as_foretold(*told)
     shared = tuple(aspect for aspect in _ORDER if all(any(key[0] == aspect for key in side) for side in told))
     changes = [
         _change(told[0].get(key), told[1].get(key))
         for key in dict.fromkeys([*told[0], *told[1]])
-        if key[0] in shared and not _equal(told[0].get(key), told[1].get(key))
+        if key[0] in shared
+        and (alike or (key in told[0] and key in told[1]))
+        and not _equal(told[0].get(key), told[1].get(key))
     ]
-    gone, new, kept = _findings(before.findings, after.findings)
-    lost, come, still = _findings(before.alarms, after.alarms)
+    # What a run's logs do not tell of has not gone from its script: findings are those of one way of looking.
+    judged = alike and any(one.told or one.scripts for one in (before, after))
+    gone, new, kept = _findings(before.findings, after.findings) if alike else ((), (), 0)
+    lost, come, still = _findings(before.alarms, after.alarms) if alike else ((), (), 0)
     comparison = Comparison(
         before=_side(before, names[0]), after=_side(after, names[1]), shared=shared, kept=kept + still,
         changes=tuple(sorted(changes, key=lambda change: _ORDER.index(change.aspect))),
         gone=gone, new=new, gone_violations=lost, new_violations=come,
     )  # fmt: skip
     return Report(
-        schema=SCHEMA, command="diff", tool=Tool("preflight", VERSION), verdict=_verdict(comparison),
+        schema=SCHEMA, command="diff", tool=Tool("preflight", VERSION), verdict=_verdict(comparison, judged),
         inputs={"subject": f"{names[0]} -> {names[1]}"}, findings=new, violations=come, comparison=comparison,
-        notes=() if _told(comparison) else (_nothing(comparison),),
+        notes=tuple(_notes(comparison, judged, bool(before.told or after.told))),
     )  # fmt: skip
 
 
-def _nothing(found: Comparison) -> str:
-    """Say that nothing could be compared, and what each of the two was taken for."""
+def _as_foretold(*told: dict[tuple[Aspect, str], Value]) -> None:
+    """Call the steps that were measured on one side as those that were foretold on the other, so that they meet."""
+    measured: tuple[Aspect, str] = ("time", STEP)
+    foretold: tuple[Aspect, str] = ("time", "step")
+    if any(foretold in side and measured not in side for side in told):
+        for side in told:
+            if measured in side and foretold not in side:
+                side[foretold] = msgspec.structs.replace(side.pop(measured), name="step")
+
+
+def _kind(report: Report) -> str:
+    """What looked: ``check``, ``plan``, ``monitor`` or ``investigate``, whichever of its commands it was."""
+    word = report.command.partition(" ")[0]
+    return {"quick": "check", "ui": "monitor"}.get(word, word)
+
+
+def _notes(found: Comparison, judged: bool, any_findings: bool) -> Iterator[str]:
+    """Say what could not be compared, and what each of the two was taken for."""
     both = " and ".join(f"preflight {one.command} tells of {one.name}" for one in (found.before, found.after))
-    return f"the two have nothing in common that could be compared: {both}"
+    if not (found.shared or judged):
+        yield f"the two have nothing in common that could be compared: {both}"
+    elif not judged and any_findings:
+        yield f"findings are not compared, since they are of different kinds: {both}"
 
 
 def _side(report: Report, name: str) -> Side:
@@ -107,12 +134,8 @@ def _identity(finding: Finding) -> Hashable:
     return finding.code, finding.severity, _NUMBER.sub("0", finding.message)
 
 
-def _told(found: Comparison) -> bool:
-    return bool(found.shared or found.gone or found.new or found.kept or found.gone_violations or found.new_violations)
-
-
-def _verdict(found: Comparison) -> Verdict:
-    if not _told(found):
+def _verdict(found: Comparison, judged: bool) -> Verdict:
+    if not (found.shared or judged):
         return "UNKNOWN"
     if any(one.decides for one in (*found.new, *found.new_violations)):
         return "NO-GO"

@@ -87,11 +87,18 @@ def finding_for(one: Setting, given: PlanGiven, fact: Fact, path: str, fits: Fit
         location=fact.location if fact.location is not None and one.fact != "framework" else Location(path=path),
         evidence=tuple(evidence),
         fix=Fix(
-            title=f"set {one.what} to {planned}, or plan again with the script",
+            title=_change(one, planned),
             instruction=f"{again} makes the plan of the script as it is",
             expected="script and plan describe the same run",
         ),
     )  # fmt: skip
+
+
+def _change(one: Setting, planned: str) -> str:
+    """Say how script and plan come together; the size of a model is no setting, so another model is another plan."""
+    if one.fact == "model.parameters":
+        return "take the plan that was made for this model, or plan again with the script"
+    return f"set {one.what} to {planned}, or plan again with the script"
 
 
 def not_compared(one: Setting) -> NotEvaluated:

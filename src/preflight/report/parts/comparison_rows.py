@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.plan_rows import span
-from preflight.report.parts.sentences import number, place
+from preflight.report.parts.sentences import named, number, place
 from preflight.vocabulary.comparison import Aspect, Change, Comparison, Side
 from preflight.vocabulary.finding import Finding, Scalar
 from preflight.vocabulary.quantity import format_bytes, format_seconds
@@ -88,4 +88,4 @@ def _name(side: Side) -> str:
 def gone_rows(found: Comparison) -> list[tuple[str, str, str]]:
     """Return (rule, place, message) of findings and alarms that only the first side has."""
     every: tuple[Finding, ...] = (*found.gone, *found.gone_violations)
-    return [(f"{clean(one.code)} {clean(one.rule)}", place(one.location), one_line(one.message)) for one in every]
+    return [(named(one), place(one.location), one_line(one.message)) for one in every]
