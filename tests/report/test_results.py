@@ -61,6 +61,16 @@ def test_where_nothing_is_certain_it_is_a_warning_and_where_all_is_well_there_is
     assert results(msgspec.structs.replace(FAILED, verdict="GO")) == ()
 
 
+def test_an_incident_that_is_an_alarm_is_told_once() -> None:
+    assert FAILED.incident is not None
+    unsigned = msgspec.structs.replace(FAILED.incident, signature=None)
+    alarmed = msgspec.structs.replace(FAILED, incident=unsigned, findings=(samples.NOTE,))
+    assert results(alarmed) == (samples.NOTE,)
+    assert [one.code for one in results(msgspec.structs.replace(FAILED, findings=(samples.NOTE,)))] == [
+        "REP001", "oom.host-kill",
+    ]  # fmt: skip
+
+
 def test_a_verdict_that_no_finding_gives_is_a_result_itself() -> None:
     [told] = results(PLANNED)
     assert (told.code, told.severity, told.location) == ("plan-verdict", "error", Location(path="train.py"))

@@ -9,9 +9,10 @@ import msgspec
 from preflight.investigate.cause.category import SOMETHING_ELSE, Decided
 from preflight.investigate.course.state import named
 from preflight.investigate.culprit.vote import Scene
-from preflight.vocabulary.incident import Culprit, Incident, RunState, Why
+from preflight.vocabulary.incident import Culprit, Hypothesis, Incident, RunState, Why
 
 SURE = 0.75
+_BETWEEN = "it may be: "
 
 
 def whys_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunState) -> tuple[Why, ...]:
@@ -39,17 +40,31 @@ def whys_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunState) -
         for one in decided.hypotheses
         if one.cause != SOMETHING_ELSE and (leading is None or one.cause != leading.id)
     ]
-    if causes and causes[0].probability >= SURE:
-        told = next((reason for reason in causes[0].reasons if reason.weight > 1), None)
-        found.append(Why(question="Why that?", answer=causes[0].title + (f": {told.text}" if told else ""), known="inferred",
-                         quotes=told.quotes if told else (), reason=f"probability {causes[0].probability:.2f}"))  # fmt: skip
+    return (*found, *_behind(causes))
+
+
+def _behind(causes: Sequence[Hypothesis], said: Sequence[str | None] = ()) -> tuple[Why, ...]:
+    """Return the last levels: the cause, where one is likely enough, and the question that stays open."""
     if causes and causes[0].probability < SURE:
         between = "; ".join(f"{one.title} ({one.probability:.2f})" for one in causes[:3])
-        found.append(Why(question="Why that?", answer=None, known="unknown", reason=f"it may be: {between}"))
-    else:
-        found.append(Why(question="Why was that possible?", answer=None, known="unknown",
-                         reason="nothing that was read tells; add what you know with: preflight investigate why"))  # fmt: skip
-    return tuple(found)
+        return (Why(question="Why that?", answer=None, known="unknown", reason=f"{_BETWEEN}{between}"),)
+    rest = Why(question="Why was that possible?", answer=None, known="unknown",
+               reason="nothing that was read tells; add what you know with: preflight investigate why")  # fmt: skip
+    if not causes:
+        return (rest,)
+    told = next((reason for reason in causes[0].reasons if reason.weight > 1 and reason.text not in said), None)
+    cause = Why(question="Why that?", answer=causes[0].title + (f": {told.text}" if told else ""), known="inferred",
+                quotes=told.quotes if told else (), reason=f"probability {causes[0].probability:.2f}")  # fmt: skip
+    return cause, rest
+
+
+def weighed_again(whys: Sequence[Why], after: Sequence[Hypothesis]) -> tuple[Why, ...]:
+    """Return the levels with the causes as probable as they are now, where the last one names several."""
+    last = whys[-1] if whys else None
+    if last is None or last.answer is not None or not (last.reason or "").startswith(_BETWEEN):
+        return tuple(whys)
+    named = [one for one in after if one.cause != SOMETHING_ELSE and f"{one.title} (" in (last.reason or "")]
+    return (*whys[:-1], *_behind(named, [one.answer for one in whys]))
 
 
 def with_answers(incident: Incident, answers: Sequence[str]) -> Incident:

@@ -9,7 +9,7 @@ import pytest
 
 from preflight import analyze, diagnose
 from preflight.investigate.beside.foreseen import capacity_of, sold_as, with_check
-from preflight.vocabulary.incident import Pointer
+from preflight.vocabulary.incident import Incident, Pointer
 from preflight.vocabulary.report import Report
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -45,6 +45,27 @@ def test_the_rules_that_tell_the_failure_are_named_with_their_lines_and_the_peak
         "inferred"
     ]
     assert report.incident.five_whys[-1].answer is None
+
+
+def test_the_levels_name_the_causes_as_probable_as_they_are_afterwards(failed: Report) -> None:
+    assert failed.incident is not None
+    assert "The step needs more memory than the card has (0.6" in (failed.incident.five_whys[-1].reason or "")
+    sure = with_check(failed, analyze(str(EXAMPLES / "memory_overflow.py"), gpu_memory=40), "x.py").incident
+    assert sure is not None
+    cause, rest = sure.five_whys[-2:]
+    # What was expected has a level of its own before it, and is not said twice.
+    assert cause.answer is not None
+    assert cause.answer.startswith("The step needs more memory than the card has")
+    assert "expects a peak" not in cause.answer
+    assert (cause.known, rest.answer) == ("inferred", None)
+    less = with_check(failed, analyze(str(EXAMPLES / "good_model.py"), gpu_memory=40), "good_model.py").incident
+    assert less is not None
+    open_ = less.five_whys[-1].reason or ""
+    assert f"The step needs more memory than the card has ({_probability(less):.2f})" in open_
+
+
+def _probability(incident: Incident) -> float:
+    return next(one.probability for one in incident.hypotheses if one.cause == "peak-exceeds-device")
 
 
 def test_a_script_that_should_fit_says_to_look_elsewhere(failed: Report) -> None:

@@ -8,6 +8,7 @@ import msgspec
 
 from preflight.investigate.beside.pointers import asks_a_run
 from preflight.investigate.observations.memory_arithmetic import numbers_of
+from preflight.investigate.whys import weighed_again
 from preflight.vocabulary.incident import Hypothesis, Incident, Pointer, Reason, Remedied, Why
 from preflight.vocabulary.memory import MemoryEstimate
 from preflight.vocabulary.quantity import Interval, format_bytes
@@ -84,6 +85,7 @@ def with_check(report: Report, checked: Report, name: str) -> Report:
             if not any(one.question == NEEDED for one in whys):
                 whys = _between(whys, Why(question=NEEDED, answer=said, known="inferred", reason=arithmetic))
                 hypotheses = _weighed(hypotheses, said, checked.memory, capacity_of(incident))
+                whys = weighed_again(whys, hypotheses)
                 remedies = _said_again(remedies, incident.hypotheses, hypotheses)
     told_by = {} if checked.command != "check" else {"script_checked": name}
     return msgspec.structs.replace(

@@ -12,13 +12,14 @@ _MOST_RELATED = 8
 
 
 def results(report: Report) -> tuple[Finding, ...]:
-    """Return the findings and alarms, the incident as one more, and the bare verdict where it is NO-GO for none of them.
+    """Return the findings and alarms, the incident as one more where it is not one of them, and the bare verdict where it is NO-GO for none of them.
 
     Programs that read findings alone would otherwise take a failed run, or a plan that does not fit, for a clean one.
     """
     told = report.told
-    if report.incident is not None and report.verdict != "GO":
-        return (*told, _of_incident(report.incident, report.verdict))
+    incident = report.incident
+    if incident is not None and report.verdict != "GO" and (incident.signature is not None or not told):
+        return (*told, _of_incident(incident, report.verdict))
     return told or ((_of_verdict(report),) if report.verdict == "NO-GO" else ())
 
 
