@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
 
 from preflight.cli.main import main
 from preflight.errors import InputError, UsageError
 from preflight.monitor.invariants_file import change, find, merge, read_invariants, write_invariants
 from preflight.monitor.library_of import in_force, shipped
-from preflight.vocabulary.invariant import Invariant, Provenance, encoded
+from preflight.vocabulary.invariant import Invariant, Origin, Provenance, encoded
 
 
 def made(ident: str, relation: str = "step-updates", **more: object) -> Invariant:
@@ -101,6 +103,19 @@ def test_show_says_sentences_and_can_be_narrowed(file: Path, capsys: pytest.Capt
     assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == ["id", "a1", "b2", "a2"]
     assert main(["monitor", "show", "good.jsonl", "--relation", "step-update"]) == 2
     assert "did you mean step-updates?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("origin", get_args(Origin))
+def test_show_says_of_every_invariant_where_it_comes_from(
+    file: Path, capsys: pytest.CaptureFixture[str], origin: Origin
+) -> None:
+    told = [
+        msgspec.structs.replace(one, source=Provenance(origin=origin, runs=("x",))) for one in read_invariants(file)
+    ]
+    write_invariants("told.jsonl", told)
+    for format in ("text", "markdown", "html", "csv", "json"):
+        assert main(["monitor", "show", "told.jsonl", "--format", format]) == 0
+        assert not capsys.readouterr().err
 
 
 def test_show_gives_shipped_statements_by_name_where_a_file_has_its_own(

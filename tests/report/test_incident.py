@@ -117,3 +117,9 @@ def test_every_rank_of_a_moment_has_its_mark_and_of_many_lanes_the_telling_ones_
     )
     assert page.count('<circle class="role-cascade"') == 64
     assert page.count('<circle class="role-root"') == 1
+
+
+def test_who_spoke_is_not_drawn_in_the_colour_of_errors() -> None:
+    page = render(report(), "html")
+    assert '<figure class="calm"><p class="legend">Lines that mean something' in page
+    assert ".calm .heat { fill: var(--accent)" in page

@@ -11,6 +11,7 @@ from preflight.vocabulary.finding import Finding, Severity
 from preflight.vocabulary.signature import Category
 
 Comparison = Literal["is", "is not", "one of", "at least", "at most"]
+Origin = Literal["library", "learnt", "person", "prediction"]
 
 
 class Clause(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,7 +47,7 @@ class Provenance(msgspec.Struct, frozen=True, omit_defaults=True):
         note: Anything a reader should know.
     """
 
-    origin: Literal["library", "learnt", "person", "prediction"] = "learnt"
+    origin: Origin = "learnt"
     runs: tuple[str, ...] = ()
     torch: tuple[str, ...] = ()
     note: str | None = None

@@ -11,11 +11,14 @@ import click
 
 from preflight.cli.parts.writing import Writing
 from preflight.errors import UsageError, nearest
-from preflight.vocabulary.invariant import Invariant
+from preflight.vocabulary.invariant import Invariant, Origin
 
 FORMATS = ("text", "json", "csv", "markdown", "html")
 COLUMNS = ("id", "relation", "severity", "support", "confidence", "state", "text")
 _SHOWN = ("text", "id", "severity", "support", "confidence", "state")
+_ORIGINS: dict[Origin, str] = {
+    "library": "shipped", "learnt": "learnt", "person": "written by hand", "prediction": "seen in a dry run",
+}  # fmt: skip
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -167,12 +170,13 @@ def _text(invariants: Sequence[Invariant], look: Writing, whole: bool) -> str:
 def about(one: Invariant) -> str:
     """Return the id, how often it held, where it comes from, and what a person said of it."""
     parts = [one.id, one.severity]
-    if one.support:
+    foretold = one.source.origin == "prediction"
+    if one.support and not foretold:
         share = "" if one.confidence >= 1 else f" ({one.confidence * 100:.1f} %)"
-        parts.append(f"held {one.support:,} times{share}")
-    runs = f" from {', '.join(one.source.runs)}" if one.source.runs else ""
-    parts.append({"library": "shipped", "learnt": "learnt", "person": "written by hand"}[one.source.origin] + runs)
-    if one.source.note:
+        parts.append(f"held {one.support:,} {'time' if one.support == 1 else 'times'}{share}")
+    runs = f" {'of' if foretold else 'from'} {', '.join(one.source.runs)}" if one.source.runs else ""
+    parts.append(_ORIGINS[one.source.origin] + runs)
+    if one.source.note and not foretold:
         parts.append(one.source.note)
     if one.pinned:
         parts.append("pinned")
