@@ -279,6 +279,22 @@ def test_what_has_no_form_stays_missing(tmp_path: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.torch
 @pytest.mark.slow
+def test_an_engine_of_deepspeed_steps_although_a_parameter_has_no_gradient(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    seen = _run(
+        tmp_path,
+        """
+        import deepspeed, torch
+        model = torch.nn.ModuleList([torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)])
+        engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config={"train_batch_size": 4})
+        for _ in range(3):
+            engine.backward(engine.module[0](torch.randn(4, 8, device=engine.device)).pow(2).mean())
+            engine.step()
+        """,
+    )
+    assert (seen.outcome, seen.steps) == ("ended", 3), (seen.error, seen.message, seen.frames)
+
+
 def test_an_engine_of_deepspeed_holds_master_weights(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     seen = _run(

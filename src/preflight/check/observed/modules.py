@@ -6,6 +6,9 @@ from preflight.check.observed.refused import Refused, Tensor
 from preflight.check.observed.run import Run
 from preflight.vocabulary.seen import ModuleSeen, ParameterSeen
 
+SMALL = 0.02
+"""A part of a network that is a smaller share of it, and takes no part, is mostly a by-product of a library's model."""
+
 
 def kept_apart(run: Run) -> dict[str, list[ModuleSeen]]:
     """Modules in no network that learn and that no optimizer has, by the plain container that holds them."""

@@ -14,8 +14,6 @@ from preflight.source.values import Known, Obj, Value, options_of, plain, settle
 if TYPE_CHECKING:
     from preflight.check.context import Context
 
-_TREATMENT = frozenset(("transform", "transforms", "target_transform", "download", "loader", "use_cache", "cache_dir"))
-"""Arguments of data sets of libraries that do not choose the samples."""
 _SELECTS = ("sampler", "batch_sampler")
 _DRAWN = ("torchvision.datasets.FakeData",)
 

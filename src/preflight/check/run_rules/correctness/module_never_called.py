@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.observed.modules import never_called
+from preflight.check.observed.modules import SMALL, never_called
 from preflight.check.observed.run import Run, seen
 from preflight.check.observed.updates import elements, named
 from preflight.check.rule import Rule
@@ -38,8 +38,6 @@ RULE = Rule(
     layer="V",
     tags=("modules", "autograd", "dry-run"),
 )
-_SMALL = 0.02
-"""A smaller share of a network is mostly a by-product of a library's model."""
 
 BAD = (
     """
@@ -155,5 +153,5 @@ def observe(run: Run) -> Iterator[Finding]:
                 expected="every module of the network takes part in what it computes",
             ),
             related=[(optimizer.line, "the optimizer has its parameters")],
-            severity="info" if share < _SMALL else None,
+            severity="info" if share < SMALL else None,
         )

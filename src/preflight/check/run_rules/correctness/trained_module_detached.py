@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Fix
 from preflight.check.observed.graph import cut_off
+from preflight.check.observed.modules import SMALL
 from preflight.check.observed.run import Run, seen
 from preflight.check.observed.updates import elements
 from preflight.check.rule import Rule
@@ -37,8 +38,6 @@ RULE = Rule(
     layer="V",
     tags=("autograd", "dry-run"),
 )
-_SMALL = 0.02
-"""A smaller share of a network is mostly a by-product of a library's model."""
 
 BAD = (
     """
@@ -146,6 +145,6 @@ def observe(run: Run) -> Iterator[Finding]:
             severity="error"
             if whole
             else "info"
-            if elements(parameters) < _SMALL * elements(run.parameters(network))
+            if elements(parameters) < SMALL * elements(run.parameters(network))
             else None,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Evidence, Fix
+from preflight.check.observed.growing import because, kept_at, made_at
 from preflight.check.observed.run import Run, seen
 from preflight.check.rule import Example
 from preflight.check.rules.memory.growth_exceeds_device import RULE
@@ -97,23 +98,21 @@ def observe(run: Run) -> Iterator[Finding]:
     if memory is None or memory.fits != "no" or memory.oom is None or memory.oom.phase != "growth":
         return
     growing = [growth for growth in run.profile.growth if growth.bytes > 0 and not growth.bounded]
-    growth = max(growing, key=lambda item: item.bytes)
+    growth = max(growing, key=lambda item: item.bytes, default=None)
+    if growth is None:
+        return  # what reading says of it stands
     unit = "step" if growth.phase == "training" else "round"
-    made = growth.holders[0].line if growth.holders else growth.loop
-    kept = growth.kept_at[0] if growth.kept_at else made
-    who = f"the graph of {growth.keeper}" if growth.kind == "graph" else growth.keeper
     yield run.finding(
         RULE,
-        kept,
-        f"memory grows by {format_bytes(growth.bytes)} with every {unit}"
-        + (f", because {who} keeps what earlier {unit}s made" if growth.keeper else "")
-        + f": the GPU is full at {unit} {memory.oom.step:,}",
+        kept_at(growth),
+        f"memory grows by {format_bytes(growth.bytes)} with every {unit}{because(growth, unit)}: the GPU is full at {unit} "
+        f"{memory.oom.step:,}",
         evidence=[
             seen(f"kept per {unit}", growth.bytes, "bytes"),
             seen(f"{unit}s that were run", growth.seen),
             Evidence(f"{unit} at which the GPU is full", memory.oom.step, None, "derived", memory.oom.arithmetic),
         ],
-        related=[(holder.line, f"{format_bytes(holder.bytes)} are made here") for holder in growth.holders[:3]],
+        related=made_at(growth),
         fix=Fix(
             title="keep numbers or tensors of the host, and detach what is carried on",
             instruction="collect loss.item() or output.detach().cpu(); detach() recurrent state at the start of a step",

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.growing import because, kept_at, made_at
 from preflight.check.observed.run import Run, seen
 from preflight.check.rule import Rule
 from preflight.vocabulary.finding import Finding
@@ -69,20 +70,16 @@ def observe(run: Run) -> Iterator[Finding]:
     for growth in run.profile.growth:
         if growth.bytes < _LEAST or growth.bounded or not growth.steady or growth.phase != "training":
             continue
-        made = growth.holders[0].line if growth.holders else growth.loop
-        kept = growth.kept_at[0] if growth.kept_at else made
-        who = f"the graph of {growth.keeper}" if growth.kind == "graph" else growth.keeper
         yield run.finding(
             RULE,
-            kept,
-            f"each step leaves {format_bytes(growth.bytes)} on the GPU"
-            + (f", because {who} keeps what earlier steps made" if growth.keeper else "")
-            + ": the memory grows for as long as the training runs",
+            kept_at(growth),
+            f"each step leaves {format_bytes(growth.bytes)} on the GPU{because(growth, 'step')}: the memory grows for as long "
+            "as the training runs",
             evidence=[
                 seen("left by each step", growth.bytes, "bytes"),
                 seen("steps that were compared", growth.seen),
             ],
-            related=[(holder.line, f"{format_bytes(holder.bytes)} are made here") for holder in growth.holders[:3]],
+            related=made_at(growth),
             fix=Fix(
                 title="keep numbers or tensors of the host, and detach what is carried on",
                 instruction="collect loss.item() or output.detach().cpu(); detach() what goes into the next step",

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from preflight.dryrun.virtual.absent import after
+from preflight.dryrun.virtual.absent import after, uses
 from preflight.dryrun.virtual.absent.recorders import Recorder
 from preflight.dryrun.virtual.loops import LOADER
 
@@ -105,7 +105,7 @@ class Given:
         """Whether the script, or who iterates for it, takes a batch apart by names."""
         if self._by_name is None:
             own = [m for m in list(sys.modules.values()) if self.owns(getattr(m, "__file__", None) or "")]
-            trees = [_tree(module.__file__) for module in own]
+            trees = [uses.tree(module.__file__ or "") for module in own]
             self._by_name = any(_names_in(tree) & set(self.names) or _unpacks(tree) for tree in trees)
             if not self._by_name:  # transformers' Trainer gives a model what it names
                 self._by_name = "transformers.trainer" in sys.modules
@@ -125,7 +125,7 @@ class Given:
             return f"data set {type(data).__name__} {found}" if not isinstance(data, Rows) else "a data set is missing"
         inner = getattr(data, "dataset", None)
         others = [inner] if inner is not None else list(getattr(data, "datasets", None) or [])[:1]
-        return next((why for why in map(self.why_missing, others) if why), None) if _wraps(data) else None
+        return next((why for why in map(self.why_missing, others) if why), None) if isinstance(data, Dataset) else None
 
     def instead_of(self, items: Any) -> Any:
         """Return batches for what a missing package would have given to a loop, and anything else as it is."""
@@ -148,24 +148,12 @@ class Given:
         return None
 
 
-def _wraps(data: Any) -> bool:
-    return isinstance(data, Dataset)
-
-
 def _tensor(part: dict[str, Any], shape: list[int]) -> Any:
     dtype = getattr(torch, part["dtype"])
     if dtype.is_floating_point:
         return torch.rand(shape, dtype=torch.float32).to(dtype)
     # Every word is one that is attended to; a class or a token of number 0 there is in every model.
     return (torch.ones if "mask" in part["name"] or dtype == torch.bool else torch.zeros)(shape, dtype=dtype)
-
-
-def _tree(filename: str | None) -> ast.Module:
-    try:
-        with open(filename or "", "rb") as file:
-            return ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
-        return ast.Module([], [])
 
 
 def _names_in(tree: ast.Module) -> set[str]:

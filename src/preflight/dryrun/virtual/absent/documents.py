@@ -218,7 +218,7 @@ def _made(part: Part, name: str, number: int, top: bool) -> Any:
         # Marks among words: a vocabulary.
         return {f"word_{at}": at for at in range(WORDS)} | {key: WORDS + at for at, key in enumerate(part.keys)}
     if part.keys or part.any:
-        made = {f"{word}_{at}": _of_many(part.any, at) for at, word in enumerate(["word"] * WORDS)} if part.any else {}
+        made = {f"word_{at}": _of_many(part.any, at) for at in range(WORDS)} if part.any else {}
         return made | {key: _made(inner, key, number, top) for key, inner in part.keys.items()}
     if part.kind == "array" or _matrix(name):
         return value(name, number, "array")

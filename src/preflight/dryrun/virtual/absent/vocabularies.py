@@ -60,7 +60,7 @@ class Encoding:
 
 def install(module: Any, assume: Callable[[str], None]) -> None:
     """Meet the vocabularies of tiktoken, which it downloads."""
-    read = module.get_encoding
+    read, named = module.get_encoding, module.model.encoding_name_for_model
 
     def get_encoding(name: str) -> Any:
         try:
@@ -72,4 +72,4 @@ def install(module: Any, assume: Callable[[str], None]) -> None:
             return Encoding(name, _VOCABULARIES[name])
 
     module.get_encoding = get_encoding
-    module.encoding_for_model = lambda model: get_encoding("gpt2" if model == "gpt2" else "cl100k_base")
+    module.encoding_for_model = lambda model: get_encoding(named(model))

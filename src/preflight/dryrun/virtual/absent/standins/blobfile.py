@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 basename, dirname, exists, isdir, join = os.path.basename, os.path.dirname, os.path.exists, os.path.isdir, os.path.join
-listdir, remove, makedirs_ = os.listdir, os.remove, os.makedirs
+listdir, remove = os.listdir, os.remove
 scandir, walk, rmtree, copy, stat = os.scandir, os.walk, shutil.rmtree, shutil.copyfile, os.stat
 
 

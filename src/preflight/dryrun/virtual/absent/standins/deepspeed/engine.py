@@ -86,7 +86,7 @@ class DeepSpeedEngine(nn.Module):
         if self.micro_steps % self.gradient_accumulation_steps():
             return
         for params, flat in self._masters:
-            whole = torch.cat([p.grad.reshape(-1) for p in params if p.grad is not None])
+            whole = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in params])
             flat.grad = whole[: flat.numel()].to(flat.device, torch.float32)
             del whole
             for param in params:
