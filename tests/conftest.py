@@ -23,10 +23,10 @@ HARDWARE = ("cuda",)
 
 
 LIVE = (
-    *(f"investigate/{part}" for part in ("bisect", "doctor", "hang", "liveness", "probes", "topology", "triage", "workers")),
+    *(f"investigate/{part}" for part in ("bisect", "doctor", "hang", "liveness", "probes", "topology", "triage")),
     "investigate/test_follow.py", "cli/ui", "cli/test_lsp.py", "cli/test_sbatch.py", "integrations", "test_story.py",
-    *(f"monitor/test_{part}.py" for part in ("alerts", "api", "control", "follow", "launch", "meeting", "run")),
-    "monitor/collect", "monitor/learn/test_spread.py", "source/logs/test_spread.py", "report/test_pages_browser.py",
+    "monitor/test_api.py", "monitor/test_follow.py", "monitor/test_run.py",
+    "monitor/live", "monitor/collect", "monitor/learn/test_spread.py", "source/logs/test_spread.py", "report/test_pages_browser.py",
     "dryrun/test_limits.py", "dryrun/test_server.py",
 )  # fmt: skip
 """Tests that wait for other processes. On a machine that does other things, too, one of a thousand fails by chance:

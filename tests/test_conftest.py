@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -55,6 +56,17 @@ def test_a_device_that_is_absent_is_excused_unless_it_is_required(tmp_path: Path
     )
     assert _run(tmp_path, source, "torch").returncode == 0
     assert _run(tmp_path, source, "torch,cuda").returncode == 1
+
+
+def test_what_gets_a_second_chance_is_there() -> None:
+    source = CONFTEST.read_text(encoding="utf-8")
+    [live] = [
+        node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LIVE"
+    ]
+    named = eval(ast.unparse(live))  # names and a loop over names
+    assert not [place for place in named if not (CONFTEST.parent / place).exists()]
 
 
 def test_nothing_is_required_by_default(tmp_path: Path) -> None:

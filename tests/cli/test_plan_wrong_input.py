@@ -144,7 +144,7 @@ LINES = [
         ('7 32 --calibration nowhere.json', 'no calibration file nowhere.json', 'write one with: preflight plan'),
         ('7 32 --calibration binary.json', 'binary.json is no calibration: JSON is malformed: invalid character (byte 0)', 'preflight plan calibrate writes them'),
         ('7 32 --calibration list.json', 'list.json is no calibration: Expected `object`, got `array`', 'preflight plan calibrate writes them'),
-        ('7 32 --format xls', "unknown format 'xls'", 'one of csv, github, html, json, junit'),
+        ('7 32 --format xls', "unknown format 'xls'", 'one of csv, github, gitlab, html, json, junit, markdown, sarif, text'),
         ('7 32 -o nowhere/out.json', '-o nowhere/out.json: there is no folder nowhere', ''),
         ('7 32 -o out.xls', '-o out.xls: no format belongs to this ending', 'say which one: --format json'),
         ('7 32 -o folder', '-o folder: is a folder', 'name a file'),

@@ -75,9 +75,12 @@ for n in range(first, 400):
         time.sleep(0.05)
 held = b"".join(one.detach().numpy().tobytes() for one in model.parameters())
 line = f"end {dist.get_rank()} {loss.item().hex()} {zlib.crc32(held)} {scheduler.get_last_lr()} {torch.rand(1).item()}"
+dist.barrier()
 with open(f"end-{dist.get_rank()}.txt", "w") as stream:
     stream.write(line)
-dist.barrier()  # gloo's threads abort now and then where one rank leaves while the other still speaks
+# gloo's threads abort now and then where one rank leaves while the other is still in the barrier, so each waits for both
+while not all(os.path.exists(f"end-{rank}.txt") for rank in (0, 1)):
+    time.sleep(0.05)
 dist.destroy_process_group()
 """
 
