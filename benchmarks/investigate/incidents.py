@@ -9,194 +9,14 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-LAYOUTS = ("torchrun", "prefixed", "srun", "perhost", "pods", "ranks")
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from incident_lines import abort, agent_tells, gloo_closed, kernel, nccl_lines, remote_error, traceback, watchdog
+from incident_run import LAYOUTS, Run, Truth, begin, pre, write
+
 MASKED = 1_760_000_000.0
-
-
-@dataclass
-class Truth:
-    """What is to be found."""
-
-    name: str
-    culprits: tuple[int, ...]
-    nodes: tuple[str, ...]
-    categories: tuple[str, ...]
-    healthy: bool = False
-    common: bool = False
-    states: tuple[str, ...] = ()
-    offsets: dict[str, float] = field(default_factory=dict)
-    attempts: int = 1
-    layout: str = ""
-
-
-@dataclass
-class Run:
-    """A run whose lines are written down as it goes."""
-
-    random: random.Random
-    world: int
-    per_node: int
-    layout: str
-    timed: bool
-    whole_seconds: bool
-    offsets: dict[str, float]
-    start: float
-    every_rank: bool
-    attempt: int = 0
-    rows: list[tuple[float, int | None, str | None, str]] = field(default_factory=list)
-    extra: dict[str, list[str]] = field(default_factory=dict)
-    step: int = 0
-    now: float = 0.0
-    pids: dict[int, int] = field(default_factory=dict)
-    silent: set[int] = field(default_factory=set)
-    attempts_of_rows: list[int] = field(default_factory=list)
-
-    def node(self, rank: int) -> str:
-        return f"node{rank // self.per_node:02d}"
-
-    @property
-    def nodes(self) -> list[str]:
-        return sorted({self.node(rank) for rank in range(self.world)})
-
-    def say(self, rank: int, text: str, delay: float = 0.0) -> None:
-        """Let a rank print something; a line a moment after the other."""
-        if rank in self.silent:
-            return
-        for number, line in enumerate(text.split("\n")):
-            self.rows.append((self.now + delay + number * 1e-4, rank, self.node(rank), line))
-            self.attempts_of_rows.append(self.attempt)
-
-    def agent(self, node: str, text: str, delay: float = 0.0) -> None:
-        """Let the agent of a node print something."""
-        for number, line in enumerate(text.split("\n")):
-            self.rows.append((self.now + delay + number * 1e-4, None, node, line))
-            self.attempts_of_rows.append(self.attempt)
-
-    def stamp(self, time: float, node: str | None, style: str) -> str:
-        """Return a time as the clock of a node shows it."""
-        shown = datetime.fromtimestamp(time + self.offsets.get(node or "", 0.0), timezone.utc)
-        if style == "torch":
-            return f"{shown:%m%d %H:%M:%S}.{shown.microsecond:06d}"
-        if self.whole_seconds:
-            return f"{shown:%Y-%m-%d %H:%M:%S}"
-        return f"{shown:%Y-%m-%d %H:%M:%S},{shown.microsecond // 1000:03d}"
-
-    def steps(self, number: int, seconds: float = 1.0) -> None:
-        """Train for so many steps."""
-        for _ in range(number):
-            self.now += seconds * self.random.uniform(0.9, 1.1)
-            self.step += 1
-            loss = 8.0 / (1 + 0.05 * self.step) + self.random.gauss(0, 0.02)
-            for rank in range(self.world) if self.every_rank else (0,):
-                jitter = self.random.uniform(0, 0.03)
-                stamp = f"{self.stamp(self.now + jitter, self.node(rank), 'python')} " if self.timed else ""
-                self.say(rank, f"{stamp}INFO step {self.step} loss {loss:.4f} lr 3.0e-04 time {seconds:.3f}", jitter)
-
-
-def begin(run: Run) -> None:
-    """Let all ranks start."""
-    run.now += 5
-    for rank in range(run.world):
-        run.pids[rank] = 20_000 + run.attempt * 1000 + rank * 7
-        stamp = f"{run.stamp(run.now, run.node(rank), 'python')} " if run.timed else ""
-        run.say(rank, f"{stamp}INFO rank {rank} of {run.world} is up on {run.node(rank)}, pid {run.pids[rank]}",
-                run.random.uniform(0, 0.2))  # fmt: skip
-    run.now += 3
-
-
-def pre(run: Run, rank: int, delay: float = 0.0) -> str:
-    """Return the date that a line of the rank's own logger bears."""
-    return f"{run.stamp(run.now + delay, run.node(rank), 'python')} " if run.timed else ""
-
-
-def traceback(run: Run, rank: int, frame: tuple[str, int, str, str], last: str, delay: float = 0.0) -> None:
-    """Let a rank print an exception that nobody catches."""
-    path, line, function, code = frame
-    head = f"{pre(run, rank, delay)}ERROR training failed\n" if run.timed else ""
-    run.say(rank, f'{head}Traceback (most recent call last):\n  File "/opt/job/train.py", line 214, in <module>\n    main()\n'
-                  f'  File "{path}", line {line}, in {function}\n    {code}\n{last}', delay)  # fmt: skip
-
-
-def watchdog(run: Run, rank: int, seconds: int, enqueued: int, completed: int, delay: float = 0.0) -> None:
-    """Let a rank's watchdog tell of a collective that timed out."""
-    tag = f"[rank{rank}]:"
-    when = run.stamp(run.now + delay, run.node(rank), "torch")
-    run.say(rank, (
-        f"{tag}[E{when} ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation timeout: "
-        f"WorkNCCL(SeqNum={completed + 1}, OpType=ALLREDUCE, NumelIn=1048576, NumelOut=1048576, "
-        f"Timeout(ms)={seconds * 1000}) ran for {seconds * 1000 + run.random.randint(5, 90)} milliseconds before timing out.\n"
-        f"{tag}[E{when} ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Exception (either an error or "
-        f"timeout) detected by watchdog at work: {completed + 1}, last enqueued NCCL work: {enqueued}, "
-        f"last completed NCCL work: {completed}."), delay)  # fmt: skip
-
-
-def abort(run: Run, rank: int, delay: float = 0.0) -> None:
-    """Let a rank's watchdog end it."""
-    run.say(rank, "terminate called after throwing an instance of 'c10::DistBackendError'", delay)
-
-
-def gloo_closed(run: Run, rank: int, peer: int, delay: float = 0.0) -> None:
-    """Let a rank tell that its gloo peer went away."""
-    address = f"10.0.{peer // run.per_node}.{10 + peer % run.per_node}"
-    text = (f"RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer "
-            f"[{address}]:{30_000 + peer}")  # fmt: skip
-    traceback(run, rank, ("/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", 2810,
-                          "all_reduce", "work.wait()"), text, delay)  # fmt: skip
-
-
-def remote_error(run: Run, rank: int, delay: float = 0.0) -> None:
-    """Let a rank tell that NCCL lost its peer."""
-    run.say(rank, (
-        f"{run.node(rank)}:{run.pids[rank]}:{run.pids[rank] + 5} [{rank % run.per_node}] NCCL WARN "
-        "socketProgress: Connection closed by remote peer 10.0.0.9<45678>"), delay)  # fmt: skip
-    traceback(run, rank, ("/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", 2810,
-                          "all_reduce", "work.wait()"), (
-        "torch.distributed.DistBackendError: NCCL error in: ../torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp:2006, "
-        "unhandled system error (run with NCCL_DEBUG=INFO for details), NCCL version 2.21.5\n"
-        "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely."),
-        delay)  # fmt: skip
-
-
-def agent_tells(run: Run, first: dict[int, int], delay: float = 1.0) -> None:
-    """Let each agent stop what lives and print the table of what failed; ``first``: exit codes by rank, in order."""
-    for node in run.nodes:
-        mine = [rank for rank in range(run.world) if run.node(rank) == node]
-        codes = {rank: code for rank, code in first.items() if rank in mine}
-        stamp = run.stamp(run.now + delay, node, "torch")
-        if not codes:
-            continue
-        for rank in mine:
-            if rank not in codes:
-                run.agent(node, f"W{stamp} 1200 torch/distributed/elastic/multiprocessing/api.py:900] Sending process "
-                                f"{run.pids[rank]} closing signal SIGTERM", delay)  # fmt: skip
-        bad = next(iter(codes))
-        run.agent(node, f"E{stamp} 1200 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: "
-                        f"{codes[bad]}) local_rank: {bad % run.per_node} (pid: {run.pids[bad]}) of binary: "
-                        "/opt/venv/bin/python", delay + 0.4)  # fmt: skip
-        shown = datetime.fromtimestamp(run.now + delay + run.offsets.get(node, 0.0), timezone.utc)
-        rows = ["=" * 60, "train.py FAILED", "-" * 60, "Failures:"]
-        for number, (rank, code) in enumerate(list(codes.items())[1:], 1):
-            rows += _entry(run, number, node, rank, code, shown)
-        rows += ["  <NO_OTHER_FAILURES>"] if len(codes) == 1 else []
-        rows += ["-" * 60, "Root Cause (first observed failure):"]
-        rows += [*_entry(run, 0, node, bad, codes[bad], shown), "=" * 60]
-        run.agent(node, "\n".join(rows), delay + 0.5)
-
-
-def _entry(run: Run, number: int, node: str, rank: int, code: int, shown: datetime) -> list[str]:
-    traceback_ = "  traceback : To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
-    if code < 0:
-        import signal
-
-        traceback_ = f"  traceback : Signal {-code} ({signal.Signals(-code).name}) received by PID {run.pids[rank]}"
-    return [f"[{number}]:", f"  time      : {shown:%Y-%m-%d_%H:%M:%S}", f"  host      : {node}",
-            f"  rank      : {rank} (local_rank: {rank % run.per_node})", f"  exitcode  : {code} (pid: {run.pids[rank]})",
-            "  error_file: <N/A>", traceback_]  # fmt: skip
-
 
 ERRORS: tuple[tuple[str, tuple[str, int, str, str], str], ...] = (
     ("usercode", ("/opt/job/model.py", 88, "forward", "return self.proj(x)"),
@@ -343,25 +163,6 @@ def xid(run: Run, truth: Truth) -> None:
               "RuntimeError: CUDA error: unspecified launch failure")  # fmt: skip
     truth.culprits, truth.nodes, truth.categories = (rank,), (node,), ("hardware",)
     spread(run, {rank}, run.random.choice(("watchdog", "remote")), {rank: 1})
-
-
-def nccl_lines(run: Run) -> None:
-    """Let every rank print how NCCL began: its process, its card and its rank in one line."""
-    for rank in range(run.world):
-        local = rank % run.per_node
-        run.say(rank, f"{run.node(rank)}:{run.pids[rank]}:{run.pids[rank] + 40} [{local}] NCCL INFO ncclCommInitRank comm 0x55d1c0 "
-                      f"rank {rank} nranks {run.world} cudaDev {local} nvmlDev {local} busId {0x1B + 16 * local:x}000 "
-                      "commId 0x7f21 - Init START", run.random.uniform(0, 0.1))  # fmt: skip
-
-
-def kernel(run: Run, node: str, line: str) -> None:
-    """Let the kernel of a node print something, with an ordinary line before it."""
-    when = datetime.fromtimestamp(run.now + run.offsets[node], timezone.utc)
-    stamp = f"[{when:%a %b %d %H:%M:%S %Y}]"
-    run.extra[f"dmesg-{node}.log"] = [
-        f"{stamp} usb 1-1: new high-speed USB device number 2 using xhci_hcd",
-        f"{stamp} {line}",
-    ]
 
 
 def host_oom(run: Run, truth: Truth) -> None:
@@ -547,40 +348,6 @@ def make(seed: int, folder: Path, fault: str | None = None) -> Truth:
     FAULTS[name](run, truth)
     write(run, folder)
     return truth
-
-
-def write(run: Run, folder: Path) -> None:
-    """Write the lines into files of the layout."""
-    files: dict[str, list[str]] = {}
-    order = sorted(range(len(run.rows)), key=lambda index: run.rows[index][0])
-    for index in order:
-        _, rank, node, text = run.rows[index]
-        for path, line in _placed(run, rank, node or "", text, run.attempts_of_rows[index]):
-            files.setdefault(path, []).append(line)
-    for path, lines in {**files, **run.extra}.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _placed(run: Run, rank: int | None, node: str, text: str, attempt: int) -> list[tuple[str, str]]:
-    several = len(run.nodes) > 1
-    if run.layout == "torchrun":
-        base = f"{node}/" if several else ""
-        if rank is None:
-            return [(f"{base}agent.log", text)]
-        return [(f"{base}job_x1/attempt_{attempt}/{rank % run.per_node}/stderr.log", text)]
-    if run.layout == "prefixed":
-        local = f"[default{rank % run.per_node}]:" if rank is not None and several else f"[rank{rank}]: "
-        return [(f"{node}.log", text if rank is None else f"{local}{text}")]
-    if run.layout == "srun":
-        return [("slurm-4711.out", f"{rank}: {text}" if rank is not None else text)]
-    if run.layout == "perhost":
-        return [(f"logs/{node}.out", f"[rank{rank}]: {text}" if rank is not None else text)]
-    if run.layout == "pods":
-        number = int(node[4:])
-        return [(f"trainer-worker-{number}.log", f"[rank{rank}]: {text}" if rank is not None else text)]
-    return [(f"logs/rank_{rank}.log" if rank is not None else f"logs/launcher-{node}.log", text)]
 
 
 if __name__ == "__main__":
