@@ -10,6 +10,7 @@ import msgspec
 from preflight.investigate.case.case import Event
 from preflight.investigate.cause.exceptions import at_import, category_of_frames, in_loader
 from preflight.investigate.cause.keys import looked_up, of_another_version
+from preflight.investigate.cause.pickling import wanted_for
 from preflight.investigate.cause.wanted import of_missing
 from preflight.investigate.course.interrupted import interrupts_in, without_broken_off
 from preflight.investigate.culprit.vote import Scene, before
@@ -105,6 +106,8 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     path = event.hit.fields.get("path") if event.id == "data.missing-file" else None
     if isinstance(path, str):
         return of_missing(_raised_at(scene, event), path) or category
+    if event.id == "data.pickle" and (given := _raised_at(scene, event)) is not None:
+        return wanted_for(given) or category
     if event.id == "environment.not-a-model" and _LOCAL_FOLDER.search(event.hit.text):
         return "checkpoint"
     if event.hit.fields.get("wrapper"):  # what DDP or FSDP wraps is reached through it
@@ -143,7 +146,7 @@ def _of_samples(scene: Scene, event: Event) -> bool:
     told = _SAMPLES.search(event.hit.text) is not None or any(_SAMPLES.search(frame.path) for frame in frames[-3:])
     if not told and any(_SHARED.search(frame.path.replace("\\", "/")) for frame in frames[-_NEAREST:]):
         return True  # what processes hand over to each other, mostly samples, goes through memory that they share
-    return told or (raised is not None and in_loader(raised))
+    return told or (raised is not None and (in_loader(raised) or category_of_frames(raised) == "data"))
 
 
 def _raised_at(scene: Scene, event: Event) -> Raised | None:

@@ -23,14 +23,15 @@ class Meaning(NamedTuple):
 
 # Where it was raised, the innermost frame that one of these takes decides.
 _PLACES: tuple[tuple[str, Category], ...] = (
-    (r"torch/_(dynamo|inductor)/|triton/(compiler|backends|runtime)/", "compile"),
+    (r"torch/_(dynamo|inductor)/|triton/(compiler|backends|runtime)/|torch/utils/cpp_extension\.py$", "compile"),
     (r"huggingface_hub/|/(requests|urllib3|httpx|httpcore|aiohttp|wandb)/", "environment"),
     (
         r"(^|[/\\])(PIL|cv2|imageio|decord|torchcodec|soundfile|librosa|torchaudio|av|h5py|lmdb|nibabel|rasterio)[/\\.]",
         "data",
     ),
     (
-        r"torch/utils/data/|[/_]data_?sets?[/_]|webdataset|/data/|data_?loader|/dataset|tokeniz|collat|data_?(?:aug|prep)|augment\w*\.py|(?:^|/)transforms?\.py",
+        r"torch/utils/data/|[/_]data_?sets?[/_]|webdataset|/data/|data_?loader|/dataset|tokeniz|collat|data_?(?:aug|prep|layer|reader|module)"
+        r"|augment\w*\.py|(?:^|/)transforms?\.py|batchgenerators/|(?:^|/)(?:data|roidb|imdb)\.py$",
         "data",
     ),
     (r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint", "checkpoint"),
@@ -61,6 +62,7 @@ _FUNCTIONS: tuple[tuple[str, Category], ...] = (
         r"|^_?(?:load_or_|auto_|maybe_)?resume(?:_(?!download)\w+)?$|^_?(?:maybe_)?restore(?:_(?:checkpoint|model|weights|modules|state|training)\w*)?$",
         "checkpoint",
     ),
+    (r"^(?:_write_ninja_file_and_(?:build|compile)_\w+|_run_ninja_build|_jit_compile|jit_load|build_extensions?)$", "compile"),
     (r"__getitem__|collate|_fetch|default_collate|_try_get_data|decode_image|worker_loop", "data"),
     (
         r"^_?(get|load|prepare|build|make|create|setup|read|process|preprocess)_\w*(data(set|sets|loader|loaders)?|corpus|examples|samples|features?)$"
@@ -168,6 +170,11 @@ _STATUSES: dict[str, Category] = {
     "INTERNAL": "other",
     "UNKNOWN": "other",
 }
+_PIPES = re.compile(r"/multiprocessing/(?:connection|managers|queues|resource_sharer|reduction)\.py$")
+"""How a process hears from another one: where it hears nothing more, that one is gone."""
+_GONE = ("EOFError", "BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError")
+_CHECKED = re.compile(r"\bCheck failed: ")
+"""How Google's libraries and glog abort where they meet a state that they do not expect."""
 _OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
 """What ray raises where a task raised: the class of that stands in brackets."""
 _CLASS = r"(?:[A-Za-z_]\w*\.)*_*[A-Z]\w*"
@@ -285,6 +292,8 @@ def meaning_of(raised: Raised) -> Meaning:
     about = next((category for pattern, category in _PACKAGES if re.match(pattern, raised.exception)), None)
     if about is not None:
         return Meaning(title, about, "root")
+    if name in _GONE and raised.frames and _PIPES.search(raised.frames[-1].path.replace("\\", "/")):
+        return Meaning(title, _of_frames(raised) or "other", "cascade")
     for pattern, category, role in _CLASSES:
         if re.fullmatch(pattern, name):
             if category == "network" and _by_tracker(raised):
@@ -310,6 +319,11 @@ def said_of(message: str) -> Category | None:
     return _of_words(message)
 
 
+def checks(text: str) -> bool:
+    """Return whether a line tells that native code met a state it does not expect, and ends the process for it."""
+    return _CHECKED.search(text) is not None
+
+
 def goes_on(text: str) -> bool:
     """Return whether a line tells of something that a program does without, or does again."""
     return _GOES_ON.search(text) is not None
@@ -330,6 +344,8 @@ def meaning_of_line(text: str) -> Meaning | None:
     if printed is not None:
         return Meaning(text.strip()[:200], *printed)
     category = _of_words(text) if _BAD.search(text) or text.lstrip().startswith("what():") else None
+    if category is None and checks(text):
+        return Meaning(text.strip()[:200], "other", "cascade")
     return Meaning(text.strip()[:200], category, "root") if category is not None else None
 
 

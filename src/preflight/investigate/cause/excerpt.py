@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from preflight.investigate.cause.exceptions import goes_on, said_of
+from preflight.investigate.cause.exceptions import checks, goes_on, said_of
 from preflight.investigate.cause.printers import printed_by
 from preflight.vocabulary.log import LogFile
 from preflight.vocabulary.signature import Category, Role
@@ -46,7 +46,8 @@ def _of(line: str) -> tuple[Category, Role] | None:
     if not _TELLS.search(line) or goes_on(line) or _TOLD.search(line):
         return None
     category = said_of(line)
-    return printed_by(line) or ((category, "root") if category is not None else None)
+    told = printed_by(line) or ((category, "root") if category is not None else None)
+    return told or (("other", "cascade") if checks(line) else None)
 
 
 def without_a_word(file: LogFile) -> bool:

@@ -18,11 +18,13 @@ _SAVED_KEY = re.compile(r"^['\"](?:(?:\w+_)?(?:state_dict|param_groups)|optimize
 _HOLDERS: tuple[tuple[str, Category], ...] = (
     (r"_*(?:(?:\w+_)?(?:ckpt|checkpoint|chkpt|state_?dict|snapshot)\w*|saved(?:_\w+)?)", "checkpoint"),
     (
-        r"_*(?:\w+_)?(?:info|ann|anno|annotation|annos|sample|record|row|entry|example|meta(?:_?data|_?info)?|df|dataframe|img_info|image_info)s?",
+        r"_*(?:\w+_)?(?:info|ann|anno|annotation|annos|sample|record|row|entry|example|item|elem(?:ent)?|obj|doc(?:ument)?|datum|roi_?db|imdb|meta(?:_?data|_?info)?|df|dataframe|img_info|image_info)s?",
         "data",
     ),
 )
-_OF_DATA = re.compile(r"(?:^|[/_])data_?sets?[/_.]|data_?loader|annotation|_to_coco")
+_OF_DATA = re.compile(
+    r"(?:^|[/_])data_?sets?[/_.]|data_?(?:loader|layer|reader|module|prep|process)|annotation|_to_coco|/(?:data|roidb|imdb)\.py$"
+)
 """Files in which a data set is read."""
 _MODULES = re.compile(r"torch/nn/(?:modules/module|parallel/\w+)\.py$")
 """What passes a call on to the network."""

@@ -23,8 +23,9 @@ def telling(judged: Sequence[Judged]) -> Judged:
     them from meeting is what ended the attempt before.
     """
     last = judged[-1]
-    for before in reversed(judged[:-1]):
-        if not _never_met(last.scene):
+    for place, before in reversed(list(enumerate(judged[:-1]))):
+        lost = any(_never_met(one.scene) for one in judged[: place + 1])
+        if not _never_met(last.scene) and not (lost and _never_began(last.scene)):
             break
         if before.scene.failing and any(event.id.startswith("elastic.") for event in before.scene.failing):
             last = before
@@ -33,7 +34,10 @@ def telling(judged: Sequence[Judged]) -> Judged:
 
 def _never_met(scene: Scene) -> bool:
     """Return whether the ranks of an attempt failed to connect before any of them made a step, and none names a cause."""
-    failing, case = scene.failing, scene.case
-    met = any(step.step is not None for step in case.steps)
-    caused = any(event.role == "root" and not event.id.startswith(_ENDS) for event in failing)
-    return not met and not caused and any(event.id in _NOT_MET for event in failing)
+    return _never_began(scene) and any(event.id in _NOT_MET for event in scene.failing)
+
+
+def _never_began(scene: Scene) -> bool:
+    """Return whether no rank of an attempt made a step, and none names a cause: who met nobody waits until its time is up."""
+    met = any(step.step is not None for step in scene.case.steps)
+    return not met and not any(event.role == "root" and not event.id.startswith(_ENDS) for event in scene.failing)
