@@ -142,12 +142,25 @@ def _judge_one(case: Case) -> Judged:
 
 
 def _with_again(failing: list[Event], recovered: list[Event]) -> list[Event]:
-    """Return what failed with what had seemed to be mended and came again: numbers that are none do not mend themselves."""
+    """Return what failed with what had seemed to be mended and came again: numbers that are none do not mend themselves.
+
+    Where the steps show that none was a number since, no line that says so was mended, though the run came to its end.
+    """
     last = {(event.id, event.rank) for event in failing if event.category == "numerical" and event.role == "root"}
-    back = [event for event in recovered if (event.id, event.rank) in last]
+    since = min((event.step or 0 for event in failing if event.id == "series.nonfinite"), default=None)
+    back = [
+        event
+        for event in recovered
+        if (event.id, event.rank) in last
+        or (since is not None and _says_nan(event) and event.step is not None and event.step >= since)
+    ]
     for event in back:
         recovered.remove(event)
     return sorted((*back, *failing), key=_order) if back else failing
+
+
+def _says_nan(event: Event) -> bool:
+    return event.category == "numerical" and event.role == "root" and "nan" in event.id
 
 
 def _without_guesses(failing: list[Event]) -> list[Event]:

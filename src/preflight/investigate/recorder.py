@@ -93,7 +93,11 @@ _SIGNATURE = Signature(
 )  # fmt: skip
 _STUCK = Signature(
     id="stacks.waiting", title="ranks wait in a call in which others do not take part", category="network", role="cascade",
-    literals=("stacks",), match=("stacks",), no_match=("",), causes=_SIGNATURE.causes,
+    literals=("stacks",), match=("stacks",), no_match=("",),
+    causes=(
+        Cause("slow-rank", "a rank is busy with something else, or stuck in it", 0.3, "other", ("stacks",)),
+        *_SIGNATURE.causes,
+    ),
 )  # fmt: skip
 _DIFFER = Signature(
     id="flight.different-calls", title="ranks made different calls", category="usercode", role="root",

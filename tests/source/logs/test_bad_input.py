@@ -179,6 +179,48 @@ def test_the_members_of_an_archive_are_files(ending: str, tmp_path: Path) -> Non
     assert [hit.file for hit in reading.hits] == [0, 1]
 
 
+def _tar(names: dict[str, bytes], mode: str) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in names.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz", "w"])
+def test_an_archive_is_known_by_its_content_also_on_standard_input_and_within_another(
+    mode: str, tmp_path: Path
+) -> None:
+    packed = _tar({"run/rank_1.log": LOG.encode(), "run/rank_2.log": b"fine\n"}, mode)
+    (tmp_path / "no_name").write_bytes(packed)
+    (tmp_path / "outer.zip").write_bytes(_zipped({"inner.tgz": packed}))
+    for reading in (
+        read_logs([tmp_path / "no_name"]),
+        read_logs(["-"], stdin=packed),
+        read_logs([tmp_path / "outer.zip"]),
+    ):
+        assert [(hit.signature, hit.who.rank) for hit in reading.hits] == [(SIGNATURE, 1)]
+        assert [file.path.rpartition("!")[2] for file in reading.files] == ["run/rank_1.log", "run/rank_2.log"]
+
+
+def _zipped(names: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in names.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def test_files_of_an_archive_that_count_up_are_those_of_ranks_as_they_are_in_a_folder(tmp_path: Path) -> None:
+    names = {f"logs/train-991_{rank}.out": LOG.encode() if rank == 1 else b"fine\n" for rank in range(3)}
+    (tmp_path / "logs.tar.gz").write_bytes(_tar(names, "w:gz"))
+    reading = read_logs([tmp_path / "logs.tar.gz"])
+    assert [file.who.rank for file in reading.files] == [0, 1, 2]
+    assert [hit.who.rank for hit in reading.hits] == [1]
+
+
 def test_an_archive_within_an_archive_is_read_and_a_cut_one_is_named(tmp_path: Path) -> None:
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w") as archive:

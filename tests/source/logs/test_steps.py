@@ -124,6 +124,17 @@ def test_what_is_not_a_number_any_more_is_read() -> None:
     assert bad.values["grad_norm"] == math.inf
 
 
+def test_what_is_not_a_number_is_the_value_of_a_name_and_no_part_of_the_next_one() -> None:
+    found = step_of("step 13 loss nan step_time 0.0063")
+    assert found is not None
+    assert math.isnan(found.values["loss"])
+    assert found.values["seconds"] == pytest.approx(0.0063)
+    infinite = step_of("step 13 loss 2.5 grad norm inf lr 0.001")
+    assert infinite is not None
+    assert infinite.values["grad_norm"] == math.inf
+    assert infinite.values["lr"] == pytest.approx(0.001)
+
+
 @pytest.mark.parametrize(
     "line",
     [

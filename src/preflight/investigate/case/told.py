@@ -9,6 +9,9 @@ from preflight.source.logs.predicates import not_told_by_the_compiler
 from preflight.vocabulary.log import Hit, NodeEvent, Raised, Unknown
 from preflight.vocabulary.signature import Signature
 
+_IN_WORDS = {"KeyboardInterrupt": "end.keyboard"}
+"""Exceptions of Python that say what a signature knows in other words: its causes and its advice are theirs."""
+
 
 def of_hit(case: Case, hit: Hit, signature: Signature) -> Event:
     """Return a line that a signature took as an event."""
@@ -40,12 +43,14 @@ def of_raised(case: Case, raised: Raised) -> Event:
     """Return an exception that no signature took as an event."""
     rank, node = placed_of(case, raised.hit)
     meaning = meaning_of(raised)
+    name = raised.exception.rpartition(".")[2]
     return Event(
-        id=f"exception.{raised.exception.rpartition('.')[2]}",
+        id=f"exception.{name}",
         title=meaning.title,
         category=meaning.category,
         role=meaning.role,
         hit=raised.hit,
+        signature=case.signatures.get(_IN_WORDS.get(name, "")),
         raised=raised,
         rank=rank,
         node=node,

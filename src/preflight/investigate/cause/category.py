@@ -77,6 +77,9 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
         roots = []
     if interrupts:  # a launcher that saw its processes end says no more than they do
         symptoms = [event for event in symptoms if event.category != "other"]
+        stopped = {event.rank for event in interrupts}
+        if culprit.ranks and stopped >= set(culprit.ranks):  # the others lost the one that was interrupted
+            symptoms = [event for event in symptoms if event.rank in stopped]
     observed = observed_in(scene)
     symptom = _symptom(scene, culprit, symptoms or (list(interrupts) if not roots else []) or list(scene.failing))
     if not roots:

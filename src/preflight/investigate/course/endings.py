@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from preflight.investigate.case.case import Case, Event
 from preflight.vocabulary.log import Ending, Hit
 from preflight.vocabulary.signature import Category, Cause, Role, Signature
@@ -9,9 +11,24 @@ from preflight.vocabulary.signature import Category, Cause, Role, Signature
 _MADE = "exit code"
 
 
-def _made(name: str, title: str, category: Category, role: Role, causes: tuple[Cause, ...] = ()) -> Signature:
+_ALIKE = {
+    "exit.segmentation-fault": "end.segfault",
+    "exit.bus-error": "end.bus-error",
+    "exit.illegal-instruction": "end.illegal-instruction",
+    "exit.arithmetic-fault": "end.float-exception",
+    "exit.aborted": "end.abort",
+    "exit.killed": "end.killed",
+    "exit.terminated": "end.sigterm",
+    "exit.interrupted": "end.keyboard",
+}
+"""The signatures of lines that tell the same in words: what they advise holds where a code alone tells it."""
+
+
+def _made(
+    name: str, title: str, category: Category, role: Role, causes: tuple[Cause, ...] = (), advice: tuple[str, ...] = ()
+) -> Signature:
     return Signature(id=f"exit.{name}", title=title, category=category, role=role, literals=(_MADE,), causes=causes,
-                     match=(_MADE,), no_match=("",))  # fmt: skip
+                     next=advice, match=(_MADE,), no_match=("",))  # fmt: skip
 
 
 # Nothing but the signal is known: memory is the commonest sender of it, and every other one is possible.
@@ -48,7 +65,10 @@ _DIED = _made("died", "the process died, and who looks after it does not tell ho
 ))  # fmt: skip
 LOOK_AFTER = ("engine", "ray")
 """Who starts workers, tells of the first one that dies, and often not how."""
-_ERROR = _made("error", "the process ended with an error", "other", "teardown")
+_ERROR = _made("error", "the process ended with an error", "other", "teardown", advice=(
+    "Look for what ends the program with that code: sys.exit, os._exit, a script around it, a library.",
+    "Start it with PYTHONFAULTHANDLER=1 and the output of every rank kept (torchrun --log-dir --redirects 3).",
+))  # fmt: skip
 
 
 def signal_of(code: int) -> int | None:
@@ -78,12 +98,23 @@ def ending_events(case: Case) -> list[Event]:
 
 def _event(case: Case, ending: Ending, rank: int | None) -> Event:
     code = ending.code or 0
-    signature = _OF_SIGNAL.get(signal_of(code) or 0, _ERROR) if code else _DIED
+    signature = _advised(case, _OF_SIGNAL.get(signal_of(code) or 0, _ERROR) if code else _DIED)
     node = case.people.node_of.get(rank) if rank is not None else case.people.node_of_who(ending.about, ending.file)
     # Who tells it reads his own clock, which is that of his node.
     hit = Hit(signature=signature.id, file=ending.file if ending.file is not None else -1, line=ending.line or 0,
               offset=0, text=ending.message or (f"exit code {code} ({ending.teller})" if code else f"died ({ending.teller})"), about=ending.about,
               time=ending.time, time_error=ending.time_error)  # fmt: skip
-    return Event(id=signature.id, title=signature.title, category=signature.category, role=signature.role, hit=hit,
+    title = f"the process ended with exit code {code}" if signature.id == _ERROR.id and code != 1 else signature.title
+    return Event(id=signature.id, title=title, category=signature.category, role=signature.role, hit=hit,
                  signature=signature, rank=rank, node=node, time=case.corrected(ending.time, node),
                  error=ending.time_error + case.clock_error(node), specific=False)  # fmt: skip
+
+
+def _advised(case: Case, signature: Signature) -> Signature:
+    """Return what a code tells with the causes and the advice of what tells the same in words."""
+    alike = case.signatures.get(_ALIKE.get(signature.id, ""))
+    if alike is None:
+        return signature
+    return msgspec.structs.replace(
+        signature, causes=signature.causes or alike.causes, next=signature.next or alike.next
+    )

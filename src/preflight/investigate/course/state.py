@@ -10,6 +10,7 @@ import msgspec
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.cause.category import Decided
 from preflight.investigate.cause.excerpt import without_a_word
+from preflight.investigate.culprit.silence import having_lines
 from preflight.investigate.culprit.vote import Scene, before, from_dump, is_wait
 from preflight.investigate.hypotheses import experiments_for
 from preflight.vocabulary.incident import Culprit, Hypothesis, NextStep, Onset, RunState, Scope
@@ -37,7 +38,16 @@ def state_of(scene: Scene) -> RunState:
         return "hung"
     if all(from_dump(event) for event in scene.failing):
         return "hung"
+    if scene.progress.ended and _only_numbers(scene):
+        return "ended"
     return "crashed"
+
+
+def _only_numbers(scene: Scene) -> bool:
+    """Return whether nothing failed but the numbers, so that the run went on with them until it was done."""
+    return all(event.category == "numerical" for event in scene.failing) and not any(
+        ending.code for ending in scene.case.endings
+    )
 
 
 def _broke(scene: Scene, told: list[Event]) -> bool:
@@ -192,7 +202,8 @@ def next_steps(scene: Scene, culprit: Culprit, decided: Decided, state: RunState
         for name in sorted(names, key=dearness):
             tells = tuple(other.cause for other in doubtful if name in other.discriminated_by)
             found.setdefault(name, observation(name, tells))
-    if not culprit.ranks and not culprit.nodes and (scene.case.people.world or 1) > 1:
+    people = scene.case.people
+    if not culprit.ranks and not culprit.nodes and len(having_lines(scene)) < (people.world or 1):
         text = (
             "collect the log of every rank (torchrun --log-dir --redirects 3): what is here does not tell who began it"
         )

@@ -17,14 +17,15 @@ _Writer = tuple[int, str, int | None, str | None, int | None]
 
 def moments_of(case: Case, events: Iterable[Event]) -> tuple[Moment, ...]:
     """Return events as moments; those of one kind on many ranks are one."""
-    alike: dict[tuple[str, int], list[Event]] = {}
+    alike: dict[tuple[str, str, int], list[Event]] = {}
     told = list(events)
     # What a code alone says, a signature has said of the same line already.
     signed = {(event.place, event.rank) for event in told if event.role == "root" and not event.id.startswith("exit.")}
     for event in told:
         if event.id.startswith("exit.") and (event.place, event.rank) in signed:
             continue
-        alike.setdefault((event.id, event.attempt), []).append(event)
+        code = event.title if event.id.startswith("exit.") else ""  # two codes are two ends
+        alike.setdefault((event.id, code, event.attempt), []).append(event)
     lines = {(_writer(event.hit), event.hit.line) for event in case.events}
     kept = Counter(writer for writer, _ in lines)
     found = [_moment(case, group, kept) for group in alike.values()]

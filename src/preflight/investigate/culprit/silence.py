@@ -41,8 +41,14 @@ def votes(scene: Scene) -> Iterator[Vote]:
             strength=_share(scene, quiet) * (_CUT_SHORT if rank in cut_short else 1.0),
             shared=_share(scene, quiet) < 1.0,
             text=f"ends without a word, while {others} other ranks report a failure",
-            quotes=(Quote(case.path(file), lines, "(last line of its log)"),) if lines else (),
+            quotes=(Quote(case.path(file), lines, _last_line(scene, file, lines)),) if lines else (),
         )
+
+
+def _last_line(scene: Scene, file: int, line: int) -> str:
+    """Return what stands in the last line of a rank, where it is that of its file."""
+    said = next((one.last_text for one in scene.case.reading.files if one.index == file and one.lines == line), "")
+    return f"(last line of its log) {said}".rstrip()
 
 
 def _had_a_file(scene: Scene, missing: list[int]) -> bool:
@@ -59,6 +65,11 @@ def _had_a_file(scene: Scene, missing: list[int]) -> bool:
     nodes = {rank for one in missing for rank in scene.case.people.block(one)}
     lost = len(missing) > 1 and nodes == set(missing)
     return bool(scene.case.steps or said) and not lost
+
+
+def having_lines(scene: Scene) -> frozenset[int]:
+    """Return the ranks that have lines of their own."""
+    return frozenset(_files(scene))
 
 
 def missing_ranks(scene: Scene) -> list[int]:

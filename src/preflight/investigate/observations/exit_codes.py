@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.investigate.course.endings import signal_of
+from preflight.investigate.culprit.exit_code import stopped
+from preflight.investigate.culprit.silence import silent_ranks
 from preflight.investigate.culprit.vote import Scene
 from preflight.investigate.observations.observation import Observation
+from preflight.investigate.rank_evidence import ranks_written
 from preflight.vocabulary.incident import Quote
 
 _MEANING = {
@@ -32,3 +35,7 @@ def observe(scene: Scene) -> Iterator[Observation]:
         if ending.file is not None and ending.line is not None:
             quotes = (Quote(scene.case.path(ending.file), ending.line, ending.message or f"exit code {code}"),)
         yield Observation(text=f"{who} {words}", odds=odds, quotes=quotes)
+    alive = sorted(set(silent_ranks(scene)) & stopped(scene)) if scene.waited else []
+    if alive:
+        text = f"{ranks_written(alive)} had not ended: the launcher stopped {'it' if len(alive) == 1 else 'them'}"
+        yield Observation(text=text, odds={"peer-dead": -2.0})

@@ -348,7 +348,8 @@ def _close(entry: dict[str, str], found: list[End]) -> None:
         int(code[2]) if code else None,
     )
     told = entry.get("traceback", "")
-    message = None if told.startswith(("To enable traceback", "Signal ")) else told or None
+    if told.startswith("To enable traceback"):  # how to get one says nothing
+        told = f"exitcode: {entry['exitcode']}" if code else ""
     stamp = stamp_at(entry.get("time", "").replace("_", " "))
     time = stamp.seconds if stamp and not stamp.missing else None
-    found.append(End((who,), int(code[1]) if code else None, "torchrun", message or told or None, time))
+    found.append(End((who,), int(code[1]) if code else None, "torchrun", told or None, time))

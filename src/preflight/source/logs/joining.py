@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from preflight.source.logs.naming import label
 from preflight.source.logs.reduced import Reduced
 from preflight.source.logs.residue import mined
 from preflight.source.logs.years import same_year
@@ -22,7 +23,7 @@ _ROWS = ("hits", "raised", "steps", "endings", "flights", "stacks", "events", "e
 def join(parts: Sequence[Reduced], notes: Iterable[str] = ()) -> Reading:
     """Return the reading of all files, in their order."""
     parts = [_on_host(part) for part in same_year(parts)]
-    ranks = _ranks_of_folders(parts)
+    ranks = {**_ranks_of_members(parts), **_ranks_of_folders(parts)}
     known = _known(parts)
     rows: dict[str, list[Any]] = {name: [] for name in _ROWS}
     files: list[LogFile] = []
@@ -160,6 +161,17 @@ def _ranks_of_folders(parts: Sequence[Reduced]) -> dict[int, int]:
         if base is not None and base >= 0:
             found.update({index: base + (parts[index].file.who.local_rank or 0) for index in members})
     return found
+
+
+def _ranks_of_members(parts: Sequence[Reduced]) -> dict[int, int]:
+    """Return the rank of each member of an archive that only the names of the others tell: of files, all names are known before."""
+    members = [index for index, part in enumerate(parts) if "!" in part.file.path]
+    told = label([parts[index].file.path for index in members])
+    return {
+        index: one.who.rank
+        for index, one in zip(members, told, strict=True)
+        if one.who.rank is not None and parts[index].file.who.rank is None and parts[index].file.layout in ("", "slurm")
+    }
 
 
 def _told_bases(parts: Sequence[Reduced], node: str | None) -> set[int]:

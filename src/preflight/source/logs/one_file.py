@@ -24,6 +24,8 @@ LARGEST_DUMP = 1 << 30
 _SAMPLE = 1 << 16
 _LONGEST_LINE = 64 << 20
 _SHORT = 40
+_PEEK = 1 << 20
+"""So many packed bytes hold the first block of every packing; bzip2's are the largest."""
 _SHORTEST_SAMPLE = 1 << 14
 
 
@@ -65,21 +67,31 @@ def _stream(source: Source) -> IO[bytes]:
 
 def _of_stream(wanted: Wanted, stream: IO[bytes], rules: Rules) -> list[Reduced]:
     source = wanted.source
-    head = stream.read(512)
+    packing, _, archive = _packing(stream, source.path)
     stream.seek(0)
-    packing = packing_of(head, source.path)
-    if packing in ("zip", "tar") or source.archive:
+    if archive or source.archive:
         return archives.read(wanted, stream, packing, lambda member, inner: _of_member(member, inner, rules))
     return [read_text(wanted, Opened(stream, packing), rules)]
 
 
 def _of_member(wanted: Wanted, stream: IO[bytes], rules: Rules) -> list[Reduced]:
-    head = stream.read(512)
+    packing, head, archive = _packing(stream, wanted.source.path)
     whole: Any = archives.Rest(head, stream)
-    packing = packing_of(head, wanted.source.path)
-    if packing in ("zip", "tar"):
+    if archive:
         return archives.read(wanted, whole, packing, lambda member, inner: _of_member(member, inner, rules))
     return [read_text(wanted, Opened(whole, packing), rules)]
+
+
+def _packing(stream: IO[bytes], path: str) -> tuple[str, bytes, bool]:
+    """Return how a stream is packed, what was read of it to tell that, and whether it holds an archive, packed or not."""
+    head = stream.read(512)
+    packing = packing_of(head, path)
+    if packing in ("", "zip", "tar"):
+        return packing, head, packing != ""
+    head += stream.read(_PEEK)
+    inner = Opened(io.BytesIO(head), packing)
+    inner.plain = True
+    return packing, head, packing_of(inner.head(512), "") == "tar"
 
 
 def read_text(wanted: Wanted, opened: Opened, rules: Rules) -> Reduced:
