@@ -36,6 +36,11 @@ if how == "exit":
     sys.exit(7)
 if how == "raise":
     raise ValueError("on purpose")
+if how == "load":
+    try:
+        torch.load("nowhere.pt")
+    except FileNotFoundError as error:
+        raise ValueError("no start") from error
 if how == "kill":
     time.sleep(0.6)
     os.kill(os.getpid(), 9)
@@ -57,14 +62,15 @@ def start(script: Path, folder: Path, *words: str) -> subprocess.CompletedProces
     return subprocess.run(command, env=environment(Settings(str(folder))), capture_output=True, text=True, check=False)
 
 
-def test_output_and_exit_code_are_the_programs_own(script: Path, tmp_path: Path) -> None:
-    plain = subprocess.run([sys.executable, str(script), "5", "raise"], capture_output=True, text=True, check=False)
-    watched = start(script, tmp_path, "5", "raise")
+@pytest.mark.parametrize(("how", "error"), [("raise", "ValueError: on purpose"), ("load", "ValueError: no start")])
+def test_output_and_exit_code_are_the_programs_own(script: Path, tmp_path: Path, how: str, error: str) -> None:
+    plain = subprocess.run([sys.executable, str(script), "5", how], capture_output=True, text=True, check=False)
+    watched = start(script, tmp_path, "5", how)
     assert (watched.returncode, watched.stdout, watched.stderr) == (plain.returncode, plain.stdout, plain.stderr)
     [process] = _processes(tmp_path)
     assert process.end is not None
     assert process.end["how"] == "exception"
-    assert process.end["error"] == "ValueError: on purpose"
+    assert process.end["error"] == error
     assert process.end["s"] == 5
 
 
@@ -75,17 +81,21 @@ def test_a_killed_program_leaves_what_was_recorded(script: Path, tmp_path: Path)
     assert process.iteration == 4
 
 
-def test_signals_reach_the_program_and_its_code_comes_back(script: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signals_reach_the_program_and_its_code_comes_back(
+    script: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     child = subprocess.Popen(
         [sys.executable, "-c", _LAUNCHER, str(tmp_path), sys.executable, str(script), "2", "wait"],
-        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert child.stdout is not None
     while "waiting" not in (line := child.stdout.readline()):
         assert line or child.poll() is None
     time.sleep(0.2)
-    child.send_signal(signal.SIGTERM)
-    assert "returned 143" in child.communicate(timeout=60)[0]
+    child.send_signal(number)  # to the launcher alone
+    assert f"returned {code}" in child.communicate(timeout=60)[0]
 
 
 _LAUNCHER = """
@@ -93,6 +103,41 @@ import sys
 from preflight.monitor.collect.settings import Settings
 from preflight.monitor.live.launch import run
 print("returned", run(sys.argv[2:], Settings(sys.argv[1]), lambda process: None))
+"""
+
+
+def test_what_the_keyboard_sends_comes_once(script: Path, tmp_path: Path) -> None:
+    """Before a terminal, the whole group is interrupted: the launcher passes nothing on."""
+    pty = pytest.importorskip("pty")
+    command = [sys.executable, "-c", _LAUNCHER, str(tmp_path), sys.executable, "-c", _COUNTING]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    said = b""
+    interrupted = False
+    while b"returned" not in said:
+        try:
+            said += os.read(terminal, 4096)
+        except OSError:
+            break
+        if b"waiting" in said and not interrupted:
+            interrupted = True
+            os.write(terminal, b"\x03")
+    os.waitpid(child, 0)
+    os.close(terminal)
+    assert b"interrupted 1 times" in said
+    assert b"returned 0" in said
+
+
+_COUNTING = """
+import signal, time
+times = []
+signal.signal(signal.SIGINT, lambda *_: times.append(1))
+print("waiting", flush=True)
+while not times:
+    time.sleep(0.05)
+time.sleep(1)
+print("interrupted", len(times), "times", flush=True)
 """
 
 
@@ -130,6 +175,13 @@ def test_what_cannot_be_started_is_named(command: list[str], said: str) -> None:
     with pytest.raises(UsageError) as error:
         resolve(command)
     assert said in f"{error.value} {error.value.hint}"
+
+
+def test_a_launcher_that_is_not_installed_here_is_not_its_own_correction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UsageError, match="no program is called 'accelerate' here") as error:
+        resolve(["accelerate", "launch", "train.py"])
+    assert error.value.hint == "activate the environment that has accelerate, or give its path"
 
 
 def _processes(folder: Path) -> list:  # type: ignore[type-arg]

@@ -144,6 +144,18 @@ def test_what_is_missing_is_named(folder: Path) -> None:
     assert shorter.text == "rank 1 ended at iteration 2, and another rank reached 5"
 
 
+def test_a_worker_that_its_trainer_ended_is_not_called_killed(folder: Path) -> None:
+    rank(folder, 0, 1, pid=100)
+    write(folder, "worker-00000.200.trace", [("begin", begin(0, 0, 1, 200, role="worker", parent=100))])
+    assert _said(folder) == []
+    rank(folder, 0, 1, pid=100, ended=False)
+    killed = "stopped without a word: it was killed, or could not write"
+    assert [text.split("; ")[0] for what, text in _said(folder) if what == "no end"] == [
+        f"rank 0 {killed}",
+        f"worker 200 of rank 0 {killed}",
+    ]
+
+
 def test_the_launcher_knows_of_ranks_that_wrote_nothing(tmp_path: Path) -> None:
     write_run(tmp_path, RecordedRun(world_size=2))
     rank(tmp_path, 0, 1)

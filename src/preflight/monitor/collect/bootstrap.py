@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import sys
 from types import ModuleType, TracebackType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from .arrivals import arrived
 from .importing import Imports
 from .settings import Settings, from_environment
+from .tracebacks import without_own
 
 _OLDEST = (2, 4)
 
@@ -64,6 +66,9 @@ class _Ending:
 
         def excepthook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> Any:
             self.error = f"{kind.__name__}: {value}"[:500]
+            with contextlib.suppress(Exception):
+                without_own(value)
+                trace = value.__traceback__
             return own(kind, value, trace)
 
         sys.excepthook = excepthook

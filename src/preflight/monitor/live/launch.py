@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -40,7 +41,9 @@ def resolve(command: Sequence[str]) -> list[str]:
         raise UsageError(f"{program!r} is a script, not a program", f"did you mean: -- python {' '.join(command)}?")
     if shutil.which(program) is None:
         near = nearest(program, ["python", "python3", "torchrun", "accelerate", "deepspeed", "srun", "mpirun"])
-        raise UsageError(f"no program is called {program!r}", f"did you mean {near}?" if near else None)
+        there = f"activate the environment that has {program}, or give its path"
+        hint = there if near == program else f"did you mean {near}?" if near else None
+        raise UsageError(f"no program is called {program!r}" + (" here" if near == program else ""), hint)
     script = next((word for word in command[1:] if word.endswith(".py")), None)
     runs_script = "python" in os.path.basename(program) and len(command) > 1 and command[1] == script
     if runs_script and not os.path.isfile(str(script)):
@@ -70,8 +73,12 @@ def run(command: Sequence[str], settings: Settings, meanwhile: Callable[[subproc
         number = getattr(signal, name, None)
         if number is not None:
             before[number] = signal.signal(number, pass_on)
-    # A keyboard's interrupt reaches the whole group of processes by itself.
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        if not _at_the_keyboard():
+            pass_on(number, frame)
+
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, interrupted)
     try:
         meanwhile(process)
         code = process.wait()
@@ -79,3 +86,19 @@ def run(command: Sequence[str], settings: Settings, meanwhile: Callable[[subproc
         for number, handler in before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
     return 128 - code if code < 0 else code
+
+
+def _at_the_keyboard() -> bool:
+    """Whether an interrupt may come from a keyboard: a terminal sends it to all processes before it, the program too."""
+    if sys.platform == "win32":
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -70,7 +70,7 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
         running = None if process.finished else folder.running(process)
         if running:
             yield _gap("running", f"{name} still runs{seen}", process, iteration=process.iteration)
-        else:
+        elif not _left_behind(folder, process):
             why = "it was killed, or could not write" + (
                 "" if running is False or process.finished else ", or runs elsewhere"
             )
@@ -90,6 +90,14 @@ def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
         often = "no more" if not every else "in every iteration again" if every == 1 else f"in 1 of {every} iterations"
         text = f"{name} recorded {row['what']} {often} from iteration {row['i']} on: {row['reason']}"
         yield _gap("thinned", text, process, iteration=row["i"] if type(row["i"]) is int else None, part=row["what"])
+
+
+def _left_behind(folder: TraceFolder, process: Process) -> bool:
+    """Whether this is a worker whose trainer came to its end: it ends workers that still wait, with a signal."""
+    if process.role != "worker":
+        return False
+    trainers = [one for one in folder.processes if one.role == "trainer" and one.pid == process.parent]
+    return any((one.end or {}).get("how") == "exit" for one in trainers)
 
 
 def _shorter(processes: list[Process]) -> Iterator[TraceGap]:
