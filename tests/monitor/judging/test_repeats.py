@@ -211,6 +211,17 @@ def test_a_relation_is_shown_what_it_slept_through_when_it_goes_on_otherwise(mon
     assert shown(relations()["gradients-of-one-loss"], windows, monkeypatch)[11:] == [34, 35, 36, 37]
 
 
+def test_a_relation_wakes_where_the_longer_of_two_departures_goes_on_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The shorter one was over by then: it has no window there to compare with."""
+    mini = Mini({"model.weight": {}})
+    long, short = [2, 1, 2, 1, 1], [2, 1, 1]
+    passes = [1, 1, *long, 1, *[*short, 1] * 3, *[*long, 1] * 2, *long[:3], 3, 1]
+    windows = [passed(mini, one) for one in passes]
+    assert shown(relations()["gradients-of-one-loss"], windows, monkeypatch)[-3:] == [34, 35, 36]
+
+
 @pytest.mark.parametrize(
     "other",
     [

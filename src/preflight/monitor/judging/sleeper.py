@@ -196,7 +196,7 @@ class Sleeper:
             self.wake(before, index, windows)
             return
         if self.due != form:
-            ways = [one for one in self._ways if self._same(one.stops[at].form, form)]
+            ways = [one for one in self._ways if len(one.stops) > at and self._same(one.stops[at].form, form)]
             if not ways:
                 path = known.stops[:at]
                 self.wake(before, index, windows)
