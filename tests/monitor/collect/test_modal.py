@@ -129,6 +129,25 @@ def test_statistics_of_a_layer_that_no_pass_comes_through_are_not_told() -> None
     assert untouched(kept) == [0, 1], "one that is frozen is not trained either, and may well be called"
 
 
+@pytest.mark.parametrize(("follows", "told"), [(True, 1), (False, None)])
+def test_statistics_of_an_average_that_is_written_past_what_torch_counts_are_told(
+    follows: bool, told: int | None
+) -> None:
+    """A network whose shifts were drawn at random, and beside which none is trained, is no average."""
+    with recorded() as kept:
+        model = stepped()
+        if not follows:
+            model[1].reset_running_stats()
+        average = built().eval()
+        for slow, fast in zip(average.parameters(), model.parameters(), strict=True):
+            slow.data.copy_(fast.data)
+        average(torch.randn(3, 4))
+        fixed = built().eval()
+        fixed(torch.randn(3, 4))
+    assert untouched(kept) == [told, None]
+    assert not kept.table("trouble")
+
+
 def test_statistics_are_not_read_while_nothing_may_be_computed(monkeypatch: Any) -> None:
     with recorded() as kept:
         model = stepped()

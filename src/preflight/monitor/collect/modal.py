@@ -90,9 +90,26 @@ class Modal:
                 with self.recorder.work("statistics"):
                     if _written(module):
                         told["untouched"] = _untouched(self.recorder.torch, known.norms)
+                    elif self._averaged(known):
+                        told["untouched"] = _fresh(self.recorder.torch, _evaluated(known))
         if known.own and module.training and known.own_looks < _OWN_LOOKS:
             self._own(known, told)
         return told
+
+    def _averaged(self, known: _Root) -> bool:
+        """Whether the weights of a root were changed through ``.data``, which torch does not count, as averages are.
+
+        Shifts of its layers have several values, where layers are made with one; and another root with such layers has
+        followed the data in them.
+        """
+        own = [tuple(part.running_mean.shape) for part in _evaluated(known)]
+        for other in list(self._roots.values()):
+            held = [part for one in other.norms if (part := one()) is not None and part.running_mean is not None]
+            if other is known or not own or [tuple(part.running_mean.shape) for part in held] != own:
+                continue
+            if not _fresh(self.recorder.torch, held):
+                return _moved(self.recorder.torch, _evaluated(known))
+        return False
 
     def _own(self, known: _Root, told: dict[str, Any]) -> None:
         """Count the program's own layers with running statistics that were trained, and those that never followed any."""
@@ -151,6 +168,24 @@ class Modal:
 def _written(module: Any) -> bool:
     """Whether the parameters of a module were changed more often than it takes to make and load them."""
     return any(not one.is_inference() and one._version > _WRITTEN for one in module.parameters())
+
+
+def _evaluated(known: _Root) -> list[Any]:
+    """The layers of a root that normalise by statistics."""
+    held = (part for one in known.norms if (part := one()) is not None and part.running_mean is not None)
+    return [part for part in held if not part.training]
+
+
+def _moved(torch: Any, held: list[Any]) -> bool:
+    """Whether the shift of a layer whose statistics were hardly ever written to has several values."""
+    with Outside(torch):
+        for part in held:
+            if part.bias is None or not _young(part.running_mean):
+                continue
+            shifts = plain_parts(torch, part.bias)
+            if shifts is not None and len(shifts) == 1 and bool((shifts[0] != shifts[0].reshape(-1)[0]).any()):
+                return True
+    return False
 
 
 def _untouched(torch: Any, norms: list[weakref.ref[Any]]) -> int:
