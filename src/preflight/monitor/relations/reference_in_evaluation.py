@@ -21,7 +21,8 @@ class ReferenceInEvaluation(Relation):
     is another thing each time, and a divergence that should begin at zero does not.
     Judged are models that drop, that no optimizer has, whose weights stay as they are, and that are called without
     gradients between two steps; a teacher whose weights follow those of the student is left alone. One that the same
-    program has trained before is judged once all of it is frozen and was not trained for some iterations.
+    program has trained before is judged once all of it is frozen and was not trained for some iterations. One that is not
+    frozen is judged then, too, where its optimizer is gone and it is given what the trained model is given, once in a step.
     So are parts of a model that is trained, where another part of it gives out something of the same shape, and takes
     gradients: what is compared. A frozen encoder whose features go on into the model is left alone.
     """
@@ -50,6 +51,7 @@ class ReferenceInEvaluation(Relation):
         self._moved: set[int] = set()
         self._dropouts: dict[str, tuple[str, ...]] = {}  # by root: its parts that drop
         self._open = False  # whether a model that drops was read that may have been trained to its end
+        self._last: dict[str, tuple[int, int]] = {}  # by root: when it was found as it had been, and when not
 
     def quiet(self, window: Window) -> bool:
         """Whether nothing is waited for: when a model was trained last does not show in the form of a window."""
@@ -92,6 +94,8 @@ class ReferenceInEvaluation(Relation):
                 continue
             if (root in self._trained or root in held) and not self._rests_since(root, window):
                 self._open = self._open or bool((call.args or {}).get("dropout"))
+                wrong = self._drops(name, call) and root not in held and self._is_taught_from(name, window)
+                yield _dropping(name, call) if wrong else Example((), True, {"model": name}, call=call)
                 continue
             if root in self._moving:
                 yield Example((), True, {"model": name})
@@ -120,6 +124,20 @@ class ReferenceInEvaluation(Relation):
         self._moving.discard(root)
         self._looks.pop(root, None)
         return True
+
+    def _is_taught_from(self, name: str, window: Window) -> bool:
+        """Whether a model that was trained to its end reads, once, what a trained one is given, and stays as it is."""
+        calls = window.named("forward")
+        rested, moved = self._last.get(name, (-1, -1))
+        trained = self._trained.get(name, window.iteration)
+        if window.iteration - trained < _AGO or rested <= max(moved, trained):
+            return False
+        learning = {call.object for call in calls if (call.context or "").startswith("grad")}
+        given: dict[str, list[list[int | None]]] = {}
+        for batch in window.batches:
+            given.setdefault(batch.loader, []).append(batch.bits)
+        read = given.get(f"forward:{name}", [])
+        return len(read) == 1 and any(read[0] in given.get(f"forward:{one}", ()) for one in learning)
 
     def _parts(self, window: Window) -> Iterator[Example]:
         """Frozen parts that are read within a pass that is trained."""
@@ -155,6 +173,10 @@ class ReferenceInEvaluation(Relation):
                     self._rested.add(ident)
             self._moved.update(look.moved)
             self._moving |= window.run.roots_of(look.moved)
+            for root in window.run.roots_of(look.rested):
+                self._last[root] = window.iteration, self._last.get(root, (-1, -1))[1]
+            for root in window.run.roots_of(look.moved):
+                self._last[root] = self._last.get(root, (-1, -1))[0], window.iteration
             for root in window.run.roots_of([*look.fresh, *look.rested]):
                 self._looks[root] = self._looks.get(root, -1) + 1
 
@@ -163,12 +185,16 @@ class ReferenceInEvaluation(Relation):
         yield _run(dropout=0, bits=(1, 1, 1))
         yield _run(dropout=1, bits=(1, 2, 3))
         yield _run(dropout=0, bits=(1, 1, 1, 1, 1, 1), before=True)
+        yield _handed_on(bits=(1, 1, 1, 1, 1), other=True)
+        yield _handed_on(bits=(1, 2, 3, 4, 5))  # brought on by its student
+        yield _handed_on(bits=(1, 1, 1, 1, 1), gone=False)  # two that take turns
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(dropout=1, bits=(1, 1, 1))
         yield _run(dropout=1, bits=(1, 1, 1, 1, 1, 1, 1), before=True)
         yield _run(dropout=1, bits=(1, 1, 1), name="model.teacher")
+        yield _handed_on(bits=(1, 1, 1, 1, 1))
 
 
 def _dropping(name: str, call: Call) -> Example:
@@ -198,3 +224,25 @@ def _run(dropout: int, bits: tuple[int, ...], before: bool = False, name: str = 
         )
         for one in bits
     ]
+
+
+def _handed_on(bits: tuple[int, ...], other: bool = False, gone: bool = True) -> list[Window]:
+    """A teacher that was trained by an optimizer of its own and then teaches, in training mode."""
+    mini = Mini({"model.weight": {}, "teacher.weight": {"optimizer": 1}})
+    windows = [mini.window("forward teacher", "backward", "step optimizer1:SGD")]
+    read = {"context": "nograd", "args": {"training": True, "dropouts": 1, "dropout": 1}}
+    for number, one in enumerate(bits):
+        before = ("variable", "teacher.weight", {"optimizer": -1}) if gone and not number else ("note", "none", ())
+        windows.append(
+            mini.window(
+                before,
+                ("batch", {"loader": "forward:teacher", "bits": [number], "shapes": [[8, 4]]}),
+                ("forward teacher", read),
+                ("batch", {"loader": "forward:model", "bits": [number + 50 * other], "shapes": [[8, 4]]}),
+                ("forward model", {"args": {"training": True}}),
+                "backward",
+                ("before", {"teacher.weight": (1.0, one)}, {"optimizer": -1}),
+                "step optimizer0:SGD",
+            )
+        )
+    return windows
