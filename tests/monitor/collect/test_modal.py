@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,23 @@ def test_a_step_tells_whether_cast_copies_live_on(around: bool | None) -> None:
                     optimizer.step()
     told = [call["args"]["casts_kept"] for call in kept.calls("step")]
     assert told == [False, *[around is not None] * 2]
+
+
+def _falls(count: int, *, num_training_steps: int) -> float:
+    return max(0.0, 1 - count / num_training_steps)
+
+
+def test_a_schedule_of_a_function_tells_the_steps_that_it_was_made_for() -> None:
+    with recorded() as kept:
+        model = built()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        rates = functools.partial(_falls, num_training_steps=9)
+        for function in (rates, lambda count: 0.5**count):
+            schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, function)
+            model(torch.randn(3, 4)).sum().backward()
+            optimizer.step()
+            schedule.step()
+    assert [call["args"].get("total") for call in kept.calls("scheduler.step")] == [9, None]
 
 
 def test_saving_and_loading_tell_what_went_where(tmp_path: Path) -> None:

@@ -213,3 +213,74 @@ def test_a_mask_that_hides_no_padding_is_seen_where_the_loss_is_over_texts() -> 
         assert attended(kind, right.expand(6, 1, LENGTH, LENGTH)) == 0
         assert attended(kind, wrong.expand(6, 1, LENGTH, LENGTH)) == 1
         assert attended(kind, None) is None
+
+
+class Recurrent(nn.Module):
+    """Tokens through a recurrent layer, and what it says at each position."""
+
+    def __init__(self, kind: type[nn.RNNBase], both: bool = False, layers: int = 1) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(VOCAB, DIM)
+        self.layer = kind(DIM, DIM, layers, batch_first=True, bidirectional=both)
+        self.again = nn.GRU(DIM, DIM, batch_first=True)
+        self.head = nn.Linear(2 * DIM if both else DIM, VOCAB)
+
+    def forward(self, ids: Any) -> Any:
+        return self.head(self.layer(self.embed(ids))[0])
+
+    def summed_up(self, ids: Any) -> Any:
+        """Told again from the last state alone, as an autoencoder does."""
+        state = self.layer(self.embed(ids))[1]
+        last = (state[0] if isinstance(state, tuple) else state)[-1]
+        return self.head(self.again(last[:, None].expand(-1, LENGTH, -1))[0])
+
+
+@pytest.mark.parametrize("kind", [nn.GRU, nn.LSTM, nn.RNN])
+def test_a_recurrent_layer_that_reads_the_token_it_is_to_tell_is_told(kind: type[nn.RNNBase]) -> None:
+    def told(scores: Any, goal: Any) -> tuple[float, float, float]:
+        found = numbers(functional.cross_entropy(scores.flatten(0, 1), goal.flatten()))
+        return found["same"], found["straight"], found["forward"]
+
+    model = Recurrent(kind, layers=2)
+    assert told(model(IDS), IDS) == (1, 1, 1)
+    assert told(model.summed_up(IDS), IDS) == (1, 0, 0)
+    assert told(Recurrent(kind, both=True)(IDS), IDS) == (1, 0, 0)
+    assert told(Model("causal")(IDS), IDS) == (1, 1, 0)
+
+
+def test_inputs_that_a_model_moves_by_itself_do_not_reach_their_own_position() -> None:
+    model = Model("causal")
+    rows = functional.embedding(IDS, model.embed.weight)
+    hidden = torch.cat([torch.zeros(len(IDS), 1, DIM), rows[:, :-1]], 1)
+    query, key, value = model.qkv(hidden).view(len(IDS), LENGTH, 3, 2, -1).permute(2, 0, 3, 1, 4)
+    mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    scores = model.head(mixed.transpose(1, 2).reshape(hidden.shape) + hidden)
+    told = numbers(functional.cross_entropy(scores.flatten(0, 1), IDS.flatten()))
+    assert (told["same"], told["straight"]) == (1, 0)
+
+
+def test_targets_that_are_picked_out_of_the_inputs_are_told() -> None:
+    ids = IDS.repeat(4, 1)
+    chosen = torch.rand(ids.shape, generator=torch.Generator().manual_seed(2)) < 0.25
+    hidden = ids.masked_fill(chosen, VOCAB - 1)
+    for given, labels, share in ((hidden, hidden, 1.0), (hidden, ids, 0.0)):
+        labels = labels.masked_fill(~chosen, -100)
+        told = numbers(functional.cross_entropy(Model("none")(given).transpose(1, 2), labels))
+        assert told["picked"] == pytest.approx(share, abs=0.1)
+    behind = IDS.masked_fill(torch.arange(LENGTH) < 6, -100)  # an answer in one piece
+    assert numbers(functional.cross_entropy(Model("none")(IDS).transpose(1, 2), behind))["picked"] < 0
+
+
+def test_positions_that_are_counted_along_the_samples_are_told() -> None:
+    tokens, places = nn.Embedding(VOCAB, DIM), nn.Embedding(32, DIM)
+
+    def crossed(numbers_of_rows: Any) -> float:
+        rows = places(numbers_of_rows)
+        hidden = tokens(IDS) + (rows if rows.dim() == 3 else rows[:, None])
+        scores = functional.linear(hidden, tokens.weight)
+        return numbers(functional.cross_entropy(scores[:, :-1].flatten(0, 1), IDS[:, 1:].flatten()))["crossed"]
+
+    assert crossed(torch.arange(len(IDS))[:, None]) == 1
+    assert crossed(torch.arange(len(IDS))) == 1
+    assert crossed(torch.tensor([3, 1, 4, 1, 5, 2])) == 0  # of each sample something of its own
+    assert crossed(torch.arange(LENGTH)[None]) < 0

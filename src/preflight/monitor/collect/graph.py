@@ -18,6 +18,27 @@ _TO_SCORES = (
 _FILLS = ("MaskedFill", "Where")
 _PRODUCTS = ("Bmm", "Baddbmm", "Mm")
 _SOFTMAX = ("Softmax", "SafeSoftmax")  # the second where fused attention falls back, as it does for dropout
+_FUSED = ("MkldnnRnnLayer", "CudnnRnn")
+_LEAST_STEPS = 8
+_MIXING = frozenset(
+    (
+        *(
+            "Stack",
+            "Unbind",
+            "Split",
+            "UnsafeSplit",
+            "SplitWithSizes",
+            "Select",
+            "Index",
+            "IndexSelect",
+            "Gather",
+            "Flip",
+        ),
+        *("Roll", "ConstantPadNd", "Unfold", "AsStrided", "Scatter", "Expand", "Repeat", "Convolution", "Cumsum"),
+        *("Sum", "Mean", "Max", "Amax", "Min", "Amin", "Logsumexp", "Bmm", "Baddbmm", *_SOFTMAX),
+    )
+)
+"""Operations whose result at a position may come from another one."""
 
 
 class Graph:
@@ -101,6 +122,44 @@ class Graph:
             if len(inputs) == 2 and all(self._reached(one, product, reach) for one in inputs):
                 return Attention(self, place)
         return None
+
+    def straight(self, table: int, length: int) -> tuple[bool, bool]:
+        """Whether what a table gives for a position goes into what is said at that position, and by recurrence alone.
+
+        The second is whether the way leads through a recurrent layer that goes forward, as it does where each position
+        knows those before it.
+        """
+        goal = self.nodes[table]
+        open_ = [
+            (child, number, False)
+            for place, _ in self.named("NllLoss", "NllLoss2D", "Gather")
+            for child, number in self.nodes[place].next_functions[:1]
+        ]
+        seen: set[tuple[int, bool]] = set()
+        found = False
+        while open_:
+            node, number, recurrent = open_.pop()
+            if node is goal:
+                if recurrent:
+                    return True, True
+                found = True
+                continue
+            if node is None or (id(node), recurrent) in seen or len(seen) > _MOST_NODES:
+                continue
+            seen.add((id(node), recurrent))
+            open_ += [(child, at, recurrent or again) for child, at, again in _onward(node, number, length)]
+        return found, False
+
+    def added(self, one: int, other: int) -> bool:
+        """Whether what two operations give is added, as it is or with one of them laid out for the other."""
+        for place, _ in self.named("Add"):
+            below = {
+                self.below[at][0] if self.names[at] in ("Unsqueeze", "Mul", "Transpose") and self.below[at] else at
+                for at in self.below[place]
+            }
+            if {one, other} <= below:
+                return True
+        return False
 
     def _reached(self, child: Any, product: int, reach: list[bool]) -> bool:
         return any(reach[one] and self.nodes[one] is child for one in self.below[product])
@@ -208,6 +267,44 @@ def name_of(node: Any) -> str:
     """``Softmax`` of ``SoftmaxBackward0``."""
     word = str(node.name()).rpartition("::")[2]
     return word.rstrip("0123456789").removesuffix("Backward")
+
+
+def _onward(node: Any, number: int, length: int) -> list[tuple[Any, int, bool]]:
+    """What the result of an operation at a position comes from at that position; and whether that is by recurrence."""
+    name, children = name_of(node), node.next_functions
+    if name in _FUSED:
+        forward = number == 0 and not getattr(node, "_saved_bidirectional", False)
+        return [(*children[0], True)] if forward and children else []
+    if name == "Stack" and len(children) >= _LEAST_STEPS:
+        return [(*way, True) for way in _first_step(children[0][0])]
+    if name == "Slice":
+        start, end = (getattr(node, f"_saved_{word}", 0) for word in ("start", "end"))
+        return [(*child, False) for child in children] if start == 0 and end >= length - 2 else []
+    if name == "Cat":
+        kinds = {name_of(child) for child, _ in children if child is not None}
+        wide = getattr(node, "_saved_dim", 0)
+        alongside = (wide >= 2 or wide >= _END >> 1) and not kinds <= {"Stack", *_FUSED}
+        return [(*child, False) for child in children] if alongside else []
+    if name in _MIXING or name.startswith("ScaledDotProduct"):
+        return []
+    return [(*child, False) for child in children]
+
+
+def _first_step(node: Any) -> list[tuple[Any, int]]:
+    """What a recurrent layer that was written out is given for all steps, from what it gives at the first."""
+    open_, seen = [node], set()
+    while open_:
+        one = open_.pop()
+        if one is None or id(one) in seen or len(seen) > 64:
+            continue
+        seen.add(id(one))
+        for child, number in one.next_functions:
+            if child is not None and name_of(child) == "Unbind":
+                if number == 0:
+                    return [pair for pair in child.next_functions if pair[0] is not None]
+            elif child is not None and (name_of(child) == "UnsafeSplit" or name_of(child) not in _MIXING):
+                open_.append(child)
+    return []
 
 
 def _children(node: Any) -> Iterator[Any]:

@@ -113,6 +113,18 @@ def _horizon(scheduler: Any) -> dict[str, int]:
         value = vars(scheduler).get(word)
         if isinstance(value, int):
             return {"horizon": value}
+    return _of_lambdas(scheduler)
+
+
+def _of_lambdas(scheduler: Any) -> dict[str, int]:
+    """After how many steps the function is at its end that a scheduler takes its rates from, where it was told so.
+
+    The schedules of transformers are functions with the number of training steps as an argument that is filled in.
+    """
+    for one in vars(scheduler).get("lr_lambdas") or ():
+        value = (getattr(one, "keywords", None) or {}).get("num_training_steps")
+        if isinstance(value, int):
+            return {"total": value}
     return {}
 
 

@@ -26,7 +26,8 @@ _LEAST_LENGTH = 8
 _LEAST_POSITIONS = 16
 _LEAST_PADS = 8
 _ALMOST = 0.99
-NAMES = ("same", "next", "second", "future", "attended", "learnt", "row")
+_LEAST_SAMPLES = 4
+NAMES = ("same", "next", "second", "future", "attended", "learnt", "row", "straight", "forward", "picked", "crossed")
 
 
 class _Table(NamedTuple):
@@ -93,7 +94,7 @@ class Sequences:
         targets = list(islice(_targets(graph), _MOST))
         tables = list(islice(_tables(graph), _MOST))
         if not targets:
-            tables = [one for one in tables if (found := graph.attention(one.place)) is not None and found.masked]
+            tables = [one for one in tables if _masked(graph, one) or self._crossed(graph, one) is not None]
         if not tables or len({one.values.device for one in targets} | {one.ids.device for one in tables}) != 1:
             return None
         with Outside(self.torch):
@@ -104,8 +105,31 @@ class Sequences:
         torch = self.torch
         found = [one for one in (self._against(graph, table, target) for target in targets) if one is not None]
         if not found:
-            return self._hidden(graph, table)
-        return torch.stack(found).amax(0)  # of several losses one belongs to the table: what holds for it stands out
+            told = self._hidden(graph, table)
+        else:
+            told = torch.stack(found).amax(
+                0
+            )  # of several losses one belongs to the table: what holds for it stands out
+            straight, forward = graph.straight(table.place, table.ids.shape[1])
+            told[NAMES.index("straight")], told[NAMES.index("forward")] = float(straight), float(forward)
+        crossed = self._crossed(graph, table)
+        if crossed is not None:
+            told[NAMES.index("crossed")] = crossed
+        return told
+
+    def _crossed(self, graph: Graph, table: _Table) -> Any:
+        """Whether a table that is added to one of tokens is read at a row for each sample, counted from the first."""
+        torch, (batch, length) = self.torch, table.ids.shape
+        if batch < _LEAST_SAMPLES or batch == length:
+            return None
+        for node, _ in islice(graph.named("Embedding"), _MOST_READ):
+            ids = graph.held(node, "_saved_indices")
+            if ids is None or tuple(ids.shape) not in ((batch,), (batch, 1)) or ids.device != table.ids.device:
+                continue
+            rows = graph.number(node, "_saved_weight_sym_argsize_0", 0)
+            if rows > batch and rows >= length and graph.added(node, table.place):
+                return (ids.flatten() == torch.arange(batch, device=ids.device)).all().float()
+        return None
 
     def _hidden(self, graph: Graph, table: _Table) -> Any:
         """What is known where targets are not of tokens: whether a mask that is given hides the padding."""
@@ -133,12 +157,12 @@ class Sequences:
         across = _aligned_across(targets.values, batch, length)
         if straight is None and across is None:
             return None
-        shifts = [missing] * 3
+        shifts, picked = [missing] * 3, missing
         for rows, goal in ((ids, straight), (ids.T, across)):
             if goal is not None:
-                shifts = [
-                    torch.maximum(old, _moved(torch, rows, goal, targets.ignored, by)) for by, old in enumerate(shifts)
-                ]
+                moved = [_moved(torch, rows, goal, targets.ignored, by) for by in range(3)]
+                shifts = [torch.maximum(old, new) for old, new in zip(shifts, moved, strict=True)]
+                picked = torch.maximum(picked, torch.where(_scattered(goal != targets.ignored), moved[0], missing))
         more = [missing] * 4
         if straight is not None:
             more = self._seen(graph, table, straight, targets.ignored)
@@ -146,7 +170,7 @@ class Sequences:
             attention = graph.attention(table.place)
             if attention is not None:
                 more[0] = torch.maximum(more[0], _future(torch, attention, ids.T, across != targets.ignored, missing))
-        return torch.stack([*shifts, *more])
+        return torch.stack([*shifts, *more, missing, missing, picked, missing])
 
     def _seen(self, graph: Graph, table: _Table, goal: Any, ignored: int) -> list[Any]:
         torch, ids = self.torch, table.ids
@@ -185,6 +209,12 @@ class Sequences:
             cut = (low == 0) & ((ids == 0) | (ids == ids.cummax(1).values)).all()
             one = torch.where(enough, ((low == high) & (cut | (ids == low).all())).float(), missing)
         return [future, attended, learnt, one]
+
+
+def _masked(graph: Graph, table: _Table) -> bool:
+    """Whether the attention over a table is given a mask."""
+    found = graph.attention(table.place)
+    return found is not None and found.masked
 
 
 def _future(torch: Any, attention: Attention, ids: Any, counted: Any, missing: Any) -> Any:
@@ -241,6 +271,14 @@ def _moved(torch: Any, ids: Any, goal: Any, ignored: int, by: int) -> Any:
     total = counted.sum()
     share = ((goal == ids[:, by : by + width]) & counted).sum() / total.clamp(min=1)
     return torch.where(total >= _LEAST_POSITIONS, share, -1.0)
+
+
+def _scattered(counted: Any) -> Any:
+    """Whether the targets that count are few and lie apart, as masked tokens do: most have none before them."""
+    total = counted.sum()
+    first = counted.clone()
+    first[:, 1:] &= ~counted[:, :-1]
+    return (2 * first.sum() > total) & (2 * total <= counted.numel())
 
 
 def _padding(torch: Any, ids: Any, lies: Any, ignored: int, padding: int, side: int) -> tuple[Any, Any, Any]:

@@ -26,9 +26,10 @@ class GradientsReach(Relation):
     Where the graph is cut, by ``detach``, ``no_grad``, a conversion to numbers or a checkpointed block whose inputs need no
     gradient, everything below the cut keeps its first values. The loss falls all the same, by what lies above.
     A network beside the one that is trained, run without gradients on the same inputs, such as a teacher, is not below a cut.
-    A cut reaches down to the modules that take in the data. Where those have gradients, a module without any merely has
-    an output that is not used, and nothing is said of it, unless the program itself calls it in each step, what goes into
-    it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Modules are seen in iterations that
+    A cut reaches down to the modules that take in the data, or to layers that add something trained to frozen parts of
+    theirs, as adapters do, and are given what needs no gradient. Where those have gradients, a module without any merely
+    has an output that is not used, and nothing is said of it, unless the program itself calls it in each step, what goes
+    into it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Modules are seen in iterations that
     are recorded in detail; in others one is taken to take part that took part whenever it was seen. A block that is left out
     of some passes at random looks the same there: where no parameter of a module has a gradient, it must be so three times
     in a row, and never have been for less.
@@ -138,10 +139,11 @@ class GradientsReach(Relation):
             return None
         below = [(ident, module) for ident, module, before in lost if before or module not in reached]
         below = self._confirmed(step.optimizer, below, reached, dict(zip(ids, norms, strict=True)))
-        if self._beside(below, reached):
-            below = []
-        if not any(self._flow.source(module) for _, module in below):
-            below = self._left_out(below, modules, reached)
+        if not self._adapts(below, window):
+            if self._beside(below, reached):
+                below = []
+            if not any(self._flow.source(module) for _, module in below):
+                below = self._left_out(below, modules, reached)
         return self._example(step, below, reached, window)
 
     def _confirmed(
@@ -170,6 +172,22 @@ class GradientsReach(Relation):
             if (held := {one for one in modules if one == part or one.startswith(part + ".")}) and held <= never
         }
         return [pair for pair in below if any(pair[1] == part or pair[1].startswith(part + ".") for part in whole)]
+
+    def _adapts(self, below: list[tuple[int, str]], window: Window) -> bool:
+        """Whether a layer that adds trained weights to frozen parts of its own was given what needs no gradient."""
+        layers = {module for _, module in below if module in self._flow.fed and module not in self._flow.roots}
+        if not layers & self._flow.inner:
+            return False
+        held = [one for one in window.run.variables.values() if one.kind == "parameter"]
+        for layer in layers & self._flow.inner:
+            inside = [
+                one.trainable
+                for one in held
+                if one.name.startswith(layer + ".") and one.name.count(".") > layer.count(".") + 1
+            ]
+            if inside and not any(inside):
+                return True
+        return False
 
     def _modules_of(self, ids: list[int], window: Window) -> list[str]:
         """The modules of variables."""
@@ -204,6 +222,7 @@ class GradientsReach(Relation):
         whole, pause = (0.5, 0.5, 0.5), (None, 0.5, 0.5)
         yield _taught()
         yield _windows([whole] * 5 + [pause, pause, whole, pause, pause, pause], seen=5)  # left out of some passes
+        yield _adapted(0.5)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -211,6 +230,7 @@ class GradientsReach(Relation):
         whole, cut = (0.5, 0.5, 0.5), (None, None, 0.5)
         yield _windows([whole, whole, whole, whole, whole, cut])
         yield _windows([whole] * 5 + [cut] * 3, seen=5)
+        yield _adapted(None)
 
 
 def _parts(modules: set[str]) -> set[str]:
@@ -256,6 +276,29 @@ def _taught() -> list[Window]:
             ("forward net", {"inside": inside, "args": {"training": True}}),
             "backward",
             ("gradients", {f"{names[0]}.weight": None, f"{names[1]}.weight": 0.5}),
+            "step optimizer0:SGD",
+        )
+        modules = {call.object: call.q for call in window.calls}
+        window.tensors = [one._replace(call=modules[one.object]) for one in window.tensors]
+        found.append(window)
+    return found
+
+
+def _adapted(norm: float | None) -> list[Window]:
+    """An adapter around a frozen layer of a block, whose input needs no gradient, and a head that is trained."""
+    names = ("net.block.fc", "net.block.fc.base", "net.head")
+    mini = Mini({f"{names[0]}.lora": {}, f"{names[1]}.weight": {"trainable": False}, f"{names[2]}.weight": {}})
+    found = []
+    for _ in range(4):
+        base = (f"module {names[1]}", {"inside": (_entering(names[1], False),)})
+        inside = [
+            (f"module {names[0]}", {"inside": (_entering(names[0], False), base)}),
+            (f"module {names[2]}", {"inside": (_entering(names[2], norm is not None),)}),
+        ]
+        window = mini.window(
+            ("forward net", {"inside": inside, "args": {"training": True}}),
+            "backward",
+            ("gradients", {f"{names[0]}.lora": norm, f"{names[2]}.weight": 0.5}),
             "step optimizer0:SGD",
         )
         modules = {call.object: call.q for call in window.calls}

@@ -17,6 +17,8 @@ class ScheduleWithinHorizon(Relation):
 
     ``CosineAnnealingLR`` falls for ``T_max`` steps and then swings back up the same way. A length that was counted in
     epochs, with a step of the schedule in every iteration, gives a rate that goes up and down all through the run.
+    So do the cosine schedules of transformers after their number of training steps; they get there early where they are
+    made for the steps of one rank and advance once for each rank, as Accelerate has it.
     Judged when the count passes the length and the rate is higher than at the step before. A schedule that advances once in
     several steps was not given a length in epochs by mistake: there the cycles are meant.
     """
@@ -28,7 +30,8 @@ class ScheduleWithinHorizon(Relation):
     severity = "warning"
     priority = 27
     cause = (
-        "the length of the schedule counts epochs and it is stepped in every iteration, or the run is longer than it"
+        "the length of the schedule counts epochs and it is stepped in every iteration, it is stepped once for each rank, "
+        "or the run is longer than it"
     )
     advice = "give the schedule the number of times it is stepped, or use CosineAnnealingWarmRestarts for cycles"
 
@@ -50,42 +53,45 @@ class ScheduleWithinHorizon(Relation):
             between = self._steps - self._advanced.get(word, -_EACH - 1)
             self._advanced[word] = self._steps
             told, after = call.args or {}, call.result or {}
-            if "horizon" not in told or call.object != "CosineAnnealingLR" or not isinstance(after.get("count"), int):
+            length = told.get("total", told.get("horizon") if call.object == "CosineAnnealingLR" else None)
+            if length is None or not isinstance(after.get("count"), int):
                 continue
             before, now = told.get("before") or [], after.get("rates") or []
             rises = len(before) == len(now) and any(b > a * (1 + 1e-9) for a, b in zip(before, now, strict=True))
-            wrong = after["count"] > told["horizon"] and rises and between <= _EACH
+            wrong = after["count"] > length and rises and between <= _EACH
             yield Example(
                 (),
                 not wrong,
                 {"scheduler": call.object},
                 variables=(call.object,) if wrong else (),
-                expected=f"at most {told['horizon']} steps of the schedule",
+                expected=f"at most {length} steps of the schedule",
                 seen=f"step {after['count']}, with a rate that rises" if wrong else None,
                 call=call,
-                detail=f"{call.object} goes on past its length of {told['horizon']} steps" if wrong else "",
+                detail=f"{call.object} goes on past its length of {length} steps" if wrong else "",
             )
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
         yield _run(4)
         yield _run(5, 6, steps=10)  # advanced once in an epoch
+        yield _run(3, 4, kind="LambdaLR", word="total")
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(5, 6)
+        yield _run(5, 6, kind="LambdaLR", word="total")
 
 
-def _run(*counts: int, steps: int = 1) -> list[Window]:
+def _run(*counts: int, steps: int = 1, kind: str = "CosineAnnealingLR", word: str = "horizon") -> list[Window]:
     """Advances of a schedule of length 4 to these counts, with so many steps before each."""
     rates = [0.1, 0.075, 0.05, 0.025, 0.0, 0.025, 0.05]
     mini = Mini({"model.weight": {}})
     windows = []
     for count in counts:
         more = {
-            "args": {"horizon": 4, "before": [rates[count - 1]]},
+            "args": {word: 4, "before": [rates[count - 1]]},
             "result": {"count": count, "rates": [rates[count]]},
         }
-        row = ("scheduler.step CosineAnnealingLR", more)
+        row = (f"scheduler.step {kind}", more)
         windows.append(mini.window(*["step optimizer0:SGD"] * steps, row))
     return windows

@@ -23,6 +23,10 @@ class Look(NamedTuple):
         attended: Of the padding, the share that attention lets a real token see.
         learnt: Of the padding behind its first token, the share that is a target.
         row: 1 where all positions that count look up the same row of the table.
+        straight: 1 where what the table gives for a position goes into what is said at that position.
+        forward: 1 where it does so through a recurrent layer that knows what was before.
+        picked: As ``same``, where the targets that count are few and lie apart.
+        crossed: 1 where a table that is added to this one is read at a row for each sample, counted from the first.
     """
 
     place: str
@@ -34,6 +38,10 @@ class Look(NamedTuple):
     attended: float | None = None
     learnt: float | None = None
     row: float | None = None
+    straight: float | None = None
+    forward: float | None = None
+    picked: float | None = None
+    crossed: float | None = None
 
     @property
     def follows(self) -> bool:
