@@ -150,6 +150,16 @@ def test_restarts_that_never_begin_are_told_by_what_ended_the_start_before(incid
     assert incident.signature == "usercode.key-missing"
 
 
+def test_a_start_that_waits_for_those_who_never_met_is_told_by_what_ended_the_first(incident_of: Investigated) -> None:
+    begun = "".join(f"[rank{rank}]: step {step} loss 1.0\n" for step in range(6) for rank in range(3))
+    first = begun + raised(2, "'attention_mask'", error="KeyError") + closing(10, 41, 42) + ended(10, 2, 43)
+    second = MESH + closing(22, 51, 53) + ended(22, 0, 50)
+    third = raised(0, TIMED_OUT.format("send"), inside="_verify_params") + closing(42, 61, 62) + ended(42, 0, 60)
+    incident = incident_of(console=first + second + third)
+    assert incident.culprit.ranks == (2,)
+    assert incident.signature == "usercode.key-missing"
+
+
 def test_an_agent_tells_how_many_workers_it_had_and_which_is_which(incident_of: Investigated) -> None:
     text = steps(0) + raised(0, TIMED_OUT.format("send")) + raised(1, TIMED_OUT.format("recv"))
     text += raised(2, TIMED_OUT.format("recv"), 55) + closing(20, 41, 42, 43) + ended(20, 0, 40)

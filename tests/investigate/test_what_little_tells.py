@@ -172,6 +172,8 @@ def test_hardly_a_line_or_a_word_of_trouble_tell_nothing(tmp_path: Path, text: s
         ("the stream of card 3 timed out, its partner is gone", "network"),
         ("dgx:1050:1316 [0] NCCL INFO include/net.h:25 -> 2", "network"),
         ("the container was killed: out of memory", "oom"),
+        ("Train: No labels found in /data/train/labels.cache, can not start training.", "data"),
+        ("tf_logging.cc:11] Check failed: session->Run() (Unavailable: Driver not open. vs. OK)", "other"),
     ],
 )
 def test_of_a_few_lines_any_word_may_tell(tmp_path: Path, line: str, category: str) -> None:
@@ -187,3 +189,42 @@ def test_what_is_known_to_be_harmless_does_not_tell_in_a_few_lines_either(tmp_pa
 def test_lines_that_look_like_trouble_and_that_nothing_explains_are_not_called_calm(tmp_path: Path) -> None:
     incident = told(tmp_path, _setting_up(60) + "FATAL: frobnicator error 17: cannot continue\n")
     assert incident.category != "none"
+
+
+@pytest.mark.parametrize(
+    ("line", "category"),
+    [
+        ("已杀死", "oom"),
+        ("zsh: killed     python train.py", "oom"),
+        ("段错误 (核心已转储)", "other"),
+        ("MOAB_INFO:  job exceeded wallclock limit", "preemption"),
+        ("Windows fatal exception: access violation", "other"),
+    ],
+)
+def test_shells_and_batch_systems_of_many_kinds_tell_how_it_ended(tmp_path: Path, line: str, category: str) -> None:
+    assert told(tmp_path, _setting_up(8) + f"{line}\n").category == category
+
+
+def test_an_exception_that_was_made_bold_is_one(tmp_path: Path) -> None:
+    incident = told(tmp_path, """\
+  File "train.py", line 20, in main
+    info = self.coco.loadImgs(self.image_ids[index])[0]
+  File "/env/lib/python3.6/site-packages/pycocotools/coco.py", line 229, in loadImgs
+    return [self.imgs[id] for id in ids]
+**KeyError: '2'**
+""")  # fmt: skip
+    assert incident.category == "data"
+
+
+def test_the_process_that_mpi_noticed_by_an_abort_began_it(tmp_path: Path) -> None:
+    said = "prterun noticed that process rank 7 with PID 0 on node gpu0304 exited on signal 6 (Aborted).\n"
+    incident = told(tmp_path, _setting_up(5) + said)
+    assert (incident.category, incident.culprit.ranks) == ("other", (7,))
+
+
+def test_addresses_before_each_line_are_labels_also_of_few_lines(tmp_path: Path) -> None:
+    step = "192.168.12.21: {{'loss': 0.24{}, 'grad_norm': 0.3, 'epoch': 0.{}}}\n"
+    said = "192.168.13.81: [rank19]:[E808 10:31:07.406255799 ProcessGroupNCCL.cpp:1895] [PG ID 1 PG GUID 1 Rank 19]"
+    text = "".join(step.format(n, n) for n in range(3)) + said + " Process group watchdog thread terminated with"
+    incident = told(tmp_path, text + " exception: CUDA error: unspecified launch failure\n192.168.13.81: CUDA kernel\n")
+    assert incident.culprit.ranks == (19,)

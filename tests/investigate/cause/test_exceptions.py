@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from preflight.investigate.cause.exceptions import meaning_of
+from preflight.investigate.cause.exceptions import meaning_of, meaning_of_line
 from preflight.investigate.cause.keys import looked_up, of_another_version
 from preflight.vocabulary.log import Frame, Hit, Raised
 
@@ -172,3 +172,77 @@ def test_who_does_not_take_an_argument(callee: str, inner: str, another: bool) -
 def test_what_prepares_samples_is_about_them(exception: str, path: str, function: str, category: str) -> None:
     raised = Raised(exception=exception, message="does not fit", frames=(Frame(path, 3, function),), hit=hit("x"))
     assert meaning_of(raised).category == category
+
+
+@pytest.mark.parametrize(
+    ("exception", "paths", "expected"),
+    [
+        ("EOFError", ("/env/stable_baselines3/common/vec_env/subproc_vec_env.py",), ("other", "cascade")),
+        ("BrokenPipeError", ("/env/torch/utils/data/dataloader.py",), ("data", "cascade")),
+        ("ConnectionResetError", ("train.py",), ("other", "cascade")),
+    ],
+)
+def test_who_hears_nothing_more_from_a_process_is_not_the_one_that_failed(
+    exception: str, paths: tuple[str, ...], expected: tuple[str, str]
+) -> None:
+    pipe = Frame("/usr/lib/python3.12/multiprocessing/connection.py", 250, "recv")
+    frames = (*(Frame(path, 3, "run") for path in paths), pipe)
+    meaning = meaning_of(Raised(exception=exception, message="", frames=frames, hit=hit("x")))
+    assert (meaning.category, meaning.role) == expected
+    alone = meaning_of(Raised(exception="EOFError", message="Ran out of input", frames=frames[:1], hit=hit("x")))
+    assert alone.category == "data"
+
+
+@pytest.mark.parametrize(
+    ("path", "function", "code", "category"),
+    [
+        ("/env/torch/utils/cpp_extension.py", "load", "_write_ninja_file_and_build_library(", "compile"),
+        ("/env/torch/cuda/__init__.py", "set_device", "torch._C._cuda_setDevice(device)", "environment"),
+        ("/env/torch/nn/functional.py", "threshold", "result = _VF.threshold(input, threshold)", "usercode"),
+        (
+            "/env/torch/autograd/__init__.py",
+            "_make_grads",
+            'raise RuntimeError("Mismatch in shape: grad[0]',
+            "usercode",
+        ),
+        ("train.py", "main", 'raise FileNotFoundError(f"no such file: data/coco/train.json")', "data"),
+        ("train.py", "main", "main()", "other"),
+    ],
+)
+def test_the_last_line_of_a_traceback_that_is_cut_off_tells(path: str, function: str, code: str, category: str) -> None:
+    raised = Raised(exception="", message="", frames=(Frame(path, 3, function, code),), hit=hit("x"))
+    assert meaning_of(raised).category == category
+
+
+def test_what_an_optimizer_keeps_does_not_fit_after_it_was_loaded() -> None:
+    frames = (Frame("train.py", 9, "main"), Frame("/env/torch/optim/sgd.py", 94, "step"))
+    told = {
+        message: meaning_of(Raised(exception="RuntimeError", message=message, frames=frames, hit=hit("x"))).category
+        for message in ("invalid argument 3: sizes do not match", "grads are sparse")
+    }
+    assert told == {"invalid argument 3: sizes do not match": "checkpoint", "grads are sparse": "usercode"}
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("requests.exceptions.ReadTimeout: HTTPSConnectionPool(host='huggingface.co', port=443): Read timed out.", "environment"),
+        ("pkg_resources.ContextualVersionConflict: (hub 0.23.0, Requirement.parse('hub<0.20'), {'tokenizers'})", "environment"),
+        ("RuntimeError: output with shape [1, 32, 32] doesn't match the broadcast shape [3, 32, 32]", "data"),
+        ("RuntimeError: Attempting to deserialize object on CUDA device 2", "checkpoint"),
+        ("ERROR: Check failed: device != nullptr", "other"),
+        ("ERROR: Check failed: allocate() (RESOURCE_EXHAUSTED: out of memory)", "oom"),
+    ],
+)  # fmt: skip
+def test_a_line_alone_tells_by_its_class_and_its_words(text: str, category: str) -> None:
+    meaning = meaning_of_line(text)
+    assert meaning is not None
+    assert meaning.category == category
+
+
+@pytest.mark.parametrize("path", ["<frozen os>", "/usr/lib/python3.9/os.py"])
+def test_python_reads_the_environment_also_where_its_module_is_frozen(path: str) -> None:
+    frames = (Frame("data.py", 3, "batches"), Frame(path, 679, "__getitem__"))
+    assert (
+        looked_up(Raised(exception="KeyError", message="'CORPUS_ROOT'", frames=frames, hit=hit("x"))) == "environment"
+    )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.cause.exceptions import at_import, category_of_frames, in_loader
+from preflight.investigate.cause.exceptions import at_import, category_of_frames, in_loader, state_does_not_fit
 from preflight.investigate.cause.keys import looked_up, of_another_version
 from preflight.investigate.cause.pickling import wanted_for
 from preflight.investigate.cause.wanted import of_missing
@@ -34,6 +34,8 @@ _DIED = ("end.segfault", "end.bus-error", "end.abort", "end.illegal-instruction"
 _NAMED_ALONE = re.compile(r"(?:^|[\s:\]])(KeyError|TypeError): (.+)$")
 _LOCAL_FOLDER = re.compile(r"found in directory|OSError: (?:\.{0,2}/|\S*(?:checkpoint|ckpt|outputs?/|results?/))")
 """A folder of one's own that holds no weights is a checkpoint that is not there; a name of the hub is a setting."""
+_MOVED = re.compile(r"Can't get attribute '[^']+' on <module '(?!__main__|__mp_main__)")
+"""A class that its module bears no more: it was pickled into a file by another version."""
 _KEYWORD = "usercode.keyword-argument"
 SOMETHING_ELSE = "something-else"
 # What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
@@ -109,6 +111,8 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     path = event.hit.fields.get("path") if event.id == "data.missing-file" else None
     if isinstance(path, str):
         return of_missing(_raised_at(scene, event), path) or category
+    if event.id == "data.pickle" and _MOVED.search(event.hit.text):
+        return "checkpoint"
     if event.id == "data.pickle" and (given := _raised_at(scene, event)) is not None:
         return wanted_for(given) or category
     if event.id == "environment.not-a-model" and _LOCAL_FOLDER.search(event.hit.text):
@@ -129,6 +133,8 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     # Whatever the error: raised in the loader it is about the data, raised while a library is imported about what is installed.
     if in_loader(raised):
         return "data"
+    if state_does_not_fit(raised):
+        return "checkpoint"
     if at_import(raised) or (event.id == _KEYWORD and of_another_version(raised)):
         return "environment"
     return looked_up(raised) or category

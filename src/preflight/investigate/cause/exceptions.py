@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import msgspec
+
 from preflight.investigate.cause.printers import printed_by
 from preflight.vocabulary.log import Frame, Hit, Raised
 from preflight.vocabulary.signature import Category, Role
@@ -31,7 +33,7 @@ _PLACES: tuple[tuple[str, Category], ...] = (
     ),
     (
         r"torch/utils/data/|[/_]data_?sets?[/_]|webdataset|/data/|data_?loader|/dataset|tokeniz|collat|data_?(?:aug|prep|layer|reader|module)"
-        r"|augment\w*\.py|(?:^|/)transforms?\.py|batchgenerators/|(?:^|/)(?:data|roidb|imdb)\.py$",
+        r"|augment\w*\.py|(?:^|/)transforms?\.py|batchgenerators/|(?:pycocotools|lvis|nuscenes)/|(?:^|/)(?:data|roidb|imdb)\.py$",
         "data",
     ),
     (r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint", "checkpoint"),
@@ -62,7 +64,10 @@ _FUNCTIONS: tuple[tuple[str, Category], ...] = (
         r"|^_?(?:load_or_|auto_|maybe_)?resume(?:_(?!download)\w+)?$|^_?(?:maybe_)?restore(?:_(?:checkpoint|model|weights|modules|state|training)\w*)?$",
         "checkpoint",
     ),
-    (r"^(?:_write_ninja_file_and_(?:build|compile)_\w+|_run_ninja_build|_jit_compile|jit_load|build_extensions?)$", "compile"),
+    (
+        r"^(?:_write_ninja_file_and_(?:build|compile)_\w+|_run_ninja_build|_jit_compile|jit_load|build_extensions?)$",
+        "compile",
+    ),
     (r"__getitem__|collate|_fetch|default_collate|_try_get_data|decode_image|worker_loop", "data"),
     (
         r"^_?(get|load|prepare|build|make|create|setup|read|process|preprocess)_\w*(data(set|sets|loader|loaders)?|corpus|examples|samples|features?)$"
@@ -86,7 +91,7 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"SystemExit", "other", "teardown"),
     (r"FloatingPointError|ZeroDivisionError|OverflowError|LinAlgError|\w*(Nan|NaN|Inf)\w*(Error|Exception)", "numerical", "root"),
     (r"UnicodeDecodeError|JSONDecodeError|StopIteration|EOFError|UnpicklingError|PicklingError|ArrowInvalid|BadZipFile|ReadError"
-     r"|UnidentifiedImageError|ParserError|BadGzipFile|LZMAError", "data", "root"),
+     r"|UnidentifiedImageError|ParserError|ParseError|BadGzipFile|LZMAError", "data", "root"),
     (r"PermissionError|FileNotFoundError|FileExistsError|OSError|IOError|ArgumentError|ConfigError|\w*ConfigurationError|ScannerError"
      r"|\w*Credentials\w*|ClientError|EndpointConnectionError|MissingConfigException|Timeout|CalledProcessError", "environment", "root"),
 )  # fmt: skip
@@ -133,7 +138,8 @@ _WORDS: tuple[tuple[str, Category], ...] = (
     (r"[Oo]ut of memory|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|have enough|[Ii]nsufficient|No available) (?:\w+ )?(?:memory|RAM|VRAM)|[Ff]ree (?:GPU )?memory\b.{0,80} (?:less|lower|smaller) than|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
      "oom"),
     (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
-    (r"can only be used on CUDA|doesn't support bf16|command '\S+' failed|no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
+    (r"Numpy is not available|[Ii]nvalid device id\b|device < num_gpus|[Nn]o operator found for|(?i:\bno gpus found)|support faster communication broadband"
+     r"|[Cc]ouldn't find appropriate backend|VersionConflict|can only be used on CUDA|doesn't support bf16|command '\S+' failed|no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
      r"|driver version|incompatible (?:version|with)|unsupported toolchain|invalid device ordinal|No CUDA GPUs"
      r"|not compatible with the installed|compiled (?:against (?:API )?version|with different)|binary incompatibility|(?:pip|conda) install|[Hh]ave you installed"
      r"|[Pp]lease (?:install|upgrade|downgrade)|operator \w+::\w+ does not exist|Descriptors cannot be created|(?i:no gpu (?:found|available|detected))"
@@ -146,13 +152,14 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|name resolution", "environment"),
     (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS|into a non-existent directory", "usercode"),
     (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStream(?:Reader|Writer)|inline_container"
-     r"|[Cc]heckpoint|safetensors|Parent directory \S+ does not exist", "checkpoint"),
-    (r"shared memory object|shared file mapping|OpenCV\(|[Ff]ound 0 (?:files|images|samples|valid)|could not convert string to|(?i:(?:image|video|audio|sample|label) not found)"
+     r"|deserialize object|storage has wrong byte size|TensorSliceReader|[Cc]heckpoint|safetensors|Parent directory \S+ does not exist", "checkpoint"),
+    (r"output with shape \[1, \d+, \d+\] doesn't match the broadcast shape \[3, |\b[Nn]o (?:images?|labels?|samples?|annotations?|(?:valid )?data) (?:were |was )?(?:found )?in\b"
+     r"|shared memory object|shared file mapping|OpenCV\(|[Ff]ound 0 (?:files|images|samples|valid)|could not convert string to|(?i:(?:image|video|audio|sample|label) not found)"
      r"|not in the dataset|Unknown split|Failed to open the input|n_samples=|label class \d+ exceeds|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
     (r"\bnan\b|\bNaN\b|\bNAN\b|non-?finite|\binf\b|not positive-?definite|singular matrix", "numerical"),
     (r"\bN?[HR]?CCL\b|[Hh]ccl[A-Z]\w+|gloo|rendezvous|TCPStore|store.based barrier|(?:[Tt]imed|TIMED) out|[Ss]ocket [Tt]imeout|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
      "network"),
-    (r"CANCELLED|[Pp]reempt|time limit|TIME LIMIT|SIGTERM", "preemption"),
+    (r"CANCELLED|[Pp]reempt|[Rr]equeu(?:e|ing)\b|time limit|TIME LIMIT|SIGTERM", "preemption"),
     (r"torch\._dynamo|inductor|\bcompiler bug\b|Failed to compile|\bptxas\b|[Tt]riton|[Ee]rror (?:building|compiling) extension|[Cc]ompil(?:ation|er) (?:error|failed)|nvrtc|NVRTC", "compile"),
 )  # fmt: skip
 # What Google's libraries (gRPC, XLA, TensorFlow) call a kind of failure, where the message says nothing more.
@@ -170,6 +177,11 @@ _STATUSES: dict[str, Category] = {
     "INTERNAL": "other",
     "UNKNOWN": "other",
 }
+_COMPUTES = re.compile(r"torch/(?:nn/(?:modules|functional|parallel)|autograd|functional|_tensor)\b")
+_CARDS = re.compile(r"torch(?:_npu)?/(?:cuda|npu|xpu)/__init__\.py$")
+"""Where a card is asked for: what is raised there, and was cut off, is mostly that there is none, or not so many."""
+_OPTIMIZER = re.compile(r"torch/optim/\w+\.py$|(?:apex/optimizers|bitsandbytes/optim)/")
+_SIZES = re.compile(r"(?i)\bsizes? (?:of tensor|mismatch|do(?:es)? not match)|shape mismatch|must match the size")
 _PIPES = re.compile(r"/multiprocessing/(?:connection|managers|queues|resource_sharer|reduction)\.py$")
 """How a process hears from another one: where it hears nothing more, that one is gone."""
 _GONE = ("EOFError", "BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError")
@@ -178,8 +190,9 @@ _CHECKED = re.compile(r"\bCheck failed: ")
 _OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
 """What ray raises where a task raised: the class of that stands in brackets."""
 _CLASS = r"(?:[A-Za-z_]\w*\.)*_*[A-Z]\w*"
+_RAISES = re.compile(rf"^raise (?P<name>{_CLASS})(?:\(\s*(?:[rf]{{0,2}}['\"](?P<said>[^'\"]*))?|$)")
 _LINE = re.compile(
-    rf"(?:^|[\s:\]])(?P<told>{_CLASS}(?:Error|Exception|Interrupt|Warning)|(?:[A-Za-z_]\w*\.)*BadZipFile): ?(?P<message>.*)$"
+    rf"(?:^|[\s:\]])(?P<told>{_CLASS}(?:Error|Exception|Interrupt|Warning|Timeout|Conflict)|(?:[A-Za-z_]\w*\.)*BadZipFile): ?(?P<message>.*)$"
     rf"|^(?P<alone>{_CLASS}(?:Error|Interrupt))$"
     rf"|^(?P<shown>{_CLASS}(?:Error|Exception))\((?P<said>.*)\)$"
 )
@@ -267,6 +280,8 @@ def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     wrapped = _OF_RAY.search(raised.hit.text)
     name = wrapped[1] if wrapped is not None else raised.exception.rpartition(".")[2].lstrip("_")
+    if not name and (about := _about_to_raise(raised)) is not None:
+        return meaning_of(about)
     if not name:
         launched = any(
             _LAUNCHERS.search(frame.path.replace("\\", "/")) for frame in (*raised.frames[:1], *raised.frames[-1:])
@@ -276,7 +291,7 @@ def meaning_of(raised: Raised) -> Meaning:
             if not launched
             else "a launcher's own traceback, cut off"
         )
-        category = "other" if launched else _of_frames(raised) or "other"
+        category = "other" if launched else _of_frames(raised) or _computing(raised) or "other"
         return Meaning(title, category, "teardown" if launched else "cascade")
     title = f"{name}: {raised.message}" if raised.message else name
     title = title.split("\n", 1)[0][:200]
@@ -299,7 +314,7 @@ def meaning_of(raised: Raised) -> Meaning:
             if category == "network" and _by_tracker(raised):
                 # Its own process is gone: it went with the program, or the program goes on without it.
                 return Meaning(title, "environment", "teardown")
-            if category == "network" and _WEB.search(raised.message):
+            if category in ("network", "environment") and _WEB.search(raised.message):
                 return Meaning(title, "environment", "root")
             if name in _OF_FILES and (named := _of_file(raised.message) or _of_frames(raised)):
                 return Meaning(title, named, role)
@@ -312,6 +327,20 @@ def meaning_of(raised: Raised) -> Meaning:
     named = next((category for pattern, category in _NAMED if re.search(pattern, name)), None)
     missing = _of_file(raised.message) if _MISSING.search(raised.message) else None
     return Meaning(title, _of_words(raised.message) or missing or _of_frames(raised) or named or "usercode", "root")
+
+
+def _about_to_raise(raised: Raised) -> Raised | None:
+    """Return the exception that the last line of a traceback which is cut off raises; None where it raises none."""
+    found = _RAISES.search(raised.frames[-1].code) if raised.frames else None
+    if found is None:
+        return None
+    return msgspec.structs.replace(raised, exception=found["name"], message=found["said"] or "")
+
+
+def _computing(raised: Raised) -> Category | None:
+    """Return that a network computed where a traceback is cut off: what is raised there is mostly about its shapes and devices."""
+    inner = raised.frames[-1].path.replace("\\", "/") if raised.frames else ""
+    return "usercode" if _COMPUTES.search(inner) else None
 
 
 def said_of(message: str) -> Category | None:
@@ -369,6 +398,10 @@ def _of_frames(raised: Raised) -> Category | None:
         return called
     if raised.frames and _SETTINGS.search(raised.frames[-1].path.replace("\\", "/")):
         return "environment"
+    if state_does_not_fit(raised):
+        return "checkpoint"
+    if not raised.exception and raised.frames and _CARDS.search(raised.frames[-1].path.replace("\\", "/")):
+        return "environment"
     for frame in reversed(raised.frames):
         path = _within(frame.path.replace("\\", "/"))
         if told and _TALKING.search(path):
@@ -384,6 +417,16 @@ def _of_frames(raised: Raised) -> Category | None:
         if frame.function in _OF_A_STEP:
             return None
     return None
+
+
+def state_does_not_fit(raised: Raised) -> bool:
+    """Return whether an optimizer met sizes that differ: what it keeps of each parameter is of another model, out of a file."""
+    inner = raised.frames[-1] if raised.frames else None
+    return (
+        inner is not None
+        and _OPTIMIZER.search(inner.path.replace("\\", "/")) is not None
+        and _SIZES.search(raised.message) is not None
+    )
 
 
 def _of_calls(frame: Frame) -> Category | None:

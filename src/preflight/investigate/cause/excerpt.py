@@ -22,8 +22,8 @@ _TROUBLE = re.compile(
 )
 # Of these, what hardly a line bears by chance: the others only keep a text from being taken for one without trouble.
 _TELLS = re.compile(
-    r"(?i)\b(?:error|fail(?:ed|ure|ures|s)?|abort(?:ed|ing)?|killed|tim(?:ed|ing)[- ]?out|times out|timeout|refused|denied|corrupt(?:ed|ion)?|cannot|can't"
-    r"|could(?:n't| not)|unable|crash(?:ed|es)?|lost|fatal|panic|stuck|h[au]ng|hangs|died|dead|evicted|preempted|unreachable|missed)\b"
+    r"(?i)\b(?:errors?|fail(?:ed|ure|ures|s)?|abort(?:ed|ing)?|killed|tim(?:ed|ing)[- ]?out|times out|timeout|refused|denied|corrupt(?:ed|ion)?|can ?not|can't"
+    r"|could(?:n't| not)|unable|crash(?:ed|es)?|lost|fatal|panic|stuck|h[au]ng|hangs|died|dead|evicted|preempted|requeue(?:d|ing)|unreachable|missed)\b"
 )
 _TOLD = re.compile(r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|\w*Warning\b")
 # NCCL hands an error up from call to call, and prints for information where it was: 1 is CUDA's, 2 the system's, 6 the peer's.

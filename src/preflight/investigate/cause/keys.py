@@ -10,6 +10,8 @@ from preflight.vocabulary.signature import Category
 
 _LIBRARY = re.compile(r"(?:site|dist)-packages[/\\]|/lib/python\d|^<frozen ")
 _KINDS = re.compile(r"transformers/models/auto/")
+_ENVIRONMENT = re.compile(r"(?:/|^)os\.py$|^<frozen os>$")
+"""Python's own module; newer versions bear it within."""
 _UNSET = re.compile(
     r"^['\"](?:(?:LOCAL_|NODE_)?RANK|(?:LOCAL_)?WORLD_SIZE|(?:MASTER|SLURM|PBS|OMPI|CUDA)_\w+|\w+_(?:TOKEN|API_KEY))['\"]$"
 )
@@ -23,7 +25,7 @@ _HOLDERS: tuple[tuple[str, Category], ...] = (
     ),
 )
 _OF_DATA = re.compile(
-    r"(?:^|[/_])data_?sets?[/_.]|data_?(?:loader|layer|reader|module|prep|process)|annotation|_to_coco|/(?:data|roidb|imdb)\.py$"
+    r"(?:^|[/_])data_?sets?[/_.]|data_?(?:loader|layer|reader|module|prep|process)|annotation|_to_coco|(?:pycocotools|lvis|nuscenes)/|/(?:data|roidb|imdb)\.py$"
 )
 """Files in which a data set is read."""
 _MODULES = re.compile(r"torch/nn/(?:modules/module|parallel/\w+)\.py$")
@@ -42,7 +44,7 @@ def looked_up(raised: Raised) -> Category | None:
         return None
     inner = raised.frames[-1] if raised.frames else None
     path = inner.path.replace("\\", "/") if inner is not None else ""
-    if inner is not None and ((path.endswith("/os.py") and inner.function == "__getitem__") or _KINDS.search(path)):
+    if inner is not None and ((_ENVIRONMENT.search(path) and inner.function == "__getitem__") or _KINDS.search(path)):
         return "environment"
     if _UNSET.search(raised.message):
         return "environment"

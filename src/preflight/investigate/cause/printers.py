@@ -27,7 +27,7 @@ _PRINTERS = (
     Printer(re.compile(r"fatal error: \S+: No such file or directory|cannot find -l\w+|nvcc fatal\s*: (?:Failed to preprocess host compiler|Unsupported gpu|Cannot find compiler|Value '\S+' is not defined)"), "environment"),
     Printer(re.compile(rf"^\s*{_SOURCE}(?::\d+(?::\d+)?|\(\d+\)):\s*(?:fatal |catastrophic )?error\b"), "compile"),
     Printer(re.compile(r"\b(?:nvcc|ptxas|cicc|hipcc|icpx|clang|gcc|g\+\+|c\+\+|cc1plus|ld|lld|collect2|nvlink)(?:\.exe)?\s*(?:fatal|error)?\s*: (?:fatal |internal compiler )?error"), "compile"),
-    Printer(re.compile(r"\b(?:nvcc|ptxas|nvlink) (?:fatal|error)\s*:|ninja: build stopped|\bLLVM ERROR\b|MLIR pass pipeline|failed to legalize operation"), "compile"),
+    Printer(re.compile(r"\b(?:nvcc|ptxas|nvlink) (?:fatal|error)\s*:|ninja: build stopped|: all warnings being treated as errors|\bLLVM ERROR\b|MLIR pass pipeline|failed to legalize operation"), "compile"),
     Printer(re.compile(r"command '[^']*(?:nvcc|gcc|g\+\+|c\+\+|cl|hipcc|x86_64-linux-gnu-\w+)(?:\.exe)?' failed"), "compile"),
     Printer(re.compile(r"[Ee]rror (?:building|compiling) (?:extension|module|kernel)|Failed building wheel|Failed to build \S"), "compile"),
     # The kernel's drivers of cards, and what stands above them.
@@ -41,7 +41,7 @@ _PRINTERS = (
     Printer(re.compile(r"\[E[ \d][^\]]*\b(?:TCPStore\w*|socket|Watchdog|HeartbeatMonitor)\.cpp:\d+\]"), "network", "cascade"),
     Printer(re.compile(r"Exception raised from \w+ at \S*(?:ProcessGroup\w+|TCPStore\w*|c10d/\w+)\.[ch]pp:\d+"), "network", "cascade"),
     Printer(re.compile(r"\bNCCL WARN\b|\bH(?:ccl|CCL)\w*\b.*(?i:fail|error|timeout)|\blibfabric:.*<warn>.*\berr"), "network", "cascade"),
-    Printer(re.compile(r"\bEDAC \S+ \d+ UE\b|\bMCE\b.*\b[Uu]ncorrect"), "hardware"),
+    Printer(re.compile(r"\bAER: (?:Multiple )?Uncorrect|\bEDAC \S+ \d+ UE\b|\bMCE\b.*\b[Uu]ncorrect"), "hardware"),
     # Parsers of arguments and settings.
     Printer(re.compile(r"^[\w./-]+(?:\.py)?: error: (?:unrecognized arguments|the following arguments are required|argument )"), "environment"),
     Printer(re.compile(r"^s(?:batch|run|alloc): error: (?:Batch job submission failed|Unable to allocate resources|Invalid|invalid|Memory specification|Unable to open file)"), "environment"),

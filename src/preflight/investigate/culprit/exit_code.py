@@ -56,7 +56,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
                 "killed by signal 9: out of host memory, or by hand or scheduler"
             )  # fmt: skip
             yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
-        elif signal == _ABORTED and rank not in victims and not in_vain and not scene.differed and rank not in firsts:
+        elif signal == _ABORTED and _alone(ending, rank, firsts) and not (rank in victims or in_vain or scene.differed):
             text = "aborted itself (signal 6), and tells of no other rank"
             yield Vote(kind="exit-signal", rank=rank, strength=_OF_AN_ABORT, text=text, quotes=quotes)
         elif signal in _OF_ITS_OWN:
@@ -92,6 +92,11 @@ def votes(scene: Scene) -> Iterator[Vote]:
             less = len(innocent) > 1 or rank in victims or _at_once(scene, rank, ending)
             strength = (0.25 if less else 1.0) / len(firsts)
             yield Vote(kind="agent-first", rank=rank, strength=strength, text=text, quotes=_quote(scene, ending))
+
+
+def _alone(ending: Ending, rank: int, firsts: Mapping[int, Ending]) -> bool:
+    """Return whether an abort is a word of its own: an agent that names the first to end has said so, and MPI names no other."""
+    return rank not in firsts or ending.teller == "mpi"
 
 
 def _of_a_step(scene: Scene, ending: Ending) -> bool:

@@ -11,6 +11,8 @@ from preflight.source.logs.prefixes import LineStyle, head_of, plain
 
 _SRUN = re.compile(r"\s*(?!\d{1,2}:\d\d:\d\d(?!:))(\d{1,7}): ?")
 _HOST = re.compile(r"((?=[\w.-]*\d)[A-Za-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}): ?")
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
+"""An address at the beginning of most lines is a label, whatever follows it."""
 _OWN = re.compile(
     rb"[\[(](?:[A-Za-z_]{1,20}[ :_]{0,2}\d{1,7}(?:[/|]\d+)?[\])]|\d+,\d+\]<std|\d+\](?:<std|:)|[Rr]ank|[A-Za-z_]{1,20}\d{1,7}\])"
 )
@@ -48,7 +50,8 @@ def style_of(sample: bytes) -> LineStyle:
     ):
         return "srun" if max(labels) and not _counts_up(labels) else ""
     hosts = [match[1] for line in lines if (match := _HOST.match(line))]
-    if len(hosts) >= _SHARE * len(lines) and len(set(hosts)) <= max(len(hosts) // 3, 1):
+    each = 2 if hosts and all(_ADDRESS.fullmatch(host) for host in hosts) else 3
+    if len(hosts) >= _SHARE * len(lines) and len(set(hosts)) <= max(len(hosts) // each, 1):
         return "hosts"
     return "workers" if _workers_are_ranks(sample) else ""
 

@@ -129,6 +129,8 @@ def _exception(line: str, frames: bool) -> tuple[str, str] | None:
     """Return class and message where the line is the last one of a traceback: it is not indented."""
     if "^" in line:
         line = _CARETS.sub("", line)
+    if line.startswith("**"):  # who quotes it has made it bold
+        line = line.strip("* ")
     if not line or (line[0].isspace() and not _GROUP.match(line)):
         return None
     text = _GROUP.sub("", line) if line[0] in " |+" else line
