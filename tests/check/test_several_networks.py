@@ -80,6 +80,16 @@ def test_where_the_size_of_one_is_not_known_the_figures_are_said_to_be_of_one_al
     assert "several networks are trained (Critic, Maker)" in _notes(tmp_path, script)
 
 
+def test_that_one_of_them_fits_does_not_make_it_go(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT.replace("PART", "self.other = nn.Linear(width, 3)").replace("OF", "maker"))
+    report = analyze(path, gpu="a100-80gb")
+    assert report.verdict == "UNKNOWN"
+    assert report.memory is not None
+    assert report.memory.fits == "unknown"
+    assert "other networks" in str(report.memory.reason)
+
+
 def test_a_part_of_a_network_is_none_of_its_own(tmp_path: Path) -> None:
     script = (
         SCRIPT.replace("PART", "self.part = critic")

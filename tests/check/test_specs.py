@@ -210,3 +210,41 @@ def test_two_stacks_of_different_widths_have_no_single_width(tmp_path: Path, nar
     spec = model_spec(reading, gather(reading, Launch(), None))
     assert spec is not None
     assert (spec.family, spec.layers) == (("other", None) if layers is None else ("transformer_encoder", layers))
+
+
+_TRAINED_BY_TRL = """
+import torch
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from trl import SFTConfig, SFTTrainer
+
+model = AutoModelForCausalLM.from_pretrained("mistralai/Mistral-7B-v0.1", {options})
+config = SFTConfig(output_dir="out", bf16=True, per_device_train_batch_size=1, max_length=512)
+SFTTrainer(model=model, args=config, train_dataset=data{adapters}).train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "adapters", "expected"),
+    [
+        (
+            "quantization_config=BitsAndBytesConfig(load_in_4bit=True)",
+            ", peft_config=LoraConfig(r=4)",
+            ("qlora", 4, "autocast-bf16"),
+        ),
+        ("torch_dtype=torch.bfloat16", ", peft_config=LoraConfig(r=4)", ("lora", 4, "pure-bf16")),
+        ("torch_dtype=torch.bfloat16", ", peft_config=None", ("full", None, "pure-bf16")),
+        ("torch_dtype=torch.float16", "", ("full", None, "autocast-bf16")),
+        ("use_cache=False", "", ("full", None, "autocast-bf16")),
+    ],
+)
+def test_what_a_trainer_of_trl_trains(
+    tmp_path: Path, options: str, adapters: str, expected: tuple[str, int | None, str]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(_TRAINED_BY_TRL.replace("{options}", options).replace("{adapters}", adapters))
+    reading = read(read_script(path), None, Launch().variables(), tmp_path)
+    facts = gather(reading, Launch(), None)
+    run = run_spec(reading, facts, None)
+    assert (run.finetune, run.lora_rank, run.precision) == expected
+    assert facts["model.trainable_parameters"].known is (expected[0] == "full")

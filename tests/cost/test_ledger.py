@@ -204,6 +204,11 @@ class TestQuantizedWeights:
             unpacked
         )
 
+    def test_autocast_copies_the_adapters_alone(self) -> None:
+        run = msgspec.structs.replace(RUN, finetune="qlora", lora_rank=8, precision="autocast-bf16")
+        found = ledger(L3, run, ParallelDims())
+        assert found.casts == pytest.approx(2 * found.share.trainable)
+
     def test_inputs_that_are_kept_cost_memory(self) -> None:
         run = msgspec.structs.replace(RUN, finetune="qlora", lora_rank=8, precision="pure-bf16")
         assert peak(L2, msgspec.structs.replace(run, quantized_inputs=True), ParallelDims()) > peak(

@@ -18,7 +18,7 @@ from preflight.check.growth import with_growth
 from preflight.check.memory import memory_of
 from preflight.check.registry import load_rules
 from preflight.check.specs import longest, model_spec, parallel_dims, run_spec
-from preflight.check.verdict import Decides, trains, verdict_of
+from preflight.check.verdict import Decides, counted_alone, trains, verdict_of
 from preflight.source.facts.gather import gather
 from preflight.source.launcher import Launch
 from preflight.source.reading import read
@@ -113,9 +113,14 @@ def _understood(script: Script, options: Options, device: Device, launch: Launch
     facts |= longest(reading, facts, model) | beside(reading)
     run, parallel = run_spec(reading, facts, model), parallel_dims(reading, facts)
     memory = memory_of(facts, model, run, parallel, device)
-    return Context(
+    context = Context(
         reading, facts, device.gpu, options.gpus, device.capacity_bytes, model, run, parallel, memory, launch
     )
+    if memory is not None and memory.fits == "yes" and counted_alone(context):
+        # That one of them fits says nothing of all.
+        reason = "the sizes of the other networks that are trained are not known; a dry run would tell"
+        context.memory = msgspec.structs.replace(memory, fits="unknown", p_fit=None, reason=reason)
+    return context
 
 
 def _run(script: Script, options: Options, device: Device, context: Context) -> Profile:

@@ -6,12 +6,14 @@ from typing import Any, cast
 
 from preflight.check.forward.kept import partly_frozen, together, with_activations
 from preflight.cost.optimizers import optimizer_key
+from preflight.source.adapters import adapter_configs
 from preflight.source.architecture import architecture_of, explicit_attention, networks_of
+from preflight.source.facts.precision import weights_dtype
 from preflight.source.facts.settings import trainer_setting
 from preflight.source.known_models import spec_of
 from preflight.source.reading import Reading
 from preflight.source.trace import provenance
-from preflight.source.values import Obj, options_of, plain, settle
+from preflight.source.values import Obj, options_of, plain
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.run import ParallelDims, RunSpec
@@ -84,6 +86,8 @@ def run_spec(reading: Reading, facts: dict[str, Fact], model: ModelSpec | None) 
 def _precision(reading: Reading, told: str | None, strategy: str | None) -> str:
     """The recipe of a precision: a trainer that shards tells FSDP or DeepSpeed, which keep low-precision weights themselves.
 
+    Autocast around weights that were loaded in its own type finds nothing to cast: they, their gradients and states are in it.
+
     Source: ``FullyShardedDataParallelPlugin.set_mixed_precision`` of accelerate; the bf16 and fp16 sections that
     transformers fills in DeepSpeed's configuration.
     """
@@ -91,7 +95,11 @@ def _precision(reading: Reading, told: str | None, strategy: str | None) -> str:
         return "fp32"
     shards = isinstance(strategy, str) and strategy.startswith(("fsdp", "zero"))
     handed_on = shards and any(reading.made(r) for r in ("trainer", "accelerator", "lightning_trainer", "fabric"))
-    return told.removeprefix("autocast-") if handed_on else told
+    if handed_on:
+        return told.removeprefix("autocast-")
+    weights = weights_dtype(reading) if told.startswith("autocast-") else None
+    own = weights is not None and weights.value == told.replace("autocast-", "pure-")
+    return told.replace("autocast-", "pure-") if own else told
 
 
 def _attention(reading: Reading, model: ModelSpec | None) -> str:
@@ -180,10 +188,7 @@ def _adapted(name: str) -> tuple[str, ...]:
 
 def _adapters(reading: Reading) -> dict[str, Any]:
     """LoRA adapters, and 4-bit weights under them."""
-    for event in reading.trace.calls("peft.get_peft_model"):
-        if event.context.shadow:
-            continue
-        config = settle(event.argument(1, "peft_config") or event.args[-1]) if event.args or event.kwargs else None
+    for config in adapter_configs(reading):
         if not isinstance(config, Obj) or config.name != "peft.LoraConfig":
             return {}
         rank = plain(config.kwargs.get("r"), 8)

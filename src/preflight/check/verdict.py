@@ -26,6 +26,14 @@ def framework_of(facts: Mapping[str, Fact]) -> object:
     return fact.value if fact is not None else None
 
 
+def counted_alone(context: Context) -> list[str]:
+    """The classes of the networks that are trained, where there are several and the figures are those of one alone."""
+    counted = context.facts.get("model.parameters")
+    classes = dict.fromkeys(one.cls.qualname for one in context.reading.networks if one.cls is not None)
+    added_up = context.model is not None and context.model.networks > 1
+    return list(classes) if len(classes) > 1 and counted is not None and counted.known and not added_up else []
+
+
 def verdict_of(
     context: Context, findings: Iterable[Finding], decides: Decides | None = None
 ) -> tuple[Verdict, list[str]]:
@@ -56,10 +64,8 @@ def verdict_of(
     if memory is not None and memory.assumed:
         what = "large" if memory.assumed.startswith("images") else "long"
         notes.append(f"the memory is that of {memory.assumed}: how {what} the run's own are is not known")
-    counted = context.facts.get("model.parameters")
-    classes = dict.fromkeys(one.cls.qualname for one in reading.networks if one.cls is not None)
-    added_up = context.model is not None and context.model.networks > 1
-    if len(classes) > 1 and counted is not None and counted.known and not added_up:
+    classes = counted_alone(context)
+    if classes:
         notes.append(
             f"several networks are trained ({', '.join(classes)}): parameters and memory are those of one alone; "
             "a dry run has them all"

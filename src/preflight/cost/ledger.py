@@ -70,7 +70,8 @@ def ledger_of(
         states=states_of(model, run, parallel, share, recipe, optimizer),
         activations=activations,
         loss=loss,
-        casts=recipe.cast * share.matrices,
+        # Quantised matrices are unpacked in the type of the product, each time anew: autocast has the adapters to cast.
+        casts=recipe.cast * (share.trainable if run.finetune == "qlora" else share.matrices),
         workspace=workspaces(gpu, run, model.experts),
         # In a pipeline as many micro-batches are in flight again once the first ones have left their gradients.
         accumulated=micro_batches > parallel.pp,

@@ -68,6 +68,18 @@ def is_dataclass(cls: Class) -> bool:
     return any(name in _DATA_BASES or name in _RECORD_BASES for name in cls.external_bases())
 
 
+def constructor_made(cls: Class) -> bool:
+    """Whether the first constructor along the lineage is one that a decorator makes, not one that is written."""
+    for part in cls.lineage:
+        if "__init__" in part.namespace:
+            return False
+        for decorator in part.decorators:
+            if getattr(decorator, "name", "") in _DATACLASS:
+                given = decorator.kwargs.get("init") if isinstance(decorator, Obj) else None
+                return not (isinstance(given, Known) and given.value is False)
+    return False
+
+
 _RECORD_BASES = frozenset(
     {"transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments", "trl.SFTConfig", "trl.DPOConfig"}
 )
@@ -101,7 +113,7 @@ def instantiate(
     event.result = obj
     event.inlined = True
     m.trace.results[id(obj)] = event
-    init = cls.lookup("__init__")
+    init = None if constructor_made(cls) else cls.lookup("__init__")
     if isinstance(init, Func):
         if m.call_stack.count(init) < 3:
             call_function(m, init, [obj, *args], kwargs, node, open_)

@@ -244,7 +244,7 @@ class Machine(Undoing):
 
     def run_main(self) -> None:
         """Follow the script as the main program; then the functions that nothing called."""
-        from preflight.source.evaluate.roots import follow_uncalled
+        from preflight.source.evaluate.roots import follow_data, follow_uncalled
 
         limit = sys.getrecursionlimit()
         sys.setrecursionlimit(max(limit, 6_000))
@@ -255,6 +255,7 @@ class Machine(Undoing):
                 self.trace.exhausted = str(error)
             except RecursionError:
                 self.trace.exhausted = "stopped: nested too deeply"
+            follow_data(self)
             follow_uncalled(self)
         finally:
             sys.setrecursionlimit(limit)

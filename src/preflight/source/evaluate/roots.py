@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.functions import call_function, make_function
-from preflight.source.trace import Context
-from preflight.source.values import Class, Ext, Func, Known, Module, Obj, Unknown, Value, settle
+from preflight.source.trace import Context, provenance
+from preflight.source.values import Bound, Class, Ext, Func, Known, Module, Obj, Unknown, Value, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -30,6 +30,35 @@ def follow_uncalled(m: Machine) -> None:
     }
     _follow_those(m, lambda func: getattr(func.node, "name", None) not in spoken)
     _follow_those(m, lambda func: True)
+
+
+_LOADERS = {
+    "torch.utils.data.DataLoader": ((0, "dataset"), (6, "collate_fn")),
+    "torch_geometric.loader.DataLoader": ((0, "dataset"),),
+    "transformers.Trainer": ((3, "train_dataset"), (2, "data_collator")),
+    "transformers.Seq2SeqTrainer": ((3, "train_dataset"), (2, "data_collator")),
+}
+
+
+def follow_data(m: Machine) -> None:
+    """Follow what loaders call: how a data set reads a sample, and how samples become a batch.
+
+    What a loader hands out is not known by it, but how long a text is cut and how large an image is made stands there.
+    """
+    for made in [e.result for name in _LOADERS for e in m.trace.by_name.get(name, ())]:
+        if not isinstance(made, Obj):
+            continue
+        for position, keyword in _LOADERS.get(made.name, ()):
+            for part in list(provenance(made.argument(position, keyword), 60)):
+                if isinstance(part, Bound):
+                    owner = settle(part.receiver)
+                    _guarded(m, part.func, owner if isinstance(owner, Obj) else None)
+                elif isinstance(part, Func) and keyword != "dataset":
+                    _guarded(m, part, None)
+                elif isinstance(part, Obj) and part.cls is not None:
+                    method = part.cls.lookup("__getitem__" if "dataset" in keyword else "__call__")
+                    if isinstance(method, Func):
+                        _guarded(m, method, part)
 
 
 def _follow_those(m: Machine, wanted: Callable[[Func], bool]) -> None:

@@ -9,7 +9,7 @@ from preflight.source.facts.settings import trainer_setting, training_arguments
 from preflight.source.facts.telling import fact_of, place_of, unknown
 from preflight.source.launcher import Launch
 from preflight.source.trace import parents_of, provenance
-from preflight.source.values import Known, Obj, Seq, Value, options_of, plain, settle
+from preflight.source.values import Dict, Known, Obj, Seq, Value, options_of, plain, settle
 from preflight.vocabulary.fact import Fact
 
 if TYPE_CHECKING:
@@ -274,6 +274,48 @@ _RESIZES = (
 )
 
 
+# What makes a picture of a given size, and where the size stands among its arguments.
+_RESIZED = {
+    ".resize": (0, "size"),
+    "cv2.resize": (1, "dsize"),
+    "skimage.transform.resize": (1, "output_shape"),
+    "PIL.Image.new": (1, "size"),
+    "PIL.ImageOps.fit": (1, "size"),
+    "torchvision.transforms.functional.resize": (1, "size"),
+    "torchvision.transforms.functional.center_crop": (1, "output_size"),
+    "torchvision.transforms.functional.resized_crop": (5, "size"),
+    "torch.nn.functional.interpolate": (1, "size"),
+}
+_PICTURES = ("image", "img", "pixel_values", "x", "input", "inputs")
+
+
+def _side(given: Value | None, how: str) -> Fact | None:
+    """The longer side of a size that is given as one number or as two; None where it is not known."""
+    worth = plain(given)
+    sides = list(worth) if isinstance(worth, (list, tuple)) else [worth]
+    if not sides or not all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in sides):
+        return None
+    return Fact(max(sides), place_of(given), how) if len(sides) > 1 else fact_of(given, None, int)
+
+
+def _read_size(reading: Reading, dataset: Obj) -> Fact | None:
+    """The size to which a data set of the script brings each picture that it reads: what does so last decides."""
+    if dataset.cls is None:
+        return None
+    for event in reading.trace.calls(dataset.cls.qualname + ".__getitem__"):
+        result = settle(event.result) if event.result is not None else None
+        if isinstance(result, Seq) and result.items:
+            result = settle(result.items[0])
+        elif isinstance(result, Dict):
+            result = next((result.entries[k] for k in _PICTURES if k in result.entries), None)
+        for part in provenance(result, 300):
+            if isinstance(part, Obj) and part.kind == "call" and part.name in _RESIZED:
+                found = _side(part.argument(*_RESIZED[part.name]), "size to which pictures are brought")
+                if found is not None:
+                    return found
+    return None
+
+
 def _image(reading: Reading) -> Fact:
     loader = training_loader(reading)
     parts = list(provenance(loader, 600)) if loader is not None else []
@@ -281,13 +323,15 @@ def _image(reading: Reading) -> Fact:
     made = sorted((p for p in parts if isinstance(p, Obj)), key=lambda p: -p.number)
     for part in made:
         library, _, kind = part.name.rpartition(".")
-        if kind in _RESIZES and library.startswith(("torchvision.transforms", "albumentations")):
-            size = part.argument(0, "size") or part.kwargs.get("height")
-            worth = plain(size)
-            if isinstance(worth, (list, tuple)) and worth and all(isinstance(w, int) for w in worth):
-                return Fact(max(worth), place_of(size), "transform of the data")
-            if isinstance(worth, int):
-                return fact_of(size, None, int)
+        own = part.cls is not None and part.cls.node.name in _RESIZES  # of the script, under the name that all know
+        if own or (kind in _RESIZES and library.startswith(("torchvision.transforms", "albumentations"))):
+            found = _side(part.argument(0, "size") or part.kwargs.get("height"), "transform of the data")
+            if found is not None:
+                return found
+    for part in made:
+        found = _read_size(reading, part)
+        if found is not None:
+            return found
     if loader is not None and loader.name == "timm.data.create_loader":
         size = plain(loader.argument(1, "input_size"))
         if isinstance(size, (list, tuple)) and size and isinstance(size[-1], int):

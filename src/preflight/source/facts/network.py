@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from preflight.source.adapters import adapter_config
 from preflight.source.architecture import architecture_of, networks_of
 from preflight.source.facts.telling import place_of, unknown
 from preflight.source.frozen import Frozen, frozen_layers
@@ -82,6 +83,8 @@ def _of_several(reading: Reading, several: list[tuple[Obj, Network]], place: Loc
 
 
 def _trainable(reading: Reading, model: Obj | None, total: int, place: Location | None, how: str) -> Fact:
+    if any(adapter_config(trainer) is not None for trainer in reading.made("trainer")):
+        return unknown("adapters are added; a dry run would tell how many parameters they have")
     if any(store.name == "requires_grad" for store in reading.trace.stores) or reading.trace.calls(
         ".requires_grad_", "peft.get_peft_model", ".freeze"
     ):

@@ -76,6 +76,16 @@ def main():
     save("a", {}, 3)
 main()
 """,
+    """
+from dataclasses import dataclass
+class Callback:
+    def __init__(self):
+        pass
+@dataclass(init=False)
+class Stopping(Callback):
+    metric: str = "loss"
+Stopping(metric="accuracy")
+""",
 )
 
 GOOD = (
@@ -125,6 +135,24 @@ def two(x, y):
     return x
 two(1)
 list(map(lambda a: a, [1]))
+""",
+    """
+from dataclasses import dataclass
+class Callback:
+    def __init__(self):
+        pass
+@dataclass
+class Stopping(Callback):
+    metric: str
+    patience: int = 5
+    def __post_init__(self):
+        super().__init__()
+@dataclass(init=False)
+class History(Callback):
+    trainer: object = None
+Stopping("loss")
+Stopping(metric="loss", patience=3)
+History()
 """,
 )
 
@@ -187,7 +215,14 @@ def check(context: Context) -> Iterator[Finding]:
                 expected="the call succeeds",
             ),
             related=[((func.module.script, func.node), "the definition")],
+            severity="warning" if _unreached(event) else None,
         )
+
+
+def _unreached(event: Event) -> bool:
+    """Whether the call stands in a function that nothing of the script calls: a run does not come by."""
+    first = list(event.context.frames())[-1:]
+    return any(f.kind == "root" and isinstance(f.value, Func) and f.value.owner is None for f in first)
 
 
 def _depends(event: Event) -> bool:

@@ -31,7 +31,7 @@ from preflight.vocabulary.finding import Finding
 RULE = Rule(
     name="integer-option-for-fraction",
     code="CLI003",
-    severity="error",
+    severity="warning",
     confidence="certain",
     layer="S",
     tags=("command line",),
@@ -111,8 +111,6 @@ def check(context: Context) -> Iterator[Finding]:
             option.event,
             f"{option.label} has type int but {reason}: a number with a fraction cannot be given on the command line",
             confidence="certain" if fraction else "likely",
-            # A weight decay of 0 is what such a run means to have, until somebody asks for another.
-            severity="warning" if use not in (None, _RATES["lr"]) and default == 0 and not fraction else None,
             evidence=[
                 Evidence("default", default if isinstance(default, (int, float)) else None),
                 Evidence("conversion", "int", arithmetic='int("0.001") raises ValueError'),

@@ -28,7 +28,13 @@ from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.learning_rates import USUAL, Rate, Usual, is_adapted, optimizers, rates, schedule_of, short
 from preflight.check.queries.parameters import Holding, holding_of, parts_of
 from preflight.check.queries.schedules import kind_of, optimizer_of
-from preflight.check.queries.trainer_settings import argument_objects, explicit, known, trainers_of
+from preflight.check.queries.trainer_settings import (
+    argument_objects,
+    explicit,
+    known,
+    loaded_model,
+    trainers_of,
+)
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.values import Known, Obj, settle
@@ -115,6 +121,18 @@ net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linea
 optimizer = torch.optim.SGD(net.parameters(), lr=-0.1)
 """,
     """
+from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+model = AutoModelForSequenceClassification.from_pretrained("roberta-base", num_labels=3)
+Trainer(model=model, args=TrainingArguments("out", learning_rate=2e-2), train_dataset=data).train()
+""",
+    """
+from peft import LoraConfig
+from transformers import AutoModelForCausalLM
+from trl import SFTConfig, SFTTrainer
+model = AutoModelForCausalLM.from_pretrained("gpt2")
+SFTTrainer(model=model, args=SFTConfig("out", learning_rate=2.0), train_dataset=data, peft_config=LoraConfig(r=8))
+""",
+    """
 import torch
 net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
 optimizer = torch.optim.AdamW(net.parameters(), lr=0)
@@ -169,6 +187,13 @@ model = AutoModelForCausalLM.from_pretrained("gpt2")
 Trainer(model, TrainingArguments("out", learning_rate=5e-4), train_dataset=data).train()
 Trainer(model, TrainingArguments("out", learning_rate=0.1, optim="sgd"), train_dataset=data).train()
 Trainer(model, TrainingArguments("out", learning_rate=0.5), train_dataset=data, optimizers=(mine, None)).train()
+""",
+    """
+from peft import PromptTuningConfig, get_peft_model
+from transformers import AutoConfig, AutoModelForCausalLM, Trainer, TrainingArguments
+model = get_peft_model(AutoModelForCausalLM.from_pretrained("gpt2"), PromptTuningConfig(num_virtual_tokens=8))
+Trainer(model, TrainingArguments("out", learning_rate=0.1), train_dataset=data).train()
+fresh = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained("gpt2"))
 """,
 )
 
@@ -225,8 +250,6 @@ _OPTIMS = {
 
 def _trainers(context: Context) -> Iterator[Finding]:
     """The rates of optimizers that trainers make themselves."""
-    if is_adapted(context):
-        return
     for arguments in argument_objects(context):
         trainers = trainers_of(context, arguments)
         if any(t.argument(-1, "optimizers") is not None or t.cls is not None for t in trainers):
@@ -238,10 +261,23 @@ def _trainers(context: Context) -> Iterator[Finding]:
         if name is None or not isinstance(base, Known) or not isinstance(base.value, (int, float)):
             continue
         rate, usual = Rate(float(base.value), base, "learning_rate"), USUAL[name]
-        if rate.value >= usual.odd:
+        if rate.value >= _odd(context, usual, trainers):
             # A trainer trains a deep network, and mostly a pretrained one.
             effect = "each step changes the weights by more than they are" if name != "SGD" else "the loss diverges"
             yield _finding(context, arguments, rate, usual, "likely", effect, name)
+
+
+def _odd(context: Context, usual: Usual, trainers: list[Obj]) -> float:
+    """From which rate on a trainer's is out of range: adapters bear more than a network, pretrained weights less."""
+    if is_adapted(context):
+        return max(usual.odd, _FOR_PROMPTS)
+    loaded = [loaded_model(trainer.argument(0, "model")) for trainer in trainers]
+    pretrained = any(one is not None and one.name.endswith(".from_pretrained") for one in loaded)
+    return min(usual.odd, _FOR_PRETRAINED) if pretrained and usual is USUAL["AdamW"] else usual.odd
+
+
+# Lester et al. 2021 tune prompts with 0.3; of whole pretrained networks, 1e-3 is the highest rate that is published.
+_FOR_PROMPTS, _FOR_PRETRAINED = 0.5, 5e-3
 
 
 def _deep(held: Holding) -> bool:

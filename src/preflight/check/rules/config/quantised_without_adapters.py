@@ -60,6 +60,12 @@ o = p.parse_args()
 model = Model.from_pretrained("bert-base-cased", quantization_config=Bits(load_in_8bit=bool(o.eight)))
 Trainer(model, TrainingArguments("out"), train_dataset=data)
 """,
+    """
+import trl
+from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+model = AutoModelForCausalLM.from_pretrained("gpt2", quantization_config=BitsAndBytesConfig(load_in_4bit=True))
+trl.SFTTrainer(model=model, args=trl.SFTConfig(output_dir="out"), train_dataset=data).train()
+""",
 )
 
 GOOD = (
@@ -89,8 +95,10 @@ def check(context: Context) -> Iterator[Finding]:
     """Look at how the model of each trainer was loaded."""
     for trainer in context.reading.made("trainer"):
         given = trainer.argument(0, "model")
-        if not trainer.name.startswith("transformers.") or trainer.cls is not None or given is None:
+        if not trainer.name.startswith(("transformers.", "trl.")) or trainer.cls is not None or given is None:
             continue
+        if "peft_config" in trainer.kwargs or trainer.open_args:
+            continue  # a trainer of trl adds the adapters itself
         loaded = loaded_model(given, adapted=False)
         bits = _bits(context, loaded) if loaded is not None else None
         if loaded is None or bits is None or _adapted(context, loaded):

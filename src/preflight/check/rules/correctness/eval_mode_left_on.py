@@ -29,6 +29,7 @@ from preflight.check.queries.modes import (
     handed_out,
     has_modes,
     leaves,
+    models_of,
     modes_of,
     pretrained_modes,
     reaches,
@@ -200,6 +201,47 @@ for epoch in range(10):
         nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
 """,
+    """
+import argparse, copy, torch
+from torch import nn
+parser = argparse.ArgumentParser()
+parser.add_argument("--average", action="store_true", default=True)
+options = parser.parse_args()
+model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+average = copy.deepcopy(model).eval()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def test(net, loader):
+    with torch.no_grad():
+        for x, y in loader:
+            net.eval()
+            print(net(x).argmax(1).eq(y).sum())
+model.train()
+for epoch in range(10):
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    if options.average:
+        tested = average
+    else:
+        tested = model
+    test(tested, test_loader)
+""",
+    """
+import torch
+from torch import nn
+nets = {"encoder": nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.1)), "decoder": nn.Sequential(nn.Dropout(0.1), nn.Linear(8, 8))}
+optimizer = torch.optim.SGD([*nets["encoder"].parameters(), *nets["decoder"].parameters()], lr=0.1)
+for epoch in range(10):
+    _ = [nets[key].eval() for key in nets]
+    nets["encoder"].train()
+    for x, y in train_loader:
+        with torch.no_grad():
+            before = nets["decoder"](nets["encoder"](x))
+        optimizer.zero_grad()
+        nn.functional.mse_loss(nets["decoder"](nets["encoder"](x)), y).backward()
+        optimizer.step()
+""",
 )
 
 
@@ -231,8 +273,12 @@ def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, F
         event = mode.event
         if mode.training is not False or event.context.shadow or not concerns(event, model):
             continue
+        if len(models_of(event.receiver)) > 1:
+            continue  # one of several networks: an average of the weights, each of a dictionary in turn
         common = next((f for f in event.context.loops() if backward.context.within(f)), None)
         if common is None or leaves(event, common) or handed_out(context, model, common):
+            continue
+        if _chosen(context, event, common):
             continue
         if any(m.training is not False and m.event.context.within(common) for m in modes):
             continue
@@ -247,6 +293,18 @@ def _left_on(context: Context, model: Obj, loop: TrainingLoop) -> tuple[Event, F
             continue
         return event, common
     return None
+
+
+def _chosen(context: Context, event: Event, common: Frame) -> bool:
+    """Whether one call puts several networks into eval mode and some of them are put back: which ones, is a choice."""
+    together = [e for e in context.trace.calls(".eval") if e.node is event.node]
+    return len(together) > 1 and any(
+        concerns(other, model)
+        for other in context.trace.calls(".train")
+        if other.number > event.number and other.context.within(common)
+        for e in together
+        for model in models_of(e.receiver)
+    )
 
 
 def _report(

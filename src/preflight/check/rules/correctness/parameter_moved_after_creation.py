@@ -26,7 +26,7 @@ from preflight.check.queries.tensors import operation, source_text
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.nodes import encloses
-from preflight.source.values import Obj, settle
+from preflight.source.values import Known, Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -75,6 +75,16 @@ class Net(torch.nn.Module):
         return x + self.bias
 net = Net(a.width)
 """,
+    """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self, first, second):
+        super().__init__()
+        self.shift = torch.nn.Parameter(torch.zeros(4).to(first)).to(second)
+    def forward(self, x):
+        return x + self.shift
+net = Net("cpu", "cuda")
+""",
 )
 
 GOOD = (
@@ -101,6 +111,21 @@ class Net(nn.Module):
         self.cached = weight * 2
 net = Net()
 """,
+    """
+import argparse, torch, torch.nn as nn
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="cuda:0")
+class Net(nn.Module):
+    def __init__(self, device, nodes):
+        super().__init__()
+        self.source = nn.Parameter(torch.randn(nodes, 10).to(device), requires_grad=True).to(device)
+        self.target = nn.Parameter(torch.randn(10, nodes, device=device)).to(device)
+        self.scale = nn.Parameter(torch.ones(1).cuda()).cuda()
+    def forward(self, x):
+        return x @ self.source @ self.target * self.scale
+device = torch.device(parser.parse_args().device)
+net = Net(device, 207)
+""",
 )
 
 _MAKES_NEW = frozenset({"to", "cuda", "cpu", "half", "float", "double", "bfloat16", "type", "*", "/", "+", "-", "mul", "div", "view", "t",
@@ -120,7 +145,7 @@ def check(context: Context) -> Iterator[Finding]:
             "torch.nn.parameter.Parameter",
         ):
             continue
-        if not _fresh(parameter, value):
+        if not _fresh(parameter, value) or _there_already(parameter, value):
             continue
         yield context.finding(
             RULE,
@@ -138,6 +163,35 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _shown(value: Obj) -> str:
     return f"{value.name}()" if value.name.startswith(".") else f"'{value.name}'"
+
+
+def _there_already(parameter: Obj, value: Obj) -> bool:
+    """Whether what the parameter holds was moved to the same place before, so that moving it gives back itself."""
+    target = _target(value)
+    held = parameter.argument(0, "data")
+    inner = settle(held) if held is not None else None
+    if target is None or not isinstance(inner, Obj):
+        return False
+    if operation(inner) in ("to", "cuda"):
+        return target == _target(inner)
+    device = inner.kwargs.get("device")
+    return device is not None and target == ("to", _key(device))
+
+
+def _target(moved: Obj) -> tuple[str, object] | None:
+    """Where ``.to()`` or ``.cuda()`` moves a tensor, as something that can be compared."""
+    name = operation(moved)
+    if name not in ("to", "cuda") or len(moved.args) + len(moved.kwargs) > 1:
+        return None
+    given = next(iter((*moved.args, *moved.kwargs.values())), None)
+    if given is None:
+        return (name, None) if name == "cuda" else None
+    return name, _key(given)
+
+
+def _key(value: Value) -> object:
+    base = settle(value)
+    return base.value if isinstance(base, Known) else id(base)
 
 
 def _fresh(parameter: Obj, value: Obj) -> bool:
