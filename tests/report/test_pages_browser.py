@@ -12,6 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from preflight.cli.parts.tables import render_table, rows
+from preflight.cli.parts.writing import Writing
+from preflight.plan.compare import compared_report
 from preflight.plan.inputs.command_line import request_of
 from preflight.plan.make import plan_report
 from preflight.report.render import render
@@ -53,6 +56,24 @@ function overlaps(found) {
   });
   return bad;
 }
+function broken(page) {
+  // Cells that have more lines than words: a column so narrow that words fall into letters.
+  return Array.from(page.querySelectorAll("th, td")).filter(function (cell) {
+    var words = cell.textContent.trim().split(/[\\s\\/_.,:-]+/).length, range = page.createRange(), lines = [];
+    var texts = page.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      range.selectNodeContents(texts.currentNode);
+      Array.from(range.getClientRects()).forEach(function (box) { if (box.width) lines.push((box.top + box.bottom) / 2); });
+    }
+    lines.sort(function (one, other) { return one - other; });
+    var count = lines.filter(function (at, index) { return !index || at - lines[index - 1] > 8; }).length;
+    return cell.checkVisibility() && !cell.querySelector("svg") && count > words;
+  }).map(function (cell) { return cell.textContent; });
+}
+function beside(page) {
+  // Tables that must be pushed to the side to be read.
+  return Array.from(page.querySelectorAll(".scroll")).filter(function (one) { return one.scrollWidth > one.clientWidth + 1; }).length;
+}
 cases.forEach(function (one) {
   var frame = document.createElement("iframe");
   frame.style.cssText = "border:0;height:900px;width:" + one.width + "px";
@@ -64,6 +85,8 @@ cases.forEach(function (one) {
       beyond: found.filter(function (text) { return text.box.right > one.width + 1 || text.box.left < -1; })
         .map(function (text) { return text.words; }),
       overlaps: overlaps(found),
+      broken: broken(page),
+      beside: beside(page),
       labels: found.length,
       titles: page.querySelectorAll("svg title").length,
       named: Array.from(page.querySelectorAll("svg[role=img]")).every(function (svg) { return svg.getAttribute("aria-label"); }),
@@ -112,6 +135,13 @@ def _far_away() -> Report:
     return msgspec.structs.replace(report, incident=msgspec.structs.replace(report.incident, unknown=unknown))
 
 
+def _plain() -> dict[str, str]:
+    """Pages without a picture: clusters side by side, the widest list."""
+    requests = [request_of(("7", "64"), {"hardware__gpu_type": name}) for name in ("h100", "b200", "a100-40gb")]
+    compared = render(compared_report(requests), "html")
+    return {"compared": compared, "signatures": render_table("signatures", rows("signatures"), Writing(format="html"))}
+
+
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
     """What a script beside each page sees at each width, and what the browser logged."""
@@ -120,10 +150,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]
         "check": samples.NO_GO, "dry run": _seen(), "search": _searched(), "pipeline": _piped(),
         "incident": incidents.report(), "watched": _watched(), "far away": _far_away(),
     }  # fmt: skip
+    pages = {name: render(report, "html", sources=samples.SOURCES) for name, report in reports.items()} | _plain()
     cases = [
-        {"name": f"{name} {width}", "width": width, "page": render(report, "html", sources=samples.SOURCES)}
-        for name, report in reports.items()
-        for width in WIDTHS
+        {"name": f"{name} {width}", "width": width, "page": page} for name, page in pages.items() for width in WIDTHS
     ]
     probe = folder / "probe.html"
     probe.write_text(_PROBE % json.dumps(cases).replace("</", "<\\/"), "utf-8")
@@ -147,9 +176,21 @@ def test_a_page_fits_its_screen_and_its_labels_can_be_read(
     assert found["wide"] <= width
     assert found["beyond"] == []
     assert found["overlaps"] == []
+    assert found["broken"] == []
     assert found["labels"] > 3
     assert found["titles"] > 3
     assert found["named"] is True
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("page", ["compared", "signatures"])
+def test_a_table_shows_whole_words_and_is_not_pushed_to_the_side(
+    told: tuple[dict[str, Any], str], page: str, width: int
+) -> None:
+    found = told[0][f"{page} {width}"]
+    assert found["wide"] <= width
+    assert found["broken"] == []
+    assert found["beside"] == 0
 
 
 def test_nothing_is_logged_as_an_error(told: tuple[dict[str, Any], str]) -> None:

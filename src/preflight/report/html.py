@@ -9,7 +9,9 @@ from preflight.report.parts.clean import clean
 from preflight.report.parts.life_rows import when
 from preflight.report.parts.options import Options
 from preflight.report.parts.page_view import filters, view
+from preflight.report.parts.page_words import breakable, coded, headed
 from preflight.report.parts.sections import summary_rows
+from preflight.report.parts.sentences import subject
 from preflight.vocabulary.report import Report
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ def render(report: Report, options: Options) -> str:
         "top": view(report, options),
         "scripts": [view(item, options) for item in report.scripts] if several else [],
         "summary": summary_rows(report)[1:] if several else [],
+        "anchors": {subject(item): f"script-{number}" for number, item in enumerate(report.scripts, 1)},
         "stages": _stages(report, options),
         "filters": filters(report),
         "tool": clean(f"{report.tool.name} {report.tool.version}, {report.command}, {report.schema}"),
@@ -64,6 +67,7 @@ def _template() -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=False, loader=FunctionLoader(_read)
     )
+    environment.filters.update(headed=headed, breakable=breakable, coded=coded)
     return environment.get_template("report.html.j2")
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from preflight.report.pictures.treemap import SHAPES, areas_of, squarified, treemap
 from preflight.vocabulary.held import Holder
-from preflight.vocabulary.memory import MemoryEstimate
+from preflight.vocabulary.memory import MemoryBreakdown, MemoryEstimate
 from preflight.vocabulary.quantity import GIB
 
 from . import seen
@@ -69,3 +69,16 @@ def test_labels_stand_only_where_they_fit() -> None:
             for line in area["lines"]:
                 assert len(line) * 6.7 <= area["width"] / 100 * pixels[0]
     assert ["gradients", "4.0 GiB"] in [area["lines"] for area in drawn["shapes"][0]["areas"]]
+
+
+def test_a_name_is_folded_before_it_is_left_out_and_a_size_stands_where_no_name_does() -> None:
+    parts = MemoryBreakdown(
+        activations=int(21.1 * GIB), optimizer_states=int(11.6 * GIB), model_parameters=int(5.8 * GIB),
+        fragmentation=int(4.9 * GIB), logits_and_loss=int(2.7 * GIB), context=int(0.9 * GIB),
+    )  # fmt: skip
+    drawn = treemap(MemoryEstimate(breakdown=parts, method="static"))
+    assert drawn is not None
+    told = {(shape["name"], area["part"]): area["lines"] for shape in drawn["shapes"] for area in shape["areas"]}
+    assert told["wide", "logits_and_loss"] == ["logits and", "loss", "2.7 GiB"]
+    assert told["narrow", "model_parameters"] == ["model", "parameters", "5.8 GiB"]
+    assert told["narrow", "fragmentation"] == ["4.9 GiB"]

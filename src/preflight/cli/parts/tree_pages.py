@@ -69,7 +69,8 @@ def _drawn(title: str, text: str) -> str:
     """A tree of lines as a page."""
     from preflight.report.parts.sheet import DRAWN, sheet
 
-    return sheet(f"# {title}\n\n```{DRAWN}\n{text.rstrip()}\n```\n")
+    lines = text.rstrip().removeprefix(f"{title}\n")  # the page has its title already
+    return sheet(f"# {title}\n\n```{DRAWN}\n{lines}\n```\n")
 
 
 def walked(name: str | None, report: str | None, told: tuple[str, ...], mermaid: bool, look: Writing) -> int:

@@ -20,9 +20,13 @@ _NODE, _NODES = "vtrain-a100-singlenode", "vtrain-a100-multinode"
 
 def time_tables(found: TimeValidation) -> str:
     """Return errors by split and source, the choice in sweeps, and the comparison with other planners."""
-    parts = [errors_table(found), regret_table(found.regrets)]
+    parts = [
+        errors_table(found),
+        "### The choice of a layout\n\nHow much slower the chosen one is than the fastest that was measured.",
+        regret_table(found.regrets),
+    ]
     if any(entry.split == "five folds" for entry in found.errors):
-        parts.append(rivals_table(found))
+        parts += ["### Beside other planners", rivals_table(found)]
     return "\n\n".join(parts)
 
 

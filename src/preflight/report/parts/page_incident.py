@@ -11,6 +11,7 @@ from preflight.report.parts.incident_words import (
     category_in_words,
     clock_time,
     culprit_in_words,
+    culprit_name,
     first_failure_rows,
     hours_lost,
     how_sure,
@@ -47,7 +48,7 @@ def incident_tiles(incident: Incident) -> list[dict[str, str]]:
         who = ranks(culprit.ranks) or ", ".join(clean(node) for node in culprit.nodes)
         who = f"one of {who}" if culprit.one_of else who
         tiles.append({"name": "Began with", "value": who, "note": f"{percent(culprit.confidence)} sure", "tone": "bad"})
-    if incident.loss is not None and incident.loss.gpu_hours_lost is not None:
+    if incident.loss is not None and incident.loss.gpu_hours_lost:
         lost = f"{hours_lost(incident.loss.gpu_hours_lost)} GPU-hours"
         tiles.append({"name": "Lost", "value": lost, "note": "", "tone": ""})
     return tiles
@@ -78,6 +79,7 @@ def _who(incident: Incident) -> dict[str, Any]:
     return {
         "first": first_failure_rows(incident.first_failure) if incident.first_failure is not None else [],
         "culprit": culprit_in_words(incident.culprit),
+        "named": bool(culprit_name(incident.culprit)),
         "culprit_reasons": [_reason(reason) for reason in incident.culprit.reasons],
         "suspects": [
             {

@@ -94,7 +94,11 @@ def _tiles(report: Report) -> list[dict[str, str]]:
     if memory is not None:
         peak = memory.device_bytes or memory.peak_bytes
         limit = "" if memory.capacity_bytes is None else f"of {format_bytes(memory.capacity_bytes)}"
-        words = {"yes": ("fits", "good"), "no": ("does not fit", "bad"), "unknown": ("", "")}[memory.fits]
+        words = {
+            "yes": ("fits", "good"),
+            "no": ("does not fit", "bad"),
+            "unknown": ("not known whether it fits" if limit else "", ""),
+        }[memory.fits]
         note = ", ".join(text for text in (limit, words[0]) if text) or "no capacity to compare with"
         value = format_bytes(peak.mid) if peak is not None else "not known"
         tiles.append({"name": "Peak memory", "value": value, "note": note, "tone": words[1]})

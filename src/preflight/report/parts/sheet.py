@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from preflight.report.parts.page_words import headed
+
 _LIST = re.compile(r"(?:(-)|(\d+)\.) (.*)")
 _RULE = re.compile(r"\|(?:\s*:?-+:?\s*\|)+")
 _NUMBER = re.compile(r"[-+~]?[\d.,]+(?: ?(?:%|[A-Za-z/]{1,8}))?|-|")
+_SENTENCE = 24
+"""Letters that the cells of a column have on average where it is one of sentences."""
 _BRANCHES = "│├└─> "
 DRAWN = "tree"
 """What a fence of a drawn tree is called."""
@@ -115,22 +119,32 @@ def _table(lines: list[str]) -> str:
         if not _RULE.fullmatch(line.strip())
     ]
     titles, body = rows[0], rows[1:]
-    right = [all(_NUMBER.fullmatch(row[at]) for row in body if at < len(row)) for at in range(len(titles))]
-    head = "".join(f'<th scope="col"{_side(of)}>{_inline(title)}</th>' for title, of in zip(titles, right, strict=True))
+    columns = [[row[at] for row in body if at < len(row)] for at in range(len(titles))]
+    kinds = [_kind(column) for column in columns]
+    head = "".join(
+        f'<th scope="col"{_side(of)}>{_inline(headed(title))}</th>' for title, of in zip(titles, kinds, strict=True)
+    )
     told = []
     for row in body:
         first = f'<th scope="row">{_inline(row[0])}</th>'
         cells = [
             f'<td{_side(of)} data-title="{escape(title) if cell else ""}">{_inline(cell)}</td>'
-            for cell, title, of in list(zip(row, titles, right, strict=False))[1:]
+            for cell, title, of in list(zip(row, titles, kinds, strict=False))[1:]
         ]
         told.append(f"<tr>{first}{''.join(cells)}</tr>")
     named = f"<thead><tr>{head}</tr></thead>" if any(titles) else ""
     return f'<div class="scroll"><table class="stack figures list">{named}<tbody>{chr(10).join(told)}</tbody></table></div>'
 
 
-def _side(right: bool) -> str:
-    return ' class="n"' if right else ""
+def _kind(column: list[str]) -> str:
+    """Return what a column holds, as its class: ``n`` for numbers, ``sentence`` where it needs room, else nothing."""
+    if all(_NUMBER.fullmatch(cell) for cell in column):
+        return "n"
+    return "sentence" if sum(map(len, column)) > _SENTENCE * len(column) else ""
+
+
+def _side(kind: str) -> str:
+    return f' class="{kind}"' if kind else ""
 
 
 def _inline(text: str) -> str:

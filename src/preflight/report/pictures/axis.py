@@ -9,7 +9,7 @@ from preflight.vocabulary.quantity import format_bytes
 
 WIDE, NARROW = 620.0, 300.0
 """Pixels that a drawing has at least on a screen or on paper, and on a telephone."""
-_LETTER = 6.7
+LETTER = 6.7
 """Pixels of a letter at the size in which pictures are lettered."""
 
 
@@ -20,7 +20,7 @@ def percent(value: float, full: float) -> float:
 
 def room(text: str, share: float, pixels: tuple[float, float] = (NARROW, WIDE)) -> str | None:
     """Return where a label fits into a share (percent) of the drawing: everywhere (""), only if it is ``wide``, nowhere."""
-    needed = len(text) * _LETTER + 6
+    needed = len(text) * LETTER + 6
     narrow, wide = (share / 100 * one for one in pixels)
     return "" if needed <= narrow else "wide" if needed <= wide else None
 

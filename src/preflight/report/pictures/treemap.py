@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import msgspec
 
 from preflight.report.parts.clean import clean
 from preflight.report.parts.sentences import part_name
-from preflight.report.pictures.axis import NARROW, WIDE, room
+from preflight.report.pictures.axis import LETTER, NARROW, WIDE, room
 from preflight.vocabulary.memory import PART_OF, MemoryEstimate
 from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.quantity import format_bytes
@@ -135,12 +136,15 @@ def _drawn(area: Area, total: float, shape: tuple[float, float]) -> dict[str, An
     """Return a rectangle with as many lines of its label as it has room for."""
     pixels = (shape[0], shape[0])
     name, size = area.label, format_bytes(area.bytes)
-    lines = (area.height / 100 * shape[1] - 4) // _LINE
+    lines = int((area.height / 100 * shape[1] - 4) // _LINE)
     short = name.partition(": ")[2].partition(" (")[0] or name.partition(": ")[2] or name
-    label = next((one for one in (name, short) if room(one, area.width, pixels) is not None), "")
-    told = [label] if label and lines >= 1 else []
-    if told and lines >= 2 and room(size, area.width, pixels) is not None:
-        told.append(size)
+    letters = max(int((area.width / 100 * shape[0] - 6) / LETTER), 1)
+    folded = textwrap.wrap(short, letters, break_long_words=False)
+    ways = ([name, size], [name], [short, size], [short], [*folded, size], folded, [size])
+    fitting = (
+        way for way in ways if len(way) <= lines and all(room(one, area.width, pixels) is not None for one in way)
+    )
+    told = next(fitting, [])
     return {
         "part": area.part,
         "x": round(area.x, 3),
