@@ -72,6 +72,9 @@ _WARNED = re.compile(r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: ")
 _GONE = re.compile(r"^network\..*(?:peer-closed|peer-reset|connection-closed|remote-error)$")
 _BY_ITSELF = (4, 5, 6, 7, 8, 11, 14)
 """Signals that end a process for what it does itself; the others are sent to it."""
+_LOST = ("cut off", "damaged")
+_RECORDED = ("record-collectives",)
+"""What is advised where nothing was recorded, and needless where it was."""
 _SLOWER = "the steps became slower for good, and the log does not tell whether that is a fault or other work"
 _UNTOLD = {
     False: "no line of what was given tells how the run is",
@@ -238,6 +241,9 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
     quiet = not failed and state == "unknown" and is_quiet(scene)
     known = scene.case.people
     category: Category = decided.category if failed else _calm_category(lagging, state, quiet=quiet)
+    cut = _cut(scene.case) if state == "running" and not failed else None
+    if cut is not None:
+        state, category = "unknown", "cannot-tell"
     healthy = not failed and (state in ("running", "ended") or category == "none") and not quiet
     incident = Incident(
         state=state,
@@ -248,7 +254,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         symptom_category=decided.symptom if failed else None,
         signature=decided.leading.id if failed and decided.leading is not None else None,
         confidence=calibrated(*_ground(decided, failed=failed, quiet=quiet, many=has_many_lines(scene), healthy=healthy or (lagging is not None and category != "cannot-tell"))),
-        headline=lagging.text if lagging is not None else headline_of(scene, culprit, decided, state),
+        headline=lagging.text if lagging is not None else _up_to(scene) if cut else headline_of(scene, culprit, decided, state),
         culprit=culprit if failed else _slow_ones(lagging, known),
         first_failure=_first(scene, decided, culprit) if failed else None,
         timeline=timeline_of(whole, [one.scene for one in judged]),
@@ -269,18 +275,42 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         world_size=known.world,
         ranks_seen=tuple(sorted(known.seen)),
         nodes_seen=tuple(sorted(known.nodes)),
-        reason=_reason(failed, healthy, lagging, last.shown),
+        reason=cut or _reason(failed, healthy, lagging, last.shown),
     )  # fmt: skip
     if failed:
         signature = decided.leading.signature if decided.leading is not None else None
         caught = pointers_of(signature, incident)
-        incident = msgspec.structs.replace(incident, remedies=remedies_for(incident), caught_by=caught)
+        incident = msgspec.structs.replace(
+            incident,
+            remedies=remedies_for(incident, without=_RECORDED if scene.case.reading.flights else ()),
+            caught_by=caught,
+        )
     return msgspec.structs.replace(
         incident,
         series=last.shown,
         five_whys=whys_of(scene, culprit, decided, state) if failed else (),
         next=_measured(lagging) if lagging is not None else next_steps(scene, culprit, decided, state),
     )
+
+
+def _cut(case: Case) -> str | None:
+    """Return what cannot be known because a packed log is damaged or ends early; None where all of them are whole."""
+    lost = [
+        file.path
+        for file in case.reading.files
+        if file.kind == "text" and any(word in (file.problem or "") for word in _LOST)
+    ]
+    if not lost:
+        return None
+    more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    return f"nothing failed as far as {lost[0]}{more} could be read; what came behind the damage is not known"
+
+
+def _up_to(scene: Scene) -> str:
+    """Return in one line what is known of a run whose logs cannot be read to their end."""
+    step = scene.progress.last_step
+    where = f"up to step {step:,}" if step is not None else "so far"
+    return f"nothing failed {where}, and what comes after it cannot be read"
 
 
 def _reason(failed: bool, healthy: bool, lagging: SeriesFinding | None, shown: Sequence[SeriesFinding]) -> str | None:

@@ -26,7 +26,11 @@ _DANGER = {"none": 0, "low": 1, "medium": 2, "high": 3}
 
 
 def remedies_for(
-    causes: Incident | Mapping[str, float], signature: str | None = None, extra: Folders = (), most: int = MOST
+    causes: Incident | Mapping[str, float],
+    signature: str | None = None,
+    extra: Folders = (),
+    most: int = MOST,
+    without: Sequence[str] = (),
 ) -> tuple[Remedied, ...]:
     """Return the remedies for the causes of an incident, those against the likeliest cause first.
 
@@ -38,6 +42,7 @@ def remedies_for(
         signature: What was seen, where only causes are given.
         extra: Folders of the user's catalog.
         most: How many at most.
+        without: Remedies that are in force already.
     """
     titles: dict[str, str] = {}
     if isinstance(causes, Incident):
@@ -49,7 +54,7 @@ def remedies_for(
     for remedy in load_remedies(extra):
         against = sorted((c for c in remedy.causes if causes.get(c, 0.0) >= LEAST), key=lambda c: -causes[c])
         fits = signature is not None and any(fnmatchcase(signature, pattern) for pattern in remedy.signatures)
-        if not against and remedy.id not in named and not fits:
+        if remedy.id in without or (not against and remedy.id not in named and not fits):
             continue
         weight = min(sum(causes[c] for c in against), 1.0)
         why = _why(against, causes, titles) if against else f"named for {signature}"

@@ -26,7 +26,9 @@ def whys_of(scene: Scene, culprit: Culprit, decided: Decided, state: RunState) -
     found: list[Why] = []
     leading = decided.leading
     who = named(culprit)
-    asked = {"hung": "Why did the run hang?", "crashed": "Why did the run end?"}.get(state, "Why did the run fail?")
+    asked = {"hung": "Why did the run hang?", "crashed": "Why did the run end?", "unknown": "What is wrong?"}.get(
+        state, "Why did the run fail?"
+    )
     complaint = leading is not None and leading.role == "cascade" and leading.rank not in (None, *culprit.ranks)
     symptom = leading if complaint and who else _symptom(scene, state)
     if symptom is not None:

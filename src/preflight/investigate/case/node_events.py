@@ -60,6 +60,25 @@ _STATES: dict[str, Category] = {
     "BackOff": "other",
 }
 
+_ALIKE = {
+    "TIMEOUT": "preemption.slurm-time-limit",
+    "DEADLINE": "preemption.slurm-time-limit",
+    "PREEMPTED": "preemption.slurm-preempted",
+    "REQUEUED": "preemption.slurm-preempted",
+    "CANCELLED": "preemption.slurm-cancelled",
+    "CANCELLED+": "preemption.slurm-cancelled",
+    "OUT_OF_MEMORY": "preemption.slurm-oom",
+    "OUT_OF_ME+": "preemption.slurm-oom",
+    "NODE_FAIL": "preemption.slurm-node-failure",
+    "BOOT_FAIL": "preemption.slurm-node-failure",
+    "OOMKilled": "oom.kubernetes-killed",
+    "OOMKilling": "oom.kubernetes-killed",
+    "Evicted": "preemption.kubernetes-evicted",
+    "Preempted": "preemption.kubernetes-preempted",
+    "Preempting": "preemption.kubernetes-preempted",
+}
+"""The signatures of the lines in which a scheduler tells the same: what they advise holds where a table tells it."""
+
 
 class Placed(msgspec.Struct, frozen=True):
     """Whom an event is about; ``how`` says by what that was told."""
@@ -150,6 +169,8 @@ def place_of(event: NodeEvent, people: People) -> Placed:
             return Placed(rank, node or people.node_of.get(rank), "process")
     if event.device is not None:
         rank = _one(people.by_card, node, event.device)
+        if rank is None and node is not None and event.kind.startswith("ras-"):
+            rank = _by_number(people, node, event.device.rpartition(" ")[2])
         if rank is not None:
             return Placed(rank, node or people.node_of.get(rank), "card")
     ordinal = event.values.get("ordinal")
@@ -163,6 +184,14 @@ def place_of(event: NodeEvent, people: People) -> Placed:
     return Placed(None, node, "node" if node is not None else "unknown")
 
 
+def _by_number(people: People, node: str, number: str) -> int | None:
+    """Return the rank of a card by its number on a node: that of its place there, or by the order of ranks where no place is told."""
+    ranks = people.of_node(node)
+    if any(one in people.local_of for one in ranks):
+        return next((one for one in ranks if str(people.local_of.get(one)) == number), None)
+    return sorted(ranks)[int(number)] if number.isdecimal() and int(number) < len(ranks) else None
+
+
 def _one(
     table: dict[tuple[str | None, int], int] | dict[tuple[str | None, str], int], node: str | None, key: object
 ) -> int | None:
@@ -172,6 +201,13 @@ def _one(
         return exact[0]
     loose = {rank for (where, one), rank in table.items() if one == key and (where is None or node is None)}
     return loose.pop() if len(loose) == 1 else None
+
+
+def alike(event: NodeEvent) -> str | None:
+    """Return the signature whose lines say the same as an event; None where there is none."""
+    if event.kind not in ("job-state", "pod-state"):
+        return "node.ras-missing" if event.kind in ("ras-incomplete", "ras-dead") else None
+    return _ALIKE.get(str(event.values.get("state") or event.values.get("reason") or ""))
 
 
 def category_of(event: NodeEvent) -> Category:

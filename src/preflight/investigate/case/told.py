@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from preflight.investigate.case.case import Case, Event
-from preflight.investigate.case.node_events import category_of, place_of, role_of
+from preflight.investigate.case.node_events import alike, category_of, place_of, role_of
 from preflight.investigate.cause.exceptions import meaning_of, meaning_of_line
 from preflight.source.logs.predicates import not_told_by_the_compiler
 from preflight.vocabulary.log import Hit, NodeEvent, Raised, Unknown
-from preflight.vocabulary.signature import Signature
+from preflight.vocabulary.signature import Cause, Signature
 
 _IN_WORDS = {"KeyboardInterrupt": "end.keyboard"}
 """Exceptions of Python that say what a signature knows in other words: its causes and its advice are theirs."""
+
+_MISSING = Signature(
+    id="node.ras-missing", title="a process does not answer NCCL", category="network", role="confirmation",
+    literals=("Process",), match=("Process",), no_match=("",),
+    causes=(
+        Cause("peer-dead", "the process ended or was killed", 0.5, "other", ("exit-codes", "kernel-log")),
+        Cause("node-lost", "its node is down, or cannot be reached", 0.3, "hardware", ("kernel-log", "scheduler-events")),
+        Cause("process-stands", "the process stands still, and its thread for NCCL with it", 0.1, "other", ("stacks",)),
+    ),
+    next=(
+        "Look at that process on that node: does it live (ps -p PID -o pid,stat,wchan:30,cmd), what did it print last?",
+        "Look into the kernel log of that node at that moment; can the node be reached at all?",
+    ),
+)  # fmt: skip
+"""A communicator of which RAS lacks a process."""
 
 
 def of_hit(case: Case, hit: Hit, signature: Signature) -> Event:
@@ -82,6 +97,8 @@ def of_node(case: Case, event: NodeEvent) -> Event:
     placed = place_of(event, case.people)
     rank, node = placed.rank, placed.node
     code = f" {event.code}" if event.code is not None else ""
+    known = alike(event)
+    signature = _MISSING if known == _MISSING.id else case.signatures.get(known or "")
     return Event(
         id=f"node.{event.kind}",
         title=event.meaning or f"{event.kind}{code}",
@@ -89,6 +106,7 @@ def of_node(case: Case, event: NodeEvent) -> Event:
         role=role_of(event),
         hit=hit,
         node_event=event,
+        signature=signature,
         rank=rank,
         node=node,
         time=case.corrected(hit.time, node),

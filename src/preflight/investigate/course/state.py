@@ -38,16 +38,32 @@ def state_of(scene: Scene) -> RunState:
         return "hung"
     if all(from_dump(event) for event in scene.failing):
         return "hung"
-    if scene.progress.ended and _only_numbers(scene):
-        return "ended"
+    if _only_numbers(scene):
+        return "ended" if scene.progress.ended else "running"
+    if not _of_programs(case) and not any(map(_ends, scene.failing)):
+        return "unknown"
     return "crashed"
 
 
 def _only_numbers(scene: Scene) -> bool:
-    """Return whether nothing failed but the numbers, so that the run went on with them until it was done."""
-    return all(event.category == "numerical" for event in scene.failing) and not any(
-        ending.code for ending in scene.case.endings
+    """Return whether nothing failed but the numbers, and the run went on with them."""
+    if any(event.category != "numerical" for event in scene.failing) or any(one.code for one in scene.case.endings):
+        return False
+    steps = {(one.file, one.line) for one in scene.case.steps}
+    return scene.progress.ended or all(
+        event.id.startswith("series.") or event.place in steps or scene.progress.behind(event) > 0
+        for event in scene.failing
     )
+
+
+def _of_programs(case: Case) -> bool:
+    """Return whether anything was read that a program of the run printed or left behind as it died."""
+    return any(file.kind in ("text", "exit") for file in case.reading.files)
+
+
+def _ends(event: Event) -> bool:
+    """Return whether what a node or a scheduler says tells of an end, and not of trouble alone."""
+    return event.id.startswith("exit.") or event.category in ("oom", "preemption", "other")
 
 
 def _broke(scene: Scene, told: list[Event]) -> bool:
@@ -88,7 +104,7 @@ def onset_of(scene: Scene) -> Onset | None:
         return None
     first, last = scene.progress.first_step, scene.progress.last_step
     if last is None or first is None:
-        return _by_lines(scene.case)
+        return _by_lines(scene.case) if _of_programs(scene.case) else None
     return "warm-up" if last - first < WARM_UP else "running"
 
 
@@ -203,7 +219,8 @@ def next_steps(scene: Scene, culprit: Culprit, decided: Decided, state: RunState
             tells = tuple(other.cause for other in doubtful if name in other.discriminated_by)
             found.setdefault(name, observation(name, tells))
     people = scene.case.people
-    if not culprit.ranks and not culprit.nodes and len(having_lines(scene)) < (people.world or 1):
+    world = people.world or 1
+    if not culprit.ranks and not culprit.nodes and world > 1 and len(having_lines(scene)) < world:
         text = (
             "collect the log of every rank (torchrun --log-dir --redirects 3): what is here does not tell who began it"
         )

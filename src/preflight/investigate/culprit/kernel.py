@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from preflight.investigate.culprit.vote import Scene, Vote
 
+_NOT_ANSWERING = ("node.ras-incomplete", "node.ras-dead")
+
 
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for the rank whose card or process is named; where only the node is known, for its ranks."""
@@ -15,7 +17,10 @@ def votes(scene: Scene) -> Iterator[Vote]:
             continue
         told.add((event.category, event.rank, event.node))
         quotes = (scene.case.quote(event.hit),)
-        if event.rank is not None:
+        if event.node is not None and event.id in _NOT_ANSWERING:
+            text = f"NCCL names it as the one that does not answer: {event.hit.text.strip()}"
+            yield Vote(kind="not-answering", rank=event.rank, node=event.node, text=text, quotes=quotes)
+        elif event.rank is not None:
             text = f"the node itself confirms it for this rank: {event.title}"
             yield Vote(kind="kernel-rank", rank=event.rank, text=text, quotes=quotes)
         elif event.node is not None and len(scene.case.people.nodes) > 1:

@@ -34,7 +34,8 @@ def subtitle(incident: Incident) -> str:
     """Return state, onset, category and extent in one line."""
     parts: list[str] = [incident.state]
     if incident.onset is not None:
-        parts[0] += f" {_ONSETS[incident.onset]}"
+        wrong = "; went wrong" if incident.state in ("running", "ended") and incident.category != "none" else ""
+        parts[0] += f"{wrong} {_ONSETS[incident.onset]}"
     if incident.category != "none":
         parts.append(incident.category + (f" ({sure})" if (sure := how_sure(incident)) else ""))
     if incident.symptom_category not in (None, incident.category):

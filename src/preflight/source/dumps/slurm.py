@@ -30,6 +30,9 @@ _BAD = {
 }
 _NODE_BAD = re.compile(r"(?i)\b(?:DOWN|FAIL|DRAIN\w*|NOT_RESPONDING|ERROR|POWER\w*)")
 
+_OUT_OF_MEMORY = 125
+"""What Slurm tells in place of a signal of a step that the kernel ended for its memory (``SIG_OOM``)."""
+
 
 def looks_like(name: str, head: bytes) -> bool:
     """Tell by the words that head a table, or by those that begin a record."""
@@ -170,11 +173,13 @@ def _event(
 
 
 def _code(text: str | None) -> int | None:
-    """Return an exit code; ``0:9`` is signal 9, so -9, and so is ``137:0``, by which a shell tells it."""
+    """Return an exit code; ``0:9`` is signal 9, so -9, and so are ``137:0``, by which a shell tells it, and ``0:125``."""
     found = re.match(r"^(\d+)(?::(\d+))?$", text or "")
     if not found:
         return None
     signal = int(found.group(2) or 0)
+    if signal == _OUT_OF_MEMORY:
+        return -9
     code = int(found.group(1))
     return -signal if signal else -(code - 128) if 128 < code < 160 else code
 
