@@ -36,6 +36,20 @@ def test_a_step_tells_of_an_autocast_context_in_which_no_model_was_called(inside
     assert [row["args"]["casts_idle"] for row in kept.calls("step")] == [0 if inside else 1] * 2
 
 
+@pytest.mark.parametrize(("width", "told"), [(2, [-1, -1]), (5, [])])
+def test_a_copy_of_a_network_that_is_trained_is_looked_at_before_it_is_called(width: int, told: list[int]) -> None:
+    """Averages and targets; another network waits until it is called."""
+    with recorded() as kept:
+        net, average = torch.nn.Linear(3, 2), torch.nn.Linear(3, width)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(2):
+            net(torch.randn(4, 3)).sum().backward()
+            optimizer.step()
+    looked = [row["extra"]["optimizer"] for row in kept.table("state") if row["what"] == "parameter"]
+    assert [one for one in looked if one < 0] == told
+    assert ("average.weight" in {row["name"] for row in kept.table("variable")}) == bool(told), average
+
+
 def test_neither_contexts_that_are_switched_off_nor_those_of_an_evaluation_are_idle() -> None:
     with recorded() as kept:
         net = torch.nn.Linear(3, 2)

@@ -9,7 +9,7 @@ from typing import Any
 from . import accumulation, units
 from .closures import Closures, Given, closure_of
 from .entry import Entry
-from .naming import Names, modules_in_sight
+from .naming import Names, inner, modules_in_sight
 from .patching import Patches
 from .recorder import Recorder
 from .rewritten import Rewritten
@@ -85,9 +85,16 @@ class Optimizers:
         """Take an optimizer in: number it, and look which models of the calling code it trains."""
         index = self.variables.add_optimizer(optimizer)
         wanted = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
+        others = []
         for name, module in modules_in_sight(sys._getframe(1)):
-            if self.names.of(module) is None and any(id(tensor) in wanted for tensor in module.parameters()):
+            if self.names.of(module) is not None:
+                continue
+            if any(id(tensor) in wanted for tensor in module.parameters()):
                 self.names.root(module, given=name)
+            else:
+                others.append((name, module))
+        if others:
+            self._take_copies(others, wanted)
         self.variables.refresh()
         sizes = [len(group["params"]) for group in optimizer.param_groups]
         frozen = sum(not tensor.requires_grad for group in optimizer.param_groups for tensor in group["params"])
@@ -99,6 +106,19 @@ class Optimizers:
         self.recorder.event("optimizer.new", f"optimizer{index}:{type(optimizer).__name__}", args)
         self._begins_phase()
         return index
+
+    def _take_copies(self, others: list[tuple[str, Any]], wanted: set[int]) -> None:
+        """Know networks of the kind that is trained before they are called: averages and targets are moved long before."""
+        trained = {
+            (type(module), tuple(one.shape for one in module.parameters()))
+            for _, module in self.names.living()
+            if any(id(one) in wanted for one in module.parameters())
+        }
+        kinds = {kind for kind, _ in trained}
+        for name, module in others:
+            kind = type(inner(module))
+            if kind in kinds and (kind, tuple(one.shape for one in module.parameters())) in trained:
+                self.names.root(module, given=name)
 
     def _begins_phase(self) -> None:
         """Look closer at what follows a new optimizer in the middle of a run, a few times, as at the run's beginning."""

@@ -17,6 +17,8 @@ _EXACT = 4e-7
 _CLEAR = 50
 """How many times that a difference of norms must be, to be taken for one."""
 _ALIKE = 0.35
+_ROUGHLY = 0.6
+"""How far the shares of three matrices and more may lie apart: norms tell of a step only nearly, the less the more it turns."""
 _INTERVALS = 2
 _PAIRS = 2
 
@@ -91,7 +93,8 @@ class AveragesKeepTheirPast(Relation):
     def _judge(self, root: str, shares: list[tuple[float, float]], window: Window) -> Example:
         middle = median(share for share, _ in shares)
         known = self._shares.setdefault(root, [])
-        one = 0 < middle < _MOST and all(_alike(share, middle, off) for share, off in shares)
+        apart = _ROUGHLY if len(shares) > _PAIRS else _ALIKE
+        one = 0 < middle < _MOST and all(_alike(share, middle, off, apart) for share, off in shares)
         if not one or (known and not _alike(middle, known[-1], shares[0][1])):
             known.clear()
         if one:
@@ -121,8 +124,8 @@ class AveragesKeepTheirPast(Relation):
         yield _run([0.01, 0.01, 0.01])
 
 
-def _alike(share: float, other: float, off: float) -> bool:
-    return abs(share - other) <= _ALIKE * abs(other) + 2 * off
+def _alike(share: float, other: float, off: float, apart: float = _ALIKE) -> bool:
+    return abs(share - other) <= apart * abs(other) + 2 * off
 
 
 def _run(decays: list[float]) -> list[Window]:
