@@ -20,6 +20,7 @@ from preflight.investigate.course.clocks import clocks_of
 from preflight.investigate.course.endings import ending_events
 from preflight.investigate.course.interrupted import without_aftermath
 from preflight.investigate.course.loss import loss_of
+from preflight.investigate.course.outlived import without_outlived, without_warnings
 from preflight.investigate.course.progress import Progress
 from preflight.investigate.course.restarts import telling
 from preflight.investigate.course.shown import category_of_phase, left_slower, series_events, shown_by, slow
@@ -67,8 +68,6 @@ _OF_THE_STORE = ("network.store-clients-missing",)
 """What the process that keeps the store of a process group says, which is rank 0 (``TCPStore::waitForWorkers`` of torch)."""
 _LONG = 200
 """So many kinds of such lines, over so many lines of a file: what one of them names ended nothing."""
-_WARNED = re.compile(r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: ")
-"""How Python prints a warning; what it says happened ended nothing."""
 _GONE = re.compile(r"^network\..*(?:peer-closed|peer-reset|connection-closed|remote-error)$")
 _BY_ITSELF = (4, 5, 6, 7, 8, 11, 14)
 """Signals that end a process for what it does itself; the others are sent to it."""
@@ -137,7 +136,7 @@ def _judge_one(case: Case) -> Judged:
         mended = progress.recovered(event) and not event.id.startswith(("series.", "flight.", "stacks."))
         (recovered if mended else failing).append(event)
     failing = _with_again(without_aftermath(case, failing), recovered)
-    failing = _without_guesses(_without_warnings(failing, recovered))
+    failing = _without_guesses(without_outlived(without_warnings(failing, recovered), recovered))
     scene = Scene(case=case, progress=progress, failing=tuple(_without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),
@@ -172,17 +171,6 @@ def _without_guesses(failing: list[Event]) -> list[Event]:
     if any(event.role == "root" and not (_only_ended(event) and event.category == "other") for event in sure):
         return sure
     return failing
-
-
-def _without_warnings(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
-    """Return what failed without what was only warned of, unless nothing else failed: a program goes on behind a warning.
-
-    Where it went on behind such a warning before, it does so again.
-    """
-    harmless = {event.id for event in recovered if _WARNED.search(event.hit.text)}
-    failing = [event for event in failing if event.id not in harmless or not _WARNED.search(event.hit.text)]
-    told = [event for event in failing if not _WARNED.search(event.hit.text)]
-    return told if any(event.category != "none" for event in told) else failing
 
 
 def _without_caught(events: Sequence[Event]) -> list[Event]:

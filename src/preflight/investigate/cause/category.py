@@ -8,8 +8,14 @@ from collections.abc import Sequence
 import msgspec
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.cause.exceptions import at_import, category_of_frames, in_loader, state_does_not_fit
-from preflight.investigate.cause.keys import looked_up, of_another_version
+from preflight.investigate.cause.exceptions import (
+    at_import,
+    category_of_file,
+    category_of_frames,
+    in_loader,
+    state_does_not_fit,
+)
+from preflight.investigate.cause.keys import lacks_for_a_library, looked_up, of_another_version
 from preflight.investigate.cause.pickling import wanted_for
 from preflight.investigate.cause.wanted import of_missing
 from preflight.investigate.course.interrupted import interrupts_in, without_broken_off
@@ -37,6 +43,7 @@ _LOCAL_FOLDER = re.compile(r"found in directory|OSError: (?:\.{0,2}/|\S*(?:check
 _MOVED = re.compile(r"Can't get attribute '[^']+' on <module '(?!__main__|__mp_main__)")
 """A class that its module bears no more: it was pickled into a file by another version."""
 _KEYWORD = "usercode.keyword-argument"
+_MISSING = ("data.missing-file", "checkpoint.weights-missing")
 SOMETHING_ELSE = "something-else"
 # What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
 _REST = {True: 0.1, False: 0.35}
@@ -108,9 +115,10 @@ def decide(scene: Scene, culprit: Culprit) -> Decided:
 
 def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     """Return the category by where it was raised and by which file is missing, where that says more than the message."""
-    path = event.hit.fields.get("path") if event.id == "data.missing-file" else None
+    path = event.hit.fields.get("path") if event.id in _MISSING else None
     if isinstance(path, str):
-        return of_missing(_raised_at(scene, event), path) or category
+        raised = _raised_at(scene, event) if event.id == _MISSING[0] else None
+        return (of_missing(raised, path) if event.id == _MISSING[0] else category_of_file(path)) or category
     if event.id == "data.pickle" and _MOVED.search(event.hit.text):
         return "checkpoint"
     if event.id == "data.pickle" and (given := _raised_at(scene, event)) is not None:
@@ -135,7 +143,7 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
         return "data"
     if state_does_not_fit(raised):
         return "checkpoint"
-    if at_import(raised) or (event.id == _KEYWORD and of_another_version(raised)):
+    if at_import(raised) or lacks_for_a_library(raised) or (event.id == _KEYWORD and of_another_version(raised)):
         return "environment"
     return looked_up(raised) or category
 
@@ -159,10 +167,18 @@ def _of_samples(scene: Scene, event: Event) -> bool:
 
 
 def _raised_at(scene: Scene, event: Event) -> Raised | None:
-    places = ((one.hit.file, one.hit.line) for one in scene.case.raised)
-    return event.raised or next(
-        (one for one, place in zip(scene.case.raised, places, strict=True) if place == event.place), None
-    )
+    if event.raised is not None:
+        return event.raised
+    at = next((one for one in scene.case.raised if (one.hit.file, one.hit.line) == event.place), None)
+    # A search over trials, a logger: what they tell of an exception that stands below with its frames.
+    told = (one for one in scene.case.raised if one.hit.file == event.place[0] and _tells_of(event, one))
+    return at if at is not None else next(told, None)
+
+
+def _tells_of(event: Event, raised: Raised) -> bool:
+    """Return whether a line names an exception with its message."""
+    name = raised.exception.rpartition(".")[2]
+    return bool(name and raised.message) and name in event.hit.text and raised.message in event.hit.text
 
 
 def _by_agent(scene: Scene, event: Event) -> bool:

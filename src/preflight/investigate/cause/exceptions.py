@@ -56,6 +56,8 @@ _OF_ARGUMENTS = ("TypeError", "ValueError", "AttributeError", "KeyError", "Index
 _OF_LAUNCHER = re.compile(
     r"deepspeed/launcher/|torch/distributed/(?:run|launch|launcher/api)\.py$|accelerate/commands/launch"
 )
+_OF_AN_ENDPOINT = re.compile(r"torch/distributed/elastic/rendezvous/(?:utils|api|registry)\.py$")
+"""Where the endpoint that a launcher was given is taken apart."""
 _STOPPING = re.compile(r"handler|kill|terminat|stop|close|shutdown")
 _SAID_OF_ARGUMENTS = ("ValueError", "TypeError", "AssertionError", "FileNotFoundError", "ArgumentError")
 _FUNCTIONS: tuple[tuple[str, Category], ...] = (
@@ -111,11 +113,12 @@ _NAMED: tuple[tuple[str, Category], ...] = (
     (r"Timeout|TimedOut|Connect|Unreachable|Socket|R(?:PC|pc)(?![a-z])", "network"),
 )  # fmt: skip
 _TRACKERS = re.compile(
-    r"(?:site|dist)-packages/(?:wandb|swanlab|mlflow|comet_ml|neptune|clearml|aim|trackio|tensorboard\w*)/"
+    r"(?:site|dist)-packages/(?:wandb|swanlab|mlflow|comet_ml|neptune|clearml|aim|trackio|tensorboard\w*)/|/torch/utils/tensorboard/"
 )
 """What watches a training, from threads of its own: the training goes on without it."""
 # What a file that is not there, or cannot be read, is by its name.
 _FILES: tuple[tuple[str, Category], ...] = (
+    (r"(?:^|[/\\'\" ])(?:train(?:ing)?|val(?:id(?:ation)?)?|test)\.bin\b", "data"),
     (r"(?:^|[/\\'\" ])data_?sets?[/\\](?!\S*(?:site-packages|checkpoint|ckpt))\S+\.(?:bin|idx|txt|jsonl?|lst)\b", "data"),
     (r"\.(pt|pth|ckpt|safetensors|bin|distcp)\b|checkpoint|state_dict", "checkpoint"),
     (r"\.(so|dll|dylib|py|cu|cpp|h|cuh)\b|nvcc|ninja|CUDA_HOME|site-packages/\S+\.(json|txt)", "environment"),
@@ -125,6 +128,8 @@ _FILES: tuple[tuple[str, Category], ...] = (
 _MISSING = re.compile(
     r"(?i)\.(?:pt|pth|ckpt|safetensors|bin|distcp)['\"]?(?: is| was)? not found|\b(?:file|path|folder|directory)\b.{0,160}\b(?:does not|doesn't|did not) exist|no such file"
 )
+_TO_BE_MADE = re.compile(r"Unable to (?:synchronously )?create file\b")
+"""What HDF5 says of a file that it was to write, and whose folder is not there."""
 _OF_FILES = (
     "FileNotFoundError",
     "IsADirectoryError",
@@ -149,7 +154,7 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|(?i:(?:requires?|needs?|expect\w*|request\w*|ask\w* for|specified|set to) (?:at least )?\d+ (?:gpu|device|card)s?\b.{0,40}\b(?:only|but|found|available))"
      r"|(?i:\bonly \d+ (?:gpu|device|card)s? (?:is |are )?(?:available|visible|found|detected))|[Nn]ot available in this (?:library|build|version)"
      r"|is not recognized|command not found|not installed|no NVIDIA driver|gated repo|failed to listen on|address already in use|host not found|Name or service not known"
-     r"|name resolution", "environment"),
+     r"|name resolution|disk I/O error|database is locked|unable to open database file", "environment"),
     (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS|into a non-existent directory", "usercode"),
     (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStream(?:Reader|Writer)|inline_container"
      r"|deserialize object|storage has wrong byte size|TensorSliceReader|[Cc]heckpoint|safetensors|Parent directory \S+ does not exist", "checkpoint"),
@@ -227,6 +232,8 @@ _OF_A_STEP = (
 _SPLITS = re.compile(r"dataset_dict\.py$")
 """A dictionary of data sets by the names of their splits: a name that it lacks is the program's."""
 _LOADER = re.compile(r"torch/utils/data/|data_?loader|data_?set|collat")
+_FROM_NUMBERS = re.compile(r"^_?(?:batch_)?decode$|^convert_(?:ids|tokens)_to_\w+$")
+"""Where a tokenizer makes text of numbers: these come from the model, and not from the data."""
 _MAPPED = re.compile(
     r"(?:^|_)tokenize(?:_|$)|^tokenize_\w+$|^(?:_map_single|_map_async_iter|apply_function|iter_outputs)$"
 )
@@ -258,7 +265,9 @@ def at_import(raised: Raised) -> bool:
 
 
 def _by_tracker(raised: Raised) -> bool:
-    return bool(raised.frames) and _TRACKERS.search(raised.frames[-1].path.replace("\\", "/")) is not None
+    """Return whether a tracker raised it, itself or in what it writes to and reads from in a thread of its own."""
+    frames = raised.frames[-1:] if raised.frames and not _in_thread(raised) else raised.frames
+    return any(_TRACKERS.search(frame.path.replace("\\", "/")) for frame in frames)
 
 
 def _in_thread(raised: Raised) -> bool:
@@ -299,6 +308,14 @@ def meaning_of(raised: Raised) -> Meaning:
         if name in _SAID_OF_ARGUMENTS and not _STOPPING.search(raised.frames[-1].function):
             return Meaning(title, "environment", "root")
         return Meaning(title, "other", "teardown")
+    if (
+        raised.frames
+        and name in _SAID_OF_ARGUMENTS
+        and _OF_AN_ENDPOINT.search(raised.frames[-1].path.replace("\\", "/"))
+    ):
+        return Meaning(title, "environment", "root")
+    if name == "FileNotFoundError" and _TO_BE_MADE.search(raised.message):
+        return Meaning(title, "usercode", "root")
     if name == "CalledProcessError" and (called := _of_frames(raised)) in ("compile", "environment"):
         # It is no process of the job that ended, but a program that a library called.
         return Meaning(title, called, "root")
@@ -406,7 +423,7 @@ def _of_frames(raised: Raised) -> Category | None:
         path = _within(frame.path.replace("\\", "/"))
         if told and _TALKING.search(path):
             return "network"
-        if _SPLITS.search(path):
+        if _SPLITS.search(path) or _FROM_NUMBERS.search(frame.function):
             continue
         for pattern, category in _FUNCTIONS:
             if re.search(pattern, frame.function):

@@ -25,7 +25,9 @@ _TELLS = re.compile(
     r"(?i)\b(?:errors?|fail(?:ed|ure|ures|s)?|abort(?:ed|ing)?|killed|tim(?:ed|ing)[- ]?out|times out|timeout|refused|denied|corrupt(?:ed|ion)?|can ?not|can't"
     r"|could(?:n't| not)|unable|crash(?:ed|es)?|lost|fatal|panic|stuck|h[au]ng|hangs|died|dead|evicted|preempted|requeue(?:d|ing)|unreachable|missed)\b"
 )
-_TOLD = re.compile(r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|\w*Warning\b")
+_TOLD = re.compile(r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|\w*Warning\b|^\s*(?:warnings\.)?warn\(")
+_WARNED = re.compile(r"^\S*:\d+: \w*Warning: |^\s*(?:warnings\.)?warn\(")
+"""What Python prints of a warning: where it was given and what it says, and below that the line that gave it."""
 # NCCL hands an error up from call to call, and prints for information where it was: 1 is CUDA's, 2 the system's, 6 the peer's.
 _RETURNED = re.compile(r"\bNCCL INFO \S+\.(?:cc|h|cu):\d+ -> [126]\b")
 _FEWEST = 5
@@ -52,5 +54,5 @@ def _of(line: str) -> tuple[Category, Role] | None:
 
 def without_a_word(file: LogFile) -> bool:
     """Return whether a short text has lines enough, and none of them a word of trouble."""
-    lines = [line for line in file.excerpt if line.strip()]
+    lines = [line for line in file.excerpt if line.strip() and not _WARNED.search(line)]
     return len(lines) >= _FEWEST and not any(_TROUBLE.search(line) for line in lines)

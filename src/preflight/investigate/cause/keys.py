@@ -30,6 +30,16 @@ _OF_DATA = re.compile(
 """Files in which a data set is read."""
 _MODULES = re.compile(r"torch/nn/(?:modules/module|parallel/\w+)\.py$")
 """What passes a call on to the network."""
+_REGISTRY = re.compile(r"\b[A-Z][A-Z0-9]*_?[A-Z0-9_]+\[\s*(?!['\"])")
+"""A constant of a library that holds what it knows by name."""
+_TABLES = re.compile(r"packages/(?:pandas|polars|numpy|torch|datasets|pyarrow|xarray|anndata|h5py)/")
+"""Libraries that hold what a program put in: a name that is not there is none of a setting."""
+_ALIAS = re.compile(
+    r"\b(?:lgb|lightgbm|xgb|xgboost|np|numpy|pd|pandas|tf|keras|torch|nn|F|torchvision|torchaudio|timm|pl|jax|jnp|optax|flax|sns|plt|cv2|librosa"
+    r"|yaml|wandb|mlflow|optuna|transformers|datasets|evaluate|accelerate|deepspeed|peft|trl|gym|gymnasium|sklearn|scipy|nx|networkx|albumentations)"
+    r"\.(?:\w+\.)*(?P<callee>\w+)\("
+)
+"""A function of a library, by the name under which a program has the library."""
 _UNEXPECTED = re.compile(r"^(?P<callee>[\w.<>]+)\(\) got an unexpected keyword argument")
 _MADE = re.compile(r"__init__$|^[A-Z]")
 
@@ -46,10 +56,10 @@ def looked_up(raised: Raised) -> Category | None:
     path = inner.path.replace("\\", "/") if inner is not None else ""
     if inner is not None and ((_ENVIRONMENT.search(path) and inner.function == "__getitem__") or _KINDS.search(path)):
         return "environment"
-    if _UNSET.search(raised.message):
+    if _UNSET.search(raised.message) or (inner is not None and _LIBRARY.search(path) and _REGISTRY.search(inner.code)):
         return "environment"
     if " " in raised.message:  # a sentence, and no key
-        return said_of(raised.message)
+        return said_of(raised.message) or ("environment" if _refuses(inner) else None)
     if _SAVED_KEY.search(raised.message):
         return "checkpoint"
     own = innermost_own(raised)
@@ -74,8 +84,26 @@ def of_another_version(raised: Raised) -> bool:
         return True
     if not raised.frames:
         return False
+    if any(found["callee"] == one["callee"] for one in _ALIAS.finditer(raised.frames[-1].code)):
+        return True
     frames = [frame for frame in raised.frames if not _MODULES.search(frame.path.replace("\\", "/"))]
     return not frames or _LIBRARY.search(frames[-1].path.replace("\\", "/")) is not None
+
+
+def lacks_for_a_library(raised: Raised) -> bool:
+    """Return whether a library looked in vain for a part of a network: it was written for another kind or version of it."""
+    if raised.exception != "AttributeError" or len(raised.frames) < 2 or raised.frames[-1].function != "__getattr__":
+        return False
+    inner, asks = (frame.path.replace("\\", "/") for frame in (raised.frames[-1], raised.frames[-2]))
+    return _MODULES.search(inner) is not None and _LIBRARY.search(asks) is not None and "-packages/torch/" not in asks
+
+
+def _refuses(frame: Frame | None) -> bool:
+    """Return whether a library itself says that it knows no such name."""
+    if frame is None or not frame.code.lstrip().startswith("raise "):
+        return False
+    path = frame.path.replace("\\", "/")
+    return _LIBRARY.search(path) is not None and _TABLES.search(path) is None
 
 
 def innermost_own(raised: Raised) -> Frame | None:

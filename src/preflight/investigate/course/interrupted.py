@@ -17,6 +17,7 @@ _BROKEN_OFF = re.compile(
     r"|Terminated|ProcessLookupError|)$"
 )
 """Exceptions of a process whose partner has gone; the last one has no name, as its traceback is cut off."""
+_FOLLOW = ("network.remote-disconnect", "data.worker-exited")
 _LOCKED = re.compile(
     r"release unlocked lock|pickle data was truncated|can only (?:test|join) a child process|handle is closed"
 )
@@ -36,7 +37,7 @@ def without_broken_off(events: Sequence[Event], interrupts: Sequence[Event]) -> 
 def _broken_off(event: Event, interrupt: Event) -> bool:
     if event.hit.file != interrupt.hit.file or event.step != interrupt.step or event.attempt != interrupt.attempt:
         return False
-    if _BROKEN_OFF.search(event.id) or event.id == "network.remote-disconnect" or _LOCKED.search(event.hit.text):
+    if _BROKEN_OFF.search(event.id) or event.id in _FOLLOW or _LOCKED.search(event.hit.text):
         return True
     # What closes a connection is gone at that moment; what waits for it complains later, and takes its process down.
     waits = event.category == "network" and event.role == "cascade"

@@ -17,6 +17,8 @@ _TABLES = ("end.child-failed", "elastic.summary")
 _OF_AN_AGENT = "torch.distributed.elastic."
 # So many lines at the head of a file are of what sets a job up.
 _SET_UP = 50
+_OF_CONDA = "environment.conda"
+"""What conda says in a shell that it was not set up in; a program that needs no environment of it runs as well."""
 _GRACE = 60.0
 
 
@@ -121,14 +123,22 @@ class Progress:
         """
         if event.category != "environment" or event.raised is not None:
             return False
-        if event.hit.line > _SET_UP or "Error:" in event.hit.text:
+        if event.hit.line > _SET_UP or ("Error:" in event.hit.text and event.id != _OF_CONDA):
             return False
-        if self._stopped_behind(event):
+        if self._stopped_behind(event) or (event.id == _OF_CONDA and self._went_on(event)):
             return True
         if event.time is not None or event.hit.file in self._ranks_in:
             return False
         told = [one for one in self.case.steps if one.file != event.hit.file]
         return self._calm and len(told) >= STEPS_BEHIND
+
+    def _went_on(self, event: Event) -> bool:
+        """Return whether a file goes on for long behind a shell's complaint, and nothing else failed in it."""
+        file = event.hit.file
+        lines = next((one.lines for one in self.case.reading.files if one.index == file), 0)
+        others = (one for one in self.case.events if one.hit.file == file and one is not event and one.id != event.id)
+        failed = any(one.role in ("root", "cascade", "confirmation") for one in others)
+        return lines - event.hit.line >= _SET_UP and not failed
 
     def _stopped_behind(self, event: Event) -> bool:
         """Return whether the job of an event was ended from outside after it, and nothing else failed in its file."""

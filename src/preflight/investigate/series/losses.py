@@ -15,6 +15,8 @@ FALSE_ALARMS = 0.005
 """Of each of the three tests, on noise with autocorrelation 0 to 0.9 about a level or about a falling curve."""
 EXPLODED = 10.0
 """So many times as high as ever before is no noise."""
+BOTTOMLESS = -1e6
+"""Likelihoods go below nought; so far below, and many times as far as before, goes what has no least value."""
 _BEYOND_RATIO = 1000
 """So many times as high is said of values that were about nought, and of those a ratio tells nothing."""
 MOST_PLACES = 50
@@ -42,6 +44,10 @@ def divergence(series: Series) -> SeriesFinding | None:
 
     numbers = series.numbers
     exploded = _exploded(numbers)
+    if exploded is None and float(numbers.min()) < BOTTOMLESS:
+        sunk = _exploded(-numbers)
+        if sunk is not None:
+            return _sunk(series, sunk)
     place = (0, exploded) if exploded is not None else _risen(numbers)
     if place is None:
         return None
@@ -49,7 +55,7 @@ def divergence(series: Series) -> SeriesFinding | None:
     before = float(numpy.median(numbers[max(start, at - 200) : at] if at > start + 4 else numbers[start : at + 5]))
     after = float(numpy.median(numbers[max(at, len(numbers) - max(10, (len(numbers) - at) // 2)) :]))
     noise = spread(numpy.diff(numbers[start:])) or 0.0
-    if after - before < RISE * max(abs(before), noise):
+    if after - before < RISE * max(abs(before), noise) or _of_other_work(series, at):
         return None
     step = series.step(at)
     return SeriesFinding(
@@ -60,6 +66,29 @@ def divergence(series: Series) -> SeriesFinding | None:
         last_step=series.step(len(numbers) - 1),
         false_alarms=FALSE_ALARMS,
         values={"before": before, "after": after, "at": at, "values": len(numbers)},
+        quote=quote_of(series.lines[at], series.name),
+    )
+
+
+def _of_other_work(series: Series, at: int) -> bool:
+    """Whether lines that tell other things begin there, such as those of a second stage: their loss is another one."""
+    if at < 1 or at >= len(series.lines):
+        return False
+    names = [frozenset(line.values) for line in series.lines]
+    return names[at] not in set(names[:at]) and names[at - 1] not in set(names[at:])
+
+
+def _sunk(series: Series, at: int) -> SeriesFinding:
+    """A loss that falls without a bottom: what is minimised has none, as of outputs or labels beyond their range."""
+    before, after = float(series.numbers[at - 1]), float(series.numbers[-1])
+    return SeriesFinding(
+        kind="divergence",
+        series=series.name,
+        text=f"{series.name} fell without a bottom, from {number(before)} {series.place(at)} to {number(after)}",
+        first_step=series.step(at),
+        last_step=series.step(len(series.numbers) - 1),
+        false_alarms=FALSE_ALARMS,
+        values={"before": before, "after": after, "at": at, "values": len(series.numbers)},
         quote=quote_of(series.lines[at], series.name),
     )
 

@@ -27,6 +27,7 @@ _STEP = (
         re.IGNORECASE,
     ),
     re.compile(r"\bepoch\s?:?\s?\[?\d+\]?[^|\]]{0,16}?[\s:\[(]+(\d+)\s*/\s*(\d+)", re.IGNORECASE),
+    re.compile(r"\bepochs?\s?:?\s?\[\s*\d+\s*/\s*\d+\]\s*\[\s*(\d+)\s*/\s*(\d+)\]", re.IGNORECASE),
     _BRACKETS,
     re.compile(r"\[\s*\d+,\s*(\d+)(?:\s*/\s*(\d+))?\]"),
     re.compile(r"^s:(\d+)()(?= t[er]l:)"),

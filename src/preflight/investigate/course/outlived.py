@@ -1,0 +1,38 @@
+"""What a run went on behind: what was only warned of, and what a program prints again and again and does not end of."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from preflight.investigate.case.case import Event
+
+_WARNED = re.compile(r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: |^\s*(?:warnings\.)?warn\(")
+"""How Python prints a warning, and the line of a program that gave it; what it says happened ended nothing."""
+_OUTLIVED = 2
+"""So often a run went on behind the same before."""
+
+
+def without_warnings(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
+    """Return what failed without what was only warned of, unless nothing else failed: a program goes on behind a warning.
+
+    Where it went on behind such a warning before, it does so again.
+    """
+    harmless = {event.id for event in recovered if _WARNED.search(event.hit.text)}
+    failing = [event for event in failing if event.id not in harmless or not _WARNED.search(event.hit.text)]
+    told = [event for event in failing if not _WARNED.search(event.hit.text)]
+    return told if any(event.category != "none" for event in told) else failing
+
+
+def without_outlived(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:
+    """Return what failed without what a program only printed, and went on behind before: something else ended it.
+
+    A program that catches what a step raises prints it again in the next step; the last time, nothing shows that it went on.
+    """
+    counts = Counter(event.id for event in recovered if event.raised is None)
+    outlived = [
+        event for event in failing if event.role == "root" and event.raised is None and counts[event.id] >= _OUTLIVED
+    ]
+    others = [event for event in failing if event.role == "root" and event not in outlived]
+    return [event for event in failing if event not in outlived] if others else failing

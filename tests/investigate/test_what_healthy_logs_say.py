@@ -1,0 +1,94 @@
+"""Healthy logs: scores that are called errors, warnings with the lines that gave them, stages with losses of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.investigate.diagnose import diagnose
+from preflight.vocabulary.incident import Incident
+
+
+def told(folder: Path, text: str) -> Incident:
+    (folder / "run.log").write_text(text)
+    incident = diagnose(folder).incident
+    assert incident is not None
+    return incident
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Median Error: 1.7deg, 8.3cm",
+        "2021-03-02 14:43:45.705397: W tensorflow/stream_executor/cuda/cuda_driver.cc:326] failed call to cuInit: UNKNOWN ERROR (303)",
+        "2025-07-01 03:02:55.404572: E external/local_xla/xla/stream_executor/cuda/cuda_fft.cc:485] Unable to register cuFFT factory",
+        '  warnings.warn("Could not define the global object. Error: please install it")',
+    ],
+)
+def test_long_logs_of_such_lines_are_healthy(tmp_path: Path, line: str) -> None:
+    text = "".join(f"{line}\nclass {at} done\n" for at in range(60))
+    assert told(tmp_path, text).category == "none"
+
+
+def test_an_error_that_is_no_score_leaves_it_open(tmp_path: Path) -> None:
+    text = "".join(f"class {at} done\n" for at in range(60))
+    assert told(tmp_path, text + "Error: the class is not known\n").category == "cannot-tell"
+
+
+def test_a_few_lines_of_warnings_and_nothing_else(tmp_path: Path) -> None:
+    warning = (
+        "/env/lib/python3.8/site-packages/torch/optim/lr_scheduler.py:118: UserWarning: Detected call of `step()`\n"
+    )
+    lines = "".join(f"class {at} done\n" for at in range(6))
+    assert told(tmp_path, warning + '  warnings.warn("Could not use `step()`. "\n' + lines).category == "none"
+
+
+def test_a_shell_without_conda_before_a_long_log(tmp_path: Path) -> None:
+    head = "CondaError: Run 'conda init' before 'conda deactivate'\n"
+    assert told(tmp_path, head + "".join(f"sample {at} written\n" for at in range(80))).category == "none"
+
+
+def test_a_shell_without_conda_and_nothing_else(tmp_path: Path) -> None:
+    head = "CondaError: Run 'conda init' before 'conda activate'\n"
+    assert told(tmp_path, head).category == "environment"
+
+
+def test_a_second_stage_has_a_loss_of_its_own(tmp_path: Path) -> None:
+    first = "".join(f"Pre-train Epoch {at}/50 | Loss: {0.04 + 0.2 / at:.6f}\n" for at in range(1, 26))
+    second = "".join(
+        f"Fine-tune Epoch {at}/50 | Loss: {0.69 - at / 9000:.6f} | Val Loss: 0.68\n" for at in range(26, 51)
+    )
+    assert told(tmp_path, first + second).category == "none"
+
+
+def test_the_same_loss_that_rises_diverges(tmp_path: Path) -> None:
+    first = "".join(f"Epoch {at}/50 | Loss: {0.04 + 0.2 / at:.6f}\n" for at in range(1, 26))
+    second = "".join(f"Epoch {at}/50 | Loss: {0.69 - at / 9000:.6f}\n" for at in range(26, 51))
+    assert told(tmp_path, first + second).category == "numerical"
+
+
+def test_a_loss_that_falls_without_a_bottom(tmp_path: Path) -> None:
+    text = "".join(f"Epoch {at} | Train Loss: {-13209.0 * at**3:.4f} | Val Acc: 0.00\n" for at in range(1, 51))
+    incident = told(tmp_path, text)
+    assert incident.category == "numerical"
+    assert "without a bottom" in incident.headline
+
+
+def test_a_likelihood_below_nought_is_none(tmp_path: Path) -> None:
+    text = "".join(f"Epoch {at} | Train Loss: {-130.0 * at:.4f} | Val Acc: 0.50\n" for at in range(1, 51))
+    assert told(tmp_path, text).category == "none"
+
+
+def test_steps_behind_two_counters_in_brackets(tmp_path: Path) -> None:
+    head = " [*] Failed to find a checkpoint\n"
+    text = "".join(f"Epoch:[ 0/25] [ {at:3}/ 917] time: {at}.1576, d_loss: 2.49, g_loss: 0.35\n" for at in range(1, 80))
+    assert told(tmp_path, head + text).category == "none"
+
+
+def test_an_extension_for_images_that_does_not_load(tmp_path: Path) -> None:
+    head = (
+        "/env/lib/python3.8/site-packages/torchvision/io/image.py:13: UserWarning: Failed to load image Python extension:"
+        " /env/lib/python3.8/site-packages/torchvision/image.so: undefined symbol: _ZN5torch3jit17parse\n  warn(\n"
+    )
+    assert told(tmp_path, head + "".join(f"part {at} of 9 written\n" for at in range(9))).category == "none"
