@@ -173,7 +173,6 @@ def test_hardly_a_line_or_a_word_of_trouble_tell_nothing(tmp_path: Path, text: s
         ("dgx:1050:1316 [0] NCCL INFO include/net.h:25 -> 2", "network"),
         ("the container was killed: out of memory", "oom"),
         ("Train: No labels found in /data/train/labels.cache, can not start training.", "data"),
-        ("tf_logging.cc:11] Check failed: session->Run() (Unavailable: Driver not open. vs. OK)", "other"),
     ],
 )
 def test_of_a_few_lines_any_word_may_tell(tmp_path: Path, line: str, category: str) -> None:
@@ -228,3 +227,58 @@ def test_addresses_before_each_line_are_labels_also_of_few_lines(tmp_path: Path)
     text = "".join(step.format(n, n) for n in range(3)) + said + " Process group watchdog thread terminated with"
     incident = told(tmp_path, text + " exception: CUDA error: unspecified launch failure\n192.168.13.81: CUDA kernel\n")
     assert incident.culprit.ranks == (19,)
+
+
+_STACK = 'File "/job/ppocr/data/simple_dataset.py", line 171 in getitem\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        (_STACK * 6, "data"),
+        ("KeyError: 'RTMDet is not in the mmdet::model registry. Please check whether it was registered.'\n", "environment"),
+        ("""KeyError: "No object named 'MyNet' found in 'BACKBONES' registry!"\n""", "environment"),
+        ("BrokenPipeError: [WinError 109] The pipe has been ended\n", "other"),
+        ("Exception raised from c10_cuda_check_implementation at /c10/cuda/CUDAException.cpp:43\n", "other"),
+        ("ResourceExhaustedError: the card is full\n", "oom"),
+        ("child process with PID 4711 terminated with code 1. Forcefully terminating all others\n", "other"),
+    ],
+)  # fmt: skip
+def test_frames_registries_pipes_and_launchers_of_other_frameworks_tell(
+    tmp_path: Path, text: str, category: str
+) -> None:
+    assert told(tmp_path, text).category == category
+
+
+def test_a_key_that_a_library_of_data_sets_looks_up_in_its_registry_is_a_setting(tmp_path: Path) -> None:
+    incident = told(tmp_path, """\
+Traceback (most recent call last):
+  File "tools/train.py", line 164, in main
+    datasets = [build_dataset(cfg.data.train)]
+  File "/env/lib/python3.7/site-packages/mmdet/datasets/builder.py", line 71, in build_dataset
+    dataset = build_from_cfg(cfg, DATASETS, default_args)
+  File "/env/lib/python3.7/site-packages/mmcv/utils/registry.py", line 44, in build_from_cfg
+    raise KeyError(f'{obj_type} is not in the {registry.name} registry')
+KeyError: 'BDDDataset is not in the dataset registry'
+""")  # fmt: skip
+    assert incident.category == "environment"
+
+
+@pytest.mark.parametrize(
+    ("line", "category", "ranks"),
+    [
+        ("ERROR launch_utils.py:545] ABORT!!! Out of all 4 trainers, the trainer process with rank=[3] was aborted.", "other", (3,)),
+        ("Container rank 0 status failed cmd ['python', '-u', 'train.py'] code -9 log ./debug/workerlog.0", "oom", (0,)),
+    ],
+)  # fmt: skip
+def test_the_launchers_of_paddle_tell_whom_they_saw_end(
+    tmp_path: Path, line: str, category: str, ranks: tuple[int, ...]
+) -> None:
+    incident = told(tmp_path, f"LAUNCH INFO 2024-03-10 00:35:50,211 Pod failed\n{line}\n")
+    assert (incident.category, incident.culprit.ranks) == (category, ranks)
+
+
+def test_a_check_that_failed_below_a_bar_ends_the_run(tmp_path: Path) -> None:
+    bars = "".join(f" {n}%|#  | {n}/100 [00:{n:02d}<10:17, 29.99ba/s]\n" for n in range(10, 40))
+    end = "Exception in device=TPU:1: xrt_computation_client.cc:415 : Check failed: session->Run() (Cancelled: by TearDown)\n"
+    assert told(tmp_path, bars + end).category == "other"

@@ -78,7 +78,7 @@ _FUNCTIONS: tuple[tuple[str, Category], ...] = (
     ),
 )
 _CLASSES: tuple[tuple[str, Category, Role], ...] = (
-    (r"(CUDA)?OutOfMemoryError|MemoryError", "oom", "root"),
+    (r"(CUDA)?OutOfMemoryError|MemoryError|ResourceExhausted(?:Error)?", "oom", "root"),
     (r"NameError|UnboundLocalError|SyntaxError|IndentationError|TabError|RecursionError", "usercode", "root"),
     (r"\w*(?:Dynamo|Inductor|Triton|Compil)\w*(?:Error|Failed|Exception)", "compile", "root"),
     (r"HTTPError|URLError|SSLError|MaxRetryError|NewConnectionError|ProxyError|ReadTimeout(Error)?|ConnectTimeout|HfHubHTTPError"
@@ -140,10 +140,10 @@ _OF_FILES = (
 )
 _WEB = re.compile(r"huggingface|wandb|https?://|urllib3|HTTPS?Connection|Max retries|proxy|SSL|certificate|hub\b", re.I)
 _WORDS: tuple[tuple[str, Category], ...] = (
-    (r"[Oo]ut of memory|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|have enough|[Ii]nsufficient|No available) (?:\w+ )?(?:memory|RAM|VRAM)|[Ff]ree (?:GPU )?memory\b.{0,80} (?:less|lower|smaller) than|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
+    (r"[Oo]ut of memory|(?:[Ff]ailed|[Uu]nable) to allocate (?:\w+ )?(?:memory|HBM|[\d.]+ ?[KMG]i?B)|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|have enough|[Ii]nsufficient|No available) (?:\w+ )?(?:memory|RAM|VRAM)|[Ff]ree (?:GPU )?memory\b.{0,80} (?:less|lower|smaller) than|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
      "oom"),
     (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
-    (r"Numpy is not available|[Ii]nvalid device id\b|device < num_gpus|[Nn]o operator found for|(?i:\bno gpus found)|support faster communication broadband"
+    (r"is not in the [\w:. ]{1,60} registry\b|\bis not registered\b|found in '?\w+'? registry\b|third-party dynamic library|NPU function error|[Uu]nable to load \w+ library|[Cc]ould not load (?:dynamic )?library|Numpy is not available|[Ii]nvalid device id\b|device < num_gpus|[Nn]o operator found for|(?i:\bno gpus found)|support faster communication broadband"
      r"|[Cc]ouldn't find appropriate backend|VersionConflict|can only be used on CUDA|doesn't support bf16|command '\S+' failed|no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
      r"|driver version|incompatible (?:version|with)|unsupported toolchain|invalid device ordinal|No CUDA GPUs"
      r"|not compatible with the installed|compiled (?:against (?:API )?version|with different)|binary incompatibility|(?:pip|conda) install|[Hh]ave you installed"
@@ -162,7 +162,7 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|shared memory object|shared file mapping|OpenCV\(|[Ff]ound 0 (?:files|images|samples|valid)|could not convert string to|(?i:(?:image|video|audio|sample|label) not found)"
      r"|not in the dataset|Unknown split|Failed to open the input|n_samples=|label class \d+ exceeds|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
     (r"\bnan\b|\bNaN\b|\bNAN\b|non-?finite|\binf\b|not positive-?definite|singular matrix", "numerical"),
-    (r"\bN?[HR]?CCL\b|[Hh]ccl[A-Z]\w+|gloo|rendezvous|TCPStore|store.based barrier|(?:[Tt]imed|TIMED) out|[Ss]ocket [Tt]imeout|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
+    (r"\bN?[HR]?CCL\b|[Hh]ccl[A-Z]\w+|gloo|rendezvous|TCPStore|store.based barrier|(?:[Tt]imed|TIMED) out|heartbeat time-?out|[Ss]ocket [Tt]imeout|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
      "network"),
     (r"CANCELLED|[Pp]reempt|[Rr]equeu(?:e|ing)\b|time limit|TIME LIMIT|SIGTERM", "preemption"),
     (r"torch\._dynamo|inductor|\bcompiler bug\b|Failed to compile|\bptxas\b|[Tt]riton|[Ee]rror (?:building|compiling) extension|[Cc]ompil(?:ation|er) (?:error|failed)|nvrtc|NVRTC", "compile"),
@@ -189,6 +189,8 @@ _OPTIMIZER = re.compile(r"torch/optim/\w+\.py$|(?:apex/optimizers|bitsandbytes/o
 _SIZES = re.compile(r"(?i)\bsizes? (?:of tensor|mismatch|do(?:es)? not match)|shape mismatch|must match the size")
 _PIPES = re.compile(r"/multiprocessing/(?:connection|managers|queues|resource_sharer|reduction)\.py$")
 """How a process hears from another one: where it hears nothing more, that one is gone."""
+_ENDED = re.compile(r"\[WinError (?:109|232|233)\]")
+"""What Windows says of a pipe between two processes of which one is gone."""
 _GONE = ("EOFError", "BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError")
 _CHECKED = re.compile(r"\bCheck failed: ")
 """How Google's libraries and glog abort where they meet a state that they do not expect."""
@@ -324,7 +326,9 @@ def meaning_of(raised: Raised) -> Meaning:
     about = next((category for pattern, category in _PACKAGES if re.match(pattern, raised.exception)), None)
     if about is not None:
         return Meaning(title, about, "root")
-    if name in _GONE and raised.frames and _PIPES.search(raised.frames[-1].path.replace("\\", "/")):
+    if name in _GONE and (
+        _ENDED.search(raised.message) or (raised.frames and _PIPES.search(raised.frames[-1].path.replace("\\", "/")))
+    ):
         return Meaning(title, _of_frames(raised) or "other", "cascade")
     for pattern, category, role in _CLASSES:
         if re.fullmatch(pattern, name):
@@ -365,11 +369,6 @@ def said_of(message: str) -> Category | None:
     return _of_words(message)
 
 
-def checks(text: str) -> bool:
-    """Return whether a line tells that native code met a state it does not expect, and ends the process for it."""
-    return _CHECKED.search(text) is not None
-
-
 def goes_on(text: str) -> bool:
     """Return whether a line tells of something that a program does without, or does again."""
     return _GOES_ON.search(text) is not None
@@ -390,7 +389,7 @@ def meaning_of_line(text: str) -> Meaning | None:
     if printed is not None:
         return Meaning(text.strip()[:200], *printed)
     category = _of_words(text) if _BAD.search(text) or text.lstrip().startswith("what():") else None
-    if category is None and checks(text):
+    if category is None and _CHECKED.search(text):
         return Meaning(text.strip()[:200], "other", "cascade")
     return Meaning(text.strip()[:200], category, "root") if category is not None else None
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from preflight.investigate.cause.exceptions import checks, goes_on, said_of
+from preflight.investigate.cause.exceptions import goes_on, meaning_of, said_of
 from preflight.investigate.cause.printers import printed_by
-from preflight.vocabulary.log import LogFile
+from preflight.vocabulary.log import Frame, Hit, LogFile, Raised
 from preflight.vocabulary.signature import Category, Role
 
 _TROUBLE = re.compile(
@@ -22,16 +22,16 @@ _TROUBLE = re.compile(
 )
 # Of these, what hardly a line bears by chance: the others only keep a text from being taken for one without trouble.
 _TELLS = re.compile(
-    r"(?i)\b(?:errors?|fail(?:ed|ure|ures|s)?|abort(?:ed|ing)?|killed|tim(?:ed|ing)[- ]?out|times out|timeout|refused|denied|corrupt(?:ed|ion)?|can ?not|can't"
+    r"(?i)\b(?:error|treated as errors|fail(?:ed|ure|ures|s)?|abort(?:ed|ing)?|killed|tim(?:ed|ing)[- ]?out|times out|timeout|refused|denied|corrupt(?:ed|ion)?|can ?not|can't"
     r"|could(?:n't| not)|unable|crash(?:ed|es)?|lost|fatal|panic|stuck|h[au]ng|hangs|died|dead|evicted|preempted|requeue(?:d|ing)|unreachable|missed)\b"
 )
-_TOLD = re.compile(
-    r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|\w*Warning\b|^\s*(?:warnings\.)?warn\(|\bcorrect(?:able|ed)\b"
-)
+_TOLD = re.compile(r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|\w*Warning\b|^\s*(?:warnings\.)?warn\(")
 _WARNED = re.compile(r"^\S*:\d+: \w*Warning: |^\s*(?:warnings\.)?warn\(")
 """What Python prints of a warning: where it was given and what it says, and below that the line that gave it."""
 # NCCL hands an error up from call to call, and prints for information where it was: 1 is CUDA's, 2 the system's, 6 the peer's.
 _RETURNED = re.compile(r"\bNCCL INFO \S+\.(?:cc|h|cu):\d+ -> [126]\b")
+_FRAME = re.compile(r'^\s*File "([^"]{1,300})", line (\d{1,9})(?:,? in (\S+))?\s*$')
+_NOWHERE = Hit(signature="", file=0, line=0, offset=0, text="")
 _FEWEST = 5
 """So many lines at least without a word of trouble are those of a run that goes on."""
 
@@ -47,14 +47,17 @@ def telling(file: LogFile) -> Iterator[tuple[int, str, Category, Role]]:
 def _of(line: str) -> tuple[Category, Role] | None:
     if _RETURNED.search(line):
         return "network", "cascade"
+    frame = _FRAME.match(line)
+    if frame is not None:  # of a stack without a header: nobody prints one of a run that is well
+        stack = Raised(exception="", message="", frames=(Frame(frame[1], int(frame[2]), frame[3] or ""),), hit=_NOWHERE)
+        return meaning_of(stack).category, "cascade"
     if not _TELLS.search(line) or goes_on(line) or _TOLD.search(line):
         return None
     category = said_of(line)
-    told = printed_by(line) or ((category, "root") if category is not None else None)
-    return told or (("other", "cascade") if checks(line) else None)
+    return printed_by(line) or ((category, "root") if category is not None else None)
 
 
 def without_a_word(file: LogFile) -> bool:
     """Return whether a short text has lines enough, and none of them a word of trouble."""
     lines = [line for line in file.excerpt if line.strip() and not _WARNED.search(line)]
-    return len(lines) >= _FEWEST and not any(_TROUBLE.search(line) for line in lines)
+    return len(lines) >= _FEWEST and not any(_TROUBLE.search(line) or _FRAME.match(line) for line in lines)

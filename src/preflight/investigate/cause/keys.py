@@ -28,9 +28,11 @@ _OF_DATA = re.compile(
     r"(?:^|[/_])data_?sets?[/_.]|data_?(?:loader|layer|reader|module|prep|process)|annotation|_to_coco|(?:pycocotools|lvis|nuscenes)/|/(?:data|roidb|imdb)\.py$"
 )
 """Files in which a data set is read."""
+REGISTRY = re.compile(r"\bis not in the [\w:. ]{1,60} registry\b|\bis not registered\b|\bfound in '?\w+'? registry\b")
+"""What a library makes out of a configuration, by its name, that nobody has made known to it."""
 _MODULES = re.compile(r"torch/nn/(?:modules/module|parallel/\w+)\.py$")
 """What passes a call on to the network."""
-_REGISTRY = re.compile(r"\b[A-Z][A-Z0-9]*_?[A-Z0-9_]+\[\s*(?!['\"])")
+_CONSTANT = re.compile(r"\b[A-Z][A-Z0-9]*_?[A-Z0-9_]+\[\s*(?!['\"])")
 """A constant of a library that holds what it knows by name."""
 _TABLES = re.compile(r"packages/(?:pandas|polars|numpy|torch|datasets|pyarrow|xarray|anndata|h5py)/")
 """Libraries that hold what a program put in: a name that is not there is none of a setting."""
@@ -56,7 +58,8 @@ def looked_up(raised: Raised) -> Category | None:
     path = inner.path.replace("\\", "/") if inner is not None else ""
     if inner is not None and ((_ENVIRONMENT.search(path) and inner.function == "__getitem__") or _KINDS.search(path)):
         return "environment"
-    if _UNSET.search(raised.message) or (inner is not None and _LIBRARY.search(path) and _REGISTRY.search(inner.code)):
+    of_a_constant = inner is not None and _LIBRARY.search(path) and _CONSTANT.search(inner.code)
+    if _UNSET.search(raised.message) or REGISTRY.search(raised.message) or of_a_constant:
         return "environment"
     if " " in raised.message:  # a sentence, and no key
         return said_of(raised.message) or ("environment" if _refuses(inner) else None)

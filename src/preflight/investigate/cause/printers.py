@@ -39,9 +39,11 @@ _PRINTERS = (
     # What ranks talk through: at the level of an error, in the form of its own loggers.
     Printer(re.compile(r"\[E[ \d][^\]]*\bProcessGroup(?:NCCL|Gloo|MPI|HCCL|XCCL|UCC)?\w*\.(?:cpp|hpp):\d+\]"), "network", "cascade"),
     Printer(re.compile(r"\[E[ \d][^\]]*\b(?:TCPStore\w*|socket|Watchdog|HeartbeatMonitor)\.cpp:\d+\]"), "network", "cascade"),
+    Printer(re.compile(r"Exception raised from c10_cuda_check_implementation at"), "other", "cascade"),
     Printer(re.compile(r"Exception raised from \w+ at \S*(?:ProcessGroup\w+|TCPStore\w*|c10d/\w+)\.[ch]pp:\d+"), "network", "cascade"),
     Printer(re.compile(r"\bNCCL WARN\b|\bH(?:ccl|CCL)\w*\b.*(?i:fail|error|timeout)|\blibfabric:.*<warn>.*\berr"), "network", "cascade"),
-    Printer(re.compile(r"\bAER: (?:Multiple )?Uncorrect|\bEDAC \S+ \d+ UE\b|\bMCE\b.*\b[Uu]ncorrect"), "hardware"),
+    Printer(re.compile(r"Encountered a bad command exit code!"), "other", "teardown"),
+    Printer(re.compile(r"\bAER: (?:Multiple )?Uncorrected|\bEDAC \S+ \d+ UE\b|\bMCE\b.*\b[Uu]ncorrect"), "hardware"),
     # Parsers of arguments and settings.
     Printer(re.compile(r"^[\w./-]+(?:\.py)?: error: (?:unrecognized arguments|the following arguments are required|argument )"), "environment"),
     Printer(re.compile(r"^s(?:batch|run|alloc): error: (?:Batch job submission failed|Unable to allocate resources|Invalid|invalid|Memory specification|Unable to open file)"), "environment"),

@@ -63,7 +63,7 @@ _DIED = _made("died", "the process died, and who looks after it does not tell ho
     Cause("host-out-of-memory", "the host's memory is full, and the kernel killed it", 0.4, "oom", ("kernel-log", "resident-memory")),
     Cause("native-crash", "it crashed in native code", 0.4, "other", ("native-stack",)),
 ))  # fmt: skip
-LOOK_AFTER = ("engine", "ray")
+LOOK_AFTER = ("engine", "ray", "paddle")
 """Who starts workers, tells of the first one that dies, and often not how."""
 _ERROR = _made("error", "the process ended with an error", "other", "teardown", advice=(
     "Look for what ends the program with that code: sys.exit, os._exit, a script around it, a library.",

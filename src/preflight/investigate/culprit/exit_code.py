@@ -26,7 +26,7 @@ _ASKED = (15, 2, 1)
 FEWEST = 3
 FEW = 2
 # These say of the first process that they see end with an error that it did, and then stop the others.
-_TELL_THE_FIRST = ("torchrun", "composer", "spawn", "mpi", "engine", "ray")
+_TELL_THE_FIRST = ("torchrun", "composer", "spawn", "mpi", "engine", "ray", "paddle")
 # Where calls did not fit together, the one whose call it was is, now and then, still alive and is stopped with the rest.
 _OF_DIFFERING = 0.25
 _OF_A_VICTIM = 0.25

@@ -40,6 +40,9 @@ LITERALS = (
     b" died, exit code",
     b"scheduler is dead",
     b"Worker PID: ",
+    b"trainer process with rank=",
+    b" status failed cmd ",
+    b"hild process with PID ",
 )
 """A line that tells of an end holds one of these."""
 
@@ -173,6 +176,17 @@ def _elastic_event(match: re.Match[str]) -> End | None:
     return End((Who(int(rank[1])),), 1, "elastic")
 
 
+def _lightning(match: re.Match[str]) -> End:
+    return End((Who(pid=int(match["pid"])),), as_code(int(match["code"])), "lightning")
+
+
+def _paddle(match: re.Match[str]) -> End:
+    # Its older launcher does not tell how the trainers ended that it names.
+    told = match.groupdict()
+    code = as_code(int(told["code"])) if told.get("code") else None
+    return End(tuple(Who(rank) for rank in _numbers(match["ranks"])), code, "paddle")
+
+
 def _container(match: re.Match[str]) -> End:
     return End((Who(),), as_code(int(match["code"])), "kubernetes")
 
@@ -238,6 +252,15 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], End | None]], ...
     ),
     (re.compile(r"\bRank (?P<rank>\d{1,7}) scheduler is dead\b(?P<pid>)(?P<code>)"), _engine),
     (re.compile(r"\bWorker PID: (?P<pid>\d{1,10})\b"), _ray),
+    (
+        re.compile(r"\b[Cc]hild process with PID (?P<pid>\d{1,10}) terminated with code (?P<code>-?\d{1,10})"),
+        _lightning,
+    ),
+    (re.compile(r"trainer process with rank=\[(?P<ranks>[\d, ]{1,200})\] was aborted"), _paddle),
+    (
+        re.compile(r"\bContainer rank (?P<ranks>\d{1,7}) status failed cmd .{0,4000} code (?P<code>-?\d{1,10}) log "),
+        _paddle,
+    ),
     (re.compile(r'"source": "WORKER"'), _elastic_event),
     (re.compile(r"(?:Exit Code:\s+|\"?exitCode\"?:\s*)(?P<code>\d{1,10})"), _container),
 )

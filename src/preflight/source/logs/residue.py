@@ -22,7 +22,7 @@ _TROUBLE = re.compile(
     r"|^F (?:external|tensorflow|xla)/\S+:\d+\]|^(?:tar|unzip|gzip): .*(?:[Ee]rror|Cannot|cannot|not in|[Uu]nexpected)|\bEDAC MC\d+: \d+ UE\b|\bamdgpu\b(?!.*(?:page fault|(?<!un)correct(?:able|ed))).*(?i:\bfail|\berror|timed ?out|timeout|reset)"
     r"|\[E[ \d][^\]]*\bProcessGroup\w*\.[ch]pp:\d+\]|\bNVRM: .*(?i:\bfail|\berror|timed ?out|timeout|reset)|HDF5-DIAG: Error|\bninja: build stopped"
     r"|\bLLVM ERROR\b|\bnvcc error\b|\bFailed building wheel\b|Exception raised from \w+ at \S+\.[ch]pp:\d+|^\s*what\(\):"
-    r"|(?<![\w.])(?:[A-Za-z_]\w*\.)*[A-Z]\w*Error: "
+    r"|(?<![\w.])(?:[A-Za-z_]\w*\.)*[A-Z]\w*Error: |\bCheck failed: "
     r"|\bNCCL WARN\b.*?(?i:error|fail|timed? ?out|closed|refused|reset|abort|unreachable|no route|lost\b|broken|disconnect|corrupt|mismatch)"
 )
 _WARNED = re.compile(r"\bNCCL WARN\b")
