@@ -27,6 +27,21 @@ class Leaf:
         self.repeat = repeat
 
 
+_METRICS_WITH_NETWORKS = (
+    "FrechetInceptionDistance",
+    "KernelInceptionDistance",
+    "InceptionScore",
+    "MemorizationInformedFrechetInceptionDistance",
+    "LearnedPerceptualImagePatchSimilarity",
+    "PerceptualPathLength",
+    "CLIPScore",
+    "CLIPImageQualityAssessment",
+    "BERTScore",
+    "InfoLM",
+)
+"""Metrics of torchmetrics that bring a pretrained network along."""
+
+
 class Network:
     """The layers of a network, and its parameters.
 
@@ -146,6 +161,8 @@ class Network:
                 and any(_is_module(self.reading, v) for v in _held_by(value))
             ):
                 raise Unsized(f"{path} extends {value.cls.external_bases()[0]}, which may be a module")
+            if value.name.startswith("torchmetrics.") and not value.name.endswith(_METRICS_WITH_NETWORKS):
+                return 0  # counts and sums alone
             if value.kind == "call" and value.name == "?" or (value.kind == "call" and _maybe_module(value)):
                 raise Unsized(f"{path} is made by {value.name}, which cannot be followed")
         if isinstance(value, Unknown) and self._called(value):

@@ -18,7 +18,7 @@ from preflight.source.evaluate.drawings import drawing_of, forward_of
 from preflight.source.layer_sizes import SIZES
 from preflight.source.tensor_shapes import shape_of
 from preflight.source.trace import Context, Event
-from preflight.source.values import Choice, Dict, Obj, Phi, Seq, Value, settle
+from preflight.source.values import Choice, Dict, Obj, Phi, Seq, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.reading import Reading
@@ -261,7 +261,21 @@ class Forward:
             return None
         if value.name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter") or _is_weight(value):
             return self._parameter(value)
+        if value.kind == "attr" and value.receiver is not None:
+            registered = self._buffer(value)
+            if registered is not None:
+                return registered
         return self._operation(value)
+
+    def _buffer(self, value: Obj) -> Result:
+        """What a name of a module holds that ``register_buffer`` gave it: no gradient flows to it."""
+        owner = settle(value.receiver) if value.receiver is not None else None
+        for event in reversed(self.reading.trace.on(owner, "register_buffer") if isinstance(owner, Obj) else []):
+            name, tensor = event.argument(0, "name"), event.argument(1, "tensor")
+            if plain(name) == value.name.lstrip(".") and tensor is not None:
+                held = self.tensor(tensor)
+                return self.new(held.shape, graded=False, own=False) if held is not None else None
+        return None
 
     def _parameter(self, value: Obj) -> Result:
         shape = shape_of(value.argument(0, "data")) if value.kind == "call" else None

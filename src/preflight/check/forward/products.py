@@ -130,9 +130,16 @@ def attention(one: Operation) -> Result:
     tensors = [one.forward.tensor(value) for value in values]
     if len(tensors) != 3 or any(tensor is None for tensor in tensors):
         return None
-    queries, _, held = tensors
+    queries, keys, held = tensors
     assert queries is not None
+    assert keys is not None
     assert held is not None
+    if queries.shape[-1] != keys.shape[-1] or keys.shape[-2:-1] != held.shape[-2:-1]:
+        return None
+    # With grouped queries, there are fewer heads of keys than of queries.
+    heads = -3 if plain(one.value.kwargs.get("enable_gqa"), False) is not False else -2
+    if broadcast(queries.shape[:heads], keys.shape[:heads], held.shape[:heads]) is None:
+        return None
     if not any(tensor is not None and tensor.graded for tensor in tensors):
         return one.makes((*queries.shape[:-1], held.shape[-1]), graded=False)
     for value in values:

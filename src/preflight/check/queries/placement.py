@@ -103,6 +103,16 @@ def meetings(context: Context) -> Iterator[tuple[Obj, Obj, str]]:
                 yield value, found[0], found[1]
 
 
+def looked_up(context: Context) -> Iterator[tuple[Obj, Obj, str]]:
+    """Look-ups in a ``forward`` of rows of an embedding by indices that a factory made; as ``meetings`` has them."""
+    if context.trace.calls(*_DEFAULTS) or _under_device(context):
+        return
+    for value in graph(context).made("nn.Embedding", "embedding"):
+        found = made_at(value.args[0]) if value.args and within_forward(value.context) else None
+        if found is not None:
+            yield value, found[0], found[1]
+
+
 def _under_device(context: Context) -> bool:
     """Whether a ``with torch.device(...)`` makes tensors elsewhere."""
     entered = (settle(w) for e in context.trace.calls("()") for w in e.context.withs())

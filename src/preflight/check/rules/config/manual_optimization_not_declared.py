@@ -21,9 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.lightning_modules import module_of_lightning, optimizes_by_hand
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
-from preflight.source.values import Class, Func, Known, Obj, Value, options_of, settle
+from preflight.source.values import Obj, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -104,8 +105,8 @@ _FIT = (".fit",)
 def check(context: Context) -> Iterator[Finding]:
     """Find manual steps in automatic modules, and the reverse."""
     for event in context.trace.calls(".manual_backward"):
-        module = _module(event.receiver)
-        if module is None or _manual(context, module) is not False:
+        module = module_of_lightning(event.receiver)
+        if module is None or optimizes_by_hand(module) is not False:
             continue
         yield context.finding(
             RULE,
@@ -126,13 +127,13 @@ def check(context: Context) -> Iterator[Finding]:
 def _trainer(context: Context, event: Event) -> Iterator[Finding]:
     trainer, module = (
         settle(event.receiver) if event.receiver is not None else None,
-        _module(event.argument(0, "model")),
+        module_of_lightning(event.argument(0, "model")),
     )
     if (
         not isinstance(trainer, Obj)
         or trainer.name != "lightning.pytorch.Trainer"
         or module is None
-        or _manual(context, module) is not True
+        or optimizes_by_hand(module) is not True
     ):
         return
     for name in ("accumulate_grad_batches", "gradient_clip_val"):
@@ -149,33 +150,6 @@ def _trainer(context: Context, event: Event) -> Iterator[Finding]:
                     expected="training starts",
                 ),
             )
-
-
-def _module(value: Value | None) -> Obj | None:
-    for option in options_of(value, limit=3):
-        if (
-            isinstance(option, Obj)
-            and option.cls is not None
-            and "lightning.pytorch.LightningModule" in option.cls.external_bases()
-        ):
-            return option
-    return None
-
-
-def _manual(context: Context, module: Obj) -> bool | None:
-    """Whether a module optimizes by hand; None where that is not known."""
-    assert isinstance(module.cls, Class)
-    member = module.cls.lookup("automatic_optimization")
-    if isinstance(member, Func) or any(
-        not b.startswith("lightning.pytorch.") for b in module.cls.external_bases() if b != "abc.ABC"
-    ):
-        return None
-    held = module.attrs.get("automatic_optimization", member)
-    if held is None or (isinstance(held, Obj) and held.kind == "attr"):
-        return False
-    if not isinstance(held, Known) or held.soft or not isinstance(held.value, bool):
-        return None  # a caller or an option decides
-    return not held.value
 
 
 def _name(module: Obj) -> str:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
+from preflight.check.queries.placement import made_at
 from preflight.check.queries.tensors import operation, source_text
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
@@ -158,11 +159,22 @@ def check(context: Context) -> Iterator[Finding]:
                 instruction="do the operation inside: nn.Parameter(tensor.to(device))",
                 expected=f"self.{store.name} is in parameters() and in the checkpoint",
             ),
+            # What is there already stays a parameter, and where a tensor that is handed in lies is not known.
+            severity=None if _surely_new(parameter, value) else "warning",
+            confidence=None if _surely_new(parameter, value) else "possible",
         )
 
 
 def _shown(value: Obj) -> str:
     return f"{value.name}()" if value.name.startswith(".") else f"'{value.name}'"
+
+
+def _surely_new(parameter: Obj, value: Obj) -> bool:
+    """Whether the operation makes another tensor wherever the script runs: any but a move does, and a move from the CPU."""
+    if operation(value) not in ("to", "cuda"):
+        return True
+    made = made_at(parameter.argument(0, "data"))
+    return made is not None
 
 
 def _there_already(parameter: Obj, value: Obj) -> bool:

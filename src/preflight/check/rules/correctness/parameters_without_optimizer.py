@@ -158,6 +158,23 @@ for x, y in loader:
     nn.functional.cross_entropy(model(x), y).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.source = nn.Parameter(torch.randn(8, 8).to(device)).to(device)
+        self.out = nn.Linear(8, 1)
+    def forward(self, x):
+        return self.out(x @ self.source)
+net = Net(torch.device("cuda"))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(net(x), y).backward()
+    optimizer.step()
+""",
 )
 
 _WEIGHTED = frozenset(
@@ -273,7 +290,7 @@ def _unheld(context: Context, loop: TrainingLoop, holdings: list[Holding]) -> Ob
     held = {i for h in holdings for i in h.members}
     known = False
     found: Obj | None = None
-    frozen = _frozen(context)
+    frozen = _frozen(context) | _moved(context)
     for loss in loop.losses():
         for value in graph(loss):
             if not isinstance(value, Obj):
@@ -290,6 +307,13 @@ def _unheld(context: Context, loop: TrainingLoop, holdings: list[Holding]) -> Ob
             ):
                 found = found or holder
     return found if known else None
+
+
+def _moved(context: Context) -> set[int]:
+    """Parameters that a module holds as what moving them gave: where that is the parameter itself, it is held like any other."""
+    values = (settle(store.value) for store in context.trace.stores)
+    moves = (v for v in values if isinstance(v, Obj) and v.kind == "call" and v.name in (".to", ".cuda"))
+    return {id(settle(move.receiver)) for move in moves if move.receiver is not None}
 
 
 def _frozen(context: Context) -> set[int]:

@@ -2,6 +2,7 @@
 
 ## What it does
 Looks for an accuracy given to ReduceLROnPlateau in mode "min", which is its default.
+What is only called by the name of a score (`val_acc`, `dice`, `miou`) is a warning.
 
 ## Why
 In mode "min" every improvement of the accuracy counts as a bad epoch.
@@ -19,10 +20,12 @@ When what is given is an error, not an accuracy.
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.queries.metrics import rises_with_matches
+from preflight.check.queries.metrics import is_loss, rises_with_matches
 from preflight.check.queries.schedules import TORCH, schedulers, steps_of
 from preflight.check.queries.states import text_of
 from preflight.check.rule import Rule
@@ -98,6 +101,19 @@ class Job:
             self.schedule.step(self.test(c, d))
 Job().run()
 """,
+    """
+import torch
+net = torch.nn.Linear(4, 2)
+opt = torch.optim.Adam(net.parameters())
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, mode="min", patience=3)
+for epoch in range(10):
+    for x, y in loader:
+        opt.zero_grad()
+        torch.nn.functional.mse_loss(net(x), y).backward()
+        opt.step()
+    val_dice = evaluate(net)
+    plateau.step(val_dice)
+""",
 )
 
 GOOD = (
@@ -137,6 +153,22 @@ for epoch in range(90):
         optimizer.step()
     plateau.step(loss)
 """,
+    """
+import torch
+net = torch.nn.Linear(4, 2)
+opt = torch.optim.Adam(net.parameters())
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, mode="min", patience=3)
+other = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, mode="max", patience=3)
+for epoch in range(10):
+    for x, y in loader:
+        opt.zero_grad()
+        torch.nn.functional.mse_loss(net(x), y).backward()
+        opt.step()
+    val_loss, dice_loss, acc = evaluate(net)
+    plateau.step(val_loss)
+    plateau.step(dice_loss)
+    other.step(acc)
+""",
 )
 
 
@@ -153,15 +185,42 @@ def check(context: Context) -> Iterator[Finding]:
             if metric is not None and rises_with_matches(metric):
                 yield _finding(context, scheduler, step, mode is not None)
                 break
+            if metric is not None and _called_a_score(step) and not is_loss(context, metric):
+                yield _finding(context, scheduler, step, mode is not None, by_name=True)
+                break
 
 
-def _finding(context: Context, scheduler: Obj, step: Event, said: bool) -> Finding:
+_SCORES = re.compile(
+    r"(?:(?:val|valid|validation|test|eval|dev|mean|avg|average|epoch|current|curr|cur)_)*"
+    r"(?:acc|accuracy|top1|acc1|dice|iou|miou|map|mAP|f1|auc|auroc|psnr|ssim|bleu|recall|kappa)(?:_?score)?"
+)
+"""Names of what is better the higher it is."""
+
+
+def _called_a_score(step: Event) -> bool:
+    """Whether what the scheduler is given goes by the name of something that should rise."""
+    node = step.node
+    given = (
+        [*node.args[:1], *(k.value for k in node.keywords if k.arg == "metrics")] if isinstance(node, ast.Call) else []
+    )
+    named = given[0] if given else None
+    name = named.id if isinstance(named, ast.Name) else named.attr if isinstance(named, ast.Attribute) else ""
+    return _SCORES.fullmatch(name) is not None
+
+
+def _finding(context: Context, scheduler: Obj, step: Event, said: bool, by_name: bool = False) -> Finding:
     made = context.reading.event_of(scheduler)
     return context.finding(
         RULE,
         made or scheduler,
-        'ReduceLROnPlateau waits for a fall (mode "min"), but is given a share of right answers: '
-        "the rate is cut while the accuracy improves",
+        'ReduceLROnPlateau waits for a fall (mode "min"), but is given '
+        + (
+            "what is called by the name of a score: the rate is cut while the score improves"
+            if by_name
+            else "a share of right answers: the rate is cut while the accuracy improves"
+        ),
+        severity="warning" if by_name else None,
+        confidence="possible" if by_name else None,
         evidence=[
             Evidence("mode", "min" if said else "min (the default)"),
             Evidence("what it is given", step.script.segment(step.node)),

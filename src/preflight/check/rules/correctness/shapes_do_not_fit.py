@@ -98,6 +98,32 @@ block = Block(args.hidden)
 for x in batches:
     block(x).mean().backward()
 """,
+    """
+import cv2, torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+class Scans(Dataset):
+    def __init__(self, files, side):
+        self.files, self.side = files, side
+    def __len__(self):
+        return len(self.files)
+    def __getitem__(self, i):
+        image = cv2.resize(cv2.imread(self.files[i]), (self.side, self.side))
+        return torch.from_numpy(image).permute(2, 0, 1).float(), 0.0
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.deep = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 32, 3, padding=1)
+        self.up = nn.ConvTranspose2d(32, 16, 2, stride=2)
+        self.last = nn.Conv2d(16, 1, 1)
+    def forward(self, x):
+        fine = torch.relu(self.down(x))
+        coarse = torch.relu(self.deep(nn.functional.max_pool2d(fine, 2)))
+        return self.last(torch.cat([self.up(coarse), fine], dim=1)).mean((1, 2, 3))
+net = Net()
+for x, y in DataLoader(Scans(names, 128), batch_size=8, shuffle=True):
+    nn.functional.mse_loss(net(x), y).backward()
+""",
 )
 
 GOOD = (
@@ -145,6 +171,30 @@ net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten
 for x, y in loader:
     nn.functional.cross_entropy(net(x), y).backward()
 """,
+    """
+import cv2, torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+class Scans(Dataset):
+    def __init__(self, files, side):
+        self.files, self.side = files, side
+    def __len__(self):
+        return len(self.files)
+    def __getitem__(self, i):
+        image = cv2.resize(cv2.imread(self.files[i]), (self.side, self.side))
+        return torch.from_numpy(image).permute(2, 0, 1).float(), 0.0
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Conv2d(3, 16, 3, padding=1), nn.ConvTranspose2d(16, 16, 2, stride=2)
+        self.last = nn.Conv2d(32, 1, 1)
+    def forward(self, x):
+        fine = torch.relu(self.down(x))
+        return self.last(torch.cat([self.up(nn.functional.max_pool2d(fine, 2)), fine], dim=1)).mean((1, 2, 3))
+net = Net()
+for x, y in DataLoader(Scans(names, 128), batch_size=8, shuffle=True):
+    nn.functional.mse_loss(net(x), y).backward()
+""",
 )
 
 _FEATURES = {"Linear": (0, "in_features"), "LayerNorm": (0, "normalized_shape"), "RMSNorm": (0, "normalized_shape")}
@@ -190,21 +240,32 @@ def _of_images(context: Context) -> Iterator[Finding]:
     if not context.reading.models or spec is None:
         return
     calls = calls_of(context.reading, context.reading.models[0])
-    image = images_of(calls[0].args[0]) if calls and calls[0].args else None
+    network = Network(context.reading, context.reading.models[0])
+    sure = images_of(calls[0].args[0]) if calls and calls[0].args else None
+    image = sure or (_as_read(context, network) if calls else None)
     if image is None:
         return
-    network = Network(context.reading, context.reading.models[0])
     if spec.activation_elements is not None and channels_of(network) in (None, image[0]):
         return  # such images were followed to the end
     misfit = Forward(context.reading, calls, image, size or 2).misfit
     layer = module_of(misfit.value) if misfit is not None else None
     if misfit is None or layer is None or misfit.value.context is None or misfit.value.context.shadow:
         return
+    if sure is None and layer.name.removeprefix("torch.nn.") not in _CHANNELS:
+        return  # how many features are left hangs on the exact size, how many channels does not
     shown = [
         Evidence("images", f"{image[0]} x {image[1]} x {image[2]}"),
         Evidence("shape given", str(misfit.shape)),
     ]
     yield _finding(context, misfit.value, layer, misfit.shape[misfit.dimension], misfit.wanted, *shown)
+
+
+def _as_read(context: Context, network: Network) -> tuple[int, int, int] | None:
+    """Images of the size that the data are brought to, with as many channels as the network takes."""
+    fact = context.facts.get("image_size")
+    size = fact.value if fact is not None else None
+    channels = channels_of(network)
+    return (channels, size, size) if isinstance(size, int) and channels else None
 
 
 def _finding(context: Context, place: Event | Obj, layer: Obj, found: int, wanted: int, *more: Evidence) -> Finding:

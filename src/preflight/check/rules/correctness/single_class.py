@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.losses import loss_calls
-from preflight.check.queries.shapes import rank, width
+from preflight.check.queries.shapes import channels, rank, width
 from preflight.check.queries.tensors import graph, operand, operation, option, source_text
 from preflight.check.rule import Rule
 from preflight.source.values import plain
@@ -65,6 +65,18 @@ def loss_of(x, y):
 for x, y in loader:
     loss_of(x, y).backward()
 """,
+    """
+from torch import nn
+class Segmenter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.out = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 1, 1)
+    def forward(self, x):
+        return self.out(self.body(x).relu())
+net, criterion = Segmenter(), nn.CrossEntropyLoss()
+for x, mask in loader:
+    criterion(net(x).float(), mask).backward()
+""",
 )
 
 GOOD = (
@@ -81,6 +93,14 @@ score = nn.Linear(8, 1)
 for x, y in loader:
     nn.functional.cross_entropy(score(x).squeeze(-1), y).backward()
 """,
+    """
+from torch import nn
+net = nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 1, 1))
+score = nn.Conv2d(16, 1, 1)
+for x, mask in loader:
+    nn.functional.binary_cross_entropy_with_logits(net(x), mask).backward()
+    nn.functional.cross_entropy(score(x).flatten(1), mask).backward()
+""",
 )
 
 
@@ -88,7 +108,8 @@ def check(context: Context) -> Iterator[Finding]:
     """Look for soft-max over one number."""
     seen = graph(context)
     for call in loss_calls(context, "cross_entropy"):
-        if width(call.input) == 1 and (rank(call.input) or 2) == 2:
+        pictures = rank(call.input) in (4, 5) and channels(call.input) == 1
+        if pictures or (width(call.input) == 1 and (rank(call.input) or 2) == 2):
             yield _report(context, call.event.result or call.input, call.name, "the loss is always 0")
     for value in seen.made("softmax", "log_softmax"):
         dim = plain(option(value, 0, "dim"))

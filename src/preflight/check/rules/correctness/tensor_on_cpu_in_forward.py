@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.placement import meetings, model_on_gpu
+from preflight.check.queries.placement import looked_up, meetings, model_on_gpu
 from preflight.check.queries.tensors import source_text, within_forward
 from preflight.check.rule import Rule
 from preflight.vocabulary.finding import Finding
@@ -83,6 +83,19 @@ net = Net().to(where)
 for ids in loader:
     net(ids.to(where)).sum().backward()
 """,
+    """
+import torch, torch.nn as nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(1000, 8), nn.Embedding(64, 8)
+    def forward(self, ids):
+        places = torch.arange(ids.size(1)).unsqueeze(0)
+        return self.words(ids) + self.places(places)
+net = Net().cuda()
+for ids, y in loader:
+    nn.functional.mse_loss(net(ids.cuda()), y.cuda()).backward()
+""",
 )
 
 GOOD = (
@@ -131,6 +144,20 @@ net = Net().cuda()
 for x, y in loader:
     nn.functional.mse_loss(net(x.cuda()), y.cuda()).backward()
 """,
+    """
+import torch, torch.nn as nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(1000, 8), nn.Embedding(64, 8)
+        self.register_buffer("order", torch.arange(64))
+    def forward(self, ids):
+        here = torch.arange(ids.size(1), device=ids.device)
+        return self.words(ids) + self.places(here) + self.places(torch.arange(ids.size(1)).to(ids.device)) + self.places(self.order)
+net = Net().cuda()
+for ids, y in loader:
+    nn.functional.mse_loss(net(ids.cuda()), y.cuda()).backward()
+""",
 )
 
 
@@ -138,7 +165,7 @@ def check(context: Context) -> Iterator[Finding]:
     """Look for tensors made in a forward that meet the model's own."""
     if not model_on_gpu(context):
         return
-    for value, factory, place in meetings(context):
+    for value, factory, place in (*meetings(context), *looked_up(context)):
         if place != "cpu" or not within_forward(factory.context):
             continue
         yield context.finding(

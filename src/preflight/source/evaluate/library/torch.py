@@ -28,6 +28,18 @@ WRAPPERS = (
 )
 
 
+_TUPLES = {"_single": 1, "_pair": 2, "_triple": 3, "_quadruple": 4}
+
+
+@MODEL.call(*("torch.nn.modules.utils." + name for name in _TUPLES))
+def _ntuple(m: Machine, c: Call) -> Value | None:
+    """One number for all sides, or one for each."""
+    given = settle(c.args[0]) if c.args else None
+    if not isinstance(given, Known) or not isinstance(given.value, (int, float)):
+        return given if isinstance(given, Seq) else None
+    return Seq([given] * _TUPLES[c.name.rpartition(".")[2]], "tuple", m.site(c.node))
+
+
 @MODEL.call(
     "torch.nn.utils.weight_norm",
     "torch.nn.utils.spectral_norm",
