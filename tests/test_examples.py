@@ -175,6 +175,10 @@ def test_half_the_batch_fits_as_the_hint_says(tmp_path: Path) -> None:
     (overflow,) = (finding for finding in report.findings if finding.code == "MEM002")
     assert overflow.fix is not None
     assert "from 4 to 2" in overflow.fix.title
+    (needed,) = (one for one in overflow.evidence if one.what == "needed at the peak")
+    assert needed.arithmetic is not None
+    assert needed.arithmetic.startswith("parameters 5.8 GiB + ")
+    assert needed.arithmetic.endswith("(41.6 GiB to 58.6 GiB)")
     script = tmp_path / "memory_overflow.py"
     script.write_text(text.replace("batch_size=4", "batch_size=2"), encoding="utf-8")
     assert preflight.analyze(script, gpu="a100-40gb").verdict == "GO"

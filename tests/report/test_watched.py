@@ -131,6 +131,29 @@ def test_a_curve_that_never_changes_lies_in_the_middle() -> None:
     assert heights == {"50.0"}
 
 
+def test_values_of_one_step_lie_beside_each_other_and_the_axis_is_named() -> None:
+    watched = REPORT.watched
+    assert watched is not None
+    twice = Series(name="loss", steps=(0, 0, 1, 1, 2), values=(4.0, 3.0, 2.0, 1.0, 0.0))
+    page = render(
+        msgspec.structs.replace(REPORT, watched=msgspec.structs.replace(watched, series=(twice,), steps=3)), "html"
+    )
+    drawn = page.partition("<polyline")[2].partition('points="')[2].partition('"')[0].split()
+    assert [point.split(",")[0] for point in drawn] == ["0.0", "250.0", "500.0", "750.0", "1000.0"]
+    assert "From left to right: step 0 to 2. Dashed: where an alarm began." in page
+
+
+def test_many_names_are_folded() -> None:
+    names = tuple(f"blocks.{number}.weight" for number in range(29))
+    broken = msgspec.structs.replace(REPORT.violations[0], variables=names)
+    page = render(msgspec.structs.replace(REPORT, violations=(broken, *REPORT.violations[1:])), "html")
+    before, _, folded = page.partition("<details><summary>All 29 names</summary>")
+    assert "blocks.28.weight" not in before
+    assert all(name in folded for name in names)
+    few = msgspec.structs.replace(REPORT.violations[0], variables=names[:4])
+    assert "<summary>All" not in render(msgspec.structs.replace(REPORT, violations=(few,)), "html")
+
+
 def test_markdown_has_the_alarms() -> None:
     text = render(REPORT, "markdown", sources={"train.py": SOURCE})
     assert "## Violations (2 alarms)" in text

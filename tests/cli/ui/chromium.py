@@ -20,6 +20,10 @@ _FLAGS = (
 )  # fmt: skip
 
 
+class Navigated(Exception):
+    """The page that was asked has given way to another one."""
+
+
 class Chromium:
     """A browser with one page.
 
@@ -60,6 +64,8 @@ class Chromium:
         with self._come:
             assert self._come.wait_for(lambda: number in self._answers, 60), method
             answer = self._answers.pop(number)
+        if "navigated" in answer.get("error", {}).get("message", ""):
+            raise Navigated(answer["error"]["message"])
         assert "error" not in answer, (method, answer["error"])
         return answer["result"]
 
@@ -82,9 +88,16 @@ class Chromium:
         asked = (
             f"(() => {{ try {{ return Boolean({expression}); }} catch {{ return null; }} }})()"  # nothing is there yet
         )
-        while not self.value(asked):
+        while not self._holds(asked):
             assert time.monotonic() < until, (expression, self.said, self.value("document.body.innerText"))
             time.sleep(0.05)
+
+    def _holds(self, expression: str) -> bool:
+        """Whether an expression is true now; not where the page goes over to another one while it is asked."""
+        try:
+            return bool(self.value(expression))
+        except Navigated:
+            return False
 
     def picture(self, path: Path) -> None:
         """Take a picture of the whole page."""

@@ -55,7 +55,7 @@ def overflow(context: Context, rule: Rule, what: str) -> Iterator[Finding]:
     if needed is not None and memory.device_bytes is not None:
         low, high = format_bytes(memory.device_bytes.low), format_bytes(memory.device_bytes.high)
         evidence.append(
-            Evidence("needed at the peak", round(needed), "bytes", "derived", f"{low} to {high}: {_sum(context)}")
+            Evidence("needed at the peak", round(needed), "bytes", "derived", f"{_sum(context)} ({low} to {high})")
         )
     if memory.oom.arithmetic:
         evidence.append(

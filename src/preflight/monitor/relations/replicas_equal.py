@@ -71,7 +71,8 @@ class ReplicasEqual(Relation):
             {"level": "exact" if exact else "norm", "ranks": sorted(windows)},
             variables=tuple(wrong),
             expected="the same values on ranks " + ", ".join(map(str, group)),
-            seen=f"{len(wrong)} of {len(names)} parameters differ on ranks {', '.join(map(str, sorted(apart)))}"
+            seen=f"{len(wrong)} of {len(names)} parameters differ on {'rank' if len(apart) == 1 else 'ranks'} "
+            f"{', '.join(map(str, sorted(apart)))}"
             if wrong
             else None,
             call=steps[-1] if steps else None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from preflight.report.parts.alarm_text import details, groups, often, where
+from preflight.report.parts.alarm_text import MOST_NAMES, details, groups, often, where
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.options import Options
 from preflight.report.parts.snippet import snippet
@@ -33,6 +34,7 @@ def watched_view(report: Report, options: Options) -> dict[str, Any] | None:
         ],
         "map": _map(watched),
         "curves": [_curve(series, starts, watched.steps) for series in _chosen(watched.series)],
+        "axis": _axis(watched.series, watched.steps, bool(starts)),
         "curves_left": max(len(watched.series) - MOST_CURVES, 0),
     }
 
@@ -51,7 +53,8 @@ def alarm_view(number: int, group: list[Violation], report: Report, options: Opt
             {"no": f"{line.number:>4}", "here": line.width > 0, "text": line.text}
             for line in snippet(root.location, options.sources, around=2)
         ],
-        "details": details(root, verbose=True),
+        "details": details(root),
+        "every": [clean(name) for name in root.variables] if len(root.variables) > MOST_NAMES else [],
         "others": [f"{one_line(one.message)} ({where(one)}, {clean(one.relation)})" for one in group[1:]],
     }
 
@@ -95,7 +98,7 @@ def _curve(series: Series, starts: list[int], steps: int) -> dict[str, Any]:
     lines: list[str] = []
     dots: list[str] = []
     points: list[str] = []
-    for step, value in [*zip(series.steps, series.values, strict=True), (0, None)]:
+    for step, value in [*zip(_apart(series.steps), series.values, strict=True), (0, None)]:
         if value is not None:
             share = (value - low) / span if span else 0.5  # what never changes lies in the middle
             points.append(f"{step / last * WIDTH:.1f},{HEIGHT - share * (HEIGHT - 8) - 4:.1f}")
@@ -113,6 +116,23 @@ def _curve(series: Series, starts: list[int], steps: int) -> dict[str, Any]:
         "missing": missing,
         "marks": [{"x": round(start / last * WIDTH, 1), "name": f"alarm at step {start}"} for start in starts],
     }
+
+
+def _axis(every: tuple[Series, ...], steps: int, alarms: bool) -> str:
+    """Return what the curves have in common: from where to where they go, and what their marks are."""
+    last = max([steps - 1, 1, *(step for one in every for step in one.steps)])
+    return f"From left to right: step 0 to {last:,}." + (" Dashed: where an alarm began." if alarms else "")
+
+
+def _apart(steps: tuple[int, ...]) -> list[float]:
+    """Return where the values stand: several of one step, as with accumulation, lie beside each other up to the next."""
+    counts = Counter(steps)
+    seen: Counter[int] = Counter()
+    places = []
+    for step in steps:
+        places.append(step + seen[step] / counts[step])
+        seen[step] += 1
+    return places
 
 
 def _value(value: float, unit: str | None) -> str:
