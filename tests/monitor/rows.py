@@ -56,9 +56,11 @@ def begin(q: int = 0, rank: int = 0, world: int = 1, pid: int = 7, **more: Any) 
     return tuple((row | more).values())
 
 
-def end(q: int, i: int = 0, how: str = "exit", dropped: int = 0, t: int = 0) -> tuple[Any, ...]:
+def end(
+    q: int, i: int = 0, how: str = "exit", dropped: int = 0, t: int = 0, error: str | None = None
+) -> tuple[Any, ...]:
     """The last row of a process."""
-    return (q, t, i, i, how, 0, None, 5, dropped)
+    return (q, t, i, i, how, 0, error, 5, dropped)
 
 
 def same(left: Any, right: Any) -> bool:

@@ -62,10 +62,10 @@ def together(reports: Sequence[Report], command: str) -> Report:
 
 
 def verdict_of(violations: Sequence[Violation], watched: Watched) -> Verdict:
-    """NO-GO for a violation that decides, UNKNOWN where nothing or not everything could be judged, else GO."""
+    """NO-GO for a violation that decides, UNKNOWN where nothing, not everything or no training was judged, else GO."""
     if any(one.decides for one in violations):
         return "NO-GO"
-    return "GO" if watched.examples and not watched.not_judged else "UNKNOWN"
+    return "GO" if watched.examples and watched.steps and not watched.not_judged else "UNKNOWN"
 
 
 def with_evidence(violations: Sequence[Violation]) -> list[Violation]:
@@ -204,6 +204,8 @@ def notes_of(watched: Watched, follower: Follower, invariants: Sequence[Invarian
     notes = []
     if not watched.examples:
         notes.append(_why_nothing(watched, follower))
+    elif not watched.steps:
+        notes.append("no optimizer step was recorded: whatever changes the parameters, if anything, was not judged")
     if watched.unknown_relations:
         notes.append(f"relations that this version does not know: {', '.join(watched.unknown_relations)}")
     notes += list(map(_not_judged, watched.not_judged)) + _left_open(watched, invariants)

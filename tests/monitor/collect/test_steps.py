@@ -153,3 +153,25 @@ def test_the_first_step_of_an_optimizer_tells_whether_other_weights_stand_in_the
                 optimizer.step()
     told = [row["args"].get("replaced", False) for row in kept.calls("step")]
     assert told == [False, False, anew, False]
+
+
+def test_a_program_that_updates_by_itself_has_iterations_that_end() -> None:
+    with recorded() as kept:
+        weight = torch.randn(3, 2, requires_grad=True)
+        for _ in range(100):
+            weight.grad = None
+            (torch.randn(4, 3) @ weight).pow(2).mean().backward()
+            weight.data -= 0.1 * weight.grad
+    windows = kept.windows()
+    assert len(windows) > 5
+    assert max(len(window.named("backward")) for window in windows) <= 16
+
+
+def test_passes_before_the_first_step_of_an_optimizer_are_of_one_iteration() -> None:
+    with recorded() as kept:
+        weight = torch.randn(3, 2, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for _ in range(40):
+            (torch.randn(4, 3) @ weight).pow(2).mean().backward()
+        optimizer.step()
+    assert [len(window.named("backward")) for window in kept.windows()] == [40]

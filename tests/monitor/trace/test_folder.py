@@ -148,6 +148,12 @@ def test_a_worker_that_its_trainer_ended_is_not_called_killed(folder: Path) -> N
     rank(folder, 0, 1, pid=100)
     write(folder, "worker-00000.200.trace", [("begin", begin(0, 0, 1, 200, role="worker", parent=100))])
     assert _said(folder) == []
+    interrupted = ("end", end(9, 3, how="exception", error="KeyboardInterrupt: "))
+    write(folder, "rank-00000.100.trace", [("begin", begin(0, 0, 1, 100)), interrupted])
+    assert _said(folder) == []
+    killed_worker = ("end", end(9, 3, how="exception", error="RuntimeError: DataLoader worker (pid 200) is killed"))
+    write(folder, "rank-00000.100.trace", [("begin", begin(0, 0, 1, 100)), killed_worker])
+    assert [what for what, _ in _said(folder)] == ["no end"]
     rank(folder, 0, 1, pid=100, ended=False)
     killed = "stopped without a word: it was killed, or could not write"
     assert [text.split("; ")[0] for what, text in _said(folder) if what == "no end"] == [

@@ -56,6 +56,7 @@ class Backwards:
 
     def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         recorder = self.recorder
+        recorder.begins("backward")
         roots = kwargs.get("tensors", args[0] if args else None)
         roots = list(roots) if isinstance(roots, (tuple, list)) else [roots]
         first = roots[0]

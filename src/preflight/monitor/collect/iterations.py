@@ -2,6 +2,8 @@
 
 An iteration ends where the next one begins: at the next batch of a loader after something was trained in this one;
 without a loader, at the next forward pass or clearing of gradients after the first optimizer's step.
+A program that updates its parameters by itself has no step: there, some backward passes make an iteration, so that none
+grows without end.
 Whether an iteration is recorded in detail depends on its number alone, so that all ranks choose the same ones.
 """
 
@@ -13,6 +15,8 @@ from .entry import Thread
 from .settings import Settings
 
 _NEVER_STEPPED = 4
+_NO_OPTIMIZER = 16
+"""Backward passes of an iteration of a program that clears no gradients in a way that can be seen, and makes no step."""
 
 
 class Iterations:
@@ -32,7 +36,8 @@ class Iterations:
         backwards: The backward passes of this iteration.
         most_backwards: The most of them in an iteration in which the first optimizer stepped.
         primary: The first optimizer.
-        begun_by: What began this iteration: fetch, forward, zero_grad.
+        optimized: Whether an optimizer was made.
+        begun_by: What began this iteration: fetch, forward, zero_grad, backward.
         at_boundary: What is called when an iteration ends.
         at_turn: What is called between two iterations: the old one is told, the new one not begun.
     """
@@ -51,6 +56,7 @@ class Iterations:
         self.at_turn: list[Callable[[], None]] = []
         self.begun_by = ""
         self.primary: int | None = None
+        self.optimized = False
         self.trained = self.stepped = self.evaluated = self.fetched = False
         self.training = True
         self.backwards = 0
@@ -61,7 +67,7 @@ class Iterations:
         return self.thread.stack
 
     def begins(self, what: str) -> None:
-        """A fetch of a training batch, a forward pass that trains, or a clearing of gradients begins here."""
+        """A fetch of a training batch, a forward pass that trains, a clearing of gradients or a backward pass begins."""
         if what != "fetch" and self.stack():
             return  # within a call, such as a step that calls a closure
         if not self.trained:
@@ -72,6 +78,8 @@ class Iterations:
             new = True
         elif self.fetched:
             new = False
+        elif what == "backward":
+            new = self.primary is None and not self.optimized and self.backwards >= _NO_OPTIMIZER
         else:
             # No loader: after the step of the first optimizer, or where the step that always came did not come.
             late = what == "forward" and 0 < self.most_backwards <= self.backwards

@@ -140,6 +140,7 @@ class Optimizers:
 
     def _group_added(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         optimizer = args[0]
+        self.recorder.optimized = True
         if self.variables.index_of(optimizer) < 0:
             self._making = weakref.ref(optimizer)
             self._made.append(self._making)

@@ -11,6 +11,8 @@ from .folder import TraceFolder
 from .process import Process
 from .reader import CUT
 
+_WORKER = "DataLoader worker"
+"""What an exception begins with that tells of the death of a worker."""
 CLOCKS_APART = 2.0
 """Seconds by which two clocks of one machine may differ."""
 
@@ -96,8 +98,8 @@ def _left_behind(folder: TraceFolder, process: Process) -> bool:
     """Whether this is a worker whose trainer came to its end: it ends workers that still wait, with a signal."""
     if process.role != "worker":
         return False
-    trainers = [one for one in folder.processes if one.role == "trainer" and one.pid == process.parent]
-    return any((one.end or {}).get("how") == "exit" for one in trainers)
+    ends = [one.end for one in folder.processes if one.role == "trainer" and one.pid == process.parent and one.end]
+    return any(_WORKER not in str(end.get("error")) for end in ends)
 
 
 def _shorter(processes: list[Process]) -> Iterator[TraceGap]:
