@@ -157,3 +157,30 @@ def test_stacks_in_different_collectives_speak_for_different_calls(tmp_path: Pat
     incident = diagnose(tmp_path).incident
     assert incident is not None
     assert incident.hypotheses[0].cause == "collective-mismatch"
+
+
+def test_what_is_quoted_first_is_by_the_rank_that_is_named_with_it(tmp_path: Path) -> None:
+    incident = job(tmp_path, "", WAITED, 1, failed=2)
+    first = incident.first_failure
+    assert first is not None
+    assert first.rank == 2
+    assert first.text is not None
+    assert first.text.startswith("[rank2]")
+    assert "/2/stderr.log" in (first.path or "")
+
+
+def test_who_only_waited_is_among_the_consequences(tmp_path: Path) -> None:
+    incident = job(tmp_path, "", WAITED, 1, failed=2)
+    waited = next(one for one in incident.consequences if one.text.startswith("A rank did not send"))
+    assert waited.ranks == (0, 2)
+
+
+def test_the_trees_know_that_a_job_that_hung_is_over(tmp_path: Path) -> None:
+    job(tmp_path, "", WAITED, 1, failed=2)
+    report = diagnose(tmp_path)
+    assert report.incident is not None
+    assert report.incident.state == "hung"
+    assert report.walk is not None
+    assert [step.answer for step in report.walk.steps][:2] == ["no", "no"]
+    assert report.walk.leaf is not None
+    assert report.walk.leaf.id == "network-rank"

@@ -170,8 +170,8 @@ FAULTS = Path(__file__).parent / "data" / "faults"
 LEADS_TO = {
     "address-space": "oom-host", "host-oom": "oom-host", "sigkill": "oom-host", "exception": "usercode",
     "skipped-collective": "usercode-collectives", "full-disk": "checkpoint", "corrupt-checkpoint": "checkpoint",
-    "loader-exception": "data", "nan": "numerical", "sigterm": "preemption", "sigterm-agent": "preemption", "hang": "hang",
-    "sigstop": "hang", "healthy": "done", "healthy-two-nodes": "done", "recovered-restart": "done",
+    "loader-exception": "data", "nan": "numerical", "sigterm": "preemption", "sigterm-agent": "preemption", "hang": "network-rank",
+    "sigstop": "network-rank", "hang-still-there": "hang", "healthy": "done", "healthy-two-nodes": "done", "recovered-restart": "done",
     "missing-module": "environment", "port-in-use": "environment", "wrong-interface": "environment",
     "dead-node": "network-rank", "dead-store": "network-rank",
 }  # fmt: skip

@@ -85,6 +85,10 @@ def running(facts: Facts) -> Answer:
     state = facts.incident.state if facts.incident is not None else "unknown"
     if state == "unknown":
         return UNKNOWN
+    if _given_up(facts):
+        return _yes(
+            False, "it hung, and its processes ended after that", _quotes(facts.incident) if facts.incident else ()
+        )
     because = {
         "running": "the logs go on to their end", "slow": "the logs go on, slower than before", "hung": "no process ended and no step is made",
         "stalled": "steps are made", "ended": "the processes ended", "crashed": "processes ended with an error",
@@ -94,10 +98,16 @@ def running(facts: Facts) -> Answer:
     )
 
 
+def _given_up(facts: Facts) -> bool:
+    """Return whether a run that hung is over: those who waited gave up, or somebody ended it."""
+    hung = facts.incident is not None and facts.incident.state == "hung"
+    return hung and facts.reading is not None and any(ending.code for ending in facts.reading.endings)
+
+
 def ended_as_planned(facts: Facts) -> Answer:
     """Whether a run that is over ended without a failure."""
     incident = facts.incident
-    if incident is None or incident.state not in ("ended", "crashed"):
+    if incident is None or (incident.state not in ("ended", "crashed") and not _given_up(facts)):
         return UNKNOWN
     well = incident.state == "ended" and incident.category == "none"
     return _yes(well, "no failure is in the logs" if well else incident.headline, _quotes(incident))

@@ -399,5 +399,6 @@ def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | N
         rank = 0
     if rank is None and not culprit.ranks:  # nobody is told from the others: one of those that ended with an error
         rank = next(iter(first_seen(scene)), next(iter(by_themselves(scene)), None))
-    return FirstFailure(rank=rank, node=event.node, time=event.time, path=scene.case.path(event.hit.file),
-                        line=event.hit.line, text=event.hit.text, step=event.step)  # fmt: skip
+    told = next((one for one in scene.failing if one.id == event.id and one.rank == rank), event)  # its own line
+    return FirstFailure(rank=rank, node=told.node, time=told.time, path=scene.case.path(told.hit.file),
+                        line=told.hit.line, text=told.hit.text, step=told.step)  # fmt: skip

@@ -80,8 +80,14 @@ def walk_text(walked: Walk, width: int = 100) -> str:
     lines: list[str] = []
     for step in walked.steps:
         lines += textwrap.wrap(f"{step.text} {step.answer or '?'}: {step.because}", width, subsequent_indent="  ")
-        quotes = [f"{quote.path}:{quote.line}: {quote.text.strip()}" for quote in step.quotes[:1]]
-        lines += [f"    {textwrap.shorten(one, max(width - 4, 40), placeholder=' ...')}" for one in quotes]
+        for quote in step.quotes[:1]:
+            place = f"{quote.path}:{quote.line}: "
+            said = " ".join(quote.text.split())
+            room = max(2 * width - len(place) - 12, 40)
+            lines += textwrap.wrap(
+                place + (said if len(said) <= room else f"{said[: room - 3]}..."),
+                width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False,
+            )  # fmt: skip
     if walked.leaf is not None:
         lines.append(f"=> {walked.leaf.text}")
         for number, one in enumerate(walked.leaf.next, 1):

@@ -15,7 +15,7 @@ from preflight.cli.main import main
 from preflight.errors import UsageError
 from preflight.investigate.triage.checkpoints import checkpoints
 from preflight.investigate.triage.headroom import Card, Headroom, findings_of, headroom, parse_cards
-from preflight.investigate.triage.live import Look, look, observed
+from preflight.investigate.triage.live import Look, Seen, look, nothing_of_a_run, observed
 from preflight.investigate.triage.processes import job_processes
 from preflight.investigate.triage.reach import parse, reach
 
@@ -152,6 +152,24 @@ def test_the_command_looks_at_this_node(tmp_path: Path, capsys: pytest.CaptureFi
     assert [one["rule"] for one in report["findings"] if one["location"].get("path")] == ["triage.checkpoint"]
     assert any("who lives was not asked" in note for note in report["notes"])
     assert main([*words, "--nodes", "a:b"]) == 2
+
+
+def test_a_node_on_which_nothing_of_a_run_is_seen_is_not_called_healthy() -> None:
+    enough = Headroom(total=64 << 30, available=60 << 30)
+    assert nothing_of_a_run(Seen(processes=(), memory=enough))
+    assert not nothing_of_a_run(
+        Seen(processes=(), memory=Headroom(cards=(Card(index=0, name="H100", total=1, used=0),)))
+    )
+
+
+def test_a_long_path_does_not_hide_the_line_that_answers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / ("a" * 60) / ("b" * 60)
+    folder.mkdir(parents=True)
+    (folder / "rank_0.log").write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
+    assert main(["investigate", "triage", str(folder)]) == 1
+    way = capsys.readouterr().out.partition("THE WAY THROUGH THE DECISION TREES")[2]
+    assert "".join(way.split()).count("rank_0.log:1:torch.OutOfMemoryError") >= 1
+    assert max(map(len, way.splitlines())) <= 80 or "a" * 60 in way
 
 
 def test_the_command_looks_at_logs_and_walks_the_trees(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,10 +55,11 @@ def command(paths: tuple[str, ...], **given: Any) -> int:
     look = writing_of(given)
     live, seen = _live(given) if given["live"] or not paths else (None, {})
     logs = _logs(paths) if paths else None
-    way = walk(Facts(incident=logs.incident if logs else None, observed=seen))
+    told = logs.walk if logs is not None and not seen else None  # it knows what was read, too
+    way = told or walk(Facts(incident=logs.incident if logs else None, observed=seen))
     reports = [one for one in (logs, live) if one is not None]
     if look.format == "text":
-        _in_turn([structs.replace(one, walk=None) for one in reports], walk_text(way), look)
+        _in_turn([structs.replace(one, walk=None) for one in reports], walk_text(way, min(look.width or 80, 100)), look)
     else:
         whole = reports[0] if len(reports) == 1 else _merged(*reports)
         answer(structs.replace(whole, walk=way), look, SourceLines())
@@ -78,7 +79,7 @@ def _live(given: dict[str, Any]) -> tuple[Report, dict[str, Any]]:
 
     from preflight.investigate.liveness.board import endpoint_of
     from preflight.investigate.outcome import outcome
-    from preflight.investigate.triage.live import Look, look, observed
+    from preflight.investigate.triage.live import Look, look, nothing_of_a_run, observed
     from preflight.investigate.triage.reach import parse
 
     store = endpoint_of(given["store"]) if given["store"] else None
@@ -95,7 +96,9 @@ def _live(given: dict[str, Any]) -> tuple[Report, dict[str, Any]]:
         notes.append(
             "who lives was not asked: --store HOST:PORT, where the program beats (preflight.investigate.liveness)"
         )
-    return outcome("triage", platform.node(), seen.findings, pulses=seen.pulses, notes=notes), observed(seen)
+    return outcome(
+        "triage", platform.node(), seen.findings, pulses=seen.pulses, notes=notes, undecided=nothing_of_a_run(seen)
+    ), observed(seen)
 
 
 def _in_turn(reports: list[Report], way: str, look: Writing) -> None:
@@ -106,7 +109,7 @@ def _in_turn(reports: list[Report], way: str, look: Writing) -> None:
     parts = [
         render(one, "text", width=look.width, color=look.color, verbose=look.verbose, rest=look.rest) for one in reports
     ]
-    put("\n".join([*parts, f"The way through the decision trees\n\n{way}"]), look)
+    put("\n".join([*parts, f"THE WAY THROUGH THE DECISION TREES\n{way}"]), look)
 
 
 def _merged(logs: Report, live: Report) -> Report:

@@ -75,10 +75,12 @@ def timeline_of(case: Case, scenes: Sequence[Scene]) -> tuple[Moment, ...]:
 def consequences_of(scene: Scene, culprit: Culprit, decided: Decided) -> tuple[Moment, ...]:
     """Return what followed from it and needs no mending of its own."""
     leading = decided.leading
+    # What others say of the one that began it followed from it, though nothing says more.
+    apart = None if leading is not None and leading.role == "cascade" and culprit.ranks else leading
     followed = [
         event
         for event in scene.failing
-        if event is not leading
+        if event is not apart
         and (event.role in ("cascade", "teardown") or (culprit.ranks and event.rank not in (*culprit.ranks, None)))
     ]
     return moments_of(scene.case, followed)

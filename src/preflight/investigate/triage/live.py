@@ -185,6 +185,11 @@ def _notes(
     return notes
 
 
+def nothing_of_a_run(seen: Seen) -> bool:
+    """Return whether nothing was seen that belongs to a run: that the host has memory left does not make one healthy."""
+    return not (seen.processes or seen.memory.cards or seen.pulses or seen.reached or seen.checkpoints)
+
+
 def observed(seen: Seen) -> dict[str, Scalar]:
     """Return what was seen in the words of the decision trees."""
     found: dict[str, Scalar] = {}

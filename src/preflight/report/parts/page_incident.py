@@ -148,7 +148,7 @@ def _what_to_do(incident: Incident) -> dict[str, Any]:
     return {
         "next": [
             {
-                "text": one_line(step.text),
+                "text": one_line(step.text).removeprefix("look at "),
                 "kind": "do" if step.kind == "act" else "look",
                 "command": one_line(step.command or ""),
                 "cost": one_line(step.cost or ""),

@@ -37,7 +37,7 @@ def _of_incident(incident: Incident, verdict: str) -> Finding:
         at = Location(
             path=first.path, line=first.line, rank=first.rank, node=first.node, step=first.step, time=first.time
         )
-        evidence += [Evidence(what="the first line that names a cause", value=first.text, source="measured")]
+        evidence += [Evidence(what="the first line that tells of it", value=first.text, source="measured")]
     evidence += [
         Evidence(what="what may be behind it", value=f"{one.title} ({one.probability:.0%})")
         for one in incident.hypotheses[:3]
