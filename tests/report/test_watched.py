@@ -134,12 +134,12 @@ def test_a_curve_that_never_changes_lies_in_the_middle() -> None:
 def test_values_of_one_step_lie_beside_each_other_and_the_axis_is_named() -> None:
     watched = REPORT.watched
     assert watched is not None
-    twice = Series(name="loss", steps=(0, 0, 1, 1, 2), values=(4.0, 3.0, 2.0, 1.0, 0.0))
+    twice = Series(name="loss", steps=(0, 0, 1, 1, 2, 2), values=(5.0, 4.0, 3.0, 2.0, 1.0, 0.0))
     page = render(
         msgspec.structs.replace(REPORT, watched=msgspec.structs.replace(watched, series=(twice,), steps=3)), "html"
     )
     drawn = page.partition("<polyline")[2].partition('points="')[2].partition('"')[0].split()
-    assert [point.split(",")[0] for point in drawn] == ["0.0", "250.0", "500.0", "750.0", "1000.0"]
+    assert [point.split(",")[0] for point in drawn] == ["0.0", "200.0", "400.0", "600.0", "800.0", "1000.0"]
     assert "From left to right: step 0 to 2. Dashed: where an alarm began." in page
 
 

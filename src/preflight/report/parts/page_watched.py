@@ -28,13 +28,15 @@ def watched_view(report: Report, options: Options) -> dict[str, Any] | None:
         return None
     watched = report.watched or Watched()
     starts = sorted({root.first_step for root in report.alarms})
+    chosen = _chosen(watched.series)
+    last = max([watched.steps - 1, 1.0, *(place for one in chosen for place in _apart(one.steps))])
     return {
         "alarms": [
             alarm_view(number, group, report, options) for number, group in enumerate(groups(report.violations), 1)
         ],
         "map": _map(watched),
-        "curves": [_curve(series, starts, watched.steps) for series in _chosen(watched.series)],
-        "axis": _axis(watched.series, watched.steps, bool(starts)),
+        "curves": [_curve(series, starts, last) for series in chosen],
+        "axis": _axis(last, bool(starts)),
         "curves_left": max(len(watched.series) - MOST_CURVES, 0),
     }
 
@@ -89,12 +91,11 @@ def _chosen(series: tuple[Series, ...]) -> list[Series]:
     return sorted(series, key=lambda one: (order.get(one.name, 9), one.rank, one.subject))[:MOST_CURVES]
 
 
-def _curve(series: Series, starts: list[int], steps: int) -> dict[str, Any]:
-    """Return a curve as polylines in the box, broken where a value is not finite."""
+def _curve(series: Series, starts: list[int], last: float) -> dict[str, Any]:
+    """Return a curve as polylines in the box, from step 0 to the last, broken where a value is not finite."""
     finite = [value for value in series.values if value is not None]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     span = high - low
-    last = max([steps - 1, *series.steps, 1])
     lines: list[str] = []
     dots: list[str] = []
     points: list[str] = []
@@ -118,10 +119,9 @@ def _curve(series: Series, starts: list[int], steps: int) -> dict[str, Any]:
     }
 
 
-def _axis(every: tuple[Series, ...], steps: int, alarms: bool) -> str:
+def _axis(last: float, alarms: bool) -> str:
     """Return what the curves have in common: from where to where they go, and what their marks are."""
-    last = max([steps - 1, 1, *(step for one in every for step in one.steps)])
-    return f"From left to right: step 0 to {last:,}." + (" Dashed: where an alarm began." if alarms else "")
+    return f"From left to right: step 0 to {int(last):,}." + (" Dashed: where an alarm began." if alarms else "")
 
 
 def _apart(steps: tuple[int, ...]) -> list[float]:
