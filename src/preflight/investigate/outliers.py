@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
+
 from preflight.vocabulary.finding import Evidence, Finding, Location
 from preflight.vocabulary.live import Measurement
 
@@ -16,6 +18,8 @@ SIGMAS = 6.0
 """... and by so many of their robust standard deviations: of 16 healthy ranks with normal noise fewer than one comparison in
 ten thousand reaches that; see tests."""
 FEWEST = 3
+FAR = 2.0
+"""Of two ranks, one has to cost so many times what the other does."""
 
 
 def times(factor: float) -> str:
@@ -74,12 +78,32 @@ def _ranks(name: str, rows: Sequence[Measurement]) -> list[Finding]:
         first = next(table[int(rank)] for table in tables.values() if rank in table)
         said = f"rank {rank} is {times(factor)} slower than the others in {name} as a whole ({', '.join(tables)})"
         found.append(_slow(said, first, int(rank)))
+    found += [one for what, table in tables.items() if (one := _of_two(name, what, table)) is not None]
     for what, ranks in slow.items():
         for rank, factor in ranks.items():
             if rank not in whole:
                 said = f"rank {rank} is {times(factor)} slower than the others in {what} ({name})"
                 found.append(_slow(said, tables[what][int(rank)], int(rank)))
     return found
+
+
+def _of_two(name: str, what: str, table: Mapping[int, Measurement]) -> Finding | None:
+    """Return that two ranks are far apart, where there are no others: which of them is as it should be cannot be told."""
+    if len(table) != FEWEST - 1:
+        return None
+    fast, slow = sorted(table, key=lambda rank: _cost(table[rank]))
+    factor = _cost(table[slow]) / max(_cost(table[fast]), 1e-300)
+    if factor < FAR or _least(table[slow]) < WORSE * _most(table[fast]):
+        return None
+    said = f"rank {slow} is {times(factor)} slower than rank {fast} in {what} ({name}); of two alone nothing tells which is usual"
+    return structs.replace(_slow(said, table[slow], slow), confidence="possible")
+
+
+def few(ranks: int) -> tuple[str, ...]:
+    """Return what has to be said where there are too few ranks to tell which of them is unlike the others."""
+    if not 1 < ranks < FEWEST:
+        return ()
+    return (f"{ranks} ranks: who of fewer than {FEWEST} is the slow one cannot be told",)
 
 
 def _together(tables: Mapping[str, Mapping[int, Measurement]]) -> dict[int, float]:
@@ -98,6 +122,14 @@ def _cost(row: Measurement) -> float:
     """Return a value that is larger where it is worse."""
     value = row.value or 0.0
     return value if row.better == "smaller" else 1.0 / max(value, 1e-300)
+
+
+def _most(row: Measurement) -> float:
+    """Return the cost at the worse end of its interval."""
+    end = row.high if row.better == "smaller" else row.low
+    if end is None:
+        return _cost(row)
+    return end if row.better == "smaller" else 1.0 / max(end, 1e-300)
 
 
 def _least(row: Measurement) -> float:

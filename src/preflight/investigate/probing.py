@@ -22,6 +22,13 @@ STARTING = 120.0
 GIVE_UP_AFTER = 2
 """After so many operations of a probe that timed out, the rest of it is left out."""
 SLOW_FACTOR, SLOW_DELAY = 4.0, 0.2
+STRUCK = {
+    "slow-rank": ("compute", "processor"),
+    "slow-loader": ("loading",),
+    "bit-flip": ("memory",),
+    "slow-link": ("collectives",),
+}
+"""The probes that a fault strikes."""
 _NOT_PROBES = ("__init__.py", "timed.py")
 
 
@@ -148,7 +155,7 @@ class Team:
             "largest": setup.largest or ((256 << 20) if self.device == "cuda" else (4 << 20)),
             **setup.settings.get(name, {}),
         }  # fmt: skip
-        if name in ("compute", "processor") and rank in setup.inject.get("slow-rank", ()):
+        if name in STRUCK["slow-rank"] and rank in setup.inject.get("slow-rank", ()):
             given["slow"] = SLOW_FACTOR
         if name == "loading" and rank in setup.inject.get("slow-loader", ()):
             given["delay"] = SLOW_DELAY

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from preflight.cli.main import main
-from preflight.investigate.outliers import findings_of, outliers, times
+from preflight.investigate.outliers import few, findings_of, outliers, times
 from preflight.investigate.probes.timed import samples_of, summary
 from preflight.investigate.probing import Setup, probe, probe_names, run
 from preflight.investigate.workers.worker import Failed, TimedOut, Worker
@@ -217,7 +217,8 @@ def test_storage_alone_and_the_command(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     "words",
     [["computing"], ["--inject", "slow-rnk=1", "compute"], ["--shape", "hidden=abc", "compute"], ["--compare"],
-     ["--shape", "hidden=130", "compute"], ["--largest", "many", "collectives"]],
+     ["--shape", "hidden=130", "compute"], ["--largest", "many", "collectives"],
+     ["--ranks", "4", "--inject", "slow-rank=2", "collectives"], ["--ranks", "2", "--inject", "slow-loader=2", "loading"]],
 )  # fmt: skip
 def test_what_is_misused_is_said(words: list[str]) -> None:
     assert main(["investigate", "probe", *words]) == 2
@@ -233,3 +234,17 @@ def test_reports_of_ranks_are_compared(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["investigate", "probe", "--compare", str(tmp_path), "--format", "json"]) == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["location"]["rank"] == 6
+
+
+def test_of_two_ranks_that_are_far_apart_it_is_said_and_not_which_is_usual() -> None:
+    def row(rank: int, value: float) -> Measurement:
+        return Measurement(probe="loading", name="batch", rank=rank, value=value, unit="s", better="smaller",
+                           low=value * 0.95, high=value * 1.05, repeats=10, outcome="done")  # fmt: skip
+
+    (told,) = findings_of([row(0, 9e-5), row(1, 1.6)])
+    assert (told.location.rank, told.severity, told.confidence) == (1, "warning", "possible")
+    assert "of two alone nothing tells which is usual" in told.message
+    assert not findings_of([row(0, 1.0), row(1, 1.5)])
+    assert few(2)
+    assert not few(1)
+    assert not few(3)

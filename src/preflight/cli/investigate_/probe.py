@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -65,7 +66,7 @@ def command(words: tuple[str, ...], **given: Any) -> int:
 
 def _measured(words: tuple[str, ...], given: dict[str, Any], say: Any) -> Any:
     from preflight.investigate.outcome import outcome
-    from preflight.investigate.outliers import findings_of
+    from preflight.investigate.outliers import few, findings_of
     from preflight.investigate.probing import Setup, probe, probe_names, run
 
     for word in words:
@@ -81,10 +82,12 @@ def _measured(words: tuple[str, ...], given: dict[str, Any], say: Any) -> Any:
         inject=_inject(given["inject"]),
     )  # fmt: skip
     names = words or probe_names()
+    _strikes(setup.inject, names, setup.ranks)
     measured = run(names, setup, say)
     ranks = {one.rank for one in measured if one.rank is not None}
     subject = f"{', '.join(names)} on {len(ranks) or 1} rank{'s' if len(ranks) > 1 else ''}"
     notes = [f"injected for demonstration: {', '.join(given['inject'])}"] if given["inject"] else []
+    notes += few(len(ranks))
     done = any(one.outcome == "done" for one in measured)
     report = outcome(
         "probe", subject, findings_of(measured), measurements=measured, notes=notes, undecided=not done,
@@ -113,7 +116,7 @@ def _compared(words: tuple[str, ...]) -> Any:
 
     from preflight.errors import InputError
     from preflight.investigate.outcome import outcome
-    from preflight.investigate.outliers import FEWEST, findings_of
+    from preflight.investigate.outliers import few, findings_of
     from preflight.report.json import from_json
 
     paths = [
@@ -125,11 +128,7 @@ def _compared(words: tuple[str, ...]) -> Any:
         raise InputError(f"{error.filename}: {error.strerror}") from None
     measured = tuple(one for report in reports for one in report.measurements)
     ranks = {one.rank for one in measured if one.rank is not None}
-    notes = (
-        [f"{len(ranks)} ranks: who of fewer than {FEWEST} is the slow one cannot be told"]
-        if len(ranks) < FEWEST
-        else []
-    )
+    notes = few(len(ranks))
     nodes = len({one.node for one in measured})
     subject = f"{len(ranks)} ranks on {nodes} node{'s' if nodes != 1 else ''}"
     injected = sorted({fault for report in reports for fault in report.rehearsed})
@@ -185,3 +184,24 @@ def _inject(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
             raise UsageError(f"{one!r} cannot be injected", f"{near or 'slow-rank'}=1; one of {', '.join(known)}")
         found[name] = tuple(int(part) for part in re.split("[-,]", ranks))
     return found
+
+
+def _strikes(inject: dict[str, tuple[int, ...]], names: Sequence[str], ranks: int | None) -> None:
+    """Refuse a fault that none of the probes would notice, or on a rank that is not started.
+
+    Raises:
+        UsageError: It would show nothing.
+    """
+    from preflight.errors import UsageError
+    from preflight.investigate.probing import STRUCK
+
+    for fault, struck in inject.items():
+        if not set(STRUCK[fault]) & set(names):
+            raise UsageError(
+                f"{fault} strikes {' and '.join(STRUCK[fault])}, and not {', '.join(names)}", f"name {STRUCK[fault][0]}"
+            )
+        beyond = [rank for rank in struck if ranks is not None and rank >= ranks]
+        if beyond:
+            raise UsageError(
+                f"there is no rank {beyond[0]} among {ranks}", f"ranks are counted from 0: {fault}={ranks - 1}"
+            )

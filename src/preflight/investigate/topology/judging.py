@@ -77,7 +77,9 @@ def _absent(played: Played) -> list[Finding]:
     for rank in absent_ranks(played):
         met = sum(one.peer == rank and one.outcome == "done" for one in played.meetings)
         said = (
-            f"rank {rank} never came" if rank not in played.hosts else f"rank {rank} fell silent after {met} meetings"
+            f"rank {rank} never came"
+            if rank not in played.hosts
+            else f"rank {rank} fell silent after {met} meeting{'s' * (met != 1)}"
         )
         where = Location(rank=rank, node=played.hosts.get(rank))
         found.append(Finding("topology.absent", CODES["topology.absent"], "error", "certain", said, where))
