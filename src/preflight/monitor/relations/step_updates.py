@@ -15,6 +15,9 @@ from preflight.monitor.window import State, Window
 _ROUNDING = 1e-5
 """Share of the largest gradient norm of a step below which another is taken for rounding: a hundred units of float32."""
 
+_ANNEALED = 1e-3
+"""Share of the largest rate so far below which one has come to its end: its updates are lost beside the weights."""
+
 Variables = set[int] | frozenset[int]
 
 _OF_TORCH = frozenset(
@@ -32,8 +35,8 @@ class StepUpdates(Relation):
     """A step changes every parameter of the optimizer that has a gradient other than zero.
 
     Judged by fingerprints for each parameter where they were taken, and by norms for all together in every step.
-    Steps with a rate of zero are left out, and so are gradients that are mere rounding beside the others of the step:
-    the bias of a layer in front of a normalisation has one, and an update of its size leaves no trace.
+    Steps with a rate of zero are left out, or of less than a thousandth of what it was, as at the end of a schedule, and so
+    are gradients that are mere rounding beside the others of the step: the bias of a layer in front of a normalisation has one, and an update of its size leaves no trace.
     What is not finite any more stays so whatever is added to it, and is not judged either: other relations tell of it.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
@@ -56,7 +59,8 @@ class StepUpdates(Relation):
 
     def __init__(self) -> None:
         self._norms: dict[int, tuple[list[int], list[float | None]]] = {}
-        self._rates: dict[str, float | None] = {}
+        self._largest: dict[str, float] = {}
+        self._ended: set[str] = set()  # rates that are next to nothing, by what they were
         self._all: tuple[list[int], frozenset[int]] = [], frozenset()  # the variables of a step, as a set
         self._patience: dict[
             int, int
@@ -66,7 +70,9 @@ class StepUpdates(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         # A rate is told when it changes: the last one told is in force.
-        self._rates.update({one.object: one.value for one in window.numbers if one.name == "lr"})
+        for one in window.numbers:
+            if one.name == "lr":
+                self._take(one.object, one.value)
         for step in steps_of(window):
             before = self._norms.get(step.optimizer)
             if step.after is not None:
@@ -104,12 +110,20 @@ class StepUpdates(Relation):
             return set(old)
         return {ident for ident, steps in self._patience.items() if steps >= _TURNS and ident not in self._changed}
 
+    def _take(self, name: str, rate: float | None) -> None:
+        """Take in a rate: whether it is zero, or nothing beside the largest one so far."""
+        if rate is None or not isfinite(rate):
+            return
+        largest = self._largest[name] = max(rate, self._largest.get(name, 0.0))
+        if rate == 0 or rate < _ANNEALED * largest:
+            self._ended.add(name)
+        else:
+            self._ended.discard(name)
+
     def _rests(self, step: Step) -> bool:
-        """Whether a rate of the step is zero."""
-        if 0 not in self._rates.values():
-            return False
+        """Whether a rate of the step is zero, or next to nothing."""
         own = step.call.object + "."
-        return any(value == 0 for name, value in self._rates.items() if name.startswith(own))
+        return any(name.startswith(own) for name in self._ended)
 
     def _worth_a_change(self, gradients: State) -> Variables:
         """The variables whose gradient is more than rounding beside the largest of the step."""
@@ -186,6 +200,17 @@ class StepUpdates(Relation):
             )
         ]
 
+        mini = Mini({"model.a": {}, "model.b": {}})
+        still = (("gradients", {"model.a": 0.5, "model.b": 0.1}), "step optimizer0:SGD")
+        after = ("after", {"model.a": 1.0, "model.b": 2.0})
+        first = ("after", {"model.a": 1.1, "model.b": 2.1})
+        yield [
+            mini.window(("scalar", "lr", "optimizer0:SGD.0", 0.1), *still, first),
+            mini.window(("scalar", "lr", "optimizer0:SGD.0", 0.01), *still, after),
+            mini.window(("scalar", "lr", "optimizer0:SGD.0", 4e-7), *still, after),  # the end of a schedule
+        ]
+
+        mini = Mini({"model.weight": {}, "model.frozen": {"trainable": False}})
         gone = float("nan")
         yield [
             mini.window(
