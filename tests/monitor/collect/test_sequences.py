@@ -284,3 +284,43 @@ def test_positions_that_are_counted_along_the_samples_are_told() -> None:
     assert crossed(torch.arange(len(IDS))) == 1
     assert crossed(torch.tensor([3, 1, 4, 1, 5, 2])) == 0  # of each sample something of its own
     assert crossed(torch.arange(LENGTH)[None]) < 0
+
+
+def test_scores_that_lie_in_another_order_than_their_targets_are_told() -> None:
+    embed, layer, head = nn.Embedding(VOCAB, DIM), nn.LSTM(DIM, DIM), nn.Linear(DIM, VOCAB)
+    scores = head(layer(embed(IDS[:, :-1]).transpose(0, 1))[0])  # positions first
+    goal = IDS[:, 1:]
+
+    def turned(scores: Any, goal: Any) -> tuple[float, float]:
+        told = numbers(functional.cross_entropy(scores, goal))
+        return told["next"], told["turned"]
+
+    assert turned(scores.flatten(0, 1), goal.flatten()) == (1, 1)
+    assert turned(scores.transpose(0, 1).flatten(0, 1), goal.flatten()) == (1, 0)
+    assert turned(scores.transpose(-2, -3).flatten(0, 1), goal.flatten())[0] == 1
+    assert turned(scores.permute(1, 2, 0), goal) == (1, 0)
+    assert turned(scores.flatten(0, 1), goal.T.flatten())[0] < 0.5
+    straight = Recurrent(nn.LSTM)
+    assert turned(straight(IDS[:, :-1]).flatten(0, 1), goal.flatten()) == (1, 0)
+    assert turned(Model("by hand")(IDS[:, :-1]).flatten(0, 1), goal.flatten()) == (1, 0)
+
+
+def test_weights_of_an_attention_that_sum_to_one_elsewhere_are_told() -> None:
+    class Weighed(Model):
+        def __init__(self, axis: int, divided: bool = False) -> None:
+            super().__init__("by hand")
+            self.axis, self.divided = axis, divided
+
+        def forward(self, ids: Any, mask: Any = None) -> Any:
+            hidden = self.embed(ids)
+            query, key, value = self.qkv(hidden).view(*ids.shape, 3, 2, -1).permute(2, 0, 3, 1, 4)
+            weights = (query @ key.transpose(-1, -2) / 4).softmax(self.axis)
+            if self.divided:
+                weights = weights / weights.sum(-1, keepdim=True)
+            mixed = functional.dropout(weights, 0.1) @ value
+            return self.head(mixed.transpose(1, 2).reshape(*ids.shape, DIM) + hidden)
+
+    for axis, share in ((-1, 0), (3, 0), (1, 1), (-2, 1)):
+        assert numbers(next_token(Weighed(axis), IDS))["crosswise"] == share
+    assert numbers(next_token(Weighed(-2, divided=True), IDS))["crosswise"] < 0
+    assert numbers(next_token(Model("causal"), IDS))["crosswise"] < 0

@@ -17,28 +17,9 @@ _TO_SCORES = (
 """Operations between the products of queries and keys and the softmax over them."""
 _FILLS = ("MaskedFill", "Where")
 _PRODUCTS = ("Bmm", "Baddbmm", "Mm")
-_SOFTMAX = ("Softmax", "SafeSoftmax")  # the second where fused attention falls back, as it does for dropout
-_FUSED = ("MkldnnRnnLayer", "CudnnRnn")
-_LEAST_STEPS = 8
-_MIXING = frozenset(
-    (
-        *(
-            "Stack",
-            "Unbind",
-            "Split",
-            "UnsafeSplit",
-            "SplitWithSizes",
-            "Select",
-            "Index",
-            "IndexSelect",
-            "Gather",
-            "Flip",
-        ),
-        *("Roll", "ConstantPadNd", "Unfold", "AsStrided", "Scatter", "Expand", "Repeat", "Convolution", "Cumsum"),
-        *("Sum", "Mean", "Max", "Amax", "Min", "Amin", "Logsumexp", "Bmm", "Baddbmm", *_SOFTMAX),
-    )
-)
-"""Operations whose result at a position may come from another one."""
+SOFTMAX = ("Softmax", "SafeSoftmax")  # the second where fused attention falls back, as it does for dropout
+_KEEPING = ("NativeDropout", "Mul", "Clone", "Expand", "View", "UnsafeView", "ReshapeAlias", "ToCopy")
+"""Operations that leave the weights of an attention along their axes."""
 
 
 class Graph:
@@ -114,7 +95,7 @@ class Graph:
             if name.startswith("ScaledDotProduct"):
                 inputs = _children_of(self.nodes[place], 2)
                 product = place
-            elif name in _SOFTMAX:
+            elif name in SOFTMAX:
                 product = self._product(place)
                 inputs = _children_of(self.nodes[product], None)[-2:] if product >= 0 else []
             else:
@@ -123,32 +104,35 @@ class Graph:
                 return Attention(self, place)
         return None
 
-    def straight(self, table: int, length: int) -> tuple[bool, bool]:
-        """Whether what a table gives for a position goes into what is said at that position, and by recurrence alone.
+    def crosswise(self) -> float | None:
+        """Whether weights of an attention were made to sum to one over another axis than that which they go over.
 
-        The second is whether the way leads through a recurrent layer that goes forward, as it does where each position
-        knows those before it.
+        None where no attention is written out so that it can be told.
         """
-        goal = self.nodes[table]
-        open_ = [
-            (child, number, False)
-            for place, _ in self.named("NllLoss", "NllLoss2D", "Gather")
-            for child, number in self.nodes[place].next_functions[:1]
-        ]
-        seen: set[tuple[int, bool]] = set()
-        found = False
-        while open_:
-            node, number, recurrent = open_.pop()
-            if node is goal:
-                if recurrent:
-                    return True, True
-                found = True
+        told = None
+        for place, _ in self.named(*SOFTMAX):
+            result = self.held(place, "_saved_result")
+            product = self._product(place)
+            if result is None or result.dim() < 3 or product < 0 or self.names[product] == "Mm":
                 continue
-            if node is None or (id(node), recurrent) in seen or len(seen) > _MOST_NODES:
+            if not self._weighs(place):
                 continue
-            seen.add((id(node), recurrent))
-            open_ += [(child, at, recurrent or again) for child, at, again in _onward(node, number, length)]
-        return found, False
+            if self.number(place, "_saved_dim", -1) % result.dim() != result.dim() - 1:
+                return 1.0
+            told = 0.0
+        return told
+
+    def _weighs(self, place: int) -> bool:
+        """Whether the first thing that is done with the result of a softmax is to add up values with it, over its last axis."""
+        for above in range(place + 1, len(self.nodes)):
+            if place not in self.below[above]:
+                continue
+            if self.names[above] in _KEEPING:
+                place = above
+                continue
+            first = next(iter(self.nodes[above].next_functions), (None, 0))[0]
+            return self.names[above] in ("Bmm", "Mm") and first is self.nodes[place]
+        return False
 
     def added(self, one: int, other: int) -> bool:
         """Whether what two operations give is added, as it is or with one of them laid out for the other."""
@@ -195,7 +179,7 @@ class Attention:
         self._mask: Any = None
         self._bare = False  # whether it is known to have no mask
         self._sizes: list[tuple[int, int]] = []  # of queries and of keys: the first dimension, and the length
-        self._scores = graph.names[place] in _SOFTMAX
+        self._scores = graph.names[place] in SOFTMAX
         self._given = self._scores and graph.masks(place)
         if self._scores:
             self._mask = graph.held(place, "_saved_result")
@@ -267,44 +251,6 @@ def name_of(node: Any) -> str:
     """``Softmax`` of ``SoftmaxBackward0``."""
     word = str(node.name()).rpartition("::")[2]
     return word.rstrip("0123456789").removesuffix("Backward")
-
-
-def _onward(node: Any, number: int, length: int) -> list[tuple[Any, int, bool]]:
-    """What the result of an operation at a position comes from at that position; and whether that is by recurrence."""
-    name, children = name_of(node), node.next_functions
-    if name in _FUSED:
-        forward = number == 0 and not getattr(node, "_saved_bidirectional", False)
-        return [(*children[0], True)] if forward and children else []
-    if name == "Stack" and len(children) >= _LEAST_STEPS:
-        return [(*way, True) for way in _first_step(children[0][0])]
-    if name == "Slice":
-        start, end = (getattr(node, f"_saved_{word}", 0) for word in ("start", "end"))
-        return [(*child, False) for child in children] if start == 0 and end >= length - 2 else []
-    if name == "Cat":
-        kinds = {name_of(child) for child, _ in children if child is not None}
-        wide = getattr(node, "_saved_dim", 0)
-        alongside = (wide >= 2 or wide >= _END >> 1) and not kinds <= {"Stack", *_FUSED}
-        return [(*child, False) for child in children] if alongside else []
-    if name in _MIXING or name.startswith("ScaledDotProduct"):
-        return []
-    return [(*child, False) for child in children]
-
-
-def _first_step(node: Any) -> list[tuple[Any, int]]:
-    """What a recurrent layer that was written out is given for all steps, from what it gives at the first."""
-    open_, seen = [node], set()
-    while open_:
-        one = open_.pop()
-        if one is None or id(one) in seen or len(seen) > 64:
-            continue
-        seen.add(id(one))
-        for child, number in one.next_functions:
-            if child is not None and name_of(child) == "Unbind":
-                if number == 0:
-                    return [pair for pair in child.next_functions if pair[0] is not None]
-            elif child is not None and (name_of(child) == "UnsafeSplit" or name_of(child) not in _MIXING):
-                open_.append(child)
-    return []
 
 
 def _children(node: Any) -> Iterator[Any]:

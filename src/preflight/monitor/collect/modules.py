@@ -8,11 +8,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from . import carried, draws, leaves, outputs
+from . import carried, draws, encodings, leaves, outputs
 from .aside import Aside
 from .carried import Carried
 from .digests import Digests, few
 from .draws import Draws
+from .encodings import Encodings
 from .entry import Entry, clock
 from .looks import Marks, Untouched, alike, all_given
 from .modal import Modal
@@ -59,6 +60,7 @@ class Forwards:
         self.leaves: leaves.Leaves | None = None
         self.draws: Draws | None = None
         self.carried = Carried(recorder) if recorder.wants(carried.NAME) else None
+        self.encodings = Encodings(recorder) if recorder.wants(encodings.NAME) else None
         self._hidden_found = 0  # modules that train within another one without being a part of it
         self.evaluating: Callable[[bool], Any] | None = None  # told where a model in evaluation mode begins and ends
 
@@ -213,6 +215,8 @@ class Forwards:
         thread.busy = True
         try:
             self.parts.leave(begun, output)
+            if self.encodings is not None and _holds_own(module):
+                self.encodings.look(module, begun[-1].name, args, output)
         except Exception as error:
             recorder.trouble("forward", error)
         thread.busy = False
@@ -255,6 +259,11 @@ class Forwards:
             ]
 
         recorder.later(shares, rows)
+
+
+def _holds_own(module: Any) -> bool:
+    """Whether a layer that is none of torch's holds buffers, such as a table of positions."""
+    return bool(module._buffers) and not type(module).__module__.startswith("torch.")
 
 
 def _learns(module: Any, output: Any) -> bool:

@@ -17,6 +17,7 @@ from .graph import Attention, Graph
 from .patching import Patches
 from .pending import Pending, to_host
 from .plain import Outside, impossible
+from .ways import straight as straight_way
 
 _MOST_LOOKS = 4
 _MOST_PLACES = 32
@@ -27,7 +28,10 @@ _LEAST_POSITIONS = 16
 _LEAST_PADS = 8
 _ALMOST = 0.99
 _LEAST_SAMPLES = 4
-NAMES = ("same", "next", "second", "future", "attended", "learnt", "row", "straight", "forward", "picked", "crossed")
+NAMES = (
+    *("same", "next", "second", "future", "attended", "learnt", "row", "picked"),
+    *("straight", "forward", "turned", "crossed", "crosswise"),
+)
 
 
 class _Table(NamedTuple):
@@ -110,11 +114,13 @@ class Sequences:
             told = torch.stack(found).amax(
                 0
             )  # of several losses one belongs to the table: what holds for it stands out
-            straight, forward = graph.straight(table.place, table.ids.shape[1])
-            told[NAMES.index("straight")], told[NAMES.index("forward")] = float(straight), float(forward)
+            way = straight_way(graph, table.place, table.ids.shape[1])
+            for name, so in zip(("straight", "forward", "turned"), way, strict=True):
+                told[NAMES.index(name)] = float(so)
         crossed = self._crossed(graph, table)
-        if crossed is not None:
-            told[NAMES.index("crossed")] = crossed
+        for name, value in (("crossed", crossed), ("crosswise", graph.crosswise())):
+            if value is not None:
+                told[NAMES.index(name)] = value
         return told
 
     def _crossed(self, graph: Graph, table: _Table) -> Any:
@@ -170,7 +176,7 @@ class Sequences:
             attention = graph.attention(table.place)
             if attention is not None:
                 more[0] = torch.maximum(more[0], _future(torch, attention, ids.T, across != targets.ignored, missing))
-        return torch.stack([*shifts, *more, missing, missing, picked, missing])
+        return torch.stack([*shifts, *more, picked, *[missing] * (len(NAMES) - 8)])
 
     def _seen(self, graph: Graph, table: _Table, goal: Any, ignored: int) -> list[Any]:
         torch, ids = self.torch, table.ids

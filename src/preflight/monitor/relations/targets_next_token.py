@@ -52,9 +52,9 @@ class TargetsNextToken(Relation):
         masked = mini.window("backward", *told("train.py:9", same=0.1, next=0.05, second=0.05))
         back = mini.window("backward", *told("train.py:9", same=1.0, next=0.05, second=0.05, future=1.0))
         yield [first, masked, back]
-        begun = {"same": 1.0, "next": 0.05, "second": 0.05, "straight": 0.0}
-        moved = mini.window("backward", *told("train.py:9", **begun, future=0.0))  # within the model
-        again = mini.window("backward", *told("train.py:9", **begun, forward=0.0))  # told from a summary
+        within = told("train.py:9", same=1.0, next=0.05, second=0.05, straight=0.0, future=0.0)
+        summed = told("train.py:9", same=1.0, next=0.05, second=0.05, straight=0.0, forward=0.0)
+        moved, again = mini.window("backward", *within), mini.window("backward", *summed)
         yield [first, moved, again]
 
     @classmethod

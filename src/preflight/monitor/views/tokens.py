@@ -26,7 +26,9 @@ class Look(NamedTuple):
         straight: 1 where what the table gives for a position goes into what is said at that position.
         forward: 1 where it does so through a recurrent layer that knows what was before.
         picked: As ``same``, where the targets that count are few and lie apart.
+        turned: 1 where samples and positions change places on that way.
         crossed: 1 where a table that is added to this one is read at a row for each sample, counted from the first.
+        crosswise: 1 where weights of an attention sum to one over another axis than they go over, 0 where none does.
     """
 
     place: str
@@ -40,8 +42,10 @@ class Look(NamedTuple):
     row: float | None = None
     straight: float | None = None
     forward: float | None = None
+    turned: float | None = None
     picked: float | None = None
     crossed: float | None = None
+    crosswise: float | None = None
 
     @property
     def follows(self) -> bool:

@@ -1,0 +1,109 @@
+"""The way of what a table gives for a position to what is said at that position, through the graph of a loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .graph import SOFTMAX, Graph, name_of
+
+_END = 1 << 64
+_MOST_NODES = 8000
+_FUSED = ("MkldnnRnnLayer", "CudnnRnn")
+_LEAST_STEPS = 8
+_MIXING = frozenset(
+    (
+        *("Stack", "Unbind", "Split", "UnsafeSplit", "SplitWithSizes", "Select", "Index", "IndexSelect"),
+        *("Gather", "Flip"),
+        *("Roll", "ConstantPadNd", "Unfold", "AsStrided", "Scatter", "Expand", "Repeat", "Convolution", "Cumsum"),
+        *("Sum", "Mean", "Max", "Amax", "Min", "Amin", "Logsumexp", "Bmm", "Baddbmm", *SOFTMAX),
+    )
+)
+"""Operations whose result at a position may come from another one."""
+
+
+def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool]:
+    """Whether what a table gives for a position goes into what is said at that position, and how.
+
+    The second is whether the way leads through a recurrent layer that goes forward, as it does where each position
+    knows those before it; the third whether the two axes of the table change places on it.
+    """
+    goal = graph.nodes[table]
+    open_: list[tuple[Any, int, bool, tuple[Any, ...]]] = [
+        (child, number, False, ())
+        for place, _ in graph.named("NllLoss", "NllLoss2D", "Gather")
+        for child, number in graph.nodes[place].next_functions[:1]
+    ]
+    seen: set[tuple[int, bool]] = set()
+    found: list[bool] = []
+    while open_:
+        node, number, recurrent, moves = open_.pop()
+        if node is goal:
+            if recurrent:
+                return True, True, _turned(moves)
+            found.append(_turned(moves))
+            continue
+        if node is None or (id(node), recurrent) in seen or len(seen) > _MOST_NODES:
+            continue
+        seen.add((id(node), recurrent))
+        moved = (*moves, node) if name_of(node) in ("Transpose", "Permute") else moves
+        open_ += [(child, at, recurrent or again, moved) for child, at, again in _onward(node, number, length)]
+    return bool(found), False, bool(found) and all(found)
+
+
+def _onward(node: Any, number: int, length: int) -> list[tuple[Any, int, bool]]:
+    """What the result of an operation at a position comes from at that position; and whether that is by recurrence."""
+    name, children = name_of(node), node.next_functions
+    if name in _FUSED:
+        forward = number == 0 and not getattr(node, "_saved_bidirectional", False)
+        return [(*children[0], True)] if forward and children else []
+    if name == "Stack" and len(children) >= _LEAST_STEPS:
+        return [(*way, True) for way in _first_step(children[0][0])]
+    if name == "Slice":
+        start, end = (getattr(node, f"_saved_{word}", 0) for word in ("start", "end"))
+        return [(*child, False) for child in children] if start == 0 and end >= length - 2 else []
+    if name == "Cat":
+        kinds = {name_of(child) for child, _ in children if child is not None}
+        wide = getattr(node, "_saved_dim", 0)
+        alongside = (wide >= 2 or wide >= _END >> 1) and not kinds <= {"Stack", *_FUSED}
+        return [(*child, False) for child in children] if alongside else []
+    if name in _MIXING or name.startswith("ScaledDotProduct"):
+        return []
+    return [(*child, False) for child in children]
+
+
+def _turned(moves: tuple[Any, ...]) -> bool:
+    """Whether the first two axes of a table lie the other way round after these operations, the last of which comes first."""
+    first, second = 0, 1
+    for node in reversed(moves):
+        if name_of(node) == "Permute":
+            order = [one - _END if one >= _END >> 1 else one for one in node._saved_dims]
+            order = [one % len(order) for one in order]
+            if max(first, second) >= len(order):
+                return False
+            first, second = order.index(first), order.index(second)
+            continue
+        one, other = (getattr(node, f"_saved_dim{number}") for number in (0, 1))
+        if max(one, other) >= _END >> 1:
+            if {one - _END, other - _END} == {-1, -2}:
+                continue  # the last two axes: of one that has features, not both of the first ones
+            return False  # how many axes there are is not told
+        swap = {one: other, other: one}
+        first, second = swap.get(first, first), swap.get(second, second)
+    return first > second
+
+
+def _first_step(node: Any) -> list[tuple[Any, int]]:
+    """What a recurrent layer that was written out is given for all steps, from what it gives at the first."""
+    open_, seen = [node], set[int]()
+    while open_:
+        one = open_.pop()
+        if one is None or id(one) in seen or len(seen) > 64:
+            continue
+        seen.add(id(one))
+        for child, number in one.next_functions:
+            if child is not None and name_of(child) == "Unbind":
+                if number == 0:
+                    return [pair for pair in child.next_functions if pair[0] is not None]
+            elif child is not None and (name_of(child) == "UnsafeSplit" or name_of(child) not in _MIXING):
+                open_.append(child)
+    return []

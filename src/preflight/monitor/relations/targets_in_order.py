@@ -1,0 +1,58 @@
+"""Targets lie in the order of what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from preflight.monitor.mini import Mini
+from preflight.monitor.relation import Example, Relation
+from preflight.monitor.views.tokens import ALMOST, looks_of, told
+from preflight.monitor.window import Window
+
+
+class TargetsInOrder(Relation):
+    """Where scores and targets are laid out in one row for a loss, both have samples and positions in the same order.
+
+    A recurrent layer gives its output positions first, and the batch has samples first. Flattened as they are, the score of
+    one position is held against the target of another one of another sample; the sizes fit, and the loss falls to what
+    can be said without the input.
+    Judged where the targets are the next tokens of the inputs, or these themselves, in the order in which the inputs lie,
+    and the way of each input to what is said at its own position can be followed: broken where samples and positions
+    change places on it once.
+    """
+
+    name = "targets-in-order"
+    needs = frozenset({"backward", "scalar"})
+    wakes = frozenset({"scalar tokens.turned"})
+    whole = False
+    priority = 7
+    cause = "the output lies positions first and the targets samples first, and both are flattened as they are"
+    advice = "transpose the output or the targets before both are flattened, or make the layer with batch_first=True"
+
+    def see(self, window: Window) -> Iterator[Example]:
+        for look in looks_of(window):
+            if look.turned is None or not look.straight or max(look.same or 0.0, look.next or 0.0) < ALMOST:
+                continue
+            wrong = look.turned == 1.0
+            yield Example(
+                (),
+                not wrong,
+                {},
+                variables=("targets", "cross_entropy") if wrong else (),
+                expected="scores and targets in the same order",
+                seen="scores with positions first, targets with samples first, or the other way round"
+                if wrong
+                else None,
+                call=look.call,
+                detail="Scores and targets of the loss lie in another order" if wrong else "",
+            )
+
+    @classmethod
+    def holding(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        yield [mini.window("backward", *told("train.py:9", next=1.0, straight=1.0, turned=0.0))]
+
+    @classmethod
+    def broken(cls) -> Iterator[list[Window]]:
+        mini = Mini({"model.weight": {}})
+        yield [mini.window("backward", *told("train.py:9", next=1.0, straight=1.0, turned=1.0))]
