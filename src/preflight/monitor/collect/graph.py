@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 _MOST_NODES = 8000
+_MOST_WRITTEN = 8  # attentions that are written out and looked at
 _END = 1 << 64
 _MASKED = -1e4
 """What is added to scores of attention that are not to count is below this."""
@@ -110,7 +112,7 @@ class Graph:
         None where no attention is written out so that it can be told.
         """
         told = None
-        for place, _ in self.named(*SOFTMAX):
+        for place, _ in islice(self.named(*SOFTMAX), _MOST_WRITTEN):
             result = self.held(place, "_saved_result")
             product = self._product(place)
             if result is None or result.dim() < 3 or product < 0 or self.names[product] == "Mm":

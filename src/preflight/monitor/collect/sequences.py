@@ -102,10 +102,11 @@ class Sequences:
         if not tables or len({one.values.device for one in targets} | {one.ids.device for one in tables}) != 1:
             return None
         with Outside(self.torch):
-            told = self.torch.stack([self._numbers(graph, table, targets) for table in tables])
+            across = graph.crosswise()
+            told = self.torch.stack([self._numbers(graph, table, targets, across) for table in tables])
             return Pending([to_host(self.torch, told)], lambda read: read[0])
 
-    def _numbers(self, graph: Graph, table: _Table, targets: list[_Targets]) -> Any:
+    def _numbers(self, graph: Graph, table: _Table, targets: list[_Targets], across: float | None) -> Any:
         torch = self.torch
         found = [one for one in (self._against(graph, table, target) for target in targets) if one is not None]
         if not found:
@@ -118,7 +119,7 @@ class Sequences:
             for name, so in zip(("straight", "forward", "turned"), way, strict=True):
                 told[NAMES.index(name)] = float(so)
         crossed = self._crossed(graph, table)
-        for name, value in (("crossed", crossed), ("crosswise", graph.crosswise())):
+        for name, value in (("crossed", crossed), ("crosswise", across)):
             if value is not None:
                 told[NAMES.index(name)] = value
         return told
