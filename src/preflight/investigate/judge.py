@@ -20,7 +20,7 @@ from preflight.investigate.course.clocks import clocks_of
 from preflight.investigate.course.endings import ending_events
 from preflight.investigate.course.interrupted import without_aftermath
 from preflight.investigate.course.loss import loss_of
-from preflight.investigate.course.outlived import without_outlived, without_warnings
+from preflight.investigate.course.outlived import without_outlived, without_trends, without_warnings
 from preflight.investigate.course.progress import Progress
 from preflight.investigate.course.restarts import telling
 from preflight.investigate.course.shown import category_of_phase, left_slower, series_events, shown_by, slow
@@ -136,7 +136,7 @@ def _judge_one(case: Case) -> Judged:
         mended = progress.recovered(event) and not event.id.startswith(("series.", "flight.", "stacks."))
         (recovered if mended else failing).append(event)
     failing = _with_again(without_aftermath(case, failing), recovered)
-    failing = _without_guesses(without_outlived(without_warnings(failing, recovered), recovered))
+    failing = _without_guesses(without_trends(without_outlived(without_warnings(failing, recovered), recovered)))
     scene = Scene(case=case, progress=progress, failing=tuple(_without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),

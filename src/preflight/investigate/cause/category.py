@@ -15,7 +15,7 @@ from preflight.investigate.cause.exceptions import (
     in_loader,
     state_does_not_fit,
 )
-from preflight.investigate.cause.keys import lacks_for_a_library, looked_up, of_another_version
+from preflight.investigate.cause.keys import innermost_own, lacks_for_a_library, looked_up, of_another_version
 from preflight.investigate.cause.pickling import wanted_for
 from preflight.investigate.cause.wanted import of_missing
 from preflight.investigate.course.interrupted import interrupts_in, without_broken_off
@@ -43,6 +43,7 @@ _LOCAL_FOLDER = re.compile(r"found in directory|OSError: (?:\.{0,2}/|\S*(?:check
 _MOVED = re.compile(r"Can't get attribute '[^']+' on <module '(?!__main__|__mp_main__)")
 """A class that its module bears no more: it was pickled into a file by another version."""
 _KEYWORD = "usercode.keyword-argument"
+_OF_A_CLASS = "environment.class-of-another-version"
 _MISSING = ("data.missing-file", "checkpoint.weights-missing")
 SOMETHING_ELSE = "something-else"
 # What is left for a cause that nothing in the catalogue names: where a signature took the line, and where none did.
@@ -125,6 +126,8 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
         return wanted_for(given) or category
     if event.id == "environment.not-a-model" and _LOCAL_FOLDER.search(event.hit.text):
         return "checkpoint"
+    if event.id == _OF_A_CLASS and _of_its_own(_raised_at(scene, event)):
+        return "usercode"
     if event.hit.fields.get("wrapper"):  # what DDP or FSDP wraps is reached through it
         return "usercode"
     stored = category == "checkpoint" and event.id in _OF_STORAGE
@@ -146,6 +149,14 @@ def _by_place(scene: Scene, event: Event, category: Category) -> Category:
     if at_import(raised) or lacks_for_a_library(raised) or (event.id == _KEYWORD and of_another_version(raised)):
         return "environment"
     return looked_up(raised) or category
+
+
+def _of_its_own(raised: Raised | None) -> bool:
+    """Return whether a class of the program itself, called as a library's is, lacks what it wants from itself."""
+    if raised is None or not raised.frames or raised.frames[-1] is not innermost_own(raised):
+        return False
+    wanted = raised.message.rpartition("attribute ")[2].strip("'\"")
+    return re.search(rf"\bself\.{re.escape(wanted)}\b", raised.frames[-1].code) is not None
 
 
 def _alone(event: Event) -> Raised | None:

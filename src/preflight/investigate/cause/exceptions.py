@@ -130,6 +130,8 @@ _MISSING = re.compile(
 )
 _TO_BE_MADE = re.compile(r"Unable to (?:synchronously )?create file\b")
 """What HDF5 says of a file that it was to write, and whose folder is not there."""
+_NOBODY_ANSWERS = "EOF when reading a line"
+"""What ``input`` raises where a program asks a question and has no terminal."""
 _OF_FILES = (
     "FileNotFoundError",
     "IsADirectoryError",
@@ -154,7 +156,7 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|(?i:(?:requires?|needs?|expect\w*|request\w*|ask\w* for|specified|set to) (?:at least )?\d+ (?:gpu|device|card)s?\b.{0,40}\b(?:only|but|found|available))"
      r"|(?i:\bonly \d+ (?:gpu|device|card)s? (?:is |are )?(?:available|visible|found|detected))|[Nn]ot available in this (?:library|build|version)"
      r"|is not recognized|command not found|not installed|no NVIDIA driver|gated repo|failed to listen on|address already in use|host not found|Name or service not known"
-     r"|name resolution|disk I/O error|database is locked|unable to open database file", "environment"),
+     r"|name resolution|(?i:not enough resources)|disk I/O error|database is locked|unable to open database file", "environment"),
     (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS|into a non-existent directory", "usercode"),
     (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStream(?:Reader|Writer)|inline_container"
      r"|deserialize object|storage has wrong byte size|TensorSliceReader|[Cc]heckpoint|safetensors|Parent directory \S+ does not exist", "checkpoint"),
@@ -316,7 +318,7 @@ def meaning_of(raised: Raised) -> Meaning:
         and _OF_AN_ENDPOINT.search(raised.frames[-1].path.replace("\\", "/"))
     ):
         return Meaning(title, "environment", "root")
-    if name == "FileNotFoundError" and _TO_BE_MADE.search(raised.message):
+    if (name == "FileNotFoundError" and _TO_BE_MADE.search(raised.message)) or raised.message == _NOBODY_ANSWERS:
         return Meaning(title, "usercode", "root")
     if name == "CalledProcessError" and (called := _of_frames(raised)) in ("compile", "environment"):
         # It is no process of the job that ended, but a program that a library called.

@@ -67,6 +67,8 @@ def looked_up(raised: Raised) -> Category | None:
         return "checkpoint"
     own = innermost_own(raised)
     held = _holder(own, raised.message) if own is not None else None
+    if own is not None and _field_of_sample(own, raised.message):
+        return "data"
     if held is not None:
         return next((category for pattern, category in _HOLDERS if re.fullmatch(pattern, held)), None)
     if path.endswith(
@@ -112,6 +114,12 @@ def _refuses(frame: Frame | None) -> bool:
 def innermost_own(raised: Raised) -> Frame | None:
     """Return the innermost frame that is of no library."""
     return next((one for one in reversed(raised.frames) if not _LIBRARY.search(one.path.replace("\\", "/"))), None)
+
+
+def _field_of_sample(frame: Frame, key: str) -> bool:
+    """Return whether a line of code looks a field up in one sample of a data set, by its number."""
+    word = re.escape(key.strip("'\""))
+    return re.search(rf"(?i)data_?sets?(?:\[['\"]\w+['\"]\])?\[\w+\]\[\s*['\"]{word}['\"]\s*\]", frame.code) is not None
 
 
 def _holder(frame: Frame, key: str) -> str | None:

@@ -8,8 +8,12 @@ from collections.abc import Sequence
 
 from preflight.investigate.case.case import Event
 
-_WARNED = re.compile(r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: |^\s*(?:warnings\.)?warn\(")
-"""How Python prints a warning, and the line of a program that gave it; what it says happened ended nothing."""
+_WARNED = re.compile(
+    r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: |^\s*(?:warnings\.)?warn\(|^[^A-Za-z]{0,12}m?[\[(]?WARN(?:ING)?[\])]?[^A-Za-z]"
+)
+"""How Python and its loggers print a warning, and the line of a program that gave it; what it says happened ended nothing."""
+_OF_A_TREND = ("numerical", "preemption", "other", "none")
+"""What a run that went wrong for long may end in as well."""
 _OUTLIVED = 2
 """So often a run went on behind the same before."""
 
@@ -23,6 +27,12 @@ def without_warnings(failing: list[Event], recovered: Sequence[Event]) -> list[E
     failing = [event for event in failing if event.id not in harmless or not _WARNED.search(event.hit.text)]
     told = [event for event in failing if not _WARNED.search(event.hit.text)]
     return told if any(event.category != "none" for event in told) else failing
+
+
+def without_trends(failing: list[Event]) -> list[Event]:
+    """Return what failed without what only a course of numbers shows, where an exception ended the run in another way."""
+    ended = any(event.role == "root" and not event.guessed and event.category not in _OF_A_TREND for event in failing)
+    return [event for event in failing if not event.id.startswith("series.")] if ended else failing
 
 
 def without_outlived(failing: list[Event], recovered: Sequence[Event]) -> list[Event]:

@@ -17,6 +17,9 @@ _TABLES = ("end.child-failed", "elastic.summary")
 _OF_AN_AGENT = "torch.distributed.elastic."
 # So many lines at the head of a file are of what sets a job up.
 _SET_UP = 50
+_OF_PREFERENCES = "numerical.preference-nan"
+"""Beside likelihoods that are no numbers a loss may be nought, which is one."""
+_OF_A_START = ("environment.missing-module", "environment.import-name", "usercode.syntax")
 _OF_CONDA = "environment.conda"
 """What conda says in a shell that it was not set up in; a program that needs no environment of it runs as well."""
 _GRACE = 60.0
@@ -85,13 +88,21 @@ class Progress:
         lines, numbers = self._by_file.get(key, ([], []))
         at = bisect_right(lines, event.hit.line)
         first = event.step if event.step is not None else -1
-        return len({number for number in numbers[at:] if number > first})
+        behind = len({number for number in numbers[at:] if number > first})
+        again = numbers[at:]
+        if not behind and len(again) >= STEPS_BEHIND and again[0] < first and again == sorted(set(again)):
+            return len(again)  # another start counts from its beginning
+        return behind
 
     def recovered(self, event: Event) -> bool:
         """Return whether the run went on after an event as if nothing had been."""
         if event.role in ("recovered", "benign", "progress"):
             return True
-        if self._ended_behind(event) or self._finite_again(event) or self._only_set_up(event):
+        if self._ended_behind(event) and not self._never_again(event):
+            return True
+        if self._finite_again(event) or self._only_set_up(event):
+            return True
+        if self._of_a_start(event):
             return True
         if event.category == "preemption" and event.role == "root":
             return self.behind(event) >= STEPS_BEHIND_AN_END and self._outlived(event)
@@ -110,11 +121,25 @@ class Progress:
 
     def _finite_again(self, event: Event) -> bool:
         """Return whether what was no number is one in the last step that the same file tells behind it."""
-        if event.category != "numerical" or "nan" not in event.id:
+        if event.category != "numerical" or "nan" not in event.id or event.id == _OF_PREFERENCES:
             return False
         behind = [one for one in self.case.steps if one.file == event.hit.file and one.line > event.hit.line]
         last = [one.values[name] for one in behind[-1:] for name in ("loss", "grad_norm") if name in one.values]
         return bool(last) and all(isfinite(value) for value in last)
+
+    def _never_again(self, event: Event) -> bool:
+        """Return whether a value that is no number is the last that a file tells of a step: that a run ends mends nothing."""
+        if event.category != "numerical" or "nan" not in event.id or event.role != "root":
+            return False
+        behind = (one for one in self.case.steps if one.file == event.hit.file and one.line > event.hit.line)
+        return event.id == _OF_PREFERENCES or not any(behind)
+
+    def _of_a_start(self, event: Event) -> bool:
+        """Return whether a program did not come to its first step for what it imports, and a later one in the same file did."""
+        if event.id not in _OF_A_START or event.step is not None or event.hit.line > _SET_UP:
+            return False
+        lines, _ = self._by_file.get((event.hit.file, None), ([], []))
+        return bool(lines) and lines[-1] > event.hit.line
 
     def _only_set_up(self, event: Event) -> bool:
         """Return whether a shell's complaint at the head of its own file was outlived.

@@ -10,7 +10,7 @@ from preflight.source.logs.bars import bar_in
 from preflight.source.logs.named_numbers import as_float, named_numbers
 
 LITERALS = (
-    b"loss", b"Loss", b"LOSS", b"it/s", b"s/it", b"iteration ", b"Iteration: ", b"iters/sec", b"step:", b"step=", b"Step ", b"step ", b"Step:", b"Iter ", b"iter ",
+    b"loss", b"Loss", b"LOSS", b"it/s", b"s/it", b"iteration ", b"Iteration: ", b"iters/sec", b"step:", b"step=", b"Step ", b"step ", b"Step:", b"Iter ", b"iter ", b", iter: ",
     b"Iter:", b"global_step", b"grad_norm", b"grad norm", b"tokens/s", b"tok/s", b"samples/s", b"tflops", b"TFLOP", b"throughput",
     b"SamplesPerSec", b"num_updates", b"forward-compute", b"fwd_microstep", b"perplexity", b"Perplexity", b"[batch=", b"[step=",
     b"time across ranks (ms)", b" train ", b" trl:", b" tel:", b"/batch]", b"learning rate", b"learning_rate", b"loss_scale",

@@ -36,7 +36,7 @@ _LOOKS_RAISED = re.compile(
 )
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _LOG_LINE = re.compile(
-    r"^(?:\[?\d{4}[-/]\d\d|[IWEF]\d{3,4} \d\d:|\[?(?:INFO|WARNING|ERROR|DEBUG)\b|Traceback |\[rank|\[default|srun:|slurmstepd:|"
+    r"^(?:\[?\d{4}[-/]\d\d|:?\[?[IWEF]\d{3,4} \d\d:|\[?(?:INFO|WARNING|ERROR|DEBUG)\b|Traceback |\[rank|\[default|srun:|slurmstepd:|"
     r"Exception (?:raised from|ignored in)|During handling|The above exception|-- Process |={5}|-{5}|\+[-=]|\d+%\|| *\d+%\||\{')"
 )
 
