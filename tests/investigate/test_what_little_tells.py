@@ -282,3 +282,35 @@ def test_a_check_that_failed_below_a_bar_ends_the_run(tmp_path: Path) -> None:
     bars = "".join(f" {n}%|#  | {n}/100 [00:{n:02d}<10:17, 29.99ba/s]\n" for n in range(10, 40))
     end = "Exception in device=TPU:1: xrt_computation_client.cc:415 : Check failed: session->Run() (Cancelled: by TearDown)\n"
     assert told(tmp_path, bars + end).category == "other"
+
+
+_STALLED = (
+    "One or more tensors were submitted to be reduced, gathered or broadcasted by subset of ranks and are waiting for"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"W stall_inspector.cc:105] {_STALLED} remainder of ranks for more than 60 seconds.\nMissing ranks:\n1: [Add_0]\n",
+        "".join(f"[1,0]<stderr>:W operations.cc:588] Broadcast_{name} [missing ranks: 1]\n" for name in "abc"),
+    ],
+)
+def test_whom_horovod_waits_for_began_it(tmp_path: Path, text: str) -> None:
+    incident = told(tmp_path, text)
+    assert (incident.category, incident.culprit.ranks, incident.state) == ("network", (1,), "hung")
+
+
+@pytest.mark.parametrize(
+    ("text", "category"),
+    [
+        ("sagemaker-containers ERROR    ExecuteUserScriptError:\n", "other"),
+        ("UnexpectedStatusException: Error for Training job a-1: Failed. Reason: AlgorithmError: Exit Code: 1\n", "other"),
+        ("Your session crashed after using all available RAM.\n", "oom"),
+        ("The kernel appears to have died. It will restart automatically.\n", "other"),
+        ("ValueError: Input 0 of layer \"conv2d\" is incompatible with the layer: found ndim=3\n", "usercode"),
+        ("Memory critical error by agent node-1 (Agent handle: 0x2a) on address 0x3f. Reason: Memory in use.\n", "hardware"),
+    ],
+)  # fmt: skip
+def test_services_and_notebooks_tell_in_their_own_words(tmp_path: Path, text: str, category: str) -> None:
+    assert told(tmp_path, text).category == category

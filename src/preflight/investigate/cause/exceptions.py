@@ -87,6 +87,7 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"ImportError|ModuleNotFoundError|EnvironmentError|VersionConflict|PackageNotFoundError", "environment", "root"),
     (r"Dist(Network|Store|Backend)?Error|HorovodInternalError|NCCLError|[nrh]ccl\w*Error|ConnectionError|ConnectionResetError|BrokenPipeError"
      r"|ConnectionRefusedError|TimeoutError|DeadlineExceeded\w*|\w*R[Pp][Cc]Error|MultiThreadedRendezvous|RendezvousError\w*", "network", "cascade"),
+    (r"ExecuteUserScriptError|AlgorithmError|UnexpectedStatusException", "other", "teardown"),
     (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError|TuneError"
      r"|RayActorError|ActorDiedError|WorkerCrashedError|NodeDiedError|ActorUnavailableError|WorkerGroupError", "other", "teardown"),
     (r"SignalException|KeyboardInterrupt|Preempted\w*|Terminated", "preemption", "teardown"),
@@ -142,10 +143,11 @@ _OF_FILES = (
 )
 _WEB = re.compile(r"huggingface|wandb|https?://|urllib3|HTTPS?Connection|Max retries|proxy|SSL|certificate|hub\b", re.I)
 _WORDS: tuple[tuple[str, Category], ...] = (
-    (r"[Oo]ut of memory|(?:[Ff]ailed|[Uu]nable) to allocate (?:\w+ )?(?:memory|HBM|[\d.]+ ?[KMG]i?B)|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|have enough|[Ii]nsufficient|No available) (?:\w+ )?(?:memory|RAM|VRAM)|[Ff]ree (?:GPU )?memory\b.{0,80} (?:less|lower|smaller) than|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
+    (r"incompatible with (?:the )?layer\b", "usercode"),
+    (r"[Oo]ut of memory|using all available RAM|more memory than is available|(?:[Ff]ailed|[Uu]nable) to allocate (?:\w+ )?(?:memory|HBM|[\d.]+ ?[KMG]i?B)|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|have enough|[Ii]nsufficient|No available) (?:\w+ )?(?:memory|RAM|VRAM)|[Ff]ree (?:GPU )?memory\b.{0,80} (?:less|lower|smaller) than|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
      "oom"),
-    (r"\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
-    (r"is not in the [\w:. ]{1,60} registry\b|\bis not registered\b|found in '?\w+'? registry\b|third-party dynamic library|NPU function error|[Uu]nable to load \w+ library|[Cc]ould not load (?:dynamic )?library|Numpy is not available|[Ii]nvalid device id\b|device < num_gpus|[Nn]o operator found for|(?i:\bno gpus found)|support faster communication broadband"
+    (r"Memory critical error by agent|\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
+    (r"is not in the [\w:. ]{1,60} registry\b|\bis not registered\b|found in '?\w+'? registry\b|third-party dynamic library|cuDNN failed to initialize|NPU function error|[Uu]nable to load \w+ library|[Cc]ould not load (?:dynamic )?library|Numpy is not available|[Ii]nvalid device id\b|device < num_gpus|[Nn]o operator found for|(?i:\bno gpus found)|support faster communication broadband"
      r"|[Cc]ouldn't find appropriate backend|VersionConflict|can only be used on CUDA|doesn't support bf16|command '\S+' failed|no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
      r"|driver version|incompatible (?:version|with)|unsupported toolchain|invalid device ordinal|No CUDA GPUs"
      r"|not compatible with the installed|compiled (?:against (?:API )?version|with different)|binary incompatibility|(?:pip|conda) install|[Hh]ave you installed"
@@ -164,7 +166,7 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|shared memory object|shared file mapping|OpenCV\(|[Ff]ound 0 (?:files|images|samples|valid)|could not convert string to|(?i:(?:image|video|audio|sample|label) not found)"
      r"|not in the dataset|Unknown split|Failed to open the input|n_samples=|label class \d+ exceeds|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
     (r"\bnan\b|\bNaN\b|\bNAN\b|non-?finite|\binf\b|not positive-?definite|singular matrix", "numerical"),
-    (r"\bN?[HR]?CCL\b|[Hh]ccl[A-Z]\w+|gloo|rendezvous|TCPStore|store.based barrier|(?:[Tt]imed|TIMED) out|heartbeat time-?out|[Ss]ocket [Tt]imeout|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
+    (r"mismatch between collectives|\bN?[HR]?CCL\b|[Hh]ccl[A-Z]\w+|gloo|rendezvous|TCPStore|store.based barrier|(?:[Tt]imed|TIMED) out|heartbeat time-?out|[Ss]ocket [Tt]imeout|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
      "network"),
     (r"CANCELLED|[Pp]reempt|[Rr]equeu(?:e|ing)\b|time limit|TIME LIMIT|SIGTERM", "preemption"),
     (r"torch\._dynamo|inductor|\bcompiler bug\b|Failed to compile|\bptxas\b|[Tt]riton|[Ee]rror (?:building|compiling) extension|[Cc]ompil(?:ation|er) (?:error|failed)|nvrtc|NVRTC", "compile"),

@@ -23,7 +23,7 @@ _TROUBLE = re.compile(
 # Of these, what hardly a line bears by chance: the others only keep a text from being taken for one without trouble.
 _TELLS = re.compile(
     r"(?i)\b(?:error|treated as errors|fail(?:ed|ure|ures|s)?|abort(?:ed|ing)?|killed|tim(?:ed|ing)[- ]?out|times out|timeout|refused|denied|corrupt(?:ed|ion)?|can ?not|can't"
-    r"|could(?:n't| not)|unable|crash(?:ed|es)?|lost|fatal|panic|stuck|h[au]ng|hangs|died|dead|evicted|preempted|requeue(?:d|ing)|unreachable|missed)\b"
+    r"|could(?:n't| not)|unable|crash(?:ed|es)?|lost|fatal|panic|stuck|h[au]ng|hangs|died|dead|evicted|preempted|requeue(?:d|ing)|more memory than|unreachable|missed)\b"
 )
 _TOLD = re.compile(r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|\w*Warning\b|^\s*(?:warnings\.)?warn\(")
 _WARNED = re.compile(r"^\S*:\d+: \w*Warning: |^\s*(?:warnings\.)?warn\(")

@@ -42,7 +42,7 @@ _PRINTERS = (
     Printer(re.compile(r"Exception raised from c10_cuda_check_implementation at"), "other", "cascade"),
     Printer(re.compile(r"Exception raised from \w+ at \S*(?:ProcessGroup\w+|TCPStore\w*|c10d/\w+)\.[ch]pp:\d+"), "network", "cascade"),
     Printer(re.compile(r"\bNCCL WARN\b|\bH(?:ccl|CCL)\w*\b.*(?i:fail|error|timeout)|\blibfabric:.*<warn>.*\berr"), "network", "cascade"),
-    Printer(re.compile(r"Encountered a bad command exit code!"), "other", "teardown"),
+    Printer(re.compile(r"Encountered a bad command exit code!|[Kk]ernel appears to have died"), "other", "teardown"),
     Printer(re.compile(r"\bAER: (?:Multiple )?Uncorrected|\bEDAC \S+ \d+ UE\b|\bMCE\b.*\b[Uu]ncorrect"), "hardware"),
     # Parsers of arguments and settings.
     Printer(re.compile(r"^[\w./-]+(?:\.py)?: error: (?:unrecognized arguments|the following arguments are required|argument )"), "environment"),
