@@ -295,8 +295,8 @@ def meaning_of(raised: Raised) -> Meaning:
     """Return what an exception that no signature took is taken for."""
     wrapped = _OF_RAY.search(raised.hit.text)
     name = wrapped[1] if wrapped is not None else raised.exception.rpartition(".")[2].lstrip("_")
-    if not name and (about := _about_to_raise(raised)) is not None:
-        return meaning_of(about)
+    if not name and (next_one := _about_to_raise(raised)) is not None:
+        return meaning_of(next_one)
     if not name:
         launched = any(
             _LAUNCHERS.search(frame.path.replace("\\", "/")) for frame in (*raised.frames[:1], *raised.frames[-1:])
