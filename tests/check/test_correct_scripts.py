@@ -14,8 +14,8 @@ SCRIPTS = sorted((Path(__file__).parent / "scripts" / "correct").glob("*.py"))
 UNANSWERED = {
     "environment": ("dqn_replay", "ppo"),
     "data": (
-        "audio_cnn", "dpo_manual", "gcn_plain", "hf_qwen_config", "mae_pretrain", "notebook_export", "sac",
-        "seq2seq_attention", "simclr", "unet_segmentation", "wav2vec_ctc",
+        "audio_cnn", "gcn_plain", "hf_qwen_config", "mae_pretrain", "notebook_export", "sac",
+        "seq2seq_attention", "simclr", "wav2vec_ctc",
     ),
     "network": (
         "actor_critic", "arcface", "byol_momentum", "clip_probe", "cyclegan", "ddpm_unet", "detection_fasterrcnn",

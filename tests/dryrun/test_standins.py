@@ -173,3 +173,41 @@ def test_texts_become_numbers() -> None:
     assert len(split(line)) > 10
     rows = text.data.to_map_style_dataset(text.datasets.Multi30k(split="valid"))
     assert len(rows[3]) == 2
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("name", ["CIFAR10", "MNIST"])
+def test_some_samples_of_a_data_set_can_be_kept(name: str) -> None:
+    pytest.importorskip("torch")
+    kind = getattr(_standin("torchvision.datasets"), name)
+
+    class Part(kind):  # type: ignore[misc, valid-type]
+        def __init__(self, root: str, kept: Any) -> None:
+            super().__init__(root, train=True)
+            self.data = self.data[kept]
+            self.targets = [list(self.targets)[i] for i in kept]
+
+    whole, part = kind("data", train=True), Part("data", [3, 15, 27])
+    assert len(whole.data) == len(whole.targets) == len(whole)
+    assert len(part) == len(part.data) == 3
+    assert [int(part[i][1]) for i in range(3)] == [3, 5, 7]
+    with pytest.raises(IndexError):
+        part[3]
+
+
+@pytest.mark.torch
+def test_apex_that_is_imported_and_not_switched_on() -> None:
+    torch = pytest.importorskip("torch")
+    apex = _standin("apex")
+    net = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    assert apex.amp.initialize(net, optimizer, opt_level="O0") == (net, optimizer)
+    assert apex.amp.initialize(net, enabled=False) is net
+    loss = net(torch.ones(1, 2)).sum()
+    with apex.amp.scale_loss(loss, optimizer) as scaled:
+        assert scaled is loss
+    assert list(apex.amp.master_params(optimizer)) == list(net.parameters())
+    with pytest.raises(RuntimeError, match="O2"):
+        apex.amp.initialize(net, optimizer, opt_level="O2")
+    normed = torch.nn.Sequential(torch.nn.BatchNorm1d(2))
+    assert isinstance(apex.parallel.convert_syncbn_model(normed)[0], apex.parallel.SyncBatchNorm)

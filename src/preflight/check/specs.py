@@ -157,7 +157,7 @@ def _evaluation_batch(reading: Reading) -> int | None:
     from preflight.source.facts.data import training_loader
 
     given = plain(trainer_setting(reading, "per_device_eval_batch_size"))
-    if isinstance(given, int) and any(t.argument(3, "eval_dataset") is not None for t in reading.made("trainer")):
+    if isinstance(given, int) and any(t.argument(4, "eval_dataset") is not None for t in reading.made("trainer")):
         return given
     train = training_loader(reading)
     sizes = [

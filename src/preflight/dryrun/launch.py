@@ -199,6 +199,7 @@ SETTINGS = {
     "WANDB_DISABLED": "true",
     "TOKENIZERS_PARALLELISM": "false",
     "MPLBACKEND": "Agg",
+    "GIT_PYTHON_REFRESH": "quiet",
     "TORCHDYNAMO_DISABLE": "1",
 }
 """Variables of the environment of every dry run."""

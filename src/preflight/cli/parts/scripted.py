@@ -108,10 +108,15 @@ def told_by(
     missing = _missing(said, facts, path, gpus)
     if model is None:
         return Scripted(Settings(said), None, missing)
-    title = f"{os.path.basename(path)} ({model.name or model.family}, {(model.parameters or 0) / 1e9:.3g}B)"
+    title = f"{os.path.basename(path)} ({model.name or model.family}, {_size(model.parameters or 0)})"
     if seen is None:
         return Scripted(Settings(said), Chosen(model, title), missing, _would_tell(model, run))
     return Scripted(Settings(said), Chosen(model, title), missing, seen.notes, seen.measured)
+
+
+def _size(parameters: float) -> str:
+    """Parameters as people say them: 7.24B, 4.9M."""
+    return f"{parameters / 1e9:.3g}B" if parameters >= 1e9 else f"{parameters / 1e6:.3g}M"
 
 
 def _refuse_others(path: str, facts: dict[str, Fact]) -> None:

@@ -1,7 +1,7 @@
-"""What training scripts use of apex: fused optimizers and norms, in PyTorch's own form."""
+"""What training scripts use of apex: fused optimizers and norms, wrappers, in PyTorch's own form."""
 
 from __future__ import annotations
 
-from . import normalization, optimizers
+from . import amp, normalization, optimizers, parallel
 
-__all__ = ["normalization", "optimizers"]
+__all__ = ["amp", "normalization", "optimizers", "parallel"]

@@ -13,6 +13,16 @@ from . import utils as utils
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
+class _Column:
+    """What is worked out whenever it is asked for, until a script puts its own in its place: some of the samples."""
+
+    def __init__(self, made: Any) -> None:
+        self.made = made
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else self.made(instance)
+
+
 class VisionDataset(Dataset[Any]):
     """Pictures with labels.
 
@@ -51,9 +61,12 @@ class VisionDataset(Dataset[Any]):
         self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
 
     def __len__(self) -> int:
+        for name in ("data", "targets", "labels"):
+            if name in self.__dict__:
+                return len(self.__dict__[name])
         return self.length
 
-    @property
+    @_Column
     def targets(self) -> Any:
         """Return the labels."""
         return [i % self.count for i in range(self.length)]
@@ -62,7 +75,8 @@ class VisionDataset(Dataset[Any]):
 
     def target(self, index: int) -> Any:
         """Return a label."""
-        return index % self.count
+        kept = self.__dict__.get("targets", self.__dict__.get("labels"))
+        return index % self.count if kept is None else kept[index]
 
     def picture(self, index: int) -> Any:
         """Return a picture of PIL."""
@@ -87,15 +101,15 @@ class MNIST(VisionDataset):
 
     shape, lengths, count = ("L", 28, 28), (60_000, 10_000), 10
 
-    @property
+    @_Column
     def data(self) -> Any:
         """Return all pictures."""
-        return torch.zeros(len(self), 28, 28, dtype=torch.uint8)
+        return torch.zeros(self.length, 28, 28, dtype=torch.uint8)
 
-    @property
+    @_Column
     def targets(self) -> Any:
         """Return the labels."""
-        return torch.arange(len(self)) % self.count
+        return torch.arange(self.length) % self.count
 
     labels = targets
     train_data = test_data = data
@@ -115,12 +129,12 @@ class CIFAR10(VisionDataset):
 
     shape, lengths, count = ("RGB", 32, 32), (50_000, 10_000), 10
 
-    @property
+    @_Column
     def data(self) -> Any:
         """Return all pictures."""
         import numpy
 
-        return numpy.zeros((len(self), 32, 32, 3), dtype=numpy.uint8)
+        return numpy.zeros((self.length, 32, 32, 3), dtype=numpy.uint8)
 
 
 class CIFAR100(CIFAR10):
