@@ -52,6 +52,13 @@ def test_a_doubt_decides_nothing_even_where_warnings_do(
         ),
         (Profile(outcome="time is up"), "the time limit ended the dry run; --time-limit gives it longer"),
         (Profile(outcome="ended"), "nothing was put on the GPU in the dry run"),
+        (Profile(outcome="exited", status="0"), "nothing was put on the GPU in the dry run"),
+        (
+            Profile(outcome="exited", status="2"),
+            "the script left with status 2, as it does where its command line lacks arguments; they are given behind --",
+        ),
+        (Profile(outcome="exited", status="3"), "the script left with status 3"),
+        (Profile(outcome="exited", status="no data\nat all"), "the script left: no data"),
     ],
 )
 def test_a_dry_run_that_saw_nothing_says_why_and_not_that_a_dry_run_would_tell(

@@ -24,7 +24,24 @@ def early_end(profile: Profile) -> str | None:
         return f"the time limit ended the dry run{at}; --time-limit gives it longer"
     if profile.outcome == "memory is up":
         return "the dry run took most of the memory that this machine had left, and was ended"
+    if profile.outcome == "exited" and not profile.stuck and profile.steps == 0:
+        return _left(profile.status)
     return None
+
+
+def _left(status: str) -> str | None:
+    """Why a script left before its first step: its status, or the text that it left with."""
+    if status in ("", "0", "None"):
+        return None
+    if status == "2":
+        return (
+            "the script left with status 2, as it does where its command line lacks arguments; they are given behind --"
+        )
+    return (
+        f"the script left with status {status}"
+        if status.lstrip("-").isdigit()
+        else f"the script left: {in_short(status)}"
+    )
 
 
 def why_unknown(profile: Profile) -> str:
