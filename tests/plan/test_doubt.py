@@ -11,9 +11,10 @@ from preflight.cost.machine import Coefficients
 from preflight.plan.calibration.prior import PRIORS
 from preflight.plan.candidate import candidate
 from preflight.plan.columns.doubt import DRAWS, _draws, doubt_of
-from preflight.plan.experiment import experiment_of
+from preflight.plan.experiment import experiment_of, in_short
 from preflight.plan.make import plan_report
 from preflight.plan.request import Request
+from preflight.report.parts.plan_rows import short_layout
 from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.model import ModelSpec
 from preflight.vocabulary.plan import Candidate
@@ -95,6 +96,22 @@ def test_the_cheapest_measurement_that_explains_the_doubt_is_named() -> None:
     assert "one GPU" in said
     said = experiment_of(request.cluster, first, second, 0.4, {"hidden": 0.9})
     assert "20 steps of each on 8 GPUs" in said
+
+
+@pytest.mark.parametrize(
+    "parallel",
+    [
+        ParallelDims(),
+        ParallelDims(dp_replicate=2, dp_shard=32, zero_stage=3, framework="fsdp2"),
+        ParallelDims(tp=2, pp=8, vp=2, dp_shard=4, zero_stage=1, framework="megatron"),
+        ParallelDims(pp=16, cp=2, vp=5, dp_shard=2, zero_stage=1, framework="megatron"),
+        ParallelDims(dp_replicate=8, framework="ddp"),
+    ],
+)
+def test_a_layout_is_called_as_in_the_table_of_candidates(parallel: ParallelDims) -> None:
+    one = msgspec.structs.replace(_candidates(_request())[0], parallel=parallel)
+    named = short_layout(parallel) + (f" ({parallel.framework})" if parallel.framework else "")
+    assert in_short(one).startswith(f"{named} micro-batch ")
 
 
 def test_a_search_shows_three_to_five_layouts_and_its_regret() -> None:

@@ -67,19 +67,19 @@ def experiment_of(cluster: Cluster, first: Candidate, rival: Candidate, chance: 
 
 
 def in_short(one: Candidate) -> str:
-    """Return a layout in a few words: ``tp 8 pp 4 dp 2, micro-batch 1``."""
+    """Return a layout in a few words, those of the table of candidates: ``tp 8 pp 4 shard 2 zero 1 (megatron) micro-batch 1``."""
     parallel = one.parallel
-    data = parallel.dp_replicate * parallel.dp_shard
     degrees = {
         "tp": parallel.tp,
         "pp": parallel.pp,
-        "vp": parallel.vp,
         "cp": parallel.cp,
         "ep": parallel.ep,
-        "dp": data,
+        "vp": parallel.vp,
+        "dp": parallel.dp_replicate,
+        "shard": parallel.dp_shard,
     }
     said = " ".join(f"{name} {degree}" for name, degree in degrees.items() if degree > 1) or "one GPU"
-    zero = f" zero {parallel.zero_stage}" if parallel.zero_stage else ""
+    zero = f" zero {parallel.zero_stage}" if parallel.dp_shard > 1 and parallel.zero_stage < 3 else ""
     framework = f" ({parallel.framework})" if parallel.framework else ""
     again = "" if one.run.recompute == "none" else f", recompute {recompute_setting(one.run)}"
     return f"{said}{zero}{framework} micro-batch {one.run.micro_batch}{again}"

@@ -31,10 +31,13 @@ def row(kind: str, **values: Any) -> Row:
 class Growing:
     """A run of some ranks that this process pretends to be."""
 
-    def __init__(self, folder: Path, world: int = 1, started: float | None = None, **said: Any) -> None:
+    def __init__(
+        self, folder: Path, world: int = 1, started: float | None = None, accumulate: int = 1, **said: Any
+    ) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
         self.world = world
+        self.accumulate = accumulate
         self.iteration = 0
         self._q = 0
         self._wall = time.time() if started is None else started
@@ -103,7 +106,7 @@ class Growing:
     def _step(self, rank: int, loss: float, seconds: float, memory: int) -> list[Row]:
         i = self.iteration
         t = int((i * seconds * (1 + rank)) * SECOND)
-        at = {"i": i, "s": i}
+        at = {"i": i, "s": i // self.accumulate}
         rows = []
         for name in ("zero_grad optimizer0:SGD", "forward model", "backward", "step optimizer0:SGD"):
             what, _, of = name.partition(" ")

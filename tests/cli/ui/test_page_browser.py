@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -121,3 +122,24 @@ def test_a_key_reads_the_values_of_a_chart(browser: Chromium, tmp_path: Path) ->
             == "true"
         )
         assert browser.value("document.querySelectorAll('figure[data-chart=loss] polyline').length") == 1
+
+
+def test_values_of_one_step_lie_beside_each_other(browser: Chromium, tmp_path: Path) -> None:
+    run = Growing(tmp_path / "trace", accumulate=2)
+    run.begin()
+    for loss in (6.0, 5.0, 4.0, 3.0, 2.0, 1.0):
+        run.steps(1, loss=loss)
+    run.end()
+    with served(tmp_path) as server:
+        browser.open(server.url)
+        browser.wait("document.querySelector('figure[data-chart=loss] polyline')")
+        points = browser.value("document.querySelector('figure[data-chart=loss] polyline').getAttribute('points')")
+        across = [float(point.split(",")[0]) for point in points.split()]
+        gaps = [later - earlier for earlier, later in itertools.pairwise(across)]
+        assert len(gaps) == 5
+        assert min(gaps) > 0
+        assert max(gaps) - min(gaps) < 0.3
+        assert across[-1] <= browser.value(
+            "document.querySelector('figure[data-chart=loss] rect.ground').getBBox().x"
+            " + document.querySelector('figure[data-chart=loss] rect.ground').getBBox().width"
+        )

@@ -43,6 +43,7 @@ export class Charts {
       known.values.length = piece.start;
       known.steps.push(...piece.steps);
       known.values.push(...piece.values);
+      known.places = apart(known.steps);
       this.curves.set(piece.id, known);
     }
     this.soon();
@@ -63,7 +64,7 @@ export class Charts {
     }
     const names = [...groups.keys()].sort((one, other) => ORDER.indexOf(one) - ORDER.indexOf(other));
     at("curves").hidden = names.length === 0;
-    const newest = Math.max(1, ...[...this.curves.values()].map((curve) => curve.steps[curve.steps.length - 1]));
+    const newest = Math.max(1, ...[...this.curves.values()].map((curve) => curve.places[curve.places.length - 1]));
     names.forEach((name, place) => {
       let chart = this.charts.get(name);
       if (!chart) {
@@ -158,7 +159,7 @@ class Chart {
   scale() {
     let low = Infinity, high = -Infinity, until = this.newest, since = Infinity;
     for (const curve of this.curves) {
-      until = Math.max(until, curve.steps[curve.steps.length - 1]);
+      until = Math.max(until, curve.places[curve.places.length - 1]);
       since = Math.min(since, curve.steps[0]);
       for (const value of curve.values) {
         if (value === null || (this.log && value <= 0)) continue;
@@ -225,7 +226,7 @@ class Chart {
         if (value === null || (this.log && value <= 0)) {
           if (points.length) pieces.push(points);
           points = [];
-        } else points.push(`${this.x(curve.steps[index]).toFixed(1)},${this.y(value).toFixed(1)}`);
+        } else points.push(`${this.x(curve.places[index]).toFixed(1)},${this.y(value).toFixed(1)}`);
       });
       if (points.length && HELD.has(this.name)) points.push(`${this.x(this.until).toFixed(1)},${points[points.length - 1].split(",")[1]}`);
       if (points.length) pieces.push(points);
@@ -252,9 +253,9 @@ class Chart {
     if (event.key !== "ArrowLeft" && event.key !== "ArrowRight" && event.key !== "Escape") return;
     event.preventDefault();
     if (event.key === "Escape") { this.point(null); return; }
-    const steps = this.curves[0].steps;
-    const known = this.pointed === null ? steps.length - 1 : nearest(steps, this.pointed) + (event.key === "ArrowLeft" ? -1 : 1);
-    this.pointed = steps[Math.min(Math.max(known, 0), steps.length - 1)];
+    const places = this.curves[0].places;
+    const known = this.pointed === null ? places.length - 1 : nearest(places, this.pointed) + (event.key === "ArrowLeft" ? -1 : 1);
+    this.pointed = places[Math.min(Math.max(known, 0), places.length - 1)];
     this.tell();
   }
 
@@ -269,13 +270,13 @@ class Chart {
     this.svg.querySelectorAll(".cursor, circle.read").forEach((one) => one.remove());
     const parts = [];
     this.curves.forEach((curve, place) => {
-      const index = this.pointed === null ? curve.steps.length - 1 : nearest(curve.steps, this.pointed);
+      const index = this.pointed === null ? curve.steps.length - 1 : nearest(curve.places, this.pointed);
       const value = curve.values[index];
       const key = draw("svg", { class: "key", "aria-hidden": "true" }, draw("line", { class: `curve ${this.look(curve, place)}`, x1: 0, x2: "100%", y1: 2, y2: 2 }));
       const name = this.called(curve);
       if (this.curves.length > 1 || this.pointed !== null || name) parts.push(make("span", {}, key, `${name} ${this.said(value)}`));
       if (this.pointed !== null) {
-        const x = this.x(curve.steps[index]);
+        const x = this.x(curve.places[index]);
         if (place === 0) {
           parts.unshift(make("span", {}, `step ${number(curve.steps[index])}`));
           this.svg.append(draw("line", { class: "cursor", x1: x, x2: x, y1: TOP, y2: HEIGHT - BOTTOM }));
@@ -286,6 +287,16 @@ class Chart {
     if (this.limit) parts.push(make("span", {}, make("span", { class: "rule limit" }), `capacity ${bytes(this.limit)}`));
     this.legend.replaceChildren(...parts);
   }
+}
+
+// Several values of one step, as with accumulation, lie beside each other up to the next.
+function apart(steps) {
+  const places = [];
+  for (let first = 0, next = 0; first < steps.length; first = next) {
+    while (next < steps.length && steps[next] === steps[first]) next += 1;
+    for (let one = first; one < next; one += 1) places.push(steps[first] + (one - first) / (next - first));
+  }
+  return places;
 }
 
 function nearest(steps, wanted) {
