@@ -18,6 +18,11 @@ STANDS_FOR = re.compile(r"GROUP|NAME|CODE|X\.Y|\bname(?:_of_\w+)?\.\w+$")
 """What stands in a path for a name that the reader chooses."""
 
 
+def rooms_of(room: str) -> set[str]:
+    """The rooms within a room."""
+    return {path.parent.name for path in (PACKAGE / room).glob("*/__init__.py")}
+
+
 def paths(text: str) -> set[str]:
     """Every word within `code` or a block that is a path or a file of ours; of one with a placeholder, the folder."""
     found = set()
