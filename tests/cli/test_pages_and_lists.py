@@ -92,3 +92,27 @@ def test_the_page_of_a_gpu_does_not_show_what_is_not_known(capsys: pytest.Captur
     assert "measured" not in text
     assert "PRICES" not in text
     assert "between GPUs" not in text
+
+
+def test_the_page_of_a_model_says_what_it_is_made_of_and_how_to_plan_it(capsys: pytest.CaptureFixture[str]) -> None:
+    page = _said(capsys, "explain", "llama-3-8b")
+    assert "parameters: 8,030,261,248" in page
+    assert "heads of keys and values: 8" in page
+    assert "meta-llama/Meta-Llama-3-8B" in page
+    assert "$ preflight plan llama-3-8b 64 --gpus 8" in page
+    told = json.loads(_said(capsys, "explain", "mixtral-8x7b", "--format", "json"))
+    assert told["parameters"] == 46_702_792_704
+    assert told["made_of"]["experts"] == 8
+    assert "experts" not in json.loads(_said(capsys, "explain", "resnet50", "--format", "json"))["made_of"]
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "mixtral-8x7b", "resnet50", "t5-base", "vit-base-patch16-224"])
+def test_the_plan_that_the_page_of_a_model_names_can_be_made(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    page = _said(capsys, "explain", name)
+    command = next(line.split("$ preflight ")[1] for line in page.splitlines() if "$ preflight plan" in line)
+    assert run(*command.split(), "--quiet") in (0, 1)
+    assert name in capsys.readouterr().out
+
+
+def test_the_page_of_a_probe_says_how_it_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "$ preflight investigate probe compute" in _said(capsys, "explain", "compute")

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from preflight.cli.parts.documents import Document, Entry, Section, render
+from preflight.cli.parts.model_pages import model_page
 from preflight.cli.parts.signature_pages import observation_section, observations, remedy_section, remedy_titles
 from preflight.cli.parts.tables import rows
 from preflight.cli.parts.writing import Writing
@@ -25,7 +26,7 @@ def known_page(identifier: str, catalog: Catalog, look: Writing) -> str | None:
         if told is not None:
             return told
     # Models are written as their makers write them, GPUs as people do: here the line is not the underscore.
-    for page in (_row, _gpu):
+    for page in (model_page, _probe, _gpu):
         told = page(wanted, catalog, look)
         if told is not None:
             return told
@@ -227,19 +228,19 @@ def _tree(name: str, catalog: Catalog, look: Writing) -> str | None:
     return render(document, {"schema": "preflight.tree/1", **msgspec.to_builtins(tree)}, look)
 
 
-def _row(name: str, catalog: Catalog, look: Writing) -> str | None:
-    """The row of a list as a page: models, probes."""
-    for kind in LISTED:
-        row = next((row for row in rows(kind, (), catalog) if str(row["name"]).lower() == name), None)
-        if row is not None:
-            said = tuple(
-                Entry(f"{key.replace('_', ' ')}: {value}") for key, value in row.items() if key not in ("name", "title")
-            )
-            what = {"models": "a model", "probes": "a probe"}[kind]
-            title = str(row.get("title") or row["name"])
-            document = Document(name, (title, f"{what} of the catalog"), sections=(Section("What is known", said),))
-            return render(document, {"schema": "preflight.row/1", "kind": kind, **row}, look)
-    return None
+def _probe(name: str, catalog: Catalog, look: Writing) -> str | None:
+    """The row of a probe as a page."""
+    row = next((row for row in rows("probes", (), catalog) if str(row["name"]).lower() == name), None)
+    if row is None:
+        return None
+    said = tuple(Entry(f"{key}: {value}") for key, value in row.items() if key not in ("name", "title"))
+    ways = (Entry("on this machine", command=f"preflight investigate probe {name}"),)
+    document = Document(
+        name,
+        (str(row["title"]), "a probe"),
+        sections=(Section("What is known", said), Section("To run it", ways)),
+    )
+    return render(document, {"schema": "preflight.row/1", "kind": "probes", **row}, look)
 
 
 def _gpu(name: str, catalog: Catalog, look: Writing) -> str | None:
