@@ -24,6 +24,7 @@ def gaps(folder: TraceFolder) -> list[TraceGap]:
     if folder.run_problem is not None:
         found.append(TraceGap(what="no run", text=folder.run_problem))
     found += _strange(folder)
+    found += _lost(folder)
     found += _absent_ranks(folder)
     for process in processes:
         found += _of_one(folder, process)
@@ -50,6 +51,22 @@ def _strange(folder: TraceFolder) -> Iterator[TraceGap]:
         yield TraceGap(what="damage", text=f"{file} is no trace file", file=file, bytes=damage.end - damage.start)
 
 
+def _lost(folder: TraceFolder) -> Iterator[TraceGap]:
+    """Name the tables of a sealed run that are missing or damaged."""
+    if folder.sealed is None:
+        return
+    for kind, why in sorted(folder.sealed.lost.items()):
+        table = folder.sealed.index.tables[kind]
+        text = f"{why}; its {table.rows:,} rows of kind {kind} are lost"
+        yield TraceGap(what="damage", text=text, file=table.file, rows=table.rows)
+
+
+def _is_lost(folder: TraceFolder, process: Process, kind: str) -> bool:
+    """Whether what a process said of a kind was sealed and is lost."""
+    sealed = folder.sealed
+    return sealed is not None and kind in sealed.lost and process.file in sealed.files
+
+
 def _absent_ranks(folder: TraceFolder) -> Iterator[TraceGap]:
     """Name the ranks that the latest processes, or the launcher, know of and that have no file."""
     trainers = [process for process in folder.processes if process.role == "trainer"]
@@ -66,9 +83,9 @@ def _absent_ranks(folder: TraceFolder) -> Iterator[TraceGap]:
 def _of_one(folder: TraceFolder, process: Process) -> Iterator[TraceGap]:
     name = who(process)
     seen = f"; the last iteration that was recorded is {process.iteration}" if process.iteration >= 0 else ""
-    if not process.facts:
+    if not process.facts and not _is_lost(folder, process, "begin"):
         yield _gap("no begin", f"{process.file} does not say which process wrote it", process)
-    if process.end is None:
+    if process.end is None and not _is_lost(folder, process, "end"):
         running = None if process.finished else folder.running(process)
         if running:
             yield _gap("running", f"{name} still runs{seen}", process, iteration=process.iteration)

@@ -19,7 +19,7 @@ from .folder import TraceFolder
 from .process import Process
 from .reader import CUT, count
 from .run_file import sync_folder, write_whole
-from .sealed import INDEX, SealedIndex, SealedProcess, SealedTable, connect, quoted
+from .sealed import INDEX, SealedIndex, SealedProcess, SealedTable, checksum, connect, quoted
 from .table_file import arrays, sql_columns, to_numpy
 
 WORKSHOP = ".sealing"
@@ -87,6 +87,7 @@ class _Sealing:
             self._connection = connect(self._workshop / "overflow")
             try:
                 processes = tuple(self._take(number, process) for number, process in enumerate(self._order(broken)))
+                self._refuse_what_is_lost()
                 tables = self._write()
             finally:
                 self._connection.close()
@@ -99,6 +100,12 @@ class _Sealing:
         sync_folder(self._folder.path)
         write_whole(self._folder.path / INDEX, msgspec.json.format(msgspec.json.encode(index), indent=1) + b"\n")
         return index
+
+    def _refuse_what_is_lost(self) -> None:
+        """Leave an earlier sealing as it is where not all of it could be read."""
+        lost = {} if self._folder.sealed is None else self._folder.sealed.lost
+        for why in lost.values():
+            raise TraceError(f"{self._folder.path} cannot be sealed again: {why}")
 
     def _order(self, broken: bool) -> list[Process]:
         """Return the processes by rank, after one look at how each of them ended."""
@@ -177,7 +184,8 @@ class _Sealing:
                 f'COPY (SELECT * FROM "{_escaped(kind)}") TO {target}'
                 f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {group})"
             )
-            tables[kind] = SealedTable(file=file, rows=sum(self._rows[kind].values()))
+            written = checksum(self._workshop / file)
+            tables[kind] = SealedTable(file=file, rows=sum(self._rows[kind].values()), crc=written)
         return tables
 
     def _free_name(self, kind: str) -> str:

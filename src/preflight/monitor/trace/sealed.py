@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,11 @@ class SealedProcess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SealedTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A Parquet file: its name and its rows."""
+    """A Parquet file: its name, its rows, and the CRC-32 of its bytes (None where an older version wrote it)."""
 
     file: str
     rows: int
+    crc: int | None = None
 
 
 class SealedIndex(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +56,7 @@ class Sealed:
     Attributes:
         index: What ``sealed.json`` says.
         files: The names that the segments of the processes had.
+        lost: Kinds of rows whose file is missing or damaged, with why; of one that was not asked for it is not known.
     """
 
     def __init__(self, folder: Path, index: SealedIndex) -> None:
@@ -64,20 +67,24 @@ class Sealed:
         self._connection: Any = None
         self._places: dict[str, dict[int, list[tuple[int, int]]]] = {}
         self._known: dict[str, Any] = {}
+        self.lost: dict[str, str] = {}
+        for kind, table in index.tables.items():
+            if not (folder / table.file).is_file():
+                self.lost[kind] = f"{table.file} is missing"
 
     @classmethod
     def open(cls, folder: Path) -> Sealed | None:
         """Open the sealed part of a folder; None where nothing is sealed.
 
         Raises:
-            TraceError: It is damaged, of a newer format, or a file is missing.
+            TraceError: The index is damaged, of a newer format, or names a file of another folder.
         """
         index = read_described(folder / INDEX, SealedIndex)
         if index is None:
             return None
         for table in index.tables.values():
-            if Path(table.file).name != table.file or not (folder / table.file).is_file():
-                raise TraceError(f"{folder / table.file} is missing, and {INDEX} names it")
+            if Path(table.file).name != table.file:
+                raise TraceError(f"{folder / INDEX} is damaged: {table.file!r} is no name of a file beside it")
         return cls(folder, index)
 
     def process(self, file: str) -> Process:
@@ -110,6 +117,11 @@ class Sealed:
                 tables: Tables = {kind: part[block] for kind, part in parts.items() if block in part}
                 yield Block(block, -1, -1, tables)
 
+    def why_lost(self, kind: str) -> str | None:
+        """Return why the rows of a kind cannot be read; None where they can."""
+        self._place(kind)
+        return self.lost.get(kind)
+
     def connect(self) -> Any:
         """Return the connection, which takes little memory and one core."""
         if self._connection is None:
@@ -121,15 +133,28 @@ class Sealed:
         return quoted(str(self._folder / self.index.tables[kind].file))
 
     def _place(self, kind: str) -> dict[int, list[tuple[int, int]]]:
-        """Return the blocks of each process that have rows of a kind, with how many."""
+        """Return the blocks of each process that have rows of a kind, with how many; none where the rows are lost."""
         if kind not in self._places:
             places: dict[int, list[tuple[int, int]]] = {}
-            for process, block, rows in self._ask(
-                f"SELECT process, block, count(*) FROM read_parquet({self.path(kind)}) GROUP BY ALL ORDER BY ALL"
-            ).fetchall():
+            for process, block, rows in self._counted(kind):
                 places.setdefault(process, []).append((block, rows))
             self._places[kind] = places
         return self._places[kind]
+
+    def _counted(self, kind: str) -> list[tuple[int, int, int]]:
+        """Return how many rows of a kind each block of each process has, once the file is seen to be what was written."""
+        table = self.index.tables[kind]
+        if kind in self.lost:
+            return []
+        try:
+            if table.crc is not None and table.crc != checksum(self._folder / table.file):
+                raise TraceError("it is not what was written")
+            return self._ask(
+                f"SELECT process, block, count(*) FROM read_parquet({self.path(kind)}) GROUP BY ALL ORDER BY ALL"
+            ).fetchall()
+        except (TraceError, OSError) as error:
+            self.lost[kind] = f"{table.file} is damaged: {str(error).splitlines()[0]}"
+            return []
 
     def _part(self, kind: str, process: int, first: int, last: int) -> dict[int, Columns]:
         """Return the rows of a kind in some blocks of a process, by block."""
@@ -159,6 +184,15 @@ class Sealed:
             return self.connect().execute(query)
         except duckdb.Error as error:
             raise TraceError(f"a sealed table cannot be read: {error}") from error
+
+
+def checksum(path: Path) -> int:
+    """Return the CRC-32 of the bytes of a file."""
+    found = 0
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            found = zlib.crc32(piece, found)
+    return found
 
 
 def connect(overflow: Path | None = None) -> Any:

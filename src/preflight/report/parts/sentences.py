@@ -101,7 +101,8 @@ def _of_watched(watched: Watched) -> str:
     steps = f"{watched.steps:,} {'step' if watched.steps == 1 else 'steps'}{ranks}"
     if not watched.examples:
         return f"{steps} recorded, and nothing could be judged"
-    return f"{steps}, {watched.judged} of {watched.in_force} invariants judged {watched.examples:,} times"
+    times = "once" if watched.examples == 1 else f"{watched.examples:,} times"
+    return f"{steps}, {watched.judged} of {watched.in_force} invariants judged {times}"
 
 
 def _of_comparison(found: Comparison) -> str:
