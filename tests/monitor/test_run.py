@@ -119,6 +119,17 @@ def test_the_exit_code_of_the_program_is_kept(tmp_path: Path, ending: str, code:
     assert (tmp_path / ".preflight" / "monitor" / "train-1" / "run.json").exists()
 
 
+def test_a_disk_that_is_full_at_the_end_costs_the_program_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    taken = "\nimport pathlib\nrun = pathlib.Path('t/run.json')\nrun.unlink()\nrun.mkdir()\n"  # nothing can be written there
+    (tmp_path / "train.py").write_text(NEVER_CLEARED + taken + "raise SystemExit(7)\n")
+    done = preflight("monitor", "run", "-o", "t", "--", sys.executable, "train.py", cwd=tmp_path)
+    assert done.returncode == 7
+    assert "how the program ended is not in the trace: " in done.stderr
+    assert "alarm 1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_signal_reaches_the_program_and_what_was_recorded_is_judged(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     (tmp_path / "train.py").write_text(NEVER_CLEARED + "import time\ntime.sleep(60)\n")

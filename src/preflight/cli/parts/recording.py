@@ -106,7 +106,9 @@ class Session:
         )
 
     def go(self, meanwhile: Callable[[subprocess.Popen[bytes]], None]) -> int:
-        """Run the program, with ``run.json`` before and after; return its exit code."""
+        """Run the program, with ``run.json`` before and after; return its exit code, also where the disk is full then."""
+        from preflight.cli.parts.live import remark
+        from preflight.errors import TraceError
         from preflight.monitor.live.launch import run
         from preflight.monitor.recording import Recording
 
@@ -121,7 +123,10 @@ class Session:
         try:
             code = run(self.command, self.settings, watched)
         finally:
-            about.end(self.pid, code, _processes(self.folder))
+            try:
+                about.end(self.pid, code, _processes(self.folder))
+            except TraceError as error:
+                remark(f"how the program ended is not in the trace: {error}")
         return code
 
     def seal(self) -> str | None:
