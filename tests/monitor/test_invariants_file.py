@@ -133,6 +133,20 @@ def test_show_gives_shipped_statements_by_name_where_a_file_has_its_own(
         assert "- A step changes what it owns" in capsys.readouterr().out
 
 
+def test_show_names_a_few_runs_and_is_not_sure_of_what_was_never_seen(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few, many = (Provenance(origin="library", runs=tuple(f"run{one}" for one in range(number))) for number in (4, 40))
+    write_invariants("told.jsonl", [made("c1", source=few), made("c2", support=2, source=many)])
+    assert main(["monitor", "show", "told.jsonl", "--sort", "id"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "c1; error; shipped from run0, run1, run2, run3 -" in shown
+    assert "c2; error; held 2 times; shipped from run0, run1, run2 and 37 others" in shown
+    assert main(["monitor", "show", "told.jsonl", "--sort", "id", "--format", "csv"]) == 0
+    rows = [line.split(",")[:5] for line in capsys.readouterr().out.splitlines()[1:]]
+    assert rows == [["c1", "step-updates", "error", "0", ""], ["c2", "step-updates", "error", "2", "1.0"]]
+
+
 def test_suppress_needs_a_reason_and_can_be_undone(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["monitor", "suppress", "a1", "--invariants", "good.jsonl"]) == 2
     assert "needs a reason" in capsys.readouterr().err

@@ -16,6 +16,8 @@ from preflight.vocabulary.invariant import Invariant, Origin
 FORMATS = ("text", "json", "csv", "markdown", "html")
 COLUMNS = ("id", "relation", "severity", "support", "confidence", "state", "text")
 _SHOWN = ("text", "id", "severity", "support", "confidence", "state")
+MOST_RUNS = 4
+"""Names of runs that are listed as where an invariant comes from."""
 _ORIGINS: dict[Origin, str] = {
     "library": "shipped", "learnt": "learnt", "person": "written by hand", "prediction": "seen in a dry run",
 }  # fmt: skip
@@ -131,7 +133,7 @@ def row(one: Invariant) -> dict[str, Any]:
     """Return an invariant as the cells of a table."""
     return {
         "id": one.id, "relation": one.relation, "severity": one.severity, "support": one.support,
-        "confidence": one.confidence, "state": ", ".join(states(one)), "text": sentence(one),
+        "confidence": one.confidence if one.support else "", "state": ", ".join(states(one)), "text": sentence(one),
     }  # fmt: skip
 
 
@@ -174,7 +176,7 @@ def about(one: Invariant) -> str:
     if one.support and not foretold:
         share = "" if one.confidence >= 1 else f" ({one.confidence * 100:.1f} %)"
         parts.append(f"held {one.support:,} {'time' if one.support == 1 else 'times'}{share}")
-    runs = f" {'of' if foretold else 'from'} {', '.join(one.source.runs)}" if one.source.runs else ""
+    runs = f" {'of' if foretold else 'from'} {_named(one.source.runs)}" if one.source.runs else ""
     parts.append(_ORIGINS[one.source.origin] + runs)
     if one.source.note and not foretold:
         parts.append(one.source.note)
@@ -183,6 +185,13 @@ def about(one: Invariant) -> str:
     if one.suppressed is not None:
         parts.append(f"suppressed: {one.suppressed}")
     return "; ".join(parts)
+
+
+def _named(runs: Sequence[str]) -> str:
+    """Return the names of runs, of many the first ones; the file of invariants has all of them."""
+    shown = runs if len(runs) <= MOST_RUNS else runs[: MOST_RUNS - 1]
+    others = f" and {len(runs) - len(shown)} others" if len(shown) < len(runs) else ""
+    return ", ".join(shown) + others
 
 
 def change_in(file: str | None, idents: Sequence[str], how: Any) -> tuple[list[Invariant], str]:
