@@ -81,7 +81,11 @@ def report_of(reading: Reading, signatures: Iterable[Signature], paths: Sequence
 
 def _not_read(reading: Reading) -> Iterator[str]:
     """Yield what was passed over."""
-    for kind, said in (("binary", "neither text nor a dump that is known, not read"), ("empty", "empty")):
+    for kind, said in (
+        ("binary", "neither text nor a dump that is known, not read"),
+        ("program", "programs or settings and no logs, not read; --script FILE checks one"),
+        ("empty", "empty"),
+    ):
         paths = [file.path for file in reading.files if file.kind == kind and not file.problem]
         if paths:
             more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""

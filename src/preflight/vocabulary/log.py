@@ -25,6 +25,7 @@ LogKind = Literal[
     "stacks",  # py-spy, faulthandler
     "metrics",  # CSV, JSON lines, TensorBoard, trainer_state.json
     "environment",  # collect_env, env, pip freeze
+    "program",  # source code, scripts, settings
     "binary",
     "empty",
     "unreadable",

@@ -221,7 +221,15 @@ def test_of_a_launched_job_the_living_answer_when_one_is_killed() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["--ranks", "4", "--inject", "slow-lnk=1-2"], ["--ranks", "2", "--sizes", "big"]]
+    "words",
+    [
+        [],
+        ["--ranks", "4", "--inject", "slow-lnk=1-2"],
+        ["--ranks", "2", "--sizes", "big"],
+        ["--ranks", "4", "--inject", "dead-rank=4"],
+        ["--ranks", "4", "--inject", "slow-node=node1"],
+        ["--ranks", "4", "--per-node", "2", "--inject", "slow-node=node2"],
+    ],
 )
 def test_what_is_misused_is_said(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)

@@ -221,6 +221,30 @@ def test_files_of_an_archive_that_count_up_are_those_of_ranks_as_they_are_in_a_f
     assert [hit.who.rank for hit in reading.hits] == [1]
 
 
+CODE = 'if loss != loss:\n    raise ValueError("Loss is nan, stopping training")\n' + "".join(
+    f"# {line}\n" for line in OOM.splitlines()
+)
+
+
+@pytest.mark.parametrize("name", ["train.py", "job.sh", "conf/config.yaml", "kernel.cu", "fix.patch"])
+def test_what_a_program_says_beside_the_logs_did_not_happen(name: str, tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_text("INFO step 1 loss 2.5\nINFO step 2 loss 2.4\n")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("#!/bin/bash\n" + CODE)
+    reading = read_logs([tmp_path])
+    assert not reading.hits
+    assert not reading.raised
+    assert {file.kind for file in reading.files} == {"text", "program"}
+
+
+def test_what_only_bears_the_name_of_a_script_or_of_settings_is_read(tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(OOM)  # what a scheduler wrote under the name of the job
+    (tmp_path / "events.yaml").write_text("apiVersion: v1\nkind: List\nitems:\n" + OOM)
+    reading = read_logs([tmp_path])
+    assert {file.kind for file in reading.files} == {"text"}
+    assert [hit.signature for hit in reading.hits] == [SIGNATURE] * 2
+
+
 def test_an_archive_within_an_archive_is_read_and_a_cut_one_is_named(tmp_path: Path) -> None:
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w") as archive:

@@ -73,6 +73,7 @@ def _match(given: dict[str, Any]) -> Any:
                 f"{nearest(name, faults) or 'slow-link'}: slow-link=2-5, slow-node=node1, dead-rank=3",
             )
         faults[name].append(where)
+    _strikes(faults, given["ranks"], given["per_node"])
     return Match(
         python=given["python"], ranks=given["ranks"], device=given["device"], repeats=given["repeats"],
         sizes=tuple(_bytes(part) for part in given["sizes"].split(",")), deadline=given["deadline"],
@@ -80,6 +81,28 @@ def _match(given: dict[str, Any]) -> Any:
         most_rounds=given["rounds"], per_node=given["per_node"], slow_links=as_pairs(faults["slow-link"]),
         slow_nodes=tuple(faults["slow-node"]), dead_ranks=tuple(map(int, faults["dead-rank"])),
     )  # fmt: skip
+
+
+def _strikes(faults: dict[str, list[str]], ranks: int | None, per_node: int | None) -> None:
+    """Refuse a fault of a rank or node that is not started here, as it would show nothing; of a launched job, nothing is known.
+
+    Raises:
+        UsageError: There is no such rank or node.
+    """
+    from preflight.errors import UsageError
+
+    if ranks is None:
+        return
+    named = [int(part) for one in (*faults["slow-link"], *faults["dead-rank"]) for part in one.split("-")]
+    beyond = next((rank for rank in named if rank >= ranks), None)
+    if beyond is not None:
+        raise UsageError(f"there is no rank {beyond} among {ranks}", f"ranks are counted from 0 to {ranks - 1}")
+    if faults["slow-node"] and per_node is None:
+        raise UsageError("there is one node only", "--per-node N takes N ranks for a node: node0, node1 ...")
+    nodes = [f"node{number}" for number in range(-(-ranks // per_node))] if per_node else []
+    strange = next((name for name in faults["slow-node"] if name not in nodes), None)
+    if strange is not None:
+        raise UsageError(f"there is no node {strange}", f"one of {', '.join(nodes)}")
 
 
 def _report(played: Any, match: Any, injected: tuple[str, ...]) -> Any:
