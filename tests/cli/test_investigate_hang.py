@@ -18,12 +18,14 @@ def test_stacks_of_all_ranks_name_the_one_that_is_elsewhere(capsys: pytest.Captu
     incident = report["incident"]
     assert (incident["state"], incident["culprit"]["ranks"]) == ("hung", [2])
     assert incident["symptom_category"] == "network"
+    assert "load_next_batch" in incident["next"][0]["text"]  # the place at which it stands comes first
 
 
 def test_dumps_name_the_rank_that_called_something_else(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(*HANG, EXAMPLES / "recorder", "--format", "json") == 1
     incident = json.loads(capsys.readouterr().out)["incident"]
     assert (incident["culprit"]["ranks"], incident["category"]) == ([1], "usercode")
+    assert incident["next"][0]["command"] == "preflight investigate fix same-collectives-on-all-ranks"
 
 
 def test_stacks_and_dumps_may_be_given_together(capsys: pytest.CaptureFixture[str]) -> None:

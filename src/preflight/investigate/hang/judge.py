@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import exp
 
 import msgspec
@@ -78,7 +78,24 @@ def judge(seen: Seen) -> Judged:
     state = _state(seen, stacks, flights, evidence)
     culprit = Culprit(reason="the ranks move") if state == "running" else _culprit(evidence, _apart(stacks))
     incident = _incident(seen, state, culprit, stacks, flights)
+    if state != "running":
+        incident = msgspec.structs.replace(incident, next=(*_at(stacks, flights, culprit), *incident.next))
     return Judged(incident=incident, stacks=stacks, flights=flights, evidence=evidence)
+
+
+def _at(stacks: StackEvidence, flights: FlightEvidence, culprit: Culprit) -> Iterator[NextStep]:
+    """Return what to look at first: the place at which who is waited for stands, or the call that differs."""
+    for group in stacks.outliers:
+        if set(group.ranks) & set(culprit.ranks) and not group.communicating:
+            yield NextStep(
+                text=f"See what {ranks_written(group.ranks)} waits for, reads or computes at {group.place}", kind="act"
+            )
+    if flights.differences:
+        yield NextStep(
+            text="Let all ranks make the same call with the same sizes there: look for a branch on the rank or on data",
+            kind="act",
+            command="preflight investigate fix same-collectives-on-all-ranks",
+        )
 
 
 def _trusted(seen: Seen, flights: FlightEvidence) -> bool:

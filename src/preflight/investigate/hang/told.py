@@ -42,5 +42,7 @@ def report_of(judged: Judged, seen: Seen, targets: Sequence[str], *, verbose: bo
 def _group(group: StackGroup) -> str:
     who = ranks_written(group.ranks) if len(group.ranks) == len(group.names) else ", ".join(group.names[:6])
     many = len(group.names)
-    waits = f"{'wait' if many > 1 else 'waits'} in a collective" if group.communicating else "in no collective"
+    waits = "in the backward pass" if group.backward else "in no collective"
+    if group.communicating:
+        waits = f"{'wait' if many > 1 else 'waits'} in a collective"
     return f"{who}: {waits}, at {group.place}"
