@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from preflight.report.parts.alarm_text import ranks
-from preflight.report.parts.incident_words import clock_time, culprit_in_words, percent
+from preflight.report.parts.incident_words import clock_time, culprit_in_words, moment_time, percent
 from preflight.report.render import render
 from preflight.vocabulary.incident import Activity, Culprit, Incident, Moment, Quote
 from preflight.vocabulary.report import Report
@@ -123,3 +123,10 @@ def test_who_spoke_is_not_drawn_in_the_colour_of_errors() -> None:
     page = render(report(), "html")
     assert '<figure class="calm"><p class="legend">Lines that mean something' in page
     assert ".calm .heat { fill: var(--accent)" in page
+
+
+def test_a_time_that_is_known_within_minutes_is_told_in_plain_figures() -> None:
+    moment = Moment(text="it failed", role="root", time=1_780_000_000.0, time_error=147.3)
+    assert moment_time(moment).endswith("± 147 s")
+    assert moment_time(moment, day=False).endswith("±147")
+    assert moment_time(msgspec.structs.replace(moment, time_error=1.5), day=False).endswith("±1.5")

@@ -153,7 +153,7 @@ def _moments(
     canvas.heading(title, note if has_times or not timed else "")
     first = next((one.time for one in moments if one.time is not None), 0.0)
     for one in shown:
-        lead = f"{moment_time(one, first=first, day=False) or '?':<18}" if has_times else "- "
+        lead = f"{moment_time(one, first=first, day=False) or '?':<17} " if has_times else "- "
         where = f"{ranks(one.ranks)}: " if one.ranks else f"{clean(one.node)}: " if one.node else ""
         step = f" (step {one.step:,})" if one.step is not None else ""
         times = f", {one.count} times" if one.count > 1 else ""

@@ -127,7 +127,8 @@ def moment_time(moment: Moment, *, first: float = 0.0, day: bool = True) -> str:
     shown = clock_time(moment.time, first=first, day=day)
     if not shown or moment.time_error < 0.05:
         return shown
-    return f"{shown} ± {moment.time_error:.2g} s" if day else f"{shown} ±{moment.time_error:.2g}"
+    within = f"{moment.time_error:.2g}" if moment.time_error < 10 else f"{moment.time_error:,.0f}"
+    return f"{shown} ± {within} s" if day else f"{shown} ±{within}"
 
 
 def quote_place(quote: Quote | None) -> str:
