@@ -399,6 +399,6 @@ def _first(scene: Scene, decided: Decided, culprit: Culprit) -> FirstFailure | N
         rank = 0
     if rank is None and not culprit.ranks:  # nobody is told from the others: one of those that ended with an error
         rank = next(iter(first_seen(scene)), next(iter(by_themselves(scene)), None))
-    told = next((one for one in scene.failing if one.id == event.id and one.rank == rank), event)  # its own line
-    return FirstFailure(rank=rank, node=told.node, time=told.time, path=scene.case.path(told.hit.file),
-                        line=told.hit.line, text=told.hit.text, step=told.step)  # fmt: skip
+    line = next((one for one in scene.failing if one.id == event.id and one.rank == rank), event)  # its own line
+    return FirstFailure(rank=rank, node=line.node, time=line.time, path=scene.case.path(line.hit.file),
+                        line=line.hit.line, text=line.hit.text, step=line.step)  # fmt: skip

@@ -201,7 +201,7 @@ def _strikes(inject: dict[str, tuple[int, ...]], names: Sequence[str], ranks: in
                 f"{fault} strikes {' and '.join(STRUCK[fault])}, and not {', '.join(names)}", f"name {STRUCK[fault][0]}"
             )
         beyond = [rank for rank in struck if ranks is not None and rank >= ranks]
-        if beyond:
+        if ranks is not None and beyond:
             raise UsageError(
                 f"there is no rank {beyond[0]} among {ranks}", f"ranks are counted from 0: {fault}={ranks - 1}"
             )
