@@ -21,6 +21,7 @@ def told(folder: Path, text: str) -> Incident:
     "line",
     [
         "Median Error: 1.7deg, 8.3cm",
+        "/env/lib/python3.10/site-packages/vllm/__init__.py:5: RuntimeWarning: Failed to read commit hash:",
         "2021-03-02 14:43:45.705397: W tensorflow/stream_executor/cuda/cuda_driver.cc:326] failed call to cuInit: UNKNOWN ERROR (303)",
         "2025-07-01 03:02:55.404572: E external/local_xla/xla/stream_executor/cuda/cuda_fft.cc:485] Unable to register cuFFT factory",
         '  warnings.warn("Could not define the global object. Error: please install it")',
