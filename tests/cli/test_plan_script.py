@@ -54,6 +54,12 @@ def test_a_script_says_model_batch_precision_and_how_it_is_spread(capsys: pytest
     assert not found["plan"]["assumptions"]
 
 
+def test_small_models_are_counted_in_millions(script: str) -> None:
+    chosen = told_by(script, None, None, ()).model
+    assert chosen is not None
+    assert chosen.title.endswith("124M)")
+
+
 def test_what_a_script_says_has_its_line(script: str) -> None:
     told = told_by(script, None, None, ())
     assert told.settings.get("run.optimizer") == "sgd"

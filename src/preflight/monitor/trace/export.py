@@ -196,7 +196,9 @@ def _copy_tables(
             if kinds is not None and kind not in kinds:
                 continue
             if (why := sealed.why_lost(kind)) is not None:
-                raise TraceError(f"{folder.path} cannot be exported whole: {why}", hint="name the other kinds, each with --kind")
+                raise TraceError(
+                    f"{folder.path} cannot be exported whole: {why}", hint="name the other kinds, each with --kind"
+                )
             path = path_of(kind)
             names = [name for name in sql_columns(kind) if name not in (*WHO, "process", "block")]
             told = [f"{_list(name, sealed)}[process + 1] AS {name}" for name in WHO]

@@ -195,6 +195,14 @@ model = get_peft_model(AutoModelForCausalLM.from_pretrained("gpt2"), PromptTunin
 Trainer(model, TrainingArguments("out", learning_rate=0.1), train_dataset=data).train()
 fresh = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained("gpt2"))
 """,
+    """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4))
+optimizer = torch.optim.SGD(net.parameters(), lr=0)
+saved = torch.load("checkpoint.pth", weights_only=True)
+net.load_state_dict(saved["model"])
+optimizer.load_state_dict(saved["optimizer"])
+""",
 )
 
 
@@ -223,7 +231,9 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _stays_zero(context: Context, optimizer: Obj) -> bool:
-    """Whether no schedule lifts a rate of 0: there is none, or it multiplies the rate that it finds."""
+    """Whether no schedule lifts a rate of 0: there is none, or it multiplies the rate that it finds; a saved state brings its own."""
+    if context.trace.on(optimizer, "load_state_dict"):
+        return False
     schedule = schedule_of(context, optimizer)
     if schedule is None:
         return True

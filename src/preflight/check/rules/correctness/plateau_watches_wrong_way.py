@@ -220,7 +220,6 @@ def _finding(context: Context, scheduler: Obj, step: Event, said: bool, by_name:
             else "a share of right answers: the rate is cut while the accuracy improves"
         ),
         severity="warning" if by_name else None,
-        confidence="possible" if by_name else None,
         evidence=[
             Evidence("mode", "min" if said else "min (the default)"),
             Evidence("what it is given", step.script.segment(step.node)),

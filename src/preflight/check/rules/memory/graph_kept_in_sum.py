@@ -133,6 +133,19 @@ for x, y in data:
         mean += loss
     mean = 0.9 * mean + 0.1 * loss.data
 """,
+    """
+import torch
+net = torch.nn.Linear(8, 4)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+def corners(centres):
+    boxes = torch.cat((centres[:, :2] * 0.1, torch.exp(centres[:, 2:])), 1)
+    boxes[:, 2:] += boxes[:, :2]
+    return boxes
+for x, y in loader:
+    optimizer.zero_grad()
+    torch.nn.functional.l1_loss(corners(net(x)), y).backward()
+    optimizer.step()
+""",
 )
 
 
@@ -214,6 +227,9 @@ def _lasts(context: Context, store: Store) -> bool:
     loop = next((loop for loop in context.reading.loops if store.context.within(loop.frame)), None)
     if loop is None:
         return False
+    holders = [o for o in options_of(store.target) if isinstance(o, Obj)]
+    if holders and all(o.context is not None and o.context.within(loop.frame) for o in holders):
+        return False  # made in this pass, and gone with it
     targets = {id(o) for o in options_of(store.target)}
     return not any(
         other.name == store.name
