@@ -149,9 +149,10 @@ class Sealed:
         try:
             if table.crc is not None and table.crc != checksum(self._folder / table.file):
                 raise TraceError("it is not what was written")
-            return self._ask(
+            found: list[tuple[int, int, int]] = self._ask(
                 f"SELECT process, block, count(*) FROM read_parquet({self.path(kind)}) GROUP BY ALL ORDER BY ALL"
             ).fetchall()
+            return found
         except (TraceError, OSError) as error:
             self.lost[kind] = f"{table.file} is damaged: {str(error).splitlines()[0]}"
             return []
