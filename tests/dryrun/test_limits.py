@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from preflight.catalog.hardware import resolve_gpu
+from preflight.check.dry_run.end import early_end
 from preflight.dryrun.following import listening, memory_limit
 from preflight.dryrun.launch import Job, dry_run
 from preflight.vocabulary.profile import Profile
@@ -81,3 +82,29 @@ def test_threads_train_native_code_writes_nothing_and_leaving_at_once_gives_an_a
     assert (seen.outcome, seen.status, seen.steps) == ("exited", "3", 2)
     # A container may not let a process have namespaces of its own.
     assert target.exists() == ("files" not in seen.closed)
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+def test_a_loader_without_data_ends_a_script_that_waits_for_its_steps(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    loop = """
+    from torch.utils.data import DataLoader
+    done, {known} = 0, DataLoader([torch.zeros(64)] * 8)
+    loader = DataLoader([])
+    while done < {steps}:
+        for x in {loader}:
+            step()
+            done += 1
+        for x in loader:
+            step()
+    """
+    seen = _run(tmp_path, loop.format(known="train", loader="loader", steps=10))
+    assert (seen.outcome, seen.stuck, seen.steps) == ("no data", "train.py:17", 0)
+    assert early_end(seen) == (
+        "the loader at train.py:17 gave no batch, again and again: its data set found nothing to read; "
+        "run it where the data is, or name the data behind --"
+    )
+    seen = _run(tmp_path, loop.format(known="train", loader="train", steps=1000))
+    assert seen.outcome != "no data", "an evaluation without data is between batches of the training"
+    assert seen.steps > 0

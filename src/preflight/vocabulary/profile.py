@@ -20,7 +20,16 @@ from preflight.vocabulary.seen import (
 from preflight.vocabulary.work import Work
 
 Outcome = Literal[
-    "ended", "stopped", "exited", "failed", "time is up", "memory is up", "no torch", "torch too old", "python too old"
+    "ended",
+    "stopped",
+    "exited",
+    "failed",
+    "no data",
+    "time is up",
+    "memory is up",
+    "no torch",
+    "torch too old",
+    "python too old",
 ]
 
 
@@ -135,7 +144,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         inputs: What models were given when they first learned from a batch.
         changed: What the changes that the job asked for did.
         probe: What a second run with real numbers saw.
-        status: With which status the script left. stuck: ``file:line`` of a script that did not end when it was told to.
+        status: With which status the script left. stuck: ``file:line`` of a script that did not end when it was told to,
+            or whose loader gives nothing.
         closed: What the kernel kept the script from: ``network``, ``files``.
         error: Class of the exception. message: Its text. frames: Its frames in the person's own code.
         hint: What is known to help against it: what to install, which release removed a name.

@@ -19,6 +19,11 @@ def early_end(profile: Profile) -> str | None:
         last = profile.frames[-1] if profile.frames else None
         at = f" at {Path(last.file).name}:{last.line}" if last is not None else ""
         return f"the script ended in the dry run with {profile.error}{at}: {in_short(profile.message or '')}"
+    if profile.outcome == "no data":
+        return (
+            f"the loader at {Path(profile.stuck).name} gave no batch, again and again: its data set found nothing to read; "
+            "run it where the data is, or name the data behind --"
+        )
     if profile.outcome == "time is up":
         at = f" at {profile.stuck}, where the script took no notice" if profile.stuck else ""
         return f"the time limit ended the dry run{at}; --time-limit gives it longer"

@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from torch.utils.data import DataLoader
 
 from preflight.dryrun.virtual.loops import LOADER, Rounds
+from preflight.dryrun.virtual.progress import Stop
+
+_MOST_EMPTY = 100
+"""A script that waits for its steps goes through an empty loader for ever."""
+
+
+class NoData(Stop):
+    """Loaders gave no batch, again and again.
+
+    Args:
+        line: The person's line that asked for one.
+    """
+
+    def __init__(self, line: str) -> None:
+        super().__init__(line)
+        self.line = line
 
 
 def install(rounds: Rounds) -> None:
     """Let every loader be made without workers and pinned memory, and end as loops do."""
     make, iterate = DataLoader.__init__, DataLoader.__iter__
+    empty = 0
+
+    def given(batches: Any) -> Iterator[Any]:
+        nonlocal empty
+        before = empty
+        for batch in batches:
+            empty = 0
+            yield batch
+        if empty == before:  # nothing came, of this loader or another within it
+            empty += 1
+            if empty >= _MOST_EMPTY:
+                raise NoData(rounds.gpu.progress.line())
 
     def batches(loader: Any) -> Any:
-        return rounds.follow(iterate(loader), LOADER, _length(loader))
+        return rounds.follow(given(iterate(loader)), LOADER, _length(loader))
 
     def made(loader: Any, *args: Any, **kwargs: Any) -> None:
         positional = list(args)

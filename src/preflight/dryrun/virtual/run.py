@@ -163,6 +163,8 @@ def _executed(script: str, gpu: VirtualGpu) -> dict[str, Any]:
     progress = gpu.progress
     try:
         executing.execute(script)
+    except loaders.NoData as nothing:
+        return {"outcome": "no data", "stuck": nothing.line}
     except Stop:
         return {"outcome": "stopped"}
     except SystemExit as error:
