@@ -15,6 +15,14 @@ from preflight.monitor.window import State, Window
 _ROUNDING = 1e-5
 """Share of the largest gradient norm of a step below which another is taken for rounding: a hundred units of float32."""
 
+_CONVERGED = 1e-4
+"""Share of what its gradient was in the first steps below which a parameter has arrived: its updates leave no trace."""
+_FALLEN, _SMALL = 0.05, 1e-6
+"""Share and root mean square below which that is so by both: Adam divides by what gradients were in a thousand steps."""
+_NOTHING = 1e-8
+"""Root mean square of a gradient that moves nothing: at a rate of 0.1, a weight of a tenth keeps all of its bits."""
+_FIRST = 3
+
 _ANNEALED = 1e-3
 """Share of the largest rate so far below which one has come to its end: its updates are lost beside the weights."""
 
@@ -37,6 +45,7 @@ class StepUpdates(Relation):
     Judged by fingerprints for each parameter where they were taken, and by norms for all together in every step.
     Steps with a rate of zero are left out, or of less than a thousandth of what it was, as at the end of a schedule, and so
     are gradients that are mere rounding beside the others of the step: the bias of a layer in front of a normalisation has one, and an update of its size leaves no trace.
+    So does that of a loss that has come to its end, and that of layers which hardly any gradient reaches.
     What is not finite any more stays so whatever is added to it, and is not judged either: other relations tell of it.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
@@ -60,6 +69,8 @@ class StepUpdates(Relation):
     def __init__(self) -> None:
         self._norms: dict[int, tuple[list[int], list[float | None]]] = {}
         self._largest: dict[str, float] = {}
+        self._begun: dict[int, int] = {}  # by optimizer: steps whose gradients were taken for its first ones
+        self._at_first: dict[int, float] = {}  # by variable: the largest norm of its gradient in those
         self._ended: set[str] = set()  # rates that are next to nothing, by what they were
         self._all: tuple[list[int], frozenset[int]] = [], frozenset()  # the variables of a step, as a set
         self._patience: dict[
@@ -79,6 +90,8 @@ class StepUpdates(Relation):
                 self._norms[step.optimizer] = (step.after.ids, step.after.norm)
             if step.gradients is None or step.after is None:
                 continue
+            if self._begun.get(step.optimizer, 0) < _FIRST:
+                self._begin(step.optimizer, step.gradients)
             with_gradient = self._worth_a_change(step.gradients)
             gone = _not_finite(step.after)
             with_gradient = with_gradient - gone if gone else with_gradient
@@ -125,6 +138,26 @@ class StepUpdates(Relation):
         own = step.call.object + "."
         return any(name.startswith(own) for name in self._ended)
 
+    def _begin(self, optimizer: int, gradients: State) -> None:
+        """Keep how large the gradients of the first steps are."""
+        self._begun[optimizer] = self._begun.get(optimizer, 0) + 1
+        for ident, norm in zip(gradients.ids, gradients.norm, strict=True):
+            if norm is not None and isfinite(norm):
+                self._at_first[ident] = max(norm, self._at_first.get(ident, 0.0))
+
+    def _arrived(self, gradients: State, window: Window) -> set[int]:
+        """The variables whose gradient is next to nothing, by itself or beside what it was in the first steps."""
+        found = set()
+        for ident, norm in zip(gradients.ids, gradients.norm, strict=True):
+            about = window.run.variables.get(ident)
+            if norm is None or about is None:
+                continue
+            first = self._at_first.get(ident, 0.0)
+            mean = norm / max(about.numel, 1) ** 0.5
+            if mean < _NOTHING or norm < _CONVERGED * first or (mean < _SMALL and norm < _FALLEN * first):
+                found.add(ident)
+        return found
+
     def _worth_a_change(self, gradients: State) -> Variables:
         """The variables whose gradient is more than rounding beside the largest of the step."""
         ids, norms = gradients.ids, gradients.norm
@@ -136,20 +169,19 @@ class StepUpdates(Relation):
         pairs = zip(ids, norms, strict=True)
         return {ident for ident, norm in pairs if norm is not None and (norm != norm or norm > least)}
 
-    @staticmethod
     def _exact(
-        step: Step, with_gradient: Variables, window: Window, context: Mapping[str, object]
+        self, step: Step, with_gradient: Variables, window: Window, context: Mapping[str, object]
     ) -> Iterator[Example]:
         if step.before is None or step.before.bits is None or step.after is None or step.after.bits is None:
             return
         still: tuple[str, ...] = ()
         if step.before.ids != step.after.ids or any(map(eq, step.before.bits, step.after.bits)):
             old = dict(zip(step.before.ids, step.before.bits, strict=True))
-            still = tuple(
-                window.run.name(ident)
-                for ident, bits in zip(step.after.ids, step.after.bits, strict=True)
-                if ident in with_gradient and bits is not None and old.get(ident) == bits
-            )
+            pairs = zip(step.after.ids, step.after.bits, strict=True)
+            same = {one for one, bits in pairs if one in with_gradient and bits is not None and old.get(one) == bits}
+            if same and step.gradients is not None:
+                same -= self._arrived(step.gradients, window)
+            still = tuple(window.run.name(one) for one in step.after.ids if one in same)
         yield Example(
             (),
             not still,
@@ -177,6 +209,8 @@ class StepUpdates(Relation):
             return
         others = compress(step.after.ids, map(ne, before[1], step.after.norm))
         moved = any(ident in with_gradient for ident in others)
+        if not moved and step.gradients is not None and len(own - self._arrived(step.gradients, window)) < 2:
+            return
         yield Example(
             (),
             moved,
@@ -208,6 +242,14 @@ class StepUpdates(Relation):
             mini.window(("scalar", "lr", "optimizer0:SGD.0", 0.1), *still, first),
             mini.window(("scalar", "lr", "optimizer0:SGD.0", 0.01), *still, after),
             mini.window(("scalar", "lr", "optimizer0:SGD.0", 4e-7), *still, after),  # the end of a schedule
+        ]
+
+        mini = Mini({"model.a": {}, "model.b": {}})
+        arrived = ("gradients", {"model.a": 5e-6, "model.b": 1e-6})
+        bits = {"model.a": (1.0, 11), "model.b": (2.0, 22)}
+        yield [  # what is left of the loss moves nothing
+            mini.window(("before", {"model.a": (1.1, 10), "model.b": (2.1, 20)}), *still, ("after", bits)),
+            mini.window(("before", bits), arrived, still[1], ("after", bits)),
         ]
 
         mini = Mini({"model.weight": {}, "model.frozen": {"trainable": False}})
