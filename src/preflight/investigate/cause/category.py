@@ -8,16 +8,11 @@ from collections.abc import Sequence
 import msgspec
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.cause.exceptions import (
-    at_import,
-    category_of_file,
-    category_of_frames,
-    in_loader,
-    state_does_not_fit,
-)
+from preflight.investigate.cause.frames import at_import, category_of_frames, in_loader, state_does_not_fit
 from preflight.investigate.cause.keys import innermost_own, lacks_for_a_library, looked_up, of_another_version
 from preflight.investigate.cause.pickling import wanted_for
 from preflight.investigate.cause.wanted import of_missing
+from preflight.investigate.cause.words import category_of_file
 from preflight.investigate.course.interrupted import interrupts_in, without_broken_off
 from preflight.investigate.culprit.vote import Scene, before
 from preflight.investigate.observations.weighing import observed_in, weighed

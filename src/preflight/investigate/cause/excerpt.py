@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from preflight.investigate.cause.exceptions import goes_on, meaning_of, said_of
+from preflight.investigate.cause.exceptions import meaning_of
 from preflight.investigate.cause.printers import printed_by
+from preflight.investigate.cause.words import goes_on, said_of
 from preflight.vocabulary.log import Frame, Hit, LogFile, Raised
 from preflight.vocabulary.signature import Category, Role
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from preflight.investigate.cause.exceptions import said_of
+from preflight.investigate.cause.words import said_of
 from preflight.vocabulary.log import Frame, Raised
 from preflight.vocabulary.signature import Category
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from preflight.investigate.cause.exceptions import category_of_file, category_of_frames
+from preflight.investigate.cause.frames import category_of_frames
 from preflight.investigate.cause.keys import innermost_own
+from preflight.investigate.cause.words import category_of_file
 from preflight.vocabulary.log import Frame, Raised
 from preflight.vocabulary.signature import Category
 

@@ -1,0 +1,169 @@
+"""Where an exception was raised: what the functions and files of its frames say of what it is about."""
+
+from __future__ import annotations
+
+import re
+
+from preflight.vocabulary.log import Frame, Raised
+from preflight.vocabulary.signature import Category
+
+# Where it was raised, the innermost frame that one of these takes decides.
+_PLACES: tuple[tuple[str, Category], ...] = (
+    (r"torch/_(dynamo|inductor)/|triton/(compiler|backends|runtime)/|torch/utils/cpp_extension\.py$", "compile"),
+    (r"huggingface_hub/|/(requests|urllib3|httpx|httpcore|aiohttp|wandb)/", "environment"),
+    (
+        r"(^|[/\\])(PIL|cv2|imageio|decord|torchcodec|soundfile|librosa|torchaudio|av|h5py|lmdb|nibabel|rasterio)[/\\.]",
+        "data",
+    ),
+    (
+        r"torch/utils/data/|[/_]data_?sets?[/_]|webdataset|/data/|data_?loader|/dataset|tokeniz|collat|data_?(?:aug|prep|layer|reader|module)"
+        r"|augment\w*\.py|(?:^|/)transforms?\.py|batchgenerators/|(?:pycocotools|lvis|nuscenes)/|(?:^|/)(?:data|roidb|imdb)\.py$",
+        "data",
+    ),
+    (r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint", "checkpoint"),
+)
+# Where processes talk to each other: what is raised there, and is no mistake in an argument, is about them.
+_TALKING = re.compile(
+    r"distributed/(distributed_c10d|c10d_logger|rendezvous|device_communicators/\w+)\.py$|pynccl|/nccl\w*\.py$|horovod/\w+/mpi_ops"
+)
+_OF_A_CONNECTION = re.compile(
+    r"(?i)timed? ?out|timeout|reset|closed|nccl|gloo|socket|peer|connect|store|network|host|address|rendezvous|abort|unreachable"
+    r"|broken pipe|heartbeat|watchdog"
+)
+_OF_ARGUMENTS = ("TypeError", "ValueError", "AttributeError", "KeyError", "IndexError", "NameError", "AssertionError")
+_FUNCTIONS: tuple[tuple[str, Category], ...] = (
+    (
+        r"(load|save)_(checkpoint|state_dict|pretrained_state)|load_state_dict|torch_save|torch_load"
+        r"|^_?(?:load_or_|auto_|maybe_)?resume(?:_(?!download)\w+)?$|^_?(?:maybe_)?restore(?:_(?:checkpoint|model|weights|modules|state|training)\w*)?$",
+        "checkpoint",
+    ),
+    (
+        r"^(?:_write_ninja_file_and_(?:build|compile)_\w+|_run_ninja_build|_jit_compile|jit_load|build_extensions?)$",
+        "compile",
+    ),
+    (r"__getitem__|collate|_fetch|default_collate|_try_get_data|decode_image|worker_loop", "data"),
+    (
+        r"^_?(get|load|prepare|build|make|create|setup|read|process|preprocess)_\w*(data(set|sets|loader|loaders)?|corpus|examples|samples|features?)$"
+        r"|^load_(?:annotations?|images?|labels?|sample|csv|json)$|^(?:pre)?process_(?:and_save_)?\w*data$|^create_samples",
+        "data",
+    ),
+)
+_COMPUTES = re.compile(r"torch/(?:nn/(?:modules|functional|parallel)|autograd|functional|_tensor)\b")
+_CARDS = re.compile(r"torch(?:_npu)?/(?:cuda|npu|xpu)/__init__\.py$")
+"""Where a card is asked for: what is raised there, and was cut off, is mostly that there is none, or not so many."""
+_OPTIMIZER = re.compile(r"torch/optim/\w+\.py$|(?:apex/optimizers|bitsandbytes/optim)/")
+_SIZES = re.compile(r"(?i)\bsizes? (?:of tensor|mismatch|do(?:es)? not match)|shape mismatch|must match the size")
+_SETTINGS = re.compile(
+    r"(?:site|dist)-packages/.*(?:training_args\w*|/arg(?:ument)?s?|hf_argparser|configuration_\w+|/config(?:uration|s)?|/validat\w+|parallel_state|/launch\w*|/settings?)\.py$"
+)
+"""Where a library looks at what it was set to: what it finds wrong there are settings."""
+_NEAREST = 3
+_CALLS = re.compile(r"(\w+)\(")
+_OF_A_STEP = (
+    "forward",
+    "_call_impl",
+    "training_step",
+    "validation_step",
+    "test_step",
+    "compute_loss",
+    "backward",
+    "optimizer_step",
+)
+"""Where a step computes: what called it, a loop that fetched its batch, has nothing to do with what went wrong in it."""
+_SPLITS = re.compile(r"dataset_dict\.py$")
+"""A dictionary of data sets by the names of their splits: a name that it lacks is the program's."""
+_LOADER = re.compile(r"torch/utils/data/|data_?loader|data_?set|collat")
+_FROM_NUMBERS = re.compile(r"^_?(?:batch_)?decode$|^convert_(?:ids|tokens)_to_\w+$")
+"""Where a tokenizer makes text of numbers: these come from the model, and not from the data."""
+_MAPPED = re.compile(
+    r"(?:^|_)tokenize(?:_|$)|^tokenize_\w+$|^(?:_map_single|_map_async_iter|apply_function|iter_outputs)$"
+)
+"""What makes a sample out of a record: a function that tokenizes, and those with which ``datasets`` maps a data set."""
+
+
+def in_loader(raised: Raised) -> bool:
+    """Return whether an exception was raised while a sample was fetched or a batch was put together."""
+    return any(
+        _MAPPED.search(frame.function)
+        or (
+            _LOADER.search(frame.path)
+            and not _SPLITS.search(frame.path)
+            and re.search(r"__getitem__|__iter__|__next__|collate|fetch|_worker_loop", frame.function)
+        )
+        for frame in raised.frames
+    )
+
+
+_LIBRARY = re.compile(r"(?:site|dist)-packages[/\\]|/lib/python\d")
+
+
+def at_import(raised: Raised) -> bool:
+    """Return whether an exception was raised while a library was imported: its parts, or what it needs, do not suit each other."""
+    if not raised.frames:
+        return False
+    inner = raised.frames[-1]
+    return inner.function == "<module>" and _LIBRARY.search(inner.path) is not None
+
+
+def category_of_frames(raised: Raised) -> Category | None:
+    """Return what an exception is about by where it was raised; None where no frame tells."""
+    name = raised.exception.rpartition(".")[2]
+    # Arguments are checked there as well, and what finds them wrong is a RuntimeError as often.
+    checked = name == "RuntimeError" and raised.message and not _OF_A_CONNECTION.search(raised.message)
+    told = name not in _OF_ARGUMENTS and not checked
+    if not raised.exception and raised.frames and (called := _of_calls(raised.frames[-1])) is not None:
+        return called
+    if raised.frames and _SETTINGS.search(raised.frames[-1].path.replace("\\", "/")):
+        return "environment"
+    if state_does_not_fit(raised):
+        return "checkpoint"
+    if not raised.exception and raised.frames and _CARDS.search(raised.frames[-1].path.replace("\\", "/")):
+        return "environment"
+    for frame in reversed(raised.frames):
+        path = _within(frame.path.replace("\\", "/"))
+        if told and _TALKING.search(path):
+            return "network"
+        if _SPLITS.search(path) or _FROM_NUMBERS.search(frame.function):
+            continue
+        for pattern, category in _FUNCTIONS:
+            if re.search(pattern, frame.function):
+                return category
+        for pattern, category in _PLACES:
+            if re.search(pattern, path):
+                return category
+        if frame.function in _OF_A_STEP:
+            return None
+    return None
+
+
+def state_does_not_fit(raised: Raised) -> bool:
+    """Return whether an optimizer met sizes that differ: what it keeps of each parameter is of another model, out of a file."""
+    inner = raised.frames[-1] if raised.frames else None
+    return (
+        inner is not None
+        and _OPTIMIZER.search(inner.path.replace("\\", "/")) is not None
+        and _SIZES.search(raised.message) is not None
+    )
+
+
+def _of_calls(frame: Frame) -> Category | None:
+    """Return what the line of the last frame of a traceback that is cut off calls: where it went on, and was not shown."""
+    for name in _CALLS.findall(frame.code):
+        for pattern, category in _FUNCTIONS:
+            if re.search(pattern, name):
+                return category
+    return None
+
+
+def _within(path: str) -> str:
+    """Return a path without what stands before a library, or before the last folders: a disk that is called data says nothing."""
+    library = _LIBRARY.search(path)
+    if library is not None:
+        return path[library.end() - 1 :]
+    return "/".join(path.rsplit("/", _NEAREST)[-_NEAREST:])
+
+
+def computing(raised: Raised) -> Category | None:
+    """Return that a network computed where a traceback is cut off: what is raised there is mostly about its shapes and devices."""
+    inner = raised.frames[-1].path.replace("\\", "/") if raised.frames else ""
+    return "usercode" if _COMPUTES.search(inner) else None
