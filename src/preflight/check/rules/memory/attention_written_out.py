@@ -97,6 +97,19 @@ class Net(nn.Module):
         return torch.einsum("b i j, b j d -> b i d", self.attend(dots), v)
 """
     + _TRAIN,
+    """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = nn.Linear(64, 64), nn.Linear(64, 64), nn.Linear(64, 64)
+    def forward(self, x):
+        scores = self.q(x) @ self.k(x).transpose(-2, -1)
+        weights = torch.softmax(input=scores, dim=-1)
+        return weights @ self.v(x)
+"""
+    + _TRAIN,
 )
 GOOD = (
     """
@@ -151,7 +164,7 @@ def check(context: Context) -> Iterator[Finding]:
     for event in context.trace.calls(*_SOFTMAX, "()"):
         if event.context.shadow or id(event.node) in seen or not _is_softmax(event):
             continue
-        scores = event.args[0] if event.name == "()" or not event.receiver else event.receiver
+        scores = event.receiver if event.name == ".softmax" else event.argument(0, "input")
         first = _product_before(scores)
         if first is None or not _feeds_product(event, products):
             continue
@@ -181,9 +194,7 @@ def check(context: Context) -> Iterator[Finding]:
 def _is_softmax(event: Event) -> bool:
     if event.name != "()":
         return True
-    return bool(event.args) and any(
-        isinstance(o, Obj) and o.name == "torch.nn.Softmax" for o in options_of(event.receiver)
-    )
+    return any(isinstance(o, Obj) and o.name == "torch.nn.Softmax" for o in options_of(event.receiver))
 
 
 def _is_product(value: Obj) -> bool:

@@ -70,6 +70,14 @@ def pooled(h, tokens):
 for tokens, y in loader:
     pooled(net(tokens.float()), tokens).mean().backward()
 """,
+    """
+import torch, torch.nn as nn
+net = nn.Linear(8, 4)
+for x, y in loader:
+    h = net(x)
+    h = (h - h.mean(1, keepdim=True)).div_(h.std(1, keepdim=True))
+    nn.functional.cross_entropy(h, y).backward()
+""",
 )
 
 GOOD = (
@@ -99,7 +107,7 @@ for x, y in loader:
 def check(context: Context) -> Iterator[Finding]:
     """Look for divisions, on the way of the gradient, by a deviation or by the size of a mask."""
     found = graph(context)
-    for value in found.made("/", "div"):
+    for value in found.made("/", "div", "div_"):
         if not found.trains(value):
             continue
         divisor = _divisor(value)

@@ -81,6 +81,17 @@ for x in loader:
         loss = net(x).mean()
     loss.backward()
 """,
+    """
+import torch
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("gpt2", torch_dtype=torch.float16).cuda()
+optimizer = torch.optim.RMSprop(model.parameters(), 1e-4, 0.99)
+model.train()
+for batch in loader:
+    model(**batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+""",
 )
 
 GOOD = (
@@ -118,7 +129,6 @@ for x in loader:
 
 _SMALLEST = 2**-25  # half of the smallest number above zero: what is below is rounded to zero
 _ADAMS = ("Adam", "AdamW", "NAdam", "RAdam", "RMSprop")
-_EPS = {"RMSprop": 2}
 
 
 def check(context: Context) -> Iterator[Finding]:
@@ -153,7 +163,7 @@ def _optimizers(context: Context) -> Iterator[Finding]:
         kind = optimizer.name.rpartition(".")[2]
         if not optimizer.name.startswith("torch.optim.") or kind not in _ADAMS or step.context.shadow:
             continue
-        given = optimizer.argument(_EPS.get(kind, 3), "eps")
+        given = optimizer.argument(3, "eps")
         eps = plain(given) if given is not None else (None if optimizer.open_args else 1e-8)
         if not isinstance(eps, float) or eps >= _SMALLEST or plain(optimizer.kwargs.get("fused"), False):
             continue

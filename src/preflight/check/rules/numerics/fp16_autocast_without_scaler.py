@@ -156,8 +156,6 @@ def check(context: Context) -> Iterator[Finding]:
                 or context.roles.of(backward.receiver) in ("accelerator", "fabric", "engine")
             ):
                 continue
-            if len(working) > 0 and not all(s in scalers(context) for s in working):
-                continue
             made = context.reading.event_of(region.manager)
             yield context.finding(
                 RULE,

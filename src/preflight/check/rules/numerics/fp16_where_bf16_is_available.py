@@ -182,5 +182,5 @@ def _reworded(context: Context, event: Event, name: str, value: object) -> Edit 
     given = next((k.value for k in node.keywords if k.arg == name), None)
     if not isinstance(given, ast.Constant) or not isinstance(given.value, str):
         return None
-    return context.replace((event.script, given), f'"{given.value.replace("fp16", "bf16").replace("16-", "bf16-")}"'
-                           if given.value != "bf16" and not given.value.isdigit() else '"bf16-mixed"')  # fmt: skip
+    new = "bf16-mixed" if given.value == "16" else given.value.replace("fp16", "bf16").replace("16-", "bf16-")
+    return context.replace((event.script, given), f'"{new}"')

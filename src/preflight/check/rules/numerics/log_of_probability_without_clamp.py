@@ -135,7 +135,7 @@ def check(context: Context) -> Iterator[Finding]:
 def _complement(value: Value | None) -> tuple[Obj | None, str]:
     """The sigmoid or soft-max p of ``1 - p``."""
     found = origin(value, VIEWS)
-    if found is not None and operation(found) in ("-", "rsub") and len(found.args) == 2 and plain(found.args[0]) == 1:
+    if found is not None and operation(found) == "-" and len(found.args) == 2 and plain(found.args[0]) == 1:
         inner = origin(found.args[1], _PICKING, items=True)
         if operation(inner) in _PROBABILITY:
             return inner, "1 minus a"

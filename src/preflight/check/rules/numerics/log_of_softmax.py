@@ -148,9 +148,15 @@ def _without_constant(value: Value | None) -> tuple[Value | None, float | None]:
 
 
 def _edit(value: Obj, found: Obj, name: str, context: Context) -> Edit | None:
-    """Where the soft-max is written inside the logarithm: one call instead of two."""
+    """Where the soft-max is written inside the natural logarithm: one call instead of two."""
     outer, inner = value.site, found.site
-    if name != "softmax" or outer is None or inner is None or outer.script is not inner.script:
+    if (
+        name != "softmax"
+        or operation(value) != "log"
+        or outer is None
+        or inner is None
+        or outer.script is not inner.script
+    ):
         return None
     if not isinstance(outer.node, ast.Call) or not isinstance(inner.node, ast.Call) or inner.node is outer.node:
         return None

@@ -19,6 +19,7 @@ Never, when the scaler is enabled.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
@@ -87,6 +88,17 @@ for i, x in enumerate(data):
         scaler.step(opt)
         scaler.update()
         opt.zero_grad()
+""",
+    """
+import torch
+net = torch.nn.Linear(4, 1)
+opt = torch.optim.Adam(net.parameters())
+scaler = torch.amp.GradScaler("cuda")
+step = scaler.step
+for x in data:
+    opt.zero_grad()
+    scaler.scale(net(x).mean()).backward()
+    step(opt)
 """,
 )
 
@@ -158,8 +170,10 @@ def _given_away(context: Context, scaler: Obj) -> bool:
 
 
 def _not_updated(context: Context, step: Event) -> Finding:
-    name = step.script.segment(step.node.func.value)  # type: ignore[attr-defined]
-    edit = context.insert_after(step, f"{name}.update()")
+    func = step.node.func if isinstance(step.node, ast.Call) else None
+    named = isinstance(func, ast.Attribute)  # else the method goes by a name of its own
+    name = step.script.segment(func.value) if isinstance(func, ast.Attribute) else "scaler"
+    edit = context.insert_after(step, f"{name}.update()") if named else None
     return context.finding(
         RULE,
         step,
