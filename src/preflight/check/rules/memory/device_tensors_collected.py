@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.kept_graphs import graph_of, used_in_losses
 from preflight.check.queries.loaders import feeding, source_loaders
+from preflight.check.queries.precision import device_of
 from preflight.check.queries.steps import uses_gpu
 from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
@@ -102,6 +103,18 @@ with torch.no_grad():
         best.append(out.argmax(-1))
         losses.append(nn.functional.cross_entropy(out, y))
 """,
+    _MODEL
+    + """
+host = torch.device("cpu")
+criterion = nn.CrossEntropyLoss()
+first, second, losses = [], [], []
+with torch.no_grad():
+    for x, y in DataLoader(b, batch_size=8):
+        out = model(x.to(device))
+        first.append(out.to(device="cpu"))
+        second.append(out.to(host))
+        losses.append(criterion(out, y))
+""",
     """
 import torch
 from torch import nn
@@ -154,7 +167,7 @@ def check(context: Context) -> Iterator[Finding]:
         if _made_inside(event, frame) or id(_receiver(event)) in used or not _over_data(context, frame):
             continue
         value = event.args[0]
-        call = _output(value)
+        call = _output(context, value)
         if call is None or graph_of(context, value) is not None:
             continue
         yield context.finding(
@@ -179,18 +192,18 @@ def _over_data(context: Context, frame: Frame) -> bool:
     return bool(source_loaders(context, frame.value))
 
 
-def _output(value: Value) -> Obj | None:
+def _output(context: Context, value: Value) -> Obj | None:
     """The call of a network whose whole output a value is."""
     for _ in range(8):
         base = next((o for o in options_of(value) if isinstance(o, Obj)), None)
         if base is None:
             return None
         if base.name == "()" and is_module(base.receiver):
-            return base
+            return None if context.roles.of(base.receiver) == "criterion" else base
         if base.kind == "attr" and base.name == "logits" and base.receiver is not None:
             value = base.receiver
         elif base.name in _SAME_SIZE and base.receiver is not None:
-            if base.name == ".to" and base.args and getattr(settle(base.args[0]), "value", None) == "cpu":
+            if base.name == ".to" and device_of(base.argument(0, "device")) == "cpu":
                 return None
             value = base.receiver
         elif base.name in _SAME_FUNCTIONS and base.args:

@@ -197,11 +197,10 @@ def _decorate(context: Context, found: Evaluation) -> tuple[Edit | None, str]:
         for n in func.module.script.tree.body
     ):
         return None, f"in {func.qualname}"
-    first = func.node.decorator_list[0] if func.node.decorator_list else func.node
     script = func.module.script
     if script.cells:
         return None, f"in {func.qualname}"
-    line = first.lineno
+    line = func.node.lineno  # under the decorators: a classmethod or a property is no function to wrap
     text = script.lines[line - 1]
     indent = text[: len(text) - len(text.lstrip())]
     return Edit(script.path, line, 1, line, 1, f"{indent}@torch.no_grad()\n"), f"in {func.qualname}"

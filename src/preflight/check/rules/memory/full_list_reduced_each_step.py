@@ -22,9 +22,10 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.growing_lists import bounded
+from preflight.check.queries.growing_lists import bounded, emptied
 from preflight.check.queries.steps import each_pass, step_loops
 from preflight.check.rule import Rule
+from preflight.source.nodes import encloses
 from preflight.source.trace import Event
 from preflight.source.training import TrainingLoop
 from preflight.source.values import Seq, Value, options_of, settle
@@ -72,6 +73,18 @@ GOOD = (
     + _STEP
     + "    last.append(loss.item())\n    print(sum(last))\n"
     "    parts = []\n    parts.append(1)\n    print(sum(parts))\n",
+    _HEAD
+    + "for epoch in range(3):\n    losses = []\n    for x, y in data:"
+    + _STEP.replace("\n    ", "\n        ")
+    + "        losses.append(loss.item())\n        print(np.mean(losses))\n",
+    _HEAD
+    + "def epoch():\n    losses = []\n    for x, y in data:"
+    + _STEP.replace("\n    ", "\n        ")
+    + "        losses.append(loss.item())\n        print(np.mean(losses))\nfor _ in range(3):\n    epoch()\n",
+    _HEAD + "losses = []\nfor i, (x, y) in enumerate(data):" + _STEP + "    losses.append(loss.item())\n"
+    "    print(np.mean(losses))\n    if i % 100 == 99:\n        del losses[:]\n",
+    _HEAD + "losses = []\nfor i, (x, y) in enumerate(data):" + _STEP + "    losses.append(loss.item())\n"
+    "    print(np.mean(losses))\n    if i % 100 == 99:\n        losses = []\n",
 )
 
 _REDUCTIONS = (
@@ -98,7 +111,8 @@ def check(context: Context) -> Iterator[Finding]:
                 not isinstance(held, Seq)
                 or bounded(held)
                 or not _grows(context, held, loop)
-                or _made_in(held, loop, event)
+                or _made_anew(held, loop, event)
+                or emptied(context, held)
             ):
                 continue
             yield context.finding(
@@ -115,24 +129,28 @@ def check(context: Context) -> Iterator[Finding]:
 
 
 def _grows(context: Context, held: Value, loop: TrainingLoop) -> bool:
-    appended = False
-    for event in context.trace.calls(".append", ".clear", ".pop", ".remove"):
-        if any(o is held for o in options_of(event.receiver)):
-            if event.name != ".append":
-                return False
-            appended = appended or (event.context.within(loop.frame) and each_pass(event.context, loop.frame))
-    return appended
+    """Whether each step appends to a list."""
+    return any(
+        event.context.within(loop.frame) and each_pass(event.context, loop.frame)
+        for event in context.trace.calls(".append")
+        if any(o is held for o in options_of(event.receiver))
+    )
 
 
-def _made_in(held: Value, loop: TrainingLoop, event: Event) -> bool:
-    """Whether the list is made anew in each pass, or by the function that reduces it."""
+def _made_anew(held: Value, loop: TrainingLoop, event: Event) -> bool:
+    """Whether the list is made by the function that reduces it, or anew in a pass of the loop or of one around it."""
     if held.site is None or loop.frame.node is None:
         return True
-    nodes = [loop.frame.node]
+    node = held.site.node
+    called = False  # whether a function around the loop makes the list
+    around = False  # whether the walk has reached the training loop
     for frame in event.context.frames():
-        if frame is loop.frame:
-            break
+        around = around or frame is loop.frame
         func = getattr(frame.value, "node", None)
-        if frame.kind == "call" and isinstance(func, ast.AST):
-            nodes.append(func)
-    return any(part is held.site.node for node in nodes for part in ast.walk(node))
+        if frame.kind == "call" and isinstance(func, ast.AST) and encloses(func, node):
+            if not around:
+                return True
+            called = True
+        elif frame.kind == "loop" and (called or (around and frame.node is not None and encloses(frame.node, node))):
+            return True
+    return False

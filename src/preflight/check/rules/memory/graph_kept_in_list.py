@@ -20,12 +20,11 @@ When the collected tensors are summed up for a later `backward()` that cannot be
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
 from preflight.check.queries.evaluations import evaluations_with_gradients
-from preflight.check.queries.growing_lists import bounded
+from preflight.check.queries.growing_lists import bounded, emptied
 from preflight.check.queries.kept_graphs import detached_in_place, graph_of, used_in_losses
 from preflight.check.rule import Rule
 from preflight.source.nodes import encloses
@@ -144,7 +143,7 @@ def check(context: Context) -> Iterator[Finding]:
         if loop is None or not event.args or id(event) in evaluating or event.context.shadow:
             continue
         holder = _long_lived(event, loop)
-        if holder is None or id(holder) in used or _emptied(context, holder) or bounded(event.receiver):
+        if holder is None or id(holder) in used or emptied(context, holder) or bounded(event.receiver):
             continue
         value = event.args[0]
         source = graph_of(context, value)
@@ -224,35 +223,3 @@ def _long_lived(event: Event, loop: TrainingLoop) -> Value | None:
         if frame.kind == "call" and func is not None and encloses(func, base.site.node):
             return None
     return base
-
-
-def _emptied(context: Context, holder: Value) -> bool:
-    """Whether a list is emptied or replaced again somewhere."""
-    for event in context.trace.calls(".clear", ".pop", ".popleft", ".remove"):
-        if any(o is holder for o in options_of(event.receiver)):
-            return True
-    return _deleted(context, holder)
-
-
-def _deleted(context: Context, holder: Value) -> bool:
-    """Whether ``del items[:]`` is written for the name or attribute that the list is assigned to."""
-    site = holder.site
-    if site is None:
-        return True
-    names: set[str] = set()
-    for script in context.reading.scripts:
-        for node in script.nodes(ast.Assign):
-            if encloses(node.value, site.node):
-                names |= {t.attr if isinstance(t, ast.Attribute) else getattr(t, "id", "") for t in node.targets}
-    assigned = 0
-    for script in context.reading.scripts:
-        for deletion in script.nodes(ast.Delete):
-            for target in deletion.targets:
-                base = target.value if isinstance(target, ast.Subscript) else target
-                if (base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", None)) in names:
-                    return True
-        for node in script.nodes(ast.Assign):
-            if isinstance(node.value, (ast.List, ast.Call)):
-                for t in node.targets:
-                    assigned += (t.attr if isinstance(t, ast.Attribute) else getattr(t, "id", None)) in names
-    return assigned > 1
