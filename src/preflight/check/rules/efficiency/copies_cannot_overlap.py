@@ -26,7 +26,7 @@ from preflight.check.queries.loaders import TORCH, set_argument, setting, source
 from preflight.check.queries.steps import moves_to_gpu, step_loops
 from preflight.check.rule import Rule
 from preflight.source.trace import Event
-from preflight.source.values import Obj
+from preflight.source.values import Obj, Value, plain
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -96,6 +96,12 @@ for x, y in DataLoader(data, batch_size=8, shuffle=True):
     x, y = x.to(device), y.to(torch.long)
 """
     + _STEP,
+    _HEAD
+    + """
+for x, y in DataLoader(data, batch_size=8, shuffle=True, pin_memory=True):
+    x, y = x.cuda(None, True), y.to("cuda", torch.long, True)
+"""
+    + _STEP,
 )
 
 
@@ -119,7 +125,7 @@ def check(context: Context) -> Iterator[Finding]:
 
 def _judge(context: Context, loader: Obj, events: list[Event]) -> Finding | None:
     pinned = setting(loader, "pin_memory")
-    asynchronous = [context.value(e.kwargs.get("non_blocking"), False) for e in events]
+    asynchronous = [context.value(_non_blocking(e), False) for e in events]
     if pinned not in (True, False) or any(a not in (True, False) for a in asynchronous):
         return None
     if pinned and all(asynchronous):
@@ -131,7 +137,7 @@ def _judge(context: Context, loader: Obj, events: list[Event]) -> Finding | None
         told = "non_blocking=True has no effect on batches in pageable memory (pin_memory is off): the copy blocks the host"
     else:
         told = "batches are copied to the GPU from pageable memory and the host waits for each copy (pin_memory and non_blocking are off)"
-    changes = [context.add_argument(e, "non_blocking=True") for e in blocking if "non_blocking" not in e.kwargs]
+    changes = [context.add_argument(e, "non_blocking=True") for e in blocking if _non_blocking(e) is None]
     if not pinned:
         changes.append(set_argument(context, loader, "pin_memory", "True"))
     return context.finding(
@@ -148,6 +154,12 @@ def _judge(context: Context, loader: Obj, events: list[Event]) -> Finding | None
             expected="the copy of a batch overlaps with computing",
         ),
     )
+
+
+def _non_blocking(copy: Event) -> Value | None:
+    """What a copy is told of waiting: by name, or as the first truth value behind device and type."""
+    behind = (a for a in copy.args[1:] if isinstance(plain(a), bool))
+    return copy.kwargs.get("non_blocking") or next(behind, None)
 
 
 def _once(events: list[Event]) -> list[Event]:

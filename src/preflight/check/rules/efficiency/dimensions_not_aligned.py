@@ -2,6 +2,7 @@
 
 ## What it does
 Looks for layers whose width, vocabulary or number of outputs is known, at least 1,024, and not a multiple of 8.
+The number of rows of an embedding counts where its table is the output layer too: looking up rows is no matrix product.
 
 ## Why
 Tensor cores work on tiles of 8 and more numbers of 16 bits; a matrix product with another size is padded, or falls back to slower kernels.
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.steps import uses_gpu
+from preflight.check.queries.tensors import graph, origin
 from preflight.check.rule import Rule
 from preflight.source.values import Known, settle
 from preflight.vocabulary.finding import Finding
@@ -46,7 +48,17 @@ for x, y in data:
 """
 BAD = (
     "import torch\nmodel = torch.nn.Linear(768, 50257).cuda()\n" + _LOOP,
-    "import torch\nfrom torch.nn import Embedding as Table\ndef build(n):\n    return Table(n, 768)\nmodel = build(50257).to('cuda')\n"
+    """
+import torch
+from torch.nn import Embedding as Table, functional as F
+class Net(torch.nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.table = Table(n, 768)
+    def forward(self, x):
+        return F.linear(self.table(x), self.table.weight)
+model = Net(50257).to('cuda')
+"""
     + _LOOP,
     "import argparse, torch\nparser = argparse.ArgumentParser()\nparser.add_argument('--width', type=int, default=1500)\n"
     "args = parser.parse_args()\nmodel = torch.nn.LSTM(1024, args.width).to(torch.device('cuda'))\n" + _LOOP,
@@ -54,6 +66,8 @@ BAD = (
 GOOD = (
     "import torch\nmodel = torch.nn.Linear(768, 50304).cuda()\nhead = torch.nn.Linear(768, 10)\n" + _LOOP,
     "import torch\nmodel = torch.nn.Linear(768, 50257)\n" + _LOOP,
+    "import torch\nmodel = torch.nn.Sequential(torch.nn.Embedding(6041, 64), torch.nn.Linear(64, 1)).cuda()\n"
+    "torch.nn.init.normal_(model[0].weight)\n" + _LOOP,
 )
 
 # The sizes of a layer: name, position, keyword, and what they are.
@@ -72,6 +86,7 @@ def check(context: Context) -> Iterator[Finding]:
     if not uses_gpu(context):
         return
     seen: set[int] = set()
+    projecting = _projecting(context)
     for event in context.trace.calls(*_SIZES):
         if event.context.shadow:
             continue
@@ -81,6 +96,8 @@ def check(context: Context) -> Iterator[Finding]:
             size = value.value if isinstance(value, Known) else None
             if not isinstance(size, int) or isinstance(size, bool) or size < _LARGE or size % 8 == 0 or size in seen:
                 continue
+            if keyword == "num_embeddings" and id(event.result) not in projecting:
+                continue  # rows are looked up: no product has this size
             seen.add(size)
             better = -(-size // 64) * 64
             yield context.finding(
@@ -97,3 +114,14 @@ def check(context: Context) -> Iterator[Finding]:
                     expected="full tiles in the matrix products of this layer",
                 ),
             )
+
+
+def _projecting(context: Context) -> set[int]:
+    """Identities of the layers whose weight is given to a matrix product: tables that are output layers too."""
+    found: set[int] = set()
+    for product in graph(context).made("linear", "@", "matmul", "mm", "addmm", "einsum"):
+        for side in (product.receiver, *product.args, *product.kwargs.values()):
+            weight = origin(side)
+            if weight is not None and weight.kind == "attr" and weight.name == "weight" and weight.receiver is not None:
+                found.add(id(settle(weight.receiver)))
+    return found

@@ -55,6 +55,7 @@ BAD = (
     "import argparse, wandb as wb\nparser = argparse.ArgumentParser()\nparser.add_argument('--log', type=bool, default=True)\nargs = parser.parse_args()\n"
     + _HEAD
     + "    if args.log:\n        wb.log({'w': wb.Histogram(model.weight.detach().cpu())})\n",
+    _HEAD + "    writer.add_image('x', x[0], step)\n",
 )
 GOOD = (
     _HEAD
@@ -65,7 +66,7 @@ GOOD = (
 )
 
 _CALLS = {
-    ".add_histogram": "histogram", "wandb.Histogram": "histogram", ".add_embedding": "embedding", ".add_images": "picture",
+    ".add_histogram": "histogram", "wandb.Histogram": "histogram", ".add_embedding": "embedding", ".add_image": "picture", ".add_images": "picture",
     ".add_figure": "figure", "wandb.Image": "picture", "torchvision.utils.make_grid": "picture",
     "torchvision.utils.save_image": "picture",
 }  # fmt: skip

@@ -22,7 +22,9 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
+from preflight.check.queries.loaders import feeding
 from preflight.check.rule import Rule
+from preflight.source.trace import Event
 from preflight.source.values import Obj, Value, settle
 from preflight.vocabulary.finding import Finding
 
@@ -75,6 +77,21 @@ from torch.utils.data import DataLoader
 loaders = [DataLoader(d, batch_size=8) for d in parts]
 print(len(list(loaders)), list(loaders[0].dataset.classes))
 """,
+    """
+from torch.utils.data import DataLoader
+batches = list(DataLoader(data, batch_size=8))
+print(len(batches))
+for epoch in range(3):
+    for batch in batches:
+        print(batch)
+""",
+    """
+import random
+from torch.utils.data import DataLoader
+batches = list(DataLoader(data, batch_size=8))
+random.shuffle(batches)
+print(len(batches))
+""",
 )
 
 
@@ -84,10 +101,7 @@ def check(context: Context) -> Iterator[Finding]:
         loader = _loader(context, event.args[0] if event.args else None)
         if loader is None:
             continue
-        counted = next(
-            (e for e in context.trace.calls("builtins.len") if e.args and settle(e.args[0]) is event.result), None
-        )
-        if counted is None and not _counted(context, event.node):
+        if not _only_counted(context, event) and not _counted(context, event.node):
             if not any(f.kind == "loop" for f in event.context.frames()):
                 continue  # kept once on purpose
             told = "all batches are prepared and held in memory at once, again in each pass of the loop"
@@ -120,6 +134,20 @@ def _loader(context: Context, value: object) -> Obj | None:
     ):
         base = settle(base.args[0])
     return base if isinstance(base, Obj) and context.roles.of(base) == "loader" and base.kind == "call" else None
+
+
+def _only_counted(context: Context, event: Event) -> bool:
+    """Whether a list that a variable holds is given to ``len`` and to nothing else."""
+    made = event.result
+    if made is None or any(settle(f.value) is made for f in feeding(context).frames if f.value is not None):
+        return False
+    users = [
+        e.name
+        for e in context.trace.events
+        if e is not event
+        and any(v is not None and settle(v) is made for v in (e.receiver, *e.args, *e.kwargs.values()))
+    ]
+    return bool(users) and set(users) == {"builtins.len"}
 
 
 def _counted(context: Context, node: object) -> bool:

@@ -99,10 +99,17 @@ for x, y in data:
     noise = torch.tensor([len(s) for s in x]).to(device)
 """
     + _STEP,
+    _HEAD
+    + """
+mean, spread = torch.zeros(8, 10), torch.full((8, 10), 0.5)
+for x, y in data:
+    noise = torch.normal(mean, spread).to(device) * torch.bernoulli(spread).to(device)
+"""
+    + _STEP,
 )
 
 _FIXED = ("zeros", "ones", "full", "empty", "eye", "arange", "linspace")
-_RANDOM = ("rand", "randn", "randint", "randperm", "normal", "bernoulli")
+_RANDOM = ("rand", "randn", "randint", "randperm", "normal")
 _FACTORIES = frozenset(f"torch.{n}" for n in (*_FIXED, *_RANDOM))
 
 
@@ -112,6 +119,8 @@ def check(context: Context) -> Iterator[Finding]:
         made = settle(event.receiver) if event.receiver is not None else None
         if not isinstance(made, Obj) or made.name not in _FACTORIES or "device" in made.kwargs or made.kind != "call":
             continue
+        if made.name == "torch.normal" and len(made.args) < 3 and "size" not in made.kwargs:
+            continue  # it draws for tensors that are there, on their device
         if moves_to_gpu(event) is not True or not any(
             event.context.within(loop.frame) and each_pass(event.context, loop.frame) for loop in step_loops(context)
         ):

@@ -1,14 +1,14 @@
 """A tensor is built from a list of arrays in each step.
 
 ## What it does
-Looks for `torch.tensor([...])`, `torch.FloatTensor(list)` and `np.array(list of tensors)` over lists that hold arrays or tensors, in each training step.
+Looks for `torch.tensor([...])`, `torch.FloatTensor(list)` and their kin over lists that hold arrays of NumPy, in each training step.
 
 ## Why
 PyTorch then reads the list number by number through Python: 64 arrays of 1,000 numbers are 64,000 Python objects, where `torch.from_numpy(np.stack(arrays))` copies 64 blocks of memory.
 PyTorch itself warns of it as "extremely slow".
 
 ## Fix
-`torch.from_numpy(np.stack(arrays))`, `torch.stack(tensors)`; or do it in the collate function of a loader with workers.
+`torch.from_numpy(np.stack(arrays))`; or do it in the collate function of a loader with workers.
 
 ## When to ignore
 When the list holds a few numbers.
