@@ -1,7 +1,7 @@
 """The host waits for the GPU in each step.
 
 ## What it does
-Looks, in each pass of a training loop, for calls that need the value of a tensor on the GPU: `.item()`, `float()`, `.cpu()`, `.tolist()`, `print`, `if` on a tensor.
+Looks, in each pass of a training loop, for calls that need the value of a tensor on the GPU: `.item()`, `float()`, `.cpu()`, `.tolist()`, `print`; a dry run also sees `if` on a tensor.
 
 ## Why
 The host runs ahead of the GPU and queues its work.

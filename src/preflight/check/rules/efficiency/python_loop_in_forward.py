@@ -27,7 +27,7 @@ from preflight.check.rule import Rule
 from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, provenance
-from preflight.source.values import Func, Known, Obj, Unknown, Value, options_of, settle
+from preflight.source.values import Func, Known, Obj, Unknown, Value, options_of, plain, settle
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -79,6 +79,13 @@ BAD = (
     % """
         out = [self.layer(row) for row in x.unbind(0)]
         return torch.stack(out)
+""",
+    _NET
+    % """
+        rows = []
+        for i in range(0, x.shape[0]):
+            rows.append(self.layer(x[i]))
+        return torch.stack(rows)
 """,
 )
 GOOD = (
@@ -171,9 +178,12 @@ def _over_tensor(value: Value) -> Value | None:
     for _ in range(4):
         if not isinstance(base, Obj) or base.name not in _WRAPS:
             break
-        if not base.args or (base.name == "builtins.range" and len(base.args) != 1):
+        given = base.args
+        if base.name == "builtins.range" and len(given) == 2 and plain(given[0]) == 0:
+            given = given[1:]
+        if not given or (base.name == "builtins.range" and len(given) != 1):
             return None
-        base = settle(base.args[0])
+        base = settle(given[0])
         if isinstance(base, Obj) and base.name in _WRAPS:
             continue
         break

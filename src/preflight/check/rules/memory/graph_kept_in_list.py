@@ -90,6 +90,20 @@ for batch in loader:
     opt.zero_grad()
     losses.append(loss)
 """,
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+history = []
+for x, y in data:
+    out = model(x)
+    parts = [nn.functional.cross_entropy(out, y), out.norm()]
+    optimizer.zero_grad()
+    sum(parts).backward(retain_graph=True)
+    optimizer.step()
+    history.extend(parts)
+""",
 )
 GOOD = (
     """
@@ -138,7 +152,7 @@ def check(context: Context) -> Iterator[Finding]:
     """Find collected tensors whose graph stays alive."""
     used = used_in_losses(context)
     evaluating = {id(e) for found in evaluations_with_gradients(context) for e in found.inside}
-    for event in context.trace.calls(".append", ".add", ".appendleft"):
+    for event in context.trace.calls(".append", ".add", ".appendleft", ".extend"):
         loop = context.reading.loop_of(event)
         if loop is None or not event.args or id(event) in evaluating or event.context.shadow:
             continue
@@ -159,7 +173,8 @@ def _finding(
     node = event.node
     arg = getattr(node, "args", [None])[0]
     text = event.script.segment(arg) if arg is not None else ""
-    edit = context.replace((event.script, arg), f"{text}.detach()") if arg is not None and text.isidentifier() else None
+    single = arg is not None and text.isidentifier() and event.name != ".extend"
+    edit = context.replace((event.script, arg), f"{text}.detach()") if single else None
     return context.finding(
         RULE,
         event,

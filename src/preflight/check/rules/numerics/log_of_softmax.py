@@ -31,6 +31,7 @@ from preflight.check.queries.tensors import (
     operand,
     operation,
     origin,
+    second,
     small_constant,
     source_text,
 )
@@ -75,6 +76,13 @@ def generator_loss(fake):
     return -(critic(fake) + args.eps).log().mean()
 for x in loader:
     generator_loss(x).backward()
+""",
+    """
+import torch
+net = torch.nn.Linear(8, 4)
+for x in loader:
+    p = torch.softmax(net(x), dim=1)
+    (p * p.add(1e-8).log()).sum(1).mean().backward()
 """,
 )
 
@@ -139,10 +147,11 @@ def check(context: Context) -> Iterator[Finding]:
 def _without_constant(value: Value | None) -> tuple[Value | None, float | None]:
     """What a small constant was added to, and the constant."""
     found = origin(value, VIEWS)
-    if operation(found) == "+" and found is not None and len(found.args) == 2:
-        for this, other in (found.args, reversed(found.args)):
+    if found is not None and operation(found) in ("+", "add"):
+        left, right = operand(found), second(found)
+        for this, other in ((left, right), (right, left)):
             constant = small_constant(other)
-            if constant is not None:
+            if constant is not None and this is not None:
                 return settle(this), constant
     return value, None
 
