@@ -112,8 +112,6 @@ class Update:
 
 def clipped(event: Event) -> Value | None:
     """The parameters that a clipping event clips."""
-    if event.name == ".clip_grad_norm_" or event.name == ".clip_grad_value_":
-        return event.argument(0, "parameters")
     return event.argument(0, "parameters")
 
 
