@@ -8,11 +8,16 @@ from preflight.source.trace import Event, name_of
 from preflight.source.values import Choice, Ext, Known, Obj, Phi, Value, options_of, settle
 
 AUTOCASTS = ("torch.autocast", "torch.cuda.amp.autocast", "torch.cpu.amp.autocast")
-SCALERS = (
-    "torch.cuda.amp.GradScaler",
-    "torch.amp.GradScaler",
-    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler",
-)
+_USUAL = ("init_scale", "growth_factor", "backoff_factor", "growth_interval", "enabled")
+# What scalers take, in order: the sharded one has its factors the other way round.
+_SETTINGS = {
+    "torch.cuda.amp.GradScaler": _USUAL,
+    "torch.amp.GradScaler": ("device", *_USUAL),
+    "torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler": (
+        "device", "init_scale", "backoff_factor", "growth_factor", "growth_interval", "enabled",
+    ),
+}  # fmt: skip
+SCALERS = tuple(_SETTINGS)
 _HALF = frozenset({"torch.float16", "torch.half"})
 _BRAIN = frozenset({"torch.bfloat16"})
 
@@ -114,10 +119,15 @@ def is_scaler(context: Context, value: Value | None) -> bool:
     return context.roles.of(value) == "scaler"
 
 
+def scaler_setting(scaler: Obj, name: str) -> Value | None:
+    """What a scaler was given for a setting, by name or by position; None where it was not."""
+    names = _SETTINGS.get(scaler.name, ())
+    return scaler.argument(names.index(name), name) if name in names else scaler.kwargs.get(name)
+
+
 def enabled(scaler: Obj) -> bool | None:
     """Whether a scaler is on: True, False, or None where that is not known."""
-    position = 5 if scaler.name == "torch.amp.GradScaler" else 4
-    switch = scaler.argument(position, "enabled")
+    switch = scaler_setting(scaler, "enabled")
     return True if switch is None else _truth(switch)
 
 

@@ -23,7 +23,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.queries.precision import enabled, is_scaler, scaled_by
+from preflight.check.queries.precision import enabled, is_scaler, scaled_by, scaler_setting
 from preflight.check.rule import Rule
 from preflight.source.trace import Event, provenance
 from preflight.source.training import TrainingLoop, same, same_guards
@@ -200,7 +200,7 @@ def _unscaled(loop: TrainingLoop, scaler: Obj, backward: Event, clip: Event) -> 
 
 def _finding(context: Context, backward: Event, clip: Event, step: Event, scaler: Obj) -> Finding:
     base, target = _names(step)
-    scale = context.value(scaler.argument(1 if scaler.name == "torch.amp.GradScaler" else 0, "init_scale"), 65536.0)
+    scale = context.value(scaler_setting(scaler, "init_scale"), 65536.0)
     limit = context.value(clip.argument(1, "max_norm") or clip.argument(1, "clip_value"))
     evidence = [Evidence("unscale_ between backward and clipping", 0)]
     if isinstance(scale, (int, float)) and scale > 0:

@@ -24,7 +24,7 @@ import math
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix
-from preflight.check.queries.precision import enabled, scalers
+from preflight.check.queries.precision import enabled, scaler_setting, scalers
 from preflight.check.rule import Rule
 from preflight.source.values import Obj
 from preflight.vocabulary.finding import Finding
@@ -57,6 +57,10 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--growth", type=float, default=1.0)
 args = parser.parse_args()
 scaler = torch.cuda.amp.GradScaler(2.0**16, args.growth)
+""",
+    """
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+scaler = ShardedGradScaler("cuda", 2.0**16, 0.5, 1.0)
 """,
 )
 
@@ -98,18 +102,17 @@ def check(context: Context) -> Iterator[Finding]:
         )
 
 
-def _number(context: Context, scaler: Obj, position: int, name: str, default: float) -> float:
-    shift = 1 if scaler.name == "torch.amp.GradScaler" else 0
-    given = scaler.argument(position + shift, name)
+def _number(context: Context, scaler: Obj, name: str, default: float) -> float:
+    given = scaler_setting(scaler, name)
     value = default if given is None else context.value(given, default)
     return float(value) if isinstance(value, (int, float)) else default
 
 
 def _wrong(context: Context, scaler: Obj) -> tuple[str, str, str, float, str | None] | None:
-    first = _number(context, scaler, 0, "init_scale", 65536.0)
-    growth = _number(context, scaler, 1, "growth_factor", 2.0)
-    back = _number(context, scaler, 2, "backoff_factor", 0.5)
-    interval = _number(context, scaler, 3, "growth_interval", 2000)
+    first = _number(context, scaler, "init_scale", 65536.0)
+    growth = _number(context, scaler, "growth_factor", 2.0)
+    back = _number(context, scaler, "backoff_factor", 0.5)
+    interval = _number(context, scaler, "growth_interval", 2000)
     if growth <= 1:
         return (
             "error",
