@@ -95,7 +95,8 @@ def rates(context: Context, optimizer: Obj) -> Iterator[Rate]:
             return
         if kind not in _BELOW and not kind.startswith("get_"):
             return  # a schedule whose factor may be anything
-    groups = settle(optimizer.args[0]) if optimizer.args else None
+    held = optimizer.argument(0, "params")
+    groups = settle(held) if held is not None else None
     default = optimizer.argument(1, "lr")
     found = False
     if isinstance(groups, Seq):

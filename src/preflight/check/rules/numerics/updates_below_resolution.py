@@ -86,6 +86,15 @@ arguments = TrainingArguments("out", learning_rate=2e-5, bf16=True, num_train_ep
 trainer = Trainer(model=model, args=arguments, train_dataset=data)
 trainer.train()
 """,
+    """
+import torch
+net = torch.nn.Linear(8, 1).bfloat16()
+optimizer = torch.optim.AdamW(params=[{"params": net.parameters(), "lr": 1e-5}])
+for x in loader:
+    optimizer.zero_grad()
+    net(x).mean().backward()
+    optimizer.step()
+""",
 )
 
 GOOD = (
