@@ -13,6 +13,7 @@ from preflight.check.dry_run import growth
 from preflight.check.dry_run.end import early_end, in_short
 from preflight.check.dry_run.memory import context_of, room_of
 from preflight.check.observed import probed
+from preflight.check.observed.run import Run
 from preflight.cost.workspace import COMMUNICATOR
 from preflight.dryrun import ranks
 from preflight.source.launcher import Launch
@@ -21,7 +22,7 @@ from preflight.source.reading import Reading
 from preflight.source.script import Script
 from preflight.source.values import plain
 from preflight.vocabulary.fact import Fact
-from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, Location, sort_key
+from preflight.vocabulary.finding import Confidence, Evidence, Finding, Fix, sort_key
 from preflight.vocabulary.profile import Profile
 from preflight.vocabulary.work import Work
 
@@ -134,7 +135,6 @@ def settled(profile: Profile, context: Context, read: list[Finding]) -> tuple[li
     """Bring the findings of reading and of running together; return them, and notes on what was dropped."""
     from preflight.check.dry_run.plausible_branches import branches
     from preflight.check.dry_run.settle import settle
-    from preflight.check.observed.run import Run
 
     run = Run(profile, context)
     found, dropped = settle(run, read)
@@ -145,7 +145,7 @@ def settled(profile: Profile, context: Context, read: list[Finding]) -> tuple[li
             f"decided by values that a virtual GPU does not have, and perhaps otherwise in a real run: the conditions at "
             f"{', '.join(decided[:6])}{more}"
         )
-    return sorted([*found, *_raised(profile, context.reading.script, found)], key=sort_key), dropped
+    return sorted([*found, *_raised(run, found)], key=sort_key), dropped
 
 
 def reported(profile: Profile) -> Profile:
@@ -156,19 +156,17 @@ def reported(profile: Profile) -> Profile:
     )  # fmt: skip
 
 
-def _raised(profile: Profile, script: Script, found: list[Finding]) -> list[Finding]:
+def _raised(run: Run, found: list[Finding]) -> list[Finding]:
     """The script raises an exception, unless a rule has already said what is wrong there."""
+    profile = run.profile
     if profile.outcome != "failed" or not profile.frames:
         return []
     from preflight.check.notices.script_raises import RULE
 
-    last = profile.frames[-1]
-    own = script.file is not None and Path(last.file).resolve() == Path(script.file).resolve()
-    place = Location(path=script.path if own else last.file, line=last.line)
+    place = run.place(run.raised_at)
     if any(
         f.severity == "error"
-        and f.location.line == place.line
-        and Path(f.location.path or "").name == Path(place.path or "").name
+        and (f.location.path, f.location.line) == (place.path, place.line)
         and any(e.source == "measured" for e in f.evidence)
         for f in found
     ):
@@ -187,7 +185,10 @@ def _raised(profile: Profile, script: Script, found: list[Finding]) -> list[Find
                 Evidence("called from", trace, source="measured"),
                 Evidence("optimizer steps before", profile.steps, source="measured"),
             ),
-            fix=Fix(title=profile.hint or "look at the statement that raises", instruction=last.text.strip() or None),
+            fix=Fix(
+                title=profile.hint or "look at the statement that raises",
+                instruction=profile.frames[-1].text.strip() or None,
+            ),
         )
     ]
 

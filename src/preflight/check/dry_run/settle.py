@@ -41,7 +41,7 @@ def settle(run: Run, read: list[Finding]) -> tuple[list[Finding], list[str]]:
         else:
             kept.append(finding)
     alone = [finding for finding in seen if finding.code not in confirming]
-    return sorted([*kept, *_once(alone)], key=sort_key), dropped
+    return sorted([*kept, *_further(alone, kept)], key=sort_key), dropped
 
 
 def _same(finding: Finding, seen: list[Finding], read: list[Finding]) -> Finding | None:
@@ -73,9 +73,15 @@ def _disproved(run: Run, finding: Finding, settling: dict[str, RunRule]) -> bool
     return rule.settles or (rule.disproves is not None and rule.disproves(run, finding))
 
 
-def _once(findings: list[Finding]) -> list[Finding]:
-    """One finding of a rule for each line."""
-    kept: dict[tuple[str, str | None, int | None], Finding] = {}
+def _further(findings: list[Finding], kept: list[Finding]) -> list[Finding]:
+    """One finding of a rule for each line, and none where reading has a finding of it, which the run has confirmed."""
+    told = {_at(finding) for finding in kept}
+    further: dict[tuple[str, str | None, int | None], Finding] = {}
     for finding in findings:
-        kept.setdefault((finding.code, finding.location.path, finding.location.line), finding)
-    return list(kept.values())
+        if _at(finding) not in told:
+            further.setdefault(_at(finding), finding)
+    return list(further.values())
+
+
+def _at(finding: Finding) -> tuple[str, str | None, int | None]:
+    return finding.code, finding.location.path, finding.location.line

@@ -24,7 +24,7 @@ class Refused:
         operator: The operator, or an empty text. module: Path of the module, or an empty text. kind: Its class.
         inputs: Tensors given to the module. given: Those given to the operator. own: The module's parameters and buffers.
         named: Tensors that the statement names.
-        text: The message.
+        text: The first line of the message.
     """
 
     def __init__(self, run: Run, data: Mapping[str, Any], line: str) -> None:
@@ -36,7 +36,7 @@ class Refused:
         self.given: list[Tensor] = list(data.get("given", ()))
         self.own: list[Tensor] = list(data.get("own", ()))
         self.named: list[Tensor] = list(data.get("tensors", ()))
-        self.text = (run.profile.message or "").strip().splitlines()[0] if run.profile.message else ""
+        self.text = next(iter((run.profile.message or "").strip().splitlines()), "")
 
     @classmethod
     def of(cls, run: Run) -> Refused | None:
@@ -44,7 +44,7 @@ class Refused:
         found = run.seen("raised")
         if run.profile.outcome != "failed" or not found or not run.profile.frames:
             return None
-        if run.profile.error not in _TORCH or re.match(r"(raise|assert)\b", run.text(found[-1].line)):
+        if run.profile.error not in _TORCH or run.raises(found[-1].line):
             return None
         return cls(run, found[-1].data, found[-1].line)
 

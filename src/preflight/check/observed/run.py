@@ -128,6 +128,14 @@ class Run:
             return ""
         return script.lines[place.line - 1].strip()
 
+    def raises(self, line: str) -> bool:
+        """Whether a statement that raises, or asserts, begins at ``file:line``."""
+        place = self.place(line)
+        script = self._script(place.path)
+        return script is not None and any(
+            isinstance(node, (ast.Raise, ast.Assert)) and node.lineno == place.line for node in ast.walk(script.tree)
+        )
+
     # ---- how rules speak
 
     def finding(

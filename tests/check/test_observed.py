@@ -1,0 +1,82 @@
+"""What becomes of what a dry run saw: its exception, and findings beside those of reading."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight.check.context import Context
+from preflight.check.dry_run import settle
+from preflight.check.dry_run.added import settled
+from preflight.check.observed.refused import Refused
+from preflight.check.observed.run import Run
+from preflight.check.rule import Rule, RunRule
+from preflight.source.reading import read
+from preflight.source.script import read_script
+from preflight.vocabulary.finding import Finding, Fix, Location
+from preflight.vocabulary.profile import Frame, Profile
+from preflight.vocabulary.seen import Observation
+
+SCRIPT = """\
+import torch
+from lib import narrow
+def guard(x):
+    if x.dim() == 2: raise ValueError("the shape of x is wrong")
+    assert x.size(0), "the shape of x is wrong"
+    return narrow(x)
+guard(torch.randn(2, 8))
+"""
+
+
+def _run(folder: Path, line: int, message: str, name: str = "train.py", script: Path | None = None) -> Run:
+    (folder / "train.py").write_text(SCRIPT)
+    (folder / "lib.py").write_text("def narrow(x):\n    return x @ x\n")
+    seen = Observation("raised", 1, f"{name}:{line}", "", "forward", 0)
+    frames = (Frame(str(folder / name), line, "guard", ""),)
+    profile = Profile(outcome="failed", error="RuntimeError", message=message, frames=frames, observations=(seen,))
+    return Run(profile, Context(read(read_script(script or folder / "train.py")), {}))
+
+
+@pytest.mark.parametrize("line", [4, 5])
+def test_what_the_script_raises_itself_is_no_refusal_of_pytorch(tmp_path: Path, line: int) -> None:
+    assert Refused.of(_run(tmp_path, line, "the shape of x is wrong")) is None
+
+
+def test_what_an_operator_raises_is_a_refusal(tmp_path: Path) -> None:
+    refused = Refused.of(_run(tmp_path, 6, "mat1 and mat2 shapes cannot be multiplied\nand more"))
+    assert refused is not None
+    assert refused.text == "mat1 and mat2 shapes cannot be multiplied"
+
+
+@pytest.mark.parametrize("message", ["", " ", "\n\n"])
+def test_a_message_may_say_nothing(tmp_path: Path, message: str) -> None:
+    refused = Refused.of(_run(tmp_path, 6, message))
+    assert refused is not None
+    assert refused.text == ""
+
+
+def _finding(message: str, line: int) -> Finding:
+    return Finding("a-rule", "XXX001", "error", "likely", message, Location("train.py", line), fix=Fix(title="mend it"))
+
+
+def test_what_reading_and_two_observations_say_of_a_line_is_one_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rule = Rule(name="a-rule", code="XXX001", severity="error")
+    said = [_finding("in the run", 6), _finding("in the probe", 6), _finding("elsewhere", 7), _finding("again", 7)]
+    loaded = RunRule(rule, lambda run: iter(said), "family", "module", settles=False)
+    monkeypatch.setattr(settle, "load_run_rules", lambda: [loaded])
+    found, dropped = settle.settle(_run(tmp_path, 6, "stopped"), [_finding("read", 6)])
+    assert [(finding.message, finding.location.line) for finding in found] == [("read", 6), ("elsewhere", 7)]
+    assert dropped == []
+
+
+def test_an_exception_in_another_file_is_told_in_the_terms_of_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settle, "load_run_rules", list)
+    monkeypatch.chdir(tmp_path)
+    run = _run(tmp_path, 2, "stopped", "lib.py", Path("train.py"))
+    (found,), _ = settled(run.profile, run.context, [])
+    assert found.location == Location("lib.py", 2)
