@@ -9,6 +9,7 @@ from preflight.check.observed.origins import LAYERS, first_of_each, origin
 from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.activation_before_cross_entropy import RULE
 from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.seen import Observation
 
 BAD = (
     """
@@ -53,6 +54,17 @@ for _ in range(4):
     nn.BCEWithLogitsLoss()(net(torch.randn(4, 8).cuda()).squeeze(1), torch.ones(4).cuda()).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+a, b = nn.Linear(8, 3).cuda(), nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    x, y = torch.randn(4, 8).cuda(), torch.zeros(4, dtype=torch.long).cuda()
+    sum(nn.CrossEntropyLoss()(p, y) for p in (a(x), b(x).relu())).backward()
+    optimizer.step()
+""",
 )
 
 GOOD = (
@@ -83,12 +95,8 @@ def observe(run: Run) -> Iterator[Finding]:
     entropies = {item.line for item in run.seen("nll_loss") if origin(item)[0] == "_log_softmax"}
     losses = [i for i in run.seen("log_softmax") if i.line in entropies]
     losses += run.seen("binary_cross_entropy_with_logits")
-    for item in first_of_each([i for i in losses if i.data["graph"]]):
+    for item in first_of_each([i for i in losses if i.data["graph"] and _limited(i)]):
         (name, line), (layer, _) = origin(item), origin(item, 1)
-        if name not in _ACTIVATIONS or layer not in LAYERS:
-            continue
-        if item.what == "binary_cross_entropy_with_logits" and name == "sigmoid":
-            continue  # another rule's
         yield run.finding(
             RULE,
             item.line,
@@ -102,6 +110,13 @@ def observe(run: Run) -> Iterator[Finding]:
             related=[(line, f"the {name} is here")] if line != item.line else (),
             confidence="certain",
         )
+
+
+def _limited(item: Observation) -> bool:
+    """Whether an activation stands between a layer and the loss; a sigmoid before BCE with logits is another rule's."""
+    (name, _), (layer, _) = origin(item), origin(item, 1)
+    others = item.what == "binary_cross_entropy_with_logits" and name == "sigmoid"
+    return name in _ACTIVATIONS and layer in LAYERS and not others
 
 
 def disproves(run: Run, finding: Finding) -> bool:

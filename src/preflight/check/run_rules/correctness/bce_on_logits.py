@@ -50,6 +50,17 @@ for _ in range(4):
     nn.BCELoss()(net(torch.randn(4, 8).cuda()), torch.ones(4).cuda()).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+a, b = nn.Linear(8, 1).cuda(), nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    x, y = torch.randn(4, 8).cuda(), torch.ones(4, 1).cuda()
+    sum(nn.BCELoss()(p, y) for p in (a(x).sigmoid().clamp(1e-6, 1.0), b(x))).backward()
+    optimizer.step()
+""",
 )
 
 GOOD = (
@@ -69,10 +80,8 @@ for _ in range(4):
 
 def observe(run: Run) -> Iterator[Finding]:
     """Look where the input of each binary cross entropy comes from."""
-    for item in first_of_each(run.seen("binary_cross_entropy")):
+    for item in first_of_each([i for i in run.seen("binary_cross_entropy") if origin(i)[0] in LAYERS]):
         name, line = origin(item)
-        if name not in LAYERS:
-            continue
         yield run.finding(
             RULE,
             item.line,

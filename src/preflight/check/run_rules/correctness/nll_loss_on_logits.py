@@ -52,6 +52,17 @@ for _ in range(4):
     objective("nll_loss", net(torch.randn(2, 3, 4, 4).cuda()), torch.zeros(2, 4, 4, dtype=torch.long).cuda()).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+a, b = nn.Linear(8, 3).cuda(), nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    x, y = torch.randn(4, 8).cuda(), torch.zeros(4, dtype=torch.long).cuda()
+    sum(nn.NLLLoss()(p, y) for p in (a(x).log_softmax(1), b(x))).backward()
+    optimizer.step()
+""",
 )
 
 GOOD = (
@@ -75,10 +86,8 @@ _WRONG = LAYERS | {"_softmax", "sigmoid", "relu", "gelu", "tanh"}
 
 def observe(run: Run) -> Iterator[Finding]:
     """Look where the input of each loss of log-probabilities comes from."""
-    for item in first_of_each([i for i in run.seen("nll_loss") if i.data["graph"]]):
+    for item in first_of_each([i for i in run.seen("nll_loss") if i.data["graph"] and origin(i)[0] in _WRONG]):
         name, line = origin(item)
-        if name not in _WRONG:
-            continue
         what = "probabilities" if name in ("_softmax", "sigmoid") else "numbers that are not normalised"
         yield run.finding(
             RULE,

@@ -47,6 +47,17 @@ for _ in range(4):
     loss.backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+a, b = nn.Linear(8, 1).cuda(), nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    x, y = torch.randn(4, 8).cuda(), torch.ones(4, 1).cuda()
+    sum(nn.BCELoss()(p, y) for p in (a(x).tanh().abs(), b(x).sigmoid())).backward()
+    optimizer.step()
+""",
 )
 
 GOOD = (
@@ -83,9 +94,10 @@ def observe(run: Run) -> Iterator[Finding]:
             fix=_FIX,
         )
     told: set[str] = set()
-    for item in first_of_each([i for i in run.seen("binary_cross_entropy") if i.data["graph"]]):
-        name, line = origin(item)
-        if name != "sigmoid" or line in told:
+    losses = [i for i in run.seen("binary_cross_entropy") if i.data["graph"] and origin(i)[0] == "sigmoid"]
+    for item in first_of_each(losses):
+        _, line = origin(item)
+        if line in told:
             continue
         told.add(line)
         limit = 17 if item.data["dtype"] == "float32" else None

@@ -53,6 +53,17 @@ for _ in range(4):
     losses["multi"](net(torch.randn(4, 8).cuda()), torch.ones(4, 3).cuda()).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+a, b = nn.Linear(8, 1).cuda(), nn.Linear(8, 1).cuda()
+optimizer = torch.optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    x, y = torch.randn(4, 8).cuda(), torch.ones(4, 1).cuda()
+    sum(nn.BCEWithLogitsLoss()(p, y) for p in (a(x), b(x).sigmoid())).backward()
+    optimizer.step()
+""",
 )
 
 GOOD = (
@@ -74,10 +85,8 @@ for _ in range(4):
 def observe(run: Run) -> Iterator[Finding]:
     """Look where the input of each BCE with logits comes from."""
     losses = [i for i in run.seen("binary_cross_entropy_with_logits") if i.data["graph"]]
-    for item in first_of_each(losses):
+    for item in first_of_each([i for i in losses if origin(i)[0] in ("sigmoid", "_softmax")]):
         name, line = origin(item)
-        if name not in ("sigmoid", "_softmax"):
-            continue
         yield run.finding(
             RULE,
             item.line,

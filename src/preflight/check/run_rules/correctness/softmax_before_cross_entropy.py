@@ -10,6 +10,7 @@ from preflight.check.observed.origins import first_of_each, origin
 from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.softmax_before_cross_entropy import RULE
 from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.seen import Observation
 
 BAD = (
     """
@@ -61,6 +62,17 @@ for _ in range(4):
     sum(c(out, torch.zeros(2, 4, 4, dtype=torch.long).cuda()) for c in criteria).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+a, b = nn.Linear(8, 3).cuda(), nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    x, y = torch.randn(4, 8).cuda(), torch.zeros(4, dtype=torch.long).cuda()
+    sum(nn.CrossEntropyLoss()(p, y) for p in (a(x), b(x).softmax(1))).backward()
+    optimizer.step()
+""",
 )
 
 GOOD = (
@@ -101,12 +113,9 @@ for _ in range(4):
 def observe(run: Run) -> Iterator[Finding]:
     """Look where the input of each log-soft-max of a training loss comes from."""
     lines = {item.line for item in run.seen("nll_loss")}
-    for item in first_of_each([i for i in run.seen("log_softmax") if i.data["graph"]]):
+    for item in first_of_each([i for i in run.seen("log_softmax") if i.data["graph"] and _again(i, lines)]):
         name, line = origin(item)
         twice = name == "_softmax"
-        # Two logarithms may be meant where the second one is no loss: a mixture, a temperature.
-        if not twice and not (name == "_log_softmax" and item.line in lines and line != item.line):
-            continue
         classes = item.data["shape"][item.data["dim"]]
         evidence = [seen("operators before the loss", ", ".join(item.data["path"][:3]).replace("_", ""))]
         if twice and classes > 1:
@@ -131,6 +140,13 @@ def observe(run: Run) -> Iterator[Finding]:
             ),
             related=[(line, "the first one is here")] if line and line != item.line else (),
         )
+
+
+def _again(item: Observation, losses: set[str]) -> bool:
+    """Whether the input was normalised before."""
+    name, line = origin(item)
+    # Two logarithms may be meant where the second one is no loss: a mixture, a temperature.
+    return name == "_softmax" or (name == "_log_softmax" and item.line in losses and line != item.line)
 
 
 def disproves(run: Run, finding: Finding) -> bool:

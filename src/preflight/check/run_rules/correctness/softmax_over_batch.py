@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
-from preflight.check.observed.origins import first_of_each, origin
+from preflight.check.observed.origins import origin
 from preflight.check.observed.run import Run, seen
 from preflight.check.rules.correctness.softmax_over_batch import RULE
 from preflight.vocabulary.finding import Finding
@@ -59,6 +59,20 @@ for _ in range(4):
     nn.functional.nll_loss(net(torch.randn(2, 3, 7).cuda()), torch.zeros(14, dtype=torch.long).cuda()).backward()
     optimizer.step()
 """,
+    """
+import torch
+import torch.nn.functional as F
+from torch import nn
+a, b = nn.Linear(8, 3).cuda(), nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    x, y = torch.randn(4, 8).cuda(), torch.zeros(4, dtype=torch.long).cuda()
+    one = F.log_softmax(a(x), 1)
+    two = F.log_softmax(b(x), 0)
+    sum(nn.NLLLoss()(p, y) for p in (one, two)).backward()
+    optimizer.step()
+""",
 )
 
 GOOD = (
@@ -96,14 +110,17 @@ for _ in range(4):
 
 def observe(run: Run) -> Iterator[Finding]:
     """Follow the input of each loss of log-probabilities to the log-soft-max that made it."""
-    for loss in first_of_each([i for i in run.seen("nll_loss") if i.data["graph"]]):
+    told: set[str] = set()
+    for loss in run.seen("nll_loss"):
         name, line = origin(loss)
-        if name != "_log_softmax" or len(loss.data["shape"]) < 2:
+        plain = not loss.data["graph"] or len(loss.data["shape"]) < 2
+        if loss.line in told or name != "_log_softmax" or plain:
             continue
         made = [i for i in run.seen("log_softmax") if i.line == line and i.data["graph"]]
         wrong = [i for i in made if _over_batch(i, loss)]
         if not made or len(wrong) < len(made):
             continue
+        told.add(loss.line)
         shape = tuple(wrong[0].data["shape"])
         yield run.finding(
             RULE,

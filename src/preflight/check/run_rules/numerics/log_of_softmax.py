@@ -9,6 +9,7 @@ from preflight.check.observed.origins import first_of_each, origin
 from preflight.check.observed.run import Run, seen
 from preflight.check.rules.numerics.log_of_softmax import RULE
 from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.seen import Observation
 
 BAD = (
     """
@@ -50,6 +51,17 @@ for _ in range(4):
     (-gate["act"](net(torch.randn(4, 8).cuda())).log().mean()).backward()
     optimizer.step()
 """,
+    """
+import torch
+from torch import nn
+a, b = nn.Linear(8, 3).cuda(), nn.Linear(8, 3).cuda()
+optimizer = torch.optim.SGD([*a.parameters(), *b.parameters()], lr=0.1)
+for _ in range(4):
+    optimizer.zero_grad()
+    x = torch.randn(4, 8).cuda()
+    sum(p.log().mean() for p in (a(x).exp(), b(x).softmax(1))).backward()
+    optimizer.step()
+""",
 )
 
 GOOD = (
@@ -73,14 +85,11 @@ _STABLE = {"_softmax": ("soft-max", "log_softmax"), "sigmoid": ("sigmoid", "logs
 
 def observe(run: Run) -> Iterator[Finding]:
     """Look where the operand of each logarithm with a gradient comes from."""
-    for item in first_of_each(run.seen("log", "log2", "log10")):
+    for item in first_of_each([i for i in run.seen("log", "log2", "log10") if _underflows(i)]):
         path, places = item.data["path"], item.data["places"]
-        constant = bool(path) and path[0] == "add"
+        constant = path[0] == "add"
         at = 1 if constant else 0
-        found = _STABLE.get(path[at]) if len(path) > at else None
-        if found is None:
-            continue
-        what, stable = found
+        what, stable = _STABLE[path[at]]
         loses = "; the constant that is added caps it and takes the gradient of the most wrong away" if constant else ""
         yield run.finding(
             RULE,
@@ -98,6 +107,13 @@ def observe(run: Run) -> Iterator[Finding]:
             related=[(places[at], f"the {what} is here")] if places[at] != item.line else (),
             confidence="certain",
         )
+
+
+def _underflows(item: Observation) -> bool:
+    """Whether the operand comes from a soft-max or a sigmoid, perhaps with a constant added."""
+    path = item.data["path"]
+    last = path[1:2] if path[:1] == ["add"] else path[:1]
+    return bool(last) and last[0] in _STABLE
 
 
 def disproves(run: Run, finding: Finding) -> bool:
