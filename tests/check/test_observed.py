@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from preflight.check.context import Context
@@ -12,11 +13,13 @@ from preflight.check.dry_run.added import settled
 from preflight.check.observed.refused import Refused
 from preflight.check.observed.run import Run
 from preflight.check.rule import Rule, RunRule
+from preflight.check.run_rules.correctness import loss_never_reduced
+from preflight.check.run_rules.numerics import autocast_misses_layers, fp16_weights_with_optimizer
 from preflight.source.reading import read
 from preflight.source.script import read_script
 from preflight.vocabulary.finding import Finding, Fix, Location
 from preflight.vocabulary.profile import Frame, Profile
-from preflight.vocabulary.seen import Observation
+from preflight.vocabulary.seen import Observation, OptimizerSeen, ParameterSeen, PrecisionSeen
 
 SCRIPT = """\
 import torch
@@ -80,3 +83,36 @@ def test_an_exception_in_another_file_is_told_in_the_terms_of_the_script(
     run = _run(tmp_path, 2, "stopped", "lib.py", Path("train.py"))
     (found,), _ = settled(run.profile, run.context, [])
     assert found.location == Location("lib.py", 2)
+
+
+def test_the_optimizer_whose_weights_the_scaler_refuses_is_named(tmp_path: Path) -> None:
+    run = _run(tmp_path, 6, "Attempting to unscale FP16 gradients.")
+    optimizers = (OptimizerSeen("SGD", "train.py:2", 1), OptimizerSeen("Adam", "train.py:3", 1))
+    parameters = (
+        ParameterSeen(0, "a", (8,), "float32", True, 32, optimizers=(0,)),
+        ParameterSeen(0, "b", (8,), "float16", True, 16, optimizers=(1,)),
+    )
+    profile = msgspec.structs.replace(run.profile, made=optimizers, parameters=parameters)
+    (found,) = fp16_weights_with_optimizer.observe(Run(profile, run.context))
+    assert found.location.line == 3
+    assert "Adam" in found.message
+    assert [related.location.line for related in found.related] == [6]
+
+
+def test_the_types_of_all_layers_that_autocast_misses_are_told(tmp_path: Path) -> None:
+    rows = (
+        PrecisionSeen("product", "body", "train.py:3", "float16", "on", 1, 500),
+        PrecisionSeen("product", "head", "train.py:4", "float32", "", 1, 300),
+        PrecisionSeen("product", "mix", "train.py:5", "float64", "on", 1, 200),
+    )
+    profile = Profile(outcome="ended", steps=4, precision=rows)
+    (found,) = autocast_misses_layers.observe(Run(profile, _run(tmp_path, 6, "").context))
+    assert found.message.startswith("50 % of the multiplications run in float32 and float64 while")
+    assert ("multiplications in float32", 300) in [(one.what, one.value) for one in found.evidence]
+    assert ("multiplications in float64", 200) in [(one.what, one.value) for one in found.evidence]
+
+
+def test_a_loss_of_several_numbers_stops_the_step_that_it_comes_in(tmp_path: Path) -> None:
+    run = _run(tmp_path, 6, "grad can be implicitly created only for scalar outputs")
+    (found,) = loss_never_reduced.observe(Run(msgspec.structs.replace(run.profile, steps=3), run.context))
+    assert found.message.endswith("step 4 stops here")

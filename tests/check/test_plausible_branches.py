@@ -47,3 +47,10 @@ def test_a_condition_that_reads_itself_and_one_that_uses_what_was_read(tmp_path:
 
 def test_a_wait_that_reads_nothing_decides_nothing(tmp_path: Path) -> None:
     assert branches(_run(tmp_path, _wait(5, "torch.cuda.synchronize"), _wait(10, "torch.cuda.empty_cache"))) == []
+
+
+def test_the_condition_of_a_loop_is_asked_again_after_what_is_read_inside(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("loss = 9\nwhile loss > 1:\n    out = step()\n    loss = out.item()\nwhile out:\n    pass\n")
+    run = Run(Profile(outcome="ended", observations=(_wait(4),)), Context(read(read_script(path)), {}))
+    assert [place.rpartition(":")[2] for place in branches(run)] == ["2"]

@@ -40,10 +40,16 @@ def _conditions(script: Script, line: int) -> list[int]:
     }
     if not names:
         return []
+    # The condition of a loop that holds the line is asked again after it.
+    around = [
+        node.test
+        for node in ast.walk(scope)
+        if isinstance(node, ast.While) and node.lineno < line <= (node.end_lineno or node.lineno)
+    ]
     return [
         test.lineno
-        for test in _tests(scope)
-        if test.lineno > line and any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(test))
+        for test in [*around, *(test for test in _tests(scope) if test.lineno > line)]
+        if any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(test))
     ]
 
 

@@ -85,7 +85,8 @@ def observe(run: Run) -> Iterator[Finding]:
     yield run.finding(
         RULE,
         run.raised_at,
-        f"backward() is called on {count if count > 1 else 'several'} numbers instead of one loss: the first step stops here",
+        f"backward() is called on {count if count > 1 else 'several'} numbers instead of one loss: step "
+        f"{run.profile.steps + 1} stops here",
         evidence=evidence,
         fix=Fix(
             title="reduce the loss to one number",

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
+from preflight.check.observed.graph import NO_GRAPH
 from preflight.check.observed.run import Run, seen
 from preflight.check.observed.updates import held_by, plain_updates, unreached
 from preflight.check.rules.correctness.optimizer_over_frozen_parameters import RULE
@@ -99,7 +100,7 @@ def observe(run: Run) -> Iterator[Finding]:
             continue
         others = any(o.steps > 1 for at, o in enumerate(run.optimizers) if at != number)
         yield _finding(run, number, steps[-1].line, "steps", "warning" if others else "error")
-    if run.raised("does not require grad and does not have a grad_fn"):
+    if run.raised(NO_GRAPH):
         for number in range(len(run.optimizers)):
             held = held_by(run, number)
             if held and not any(p.trainable for p in held) and len(run.optimizers) == 1:

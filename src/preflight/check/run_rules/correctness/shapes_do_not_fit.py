@@ -113,7 +113,7 @@ def _module(refused: Refused) -> tuple[str, str] | None:
         wanted = _channels(refused, weight)
         if given[1] == wanted:
             return None
-        last = given[-1] == wanted and given[1] != wanted
+        last = given[-1] == wanted
         return (
             f"{refused.where} {got}: {given[1]} channels where {wanted} are expected",
             "put the channels second: permute(0, 3, 1, 2)"

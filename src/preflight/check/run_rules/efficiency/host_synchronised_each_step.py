@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from preflight.check.context import Fix
@@ -97,15 +96,15 @@ def observe(run: Run) -> Iterator[Finding]:
     if not lines:
         return
     first, *others = sorted(lines, key=lambda line: min(i.order for i in waits if i.line == line))
-    per_step = Counter({line: lines[line] for line in lines})
     places = "1 place" if len(lines) == 1 else f"{len(lines)} places"
     yield run.finding(
         RULE,
         first,
-        f"the host waits for the GPU in each step at {places}, {sum(per_step.values())} times per step: the GPU idles until "
+        f"the host waits for the GPU in each step at {places}, {sum(lines.values())} times per step: the GPU idles until "
         "new work is queued",
         evidence=[
-            seen(f"waits per step at {run.place(line).path}:{run.place(line).line}", per_step[line]) for line in lines
+            seen(f"waits per step at {run.place(line).path}:{run.place(line).line}", count)
+            for line, count in lines.items()
         ],
         fix=Fix(
             title="read values only every n steps",
@@ -113,6 +112,6 @@ def observe(run: Run) -> Iterator[Finding]:
             expected="the host queues the next step while the GPU works on this one",
         ),
         related=[(line, run.text(line)[:80] or "here, too") for line in others[:6]],
-        severity="warning" if len(lines) >= _MANY or sum(per_step.values()) > 2 * _MANY else None,
+        severity="warning" if len(lines) >= _MANY or sum(lines.values()) > 2 * _MANY else None,
         confidence="certain",
     )

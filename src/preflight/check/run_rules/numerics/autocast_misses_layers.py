@@ -26,6 +26,7 @@ from preflight.check.context import Fix
 from preflight.check.observed.run import Run, seen
 from preflight.check.rule import Rule
 from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.seen import PrecisionSeen
 
 RULE = Rule(
     name="autocast-misses-layers",
@@ -143,14 +144,16 @@ def observe(run: Run) -> Iterator[Finding]:
     named = ", ".join(modules[:4]) + (f" and {len(modules) - 4} more" if len(modules) > 4 else "")
     first = missed[0]
     share = 100 * count / (half + count)
-    why = "autocast leaves float64 as it is" if first.dtype == "float64" else "they run outside of the autocast region"
+    types = list(dict.fromkeys(row.dtype for row in missed))
+    whys = {"float64": "autocast leaves float64 as it is", "float32": "they run outside of the autocast region"}
+    why = ", or ".join(whys[dtype] for dtype in types)
     yield run.finding(
         RULE,
         first.line,
-        f"{share:.0f} % of the multiplications run in {first.dtype} while the others run in half precision: {why} ({named})",
+        f"{share:.0f} % of the multiplications run in {' and '.join(types)} while the others run in half precision: {why} ({named})",
         evidence=[
             seen("multiplications in half precision", half),
-            seen(f"multiplications in {first.dtype}", count),
+            *(seen(f"multiplications in {dtype}", _work(missed, dtype)) for dtype in types),
             seen("places", len(missed)),
         ],
         fix=Fix(
@@ -161,3 +164,7 @@ def observe(run: Run) -> Iterator[Finding]:
         ),
         related=[(row.line, f"{row.calls} products in {row.dtype}") for row in missed[1:3]],
     )
+
+
+def _work(rows: list[PrecisionSeen], dtype: str) -> int:
+    return sum(row.multiplications for row in rows if row.dtype == dtype)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from preflight.check.context import Fix
 from preflight.check.observed.run import Run, seen
-from preflight.check.observed.updates import plain_updates
+from preflight.check.observed.updates import held_by, plain_updates
 from preflight.check.rules.numerics.fp16_weights_with_optimizer import RULE
 from preflight.vocabulary.finding import Evidence, Finding
 
@@ -81,12 +81,11 @@ def observe(run: Run) -> Iterator[Finding]:
     """Find float16 parameters with gradients in an optimizer that divides, and a scaler that refused them."""
     refused = run.raised("attempting to unscale fp16 gradients")
     if refused and run.optimizers:
-        yield _finding(run, 0, run.raised_at, "the scaler refuses to unscale their gradients", None)
+        number = next((at for at in range(len(run.optimizers)) if _holds_half(run, at)), 0)
+        yield _finding(run, number, run.raised_at, "the scaler refuses to unscale their gradients", None)
         return
     for number, optimizer, steps in plain_updates(run):
-        half = (
-            max(item.data["half"] for item in steps if item.data["live"]) if any(i.data["live"] for i in steps) else 0
-        )
+        half = max((item.data["half"] for item in steps if item.data["live"]), default=0)
         if not half or optimizer.kind not in _DIVIDING:
             continue
         eps = optimizer.defaults.get("eps")
@@ -95,6 +94,10 @@ def observe(run: Run) -> Iterator[Finding]:
             "its eps is 0 in float16, and a gradient of 0 is divided by 0" if gone else "small updates are rounded away"
         )
         yield _finding(run, number, steps[0].line, why, half)
+
+
+def _holds_half(run: Run, number: int) -> bool:
+    return any(p.dtype == "float16" and p.trainable for p in held_by(run, number))
 
 
 def _finding(run: Run, number: int, line: str, why: str, half: int | None) -> Finding:
@@ -114,6 +117,6 @@ def _finding(run: Run, number: int, line: str, why: str, half: int | None) -> Fi
             instruction="remove the cast and run the forward pass under torch.autocast",
             expected="updates reach the weights",
         ),
-        related=[(line, "the optimizer steps here")],
+        related=[(line, "the optimizer steps here" if half else "the scaler refuses them here")],
         confidence="certain",
     )
