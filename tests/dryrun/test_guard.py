@@ -30,7 +30,12 @@ def _guarded(folder: Path, text: str) -> None:
     (scratch / "tmp").mkdir(parents=True)
     program = GUARDED + textwrap.dedent(text)
     done = subprocess.run(
-        [sys.executable, "-c", program, str(scratch)], cwd=work, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program, str(scratch)],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        start_new_session=True,  # a signal to its group is none to ours
     )
     assert done.returncode == 0, done.stderr
 
@@ -97,3 +102,93 @@ def test_what_cannot_be_removed_raises_as_usual(tmp_path: Path) -> None:
         """,
     )
     assert (folder / "a.txt").read_text() == "a"
+
+
+def test_what_lies_elsewhere_is_not_changed_through_a_number(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "kept.txt").write_text("as it was")
+    (data / "kept.txt").chmod(0o640)
+    _guarded(
+        tmp_path,
+        """
+        data = os.path.abspath("../data")
+        os.makedirs("own")
+        os.chdir("own")  # a folder of the scratch folder: names alone are names in it
+        folder = os.open(data, os.O_RDONLY)
+        for name, flags in (("kept.txt", os.O_WRONLY | os.O_TRUNC), ("new.txt", os.O_WRONLY | os.O_CREAT)):
+            number = os.open(name, flags, 0o644, dir_fd=folder)
+            os.write(number, b"changed")
+            os.close(number)
+        assert open(os.path.join(data, "kept.txt")).read() == "changed"
+        assert raises(PermissionError, os.mkdir, "made", dir_fd=folder)
+        assert raises(PermissionError, os.unlink, "kept.txt", dir_fd=folder)
+        assert raises(PermissionError, os.rename, "kept.txt", "moved.txt", src_dir_fd=folder, dst_dir_fd=folder)
+        os.remove(os.path.join(data, "kept.txt"))
+        """,
+    )
+    assert sorted(path.name for path in data.iterdir()) == ["kept.txt"]
+    assert (data / "kept.txt").read_text() == "as it was"
+
+
+def test_rights_and_times_of_an_open_file_stay(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.txt"
+    kept.write_text("as it was")
+    kept.chmod(0o640)
+    before = kept.stat()
+    _guarded(
+        tmp_path,
+        """
+        with open("../kept.txt") as file:
+            os.fchmod(file.fileno(), 0o600)
+            os.chmod(file.fileno(), 0o600)
+            os.utime(file.fileno(), (1, 1))
+        with open("own.txt", "w") as file:
+            os.fchmod(file.fileno(), 0o600)
+        assert os.stat("own.txt").st_mode & 0o777 == 0o600
+        os.mkfifo("pipe")
+        assert os.path.exists("pipe")
+        """,
+    )
+    after = kept.stat()
+    assert (after.st_mode, after.st_mtime) == (before.st_mode, before.st_mtime)
+    assert list((tmp_path / "work").iterdir()) == []
+
+
+def test_only_devices_that_keep_nothing_are_written_to(tmp_path: Path) -> None:
+    name = f"/dev/shm/preflight-{tmp_path.name}"
+    _guarded(
+        tmp_path,
+        f"""
+        with open("/dev/null", "w") as file:
+            file.write("nothing")
+        with open({name!r}, "w") as file:
+            file.write("kept")
+        assert open({name!r}).read() == "kept"
+        assert raises(PermissionError, os.chmod, "/dev/null", 0o666)
+        """,
+    )
+    assert not Path(name).exists()
+
+
+def test_no_other_process_is_signalled(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as other:
+        try:
+            _guarded(
+                tmp_path,
+                f"""
+                import signal
+                heard = []
+                signal.signal(signal.SIGTERM, lambda number, frame: heard.append(number))
+                os.kill({other.pid}, 0)
+                os.kill({other.pid}, signal.SIGTERM)
+                os.kill(0, signal.SIGTERM)  # a group holds this process, too
+                os.killpg(os.getpgid(0), signal.SIGTERM)
+                assert heard == []
+                os.kill(os.getpid(), signal.SIGTERM)
+                assert heard == [signal.SIGTERM]
+                """,
+            )
+            assert other.poll() is None
+        finally:
+            other.kill()

@@ -29,8 +29,8 @@ def _error(number: int, path: Any) -> OSError:
 
 def _making(overlay: Overlay) -> Callable[..., None]:
     def make(path: Any, mode: int = 0o777, **kwargs: Any) -> None:
-        if overlay.mine(path):
-            return _mkdir(path, mode)
+        if overlay.mine(path) or kwargs.get("dir_fd") is not None:
+            return _mkdir(path, mode, **kwargs)
         above, whole = overlay.above(path), os.path.abspath(os.fsdecode(path))
         if overlay.there(whole):
             raise _error(errno.EEXIST, path)
@@ -66,6 +66,8 @@ def _removing(overlay: Overlay) -> Callable[..., None]:
 
 def _renaming(overlay: Overlay) -> Callable[..., None]:
     def rename(source: Any, target: Any, **kwargs: Any) -> None:
+        if any(folder is not None for folder in kwargs.values()):
+            return _rename(source, target, **kwargs)
         place = overlay.writing(target)
         held = overlay.reading(source)
         if held is source and not overlay.mine(source):
@@ -75,6 +77,7 @@ def _renaming(overlay: Overlay) -> Callable[..., None]:
         _rename(held, place)
         if not overlay.mine(source):
             overlay.gone.add(os.path.abspath(os.fsdecode(source)))
+        return None
 
     return rename
 

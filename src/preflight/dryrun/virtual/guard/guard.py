@@ -14,18 +14,34 @@ import sys
 from typing import Any
 
 from preflight.dryrun.virtual.guard import changing, links
-from preflight.dryrun.virtual.guard.overlay import Overlay, Scanned, exists
+from preflight.dryrun.virtual.guard.overlay import Overlay, Scanned, exists, place_in
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES = frozenset(
-    "os.remove os.rename os.rmdir os.mkdir os.link os.symlink os.truncate os.chmod os.chown os.utime os.setxattr "
-    "shutil.rmtree".split()
+    "os.remove os.rename os.rmdir os.mkdir os.link os.symlink os.truncate os.chmod os.chown os.chflags os.utime "
+    "os.setxattr os.removexattr shutil.rmtree".split()
 )
 """Those of shutil that copy or move are made of these, and their events name the paths that the script named."""
 _STARTS = frozenset(
     "subprocess.Popen os.system os.exec os.posix_spawn os.spawn os.fork os.forkpty pty.spawn os.startfile".split()
 )
-_TALKS = frozenset("socket.connect socket.getaddrinfo socket.gethostbyname socket.bind socket.sendto".split())
+_FOLDERS: dict[str, tuple[int | None, ...]] = {
+    "os.remove": (1,),
+    "os.rmdir": (1,),
+    "os.mkdir": (2,),
+    "os.chmod": (2,),
+    "os.chown": (3,),
+    "os.utime": (3,),
+    "os.symlink": (None, 2),
+    "os.rename": (2, 3),
+    "os.link": (2, 3),
+}
+"""Which argument of an event is the open folder that its first path starts from, and that of its second."""
+_TALKS = frozenset(
+    "socket.connect socket.getaddrinfo socket.gethostbyname socket.gethostbyaddr socket.getnameinfo socket.bind "
+    "socket.sendto socket.sethostname".split()
+)
+_SIGNALS = frozenset(("os.kill", "os.killpg"))
 
 
 _open = builtins.open
@@ -38,6 +54,7 @@ def install(scratch: str) -> Overlay:
     changing.install(overlay)
     links.install(overlay)
     _redirect_looks(overlay)
+    _redirect_signals(overlay)
     _audit(overlay)
     return overlay
 
@@ -51,8 +68,15 @@ def _redirect_open(overlay: Overlay) -> None:
     plain = os.open
 
     def opened_low(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
-        if kwargs.get("dir_fd") is None:
-            path = overlay.writing(path, keep=not flags & os.O_TRUNC) if flags & _WRITES else overlay.reading(path)
+        folder = kwargs.get("dir_fd")
+        if folder is not None and (whole := place_in(path, folder)) is not None:
+            path, folder = whole, None
+            del kwargs["dir_fd"]
+        if folder is None:
+            anew = flags & os.O_CREAT and flags & os.O_TRUNC
+            path = overlay.writing(path, keep=not anew) if flags & _WRITES else overlay.reading(path)
+        elif flags & _WRITES:
+            raise PermissionError(1, "a dry run writes nothing outside its scratch folder", path)
         return plain(path, flags, *args, **kwargs)
 
     class FileIO(io.FileIO):
@@ -103,7 +127,35 @@ def _redirect_looks(overlay: Overlay) -> None:
     os.stat, os.lstat, os.listdir, os.scandir, os.access = looked, looked_at_link, listed, scanned, allowed
 
 
+def _redirect_signals(overlay: Overlay) -> None:
+    """Let signals reach this process alone: others, and the group that this one may share, are not the script's here."""
+    plain = os.kill
+
+    def signalled(pid: int, number: int) -> None:
+        if pid == os.getpid() or (pid > 0 and number == 0):
+            return plain(pid, number)
+        overlay.refused["os.kill"] += 1
+        return None
+
+    def signalled_group(group: int, number: int) -> None:
+        overlay.refused["os.killpg"] += 1
+
+    os.kill = signalled
+    if hasattr(os, "killpg"):
+        os.killpg = signalled_group
+
+
 def _audit(overlay: Overlay) -> None:
+    def outside(event: str, args: tuple[Any, ...]) -> bool:
+        """Whether one of the paths of an event lies elsewhere; the first may be the number of an open file."""
+        folders = _FOLDERS.get(event, ())
+        for number, path in enumerate(args[:2]):
+            if isinstance(path, (str, bytes, os.PathLike)) or (number == 0 and isinstance(path, int)):
+                at = folders[number] if number < len(folders) else None
+                if not overlay.holds(path, -1 if at is None else args[at]):
+                    return True
+        return False
+
     def hook(event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
             path, _, flags = args
@@ -112,13 +164,17 @@ def _audit(overlay: Overlay) -> None:
                 overlay.refused[f"write {os.fsdecode(path)}"] += 1
                 raise PermissionError(1, "a dry run writes nothing outside its scratch folder", path)
         elif event in _CHANGES:
-            if not all(overlay.mine(arg) for arg in args[:2] if isinstance(arg, (str, bytes, os.PathLike))):
+            if outside(event, args):
                 overlay.refused[f"{event} {args[0]!r}"] += 1
                 raise PermissionError(1, f"a dry run changes nothing outside its scratch folder ({event})", args[0])
         elif event in _STARTS:
             overlay.refused[event] += 1
             raise PermissionError(1, f"a dry run starts no other program ({event})")
-        elif event in _TALKS:
+        elif event in _SIGNALS:
+            if event == "os.killpg" or (args[0] != os.getpid() and (args[0] <= 0 or args[1] != 0)):
+                overlay.refused[event] += 1
+                raise PermissionError(1, f"a dry run signals no other process ({event})")
+        elif event in _TALKS or (event == "socket.sendmsg" and args[1] is not None):
             overlay.refused[event] += 1
             raise ConnectionRefusedError(111, f"a dry run has no network ({event})")
 

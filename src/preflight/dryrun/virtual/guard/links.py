@@ -43,14 +43,34 @@ def install(overlay: Overlay) -> None:
     def kept(plain: Any) -> Any:
         def marked(path: Any, *args: Any, **kwargs: Any) -> None:
             held = overlay.reading(path)
-            if overlay.mine(held):
+            if isinstance(path, int) or kwargs.get("dir_fd") is not None:
+                if overlay.holds(path, -1 if isinstance(path, int) else kwargs["dir_fd"]):
+                    plain(path, *args, **kwargs)
+            elif overlay.mine(held):
                 plain(held, *args, **kwargs)
             elif not exists(held):
                 raise FileNotFoundError(2, "No such file or directory", path)
 
         return marked
 
+    def piped(plain: Any) -> Any:
+        return lambda path, *args, **kwargs: plain(overlay.writing(path), *args, **{**kwargs, "dir_fd": None})
+
     os.symlink, os.link, os.truncate, os.chdir = linked, hard_linked, shortened, entered  # type: ignore[assignment]
-    for name in ("chmod", "utime", "chown", "setxattr"):
+    for name in (
+        "chmod",
+        "fchmod",
+        "lchmod",
+        "utime",
+        "chown",
+        "fchown",
+        "lchown",
+        "setxattr",
+        "removexattr",
+        "chflags",
+    ):
         if hasattr(os, name):
             setattr(os, name, kept(getattr(os, name)))
+    for name in ("mkfifo", "mknod"):  # of these the audit hook hears nothing
+        if hasattr(os, name):
+            setattr(os, name, piped(getattr(os, name)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -33,7 +34,20 @@ class Overlay:
         if isinstance(path, int) or path is None:
             return True
         whole = os.path.abspath(os.fsdecode(path))
-        return whole.startswith((self.scratch, "/dev/")) or whole + os.sep == self.scratch
+        return self._inside(whole) or (whole.startswith("/dev/") and _device(whole))
+
+    def holds(self, path: Any, folder: Any = -1) -> bool:
+        """Whether a thing lies in the scratch folder, so that it may be removed, renamed or given other rights.
+
+        Args:
+            path: A path, or the number of an open file, which may be one of the machine's that was opened to be read.
+            folder: The number of the open folder that a path starts from, or -1.
+        """
+        whole = place_of(path) if isinstance(path, int) else place_in(path, folder)
+        return whole is not None and self._inside(whole)
+
+    def _inside(self, whole: str) -> bool:
+        return whole.startswith(self.scratch) or whole + os.sep == self.scratch
 
     def above(self, path: Any) -> str:
         """Return the place in the scratch folder that stands for a path."""
@@ -88,7 +102,34 @@ class Overlay:
 
 
 exists, makedirs = os.path.lexists, os.makedirs
-lstat = os.lstat
+lstat, _stat = os.lstat, os.stat
+
+
+def _device(whole: str) -> bool:
+    """Whether what lies in ``/dev`` takes what is written without keeping it: no disk and no file."""
+    if whole.startswith(("/dev/fd/", "/dev/std")):
+        return True
+    try:
+        return stat.S_ISCHR(_stat(whole).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def place_of(number: int) -> str | None:
+    """Return where an open file or folder lies; None where the system does not say."""
+    try:
+        return os.readlink(f"/proc/self/fd/{number}")
+    except OSError:
+        return None
+
+
+def place_in(path: Any, folder: Any) -> str | None:
+    """Return the whole of a path that starts from an open folder, where its number is one."""
+    plain = os.fsdecode(path)
+    if os.path.isabs(plain) or not isinstance(folder, int) or folder < 0:
+        return os.path.abspath(plain)
+    above = place_of(folder)
+    return None if above is None else os.path.abspath(os.path.join(above, plain))
 
 
 def really(path: str) -> bool:
