@@ -7,7 +7,7 @@ Only the standard library is used here, and addresses are those of an imagined d
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 MIN_BLOCK = 512
@@ -16,6 +16,7 @@ SMALL_SEGMENT = 2 << 20
 LARGE_SEGMENT = 20 << 20
 LARGE_FROM = 10 << 20  # requests below share segments of 20 MiB; larger ones get a segment of their own
 ROUND_LARGE = 2 << 20
+_ADDRESSES = 1 << 42  # of an expandable segment, more than any device has memory
 
 
 class OutOfMemory(Exception):
@@ -28,7 +29,7 @@ class OutOfMemory(Exception):
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """A piece of a segment."""
+    """A piece of a segment; of an expandable one, also addresses that no memory lies behind (not ``mapped``)."""
 
     address: int
     size: int
@@ -37,6 +38,7 @@ class Block:
     small: bool
     requested: int = 0
     free: bool = True
+    mapped: bool = True
     before: Block | None = None
     after: Block | None = None
 
@@ -46,7 +48,7 @@ class Block:
 
 @dataclass(eq=False, slots=True)
 class Segment:
-    """Memory that was taken from the device in one piece, or grows (expandable)."""
+    """Memory that was taken from the device in one piece, or grows (expandable); ``size`` is what it has taken."""
 
     address: int
     size: int
@@ -106,12 +108,8 @@ class CachingAllocator:
     def free(self, block: Block) -> None:
         """Take a block back; it is merged with its free neighbours and kept."""
         self.allocated -= block.size
-        block.free, block.requested = True, 0
-        for other in (block.before, block.after):
-            if other is not None and other.free:
-                self._forget(other)
-                self._merge(block, other)
-        insort(self._free[(block.stream, block.small)], block)
+        block.requested = 0
+        self._keep(block)
 
     def lose(self, size: int) -> None:
         """Something beside PyTorch takes memory of the device for good, as a communication library does."""
@@ -128,7 +126,12 @@ class CachingAllocator:
 
     def _best_fit(self, pool: list[Block], size: int) -> Block | None:
         at = bisect_left(pool, size, key=lambda block: block.size)
-        return pool.pop(at) if at < len(pool) else None
+        if at == len(pool):
+            return None
+        # What may grow counts as large as it can become: a block that cannot is taken before it.
+        while self.expandable and at + 1 < len(pool) and _room(pool[at + 1]) < _room(pool[at]):
+            at += 1
+        return pool.pop(at)
 
     def _grow(self, size: int, stream: int, small: bool) -> Block | None:
         if self.expandable:
@@ -142,35 +145,64 @@ class CachingAllocator:
         return block
 
     def _extend(self, size: int, stream: int, small: bool) -> Block | None:
-        """Map more pages at the end of the expandable segment of a pool; a free last block counts towards the request."""
-        page = SMALL_SEGMENT if small else LARGE_SEGMENT
+        """Map pages in the expandable segment of a pool, in the smallest gap with room; what is free beside it counts."""
         segment = next(
             (s for s in self.segments if s.expandable and s.stream == stream and s.small == small), None
         ) or self._new_segment(0, stream, small, expandable=True)
-        last = segment.first
-        while last is not None and last.after is not None:
-            last = last.after
-        there = last.size if last is not None and last.free else 0
-        more = -(-(size - there) // page) * page
-        if self.capacity is not None and self.reserved + more > self.capacity:
-            return None
-        self._reserve(more)
-        self._tell("segment_map", segment.address + segment.size, more)
-        block = Block(segment.address + segment.size, more, segment, stream, small, before=last)
-        segment.size += more
-        if last is None:
-            segment.first = block
-        else:
-            last.after = block
-            if last.free:
-                self._forget(last)
-                self._merge(block, last)
+        block = next((start for gap in _gaps(segment) if _reach(start := _with_free_before(gap), size) >= size), None)
+        while block is not None and not (block.free and block.size >= size):
+            gap, wanted = (block.after, size - block.size) if block.free else (block, size)
+            block = gap if gap is not None and self._map(gap, wanted) else None
+        if block is not None:
+            self._forget(block)
         return block
+
+    def _map(self, gap: Block, size: int) -> bool:
+        """Put memory behind the first pages of a gap, which then is a free block; False where the device is full."""
+        page = _page(gap)
+        more = min(gap.size, -(-size // page) * page)
+        if self.capacity is not None and self.reserved + more > self.capacity:
+            return False
+        if more < gap.size:
+            rest = self._cut(gap, more)
+            rest.free, rest.mapped = False, False
+        gap.mapped = True
+        gap.segment.size += more
+        self._reserve(more)
+        self._tell("segment_map", gap.address, more)
+        self._keep(gap)
+        return True
+
+    def _unmap(self, block: Block) -> bool:
+        """Give the whole pages of a free block of an expandable segment back; False where it has none."""
+        page, base = _page(block), block.segment.address
+        start = base + -(-(block.address - base) // page) * page
+        end = base + (block.address + block.size - base) // page * page
+        if end <= start:
+            return False
+        self._forget(block)
+        pool = self._free[(block.stream, block.small)]
+        if end < block.address + block.size:
+            insort(pool, self._cut(block, end - block.address))
+        gap = block
+        if start > block.address:
+            gap = self._cut(block, start - block.address)
+            insort(pool, block)
+        gap.free, gap.mapped = False, False
+        gap.segment.size -= end - start
+        self.reserved -= end - start
+        self._tell("segment_unmap", start, end - start)
+        for other in (gap.before, gap.after):
+            if other is not None and not other.mapped:
+                self._merge(gap, other)
+        return True
 
     def _new_segment(self, size: int, stream: int, small: bool, expandable: bool) -> Segment:
         segment = Segment(self._next_address, size, stream, small, expandable)
-        self._next_address += (1 << 42) if expandable else size + ROUND_LARGE
+        self._next_address += _ADDRESSES if expandable else size + ROUND_LARGE
         self.segments.append(segment)
+        if expandable:
+            segment.first = Block(segment.address, _ADDRESSES, segment, stream, small, free=False, mapped=False)
         self._reserve(size)
         if size:
             self._tell("segment_alloc", segment.address, size)
@@ -188,13 +220,32 @@ class CachingAllocator:
         rest = block.size - size
         if rest < MIN_BLOCK if (block.small or self.expandable) else rest <= SMALL:
             return
-        other = Block(
-            block.address + size, rest, block.segment, block.stream, block.small, before=block, after=block.after
+        insort(self._free.setdefault((block.stream, block.small), []), self._cut(block, size))
+
+    def _cut(self, block: Block, size: int) -> Block:
+        """Leave a block its first bytes, and return the rest as a block after it."""
+        rest = Block(
+            block.address + size,
+            block.size - size,
+            block.segment,
+            block.stream,
+            block.small,
+            before=block,
+            after=block.after,
         )
         if block.after is not None:
-            block.after.before = other
-        block.after, block.size = other, size
-        insort(self._free.setdefault((block.stream, block.small), []), other)
+            block.after.before = rest
+        block.after, block.size = rest, size
+        return rest
+
+    def _keep(self, block: Block) -> None:
+        """Merge a block with its free neighbours, and keep it for requests."""
+        block.free = True
+        for other in (block.before, block.after):
+            if other is not None and other.free:
+                self._forget(other)
+                self._merge(block, other)
+        insort(self._free.setdefault((block.stream, block.small), []), block)
 
     def _merge(self, block: Block, other: Block) -> None:
         """Let a block take in its neighbour."""
@@ -217,37 +268,55 @@ class CachingAllocator:
             del pool[at]
 
     def _release_cached(self) -> bool:
-        """Give segments that are free as a whole back to the device; of an expandable one, its free end."""
+        """Give segments that are free as a whole back to the device; of an expandable one, every page that is free."""
         released = False
         for segment in list(self.segments):
             first = segment.first
-            if not segment.expandable:
-                if first is not None and first.free and first.after is None:
-                    self._forget(first)
-                    self.segments.remove(segment)
-                    self.reserved -= segment.size
-                    self._tell("segment_free", segment.address, segment.size)
-                    released = True
-                continue
-            last = first
-            while last is not None and last.after is not None:
-                last = last.after
-            page = SMALL_SEGMENT if segment.small else LARGE_SEGMENT
-            if last is not None and last.free and last.size >= page:
-                self._forget(last)
-                freed = last.size // page * page
-                last.size -= freed
-                segment.size -= freed
-                self.reserved -= freed
-                self._tell("segment_unmap", segment.address + segment.size, freed)
-                if last.size:
-                    insort(self._free[(last.stream, last.small)], last)
-                elif last.before is not None:
-                    last.before.after = None
-                else:
-                    segment.first = None
+            if segment.expandable:
+                for block in [block for block in blocks(segment) if block.free]:
+                    released = self._unmap(block) or released
+            elif first is not None and first.free and first.after is None:
+                self._forget(first)
+                self.segments.remove(segment)
+                self.reserved -= segment.size
+                self._tell("segment_free", segment.address, segment.size)
                 released = True
         return released
+
+
+def blocks(segment: Segment) -> Iterator[Block]:
+    """Yield the blocks of a segment by their addresses."""
+    block = segment.first
+    while block is not None:
+        following = block.after
+        yield block
+        block = following
+
+
+def _page(block: Block) -> int:
+    return SMALL_SEGMENT if block.small else LARGE_SEGMENT
+
+
+def _room(block: Block) -> int:
+    """Return what a free block has or can grow to."""
+    return block.size + (block.after.size if block.after is not None and not block.after.mapped else 0)
+
+
+def _gaps(segment: Segment) -> list[Block]:
+    """Return the addresses of a segment that no memory lies behind, the smallest piece first."""
+    return sorted(block for block in blocks(segment) if not block.mapped)
+
+
+def _with_free_before(gap: Block) -> Block:
+    return gap.before if gap.before is not None and gap.before.free else gap
+
+
+def _reach(block: Block | None, size: int) -> int:
+    """Return the bytes from a block on that nobody uses, as far as they are asked for."""
+    found = 0
+    while found < size and block is not None and (block.free or not block.mapped):
+        found, block = found + block.size, block.after
+    return found
 
 
 def round_size(size: int) -> int:

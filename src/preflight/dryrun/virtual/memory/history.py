@@ -6,7 +6,11 @@ Source of the form: the docstrings of ``torch/cuda/memory.py`` and what ``torch/
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
+
+from preflight.dryrun.virtual.memory.allocator import Block, Segment, blocks
 
 if TYPE_CHECKING:
     from preflight.dryrun.virtual.memory.ledger import Holding, Ledger
@@ -46,39 +50,44 @@ def snapshot(history: History, ledger: Ledger) -> dict[str, Any]:
             entry["user_metadata"] = holding.category
         trace.append(entry)
     return {
-        "segments": [_segment(segment, held) for segment in ledger.allocator.segments],
+        "segments": [_segment(piece, held) for segment in ledger.allocator.segments for piece in _pieces(segment)],
         "device_traces": [trace],
         "allocator_settings": {"expandable_segments": ledger.allocator.expandable},
     }
 
 
-def _segment(segment: Any, held: dict[int, Holding]) -> dict[str, Any]:
-    blocks = []
-    block = segment.first
-    while block is not None:
-        blocks.append(
-            {
-                "address": block.address,
-                "size": block.size,
-                "requested_size": block.requested,
-                "state": "inactive" if block.free else "active_allocated",
-                "frames": _frames(None if block.free else held.get(block.address)),
-            }
-        )
-        block = block.after
-    active = sum(b["size"] for b in blocks if b["state"] == "active_allocated")
+def _pieces(segment: Segment) -> Iterator[list[Block]]:
+    """Yield the blocks of each stretch of a segment that memory lies behind: an expandable one may have several."""
+    for mapped, group in groupby(blocks(segment), key=lambda block: block.mapped):
+        if mapped:
+            yield list(group)
+
+
+def _segment(piece: list[Block], held: dict[int, Holding]) -> dict[str, Any]:
+    shown = [
+        {
+            "address": block.address,
+            "size": block.size,
+            "requested_size": block.requested,
+            "state": "inactive" if block.free else "active_allocated",
+            "frames": _frames(None if block.free else held.get(block.address)),
+        }
+        for block in piece
+    ]
+    segment = piece[0].segment
+    active = sum(b["size"] for b in shown if b["state"] == "active_allocated")
     return {
         "device": 0,
-        "address": segment.address,
-        "total_size": segment.size,
+        "address": piece[0].address,
+        "total_size": sum(block.size for block in piece),
         "stream": segment.stream,
         "segment_type": "small" if segment.small else "large",
         "segment_pool_id": (0, 0),
         "is_expandable": segment.expandable,
         "allocated_size": active,
         "active_size": active,
-        "requested_size": sum(b["requested_size"] for b in blocks),
-        "blocks": blocks,
+        "requested_size": sum(b["requested_size"] for b in shown),
+        "blocks": shown,
         "frames": [],
     }
 
