@@ -52,6 +52,18 @@ def test_what_hangs_on_small_tensors_goes_as_on_a_real_gpu(run_program: Callable
     )
 
 
+def test_a_mask_of_rows_selects_whole_rows(run_program: Callable[[str], Profile]) -> None:
+    run_program(
+        """
+        import torch
+
+        h = torch.randn(3, 5, 512, 64, device="cuda")
+        mask = h.sum(-1, keepdim=True) > 0
+        assert h.masked_select(mask).view(-1, 64).shape[0] == round(3 * 5 * 512 / 2)
+        """
+    )
+
+
 def test_operators_without_rules_for_shapes_are_run_on_the_host(run_program: Callable[[str], Profile]) -> None:
     seen = run_program(
         """

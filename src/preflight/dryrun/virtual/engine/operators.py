@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,9 @@ def _nonzero(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _masked_select(gpu: VirtualGpu, func: Any, args: Any, kwargs: Any) -> Any:
-    count = _chosen(gpu, args[1])
+    whole = torch.broadcast_shapes(tuple(args[0].shape), tuple(args[1].shape))
+    # A mask that is narrower than the tensor chooses whole rows of it.
+    count = _chosen(gpu, args[1]) * (math.prod(whole) // max(1, args[1].numel()))
     with gpu.fake:
         return torch.empty((count,), dtype=args[0].dtype, device=gpu.device)
 
