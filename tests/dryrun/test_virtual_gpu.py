@@ -166,6 +166,20 @@ def test_a_workspace_is_as_large_as_the_estimate_says(gpu: str, release: tuple[i
     assert workspace_bytes(card.compute_capability, None, release) == estimate
 
 
+@pytest.mark.parametrize("name", ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"])
+def test_a_script_asks_for_expandable_segments_itself(tmp_path: Path, name: str) -> None:
+    text = f"""
+    import os
+
+    os.environ[{name!r}] = "max_split_size_mb:512, expandable_segments: True"
+    import torch
+
+    held = [torch.empty(15 << 20, dtype=torch.uint8, device="cuda") for _ in range(2)]
+    assert torch.cuda.memory_reserved() == 40 << 20, torch.cuda.memory_reserved()
+    """
+    assert _run(tmp_path, text).outcome == "ended"
+
+
 def test_the_driver_counts_its_context_as_taken(tmp_path: Path) -> None:
     _run(
         tmp_path,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 from typing import Any
@@ -55,8 +54,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     private.register_backend(1)
     progress = Progress(job["root"], job["steps"])
     progress.last = job.get("last") or progress.last
-    expandable = "expandable_segments:true" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "").lower()
-    allocator = CachingAllocator(job.get("capacity"), expandable)
+    allocator = CachingAllocator(job.get("capacity"), expandable=None)
     events = history.History()
     gpu = VirtualGpu(Ledger(allocator, progress.where), progress, job.get("devices", 1))
     if job.get("snapshot"):

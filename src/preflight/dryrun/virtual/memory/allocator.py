@@ -6,6 +6,7 @@ Only the standard library is used here, and addresses are those of an imagined d
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -64,12 +65,13 @@ class CachingAllocator:
 
     Args:
         capacity: Bytes that PyTorch can take from the device; None has no limit.
-        expandable: ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True``.
+        expandable: ``expandable_segments:True``; None asks the environment at the first request, as PyTorch does, so that
+            a script may still say it.
         watch: Is told when memory is taken from the device or given back: what happened, address, bytes.
     """
 
     capacity: int | None = None
-    expandable: bool = False
+    expandable: bool | None = False
     allocated: int = 0
     reserved: int = 0
     peak_allocated: int = 0
@@ -90,6 +92,8 @@ class CachingAllocator:
         Raises:
             OutOfMemory: There is no room.
         """
+        if self.expandable is None:
+            self.expandable = asked_to_expand()
         rounded = round_size(size)
         small = rounded <= SMALL
         pool = self._free.setdefault((stream, small), [])
@@ -282,6 +286,12 @@ class CachingAllocator:
                 self._tell("segment_free", segment.address, segment.size)
                 released = True
         return released
+
+
+def asked_to_expand() -> bool:
+    """Whether the environment asks for expandable segments, by the newer name of the variable or the older one."""
+    told = os.environ.get("PYTORCH_ALLOC_CONF") or os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or ""
+    return "expandable_segments:true" in told.lower().replace(" ", "")
 
 
 def blocks(segment: Segment) -> Iterator[Block]:

@@ -52,7 +52,7 @@ def snapshot(history: History, ledger: Ledger) -> dict[str, Any]:
     return {
         "segments": [_segment(piece, held) for segment in ledger.allocator.segments for piece in _pieces(segment)],
         "device_traces": [trace],
-        "allocator_settings": {"expandable_segments": ledger.allocator.expandable},
+        "allocator_settings": {"expandable_segments": bool(ledger.allocator.expandable)},
     }
 
 
