@@ -53,7 +53,10 @@ class Work:
         if phase == "backward" and self.progress.modules:
             phase = "recompute"
         read = [t for t in private.leaves(args, kwargs) if isinstance(t, Fake)]
-        key = (name, phase, tuple((tuple(t.shape), t.dtype) for t in read[:4]), len(read))
+        # The same operands may give another result, by a stride or a type; attention that is causal does half the work.
+        made = result if isinstance(result, (list, tuple)) else (result,)
+        causal = name.startswith("_scaled_dot_product") and _causal(func, args, kwargs)
+        key = (name, phase, _forms(read), len(read), _forms(made), causal)
         at = self._known.get(key)
         if at is None:
             at = self._known[key] = len(self.kinds)
@@ -141,6 +144,10 @@ def _convolution(found: dict[str, Any], name: str, args: Any) -> None:
         # Tensor cores want the channels last: cuDNN turns the operands and the result round, each read and written.
         found["bytes"] *= 3
         found["kernels"] += 2
+
+
+def _forms(tensors: Any) -> tuple[Any, ...]:
+    return tuple((tuple(t.shape), t.dtype) for t in tensors[:4] if isinstance(t, Fake))
 
 
 def _kernels(name: str, args: Any) -> int:
