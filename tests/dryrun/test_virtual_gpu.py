@@ -180,6 +180,47 @@ def test_a_script_asks_for_expandable_segments_itself(tmp_path: Path, name: str)
     assert _run(tmp_path, text).outcome == "ended"
 
 
+def test_a_process_gets_the_share_of_the_memory_that_it_asks_for(tmp_path: Path) -> None:
+    seen = _run(
+        tmp_path,
+        """
+        import torch
+
+        torch.cuda.set_per_process_memory_fraction(0.25)
+        held = torch.empty(30 << 30, dtype=torch.uint8, device="cuda")
+        """,
+    )
+    assert seen.full is not None
+    assert seen.full.requested == 30 << 30
+
+
+def test_operators_on_the_same_operands_that_give_other_results_are_other_work(tmp_path: Path) -> None:
+    seen = _run(
+        tmp_path,
+        """
+        import torch
+        from torch import nn
+        from torch.nn import functional
+
+        image = torch.randn(2, 8, 32, 32, device="cuda")
+        wide, narrow = nn.Conv2d(8, 8, 3, padding=1).cuda(), nn.Conv2d(8, 8, 3, 2, padding=1).cuda()
+        step = torch.optim.SGD([*wide.parameters(), *narrow.parameters()], 0.1)
+        for _ in range(2):
+            (wide(image).mean() + narrow(image).mean()).backward()
+            q = torch.randn(1, 2, 64, 16, device="cuda")
+            for causal in (False, True):
+                functional.scaled_dot_product_attention(q, q, q, is_causal=causal)
+            step.step()
+        """,
+    )
+    assert seen.work is not None
+    kinds = [seen.work.kinds[at] for at in seen.work.order if seen.work.kinds[at].phase == "forward"]
+    wide, narrow = (kind.flop for kind in kinds if kind.operator == "convolution")
+    assert wide == 4 * narrow == 2 * 2 * 8 * 8 * 9 * 32 * 32
+    whole, causal = (kind.flop for kind in kinds if kind.operator.startswith("_scaled_dot_product"))
+    assert whole == 2 * causal > 0
+
+
 def test_the_driver_counts_its_context_as_taken(tmp_path: Path) -> None:
     _run(
         tmp_path,

@@ -98,6 +98,13 @@ def _of_memory(gpu: Device, card: dict[str, Any]) -> dict[str, Any]:
         room = card["memory_bytes"] if allocator.capacity is None else allocator.capacity
         return max(0, room - allocator.reserved), card["memory_bytes"]
 
+    def allow(fraction: float, device: Any = None) -> None:
+        if not isinstance(fraction, float):
+            raise TypeError("Invalid type for fraction argument, must be `float`")
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+        allocator.limit = int(fraction * card["memory_bytes"])
+
     def empty_cache() -> None:
         gpu.synchronise("torch.cuda.empty_cache", 0)
         allocator.empty_cache()
@@ -128,7 +135,7 @@ def _of_memory(gpu: Device, card: dict[str, Any]) -> dict[str, Any]:
         "memory_stats_as_nested_dict": lambda device=None: {},
         "memory_summary": lambda *_, **__: "",
         "memory_snapshot": lambda *_, **__: [],
-        "set_per_process_memory_fraction": _nothing,
+        "set_per_process_memory_fraction": allow,
     }
 
 

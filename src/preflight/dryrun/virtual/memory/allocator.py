@@ -65,6 +65,7 @@ class CachingAllocator:
 
     Args:
         capacity: Bytes that PyTorch can take from the device; None has no limit.
+        limit: Bytes that PyTorch allows itself (``torch.cuda.set_per_process_memory_fraction``); None has none.
         expandable: ``expandable_segments:True``; None asks the environment at the first request, as PyTorch does, so that
             a script may still say it.
         watch: Is told when memory is taken from the device or given back: what happened, address, bytes.
@@ -78,6 +79,7 @@ class CachingAllocator:
     peak_reserved: int = 0
     retries: int = 0
     watch: Callable[[str, int, int], None] | None = None
+    limit: int | None = None
     segments: list[Segment] = field(default_factory=list)
     _free: dict[tuple[int, bool], list[Block]] = field(default_factory=dict)
     _next_address: int = 0x7F0000000000
@@ -141,7 +143,7 @@ class CachingAllocator:
         if self.expandable:
             return self._extend(size, stream, small)
         wanted = segment_size(size)
-        if self.capacity is not None and self.reserved + wanted > self.capacity:
+        if not self._has(wanted):
             return None
         segment = self._new_segment(wanted, stream, small, expandable=False)
         block = Block(segment.address, wanted, segment, stream, small)
@@ -165,7 +167,7 @@ class CachingAllocator:
         """Put memory behind the first pages of a gap, which then is a free block; False where the device is full."""
         page = _page(gap)
         more = min(gap.size, -(-size // page) * page)
-        if self.capacity is not None and self.reserved + more > self.capacity:
+        if not self._has(more):
             return False
         if more < gap.size:
             rest = self._cut(gap, more)
@@ -200,6 +202,10 @@ class CachingAllocator:
             if other is not None and not other.mapped:
                 self._merge(gap, other)
         return True
+
+    def _has(self, more: int) -> bool:
+        """Whether so many bytes may still be taken from the device."""
+        return all(most is None or self.reserved + more <= most for most in (self.capacity, self.limit))
 
     def _new_segment(self, size: int, stream: int, small: bool, expandable: bool) -> Segment:
         segment = Segment(self._next_address, size, stream, small, expandable)
