@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("torch")
@@ -52,3 +54,41 @@ def test_several_are_stepped_together_and_begin_anew() -> None:
         ended += int(over.sum())
     assert ended == 3
     assert space["make_vec"]("Pendulum-v1", num_envs=2).action_space.sample().shape == (2, 1)  # type: ignore[operator]
+
+
+def test_an_environment_of_the_persons_own_begins_anew_through_its_base() -> None:
+    class Own(environments.Env):
+        def __init__(self) -> None:
+            self.observation_space = environments.Box(-1, 1, (3,))
+
+        def reset(self, *, seed: int | None = None) -> object:
+            super().reset(seed=seed)
+            return self.np_random.random(3), {}
+
+    seen, told = Own().reset(seed=1)
+    assert (seen.shape, told) == ((3,), {})
+
+
+def test_wrappers_of_the_persons_own_change_what_passes() -> None:
+    space: dict[str, Any] = {}
+    environments.fill("gym_of_another_test", space, 5)
+
+    class Flat(space["ObservationWrapper"]):  # type: ignore[misc]
+        def observation(self, seen: Any) -> Any:
+            return seen.reshape(2, 2)
+
+    class Paid(space["RewardWrapper"]):  # type: ignore[misc]
+        def reward(self, reward: float) -> float:
+            return reward + 1
+
+    class Told(space["ActionWrapper"]):  # type: ignore[misc]
+        def action(self, action: int) -> int:
+            taken.append(action)
+            return 0
+
+    taken: list[int] = []
+    wrapped = Told(Paid(Flat(environments.make("CartPole-v1", 5))))
+    assert wrapped.reset(seed=1)[0].shape == (2, 2)
+    seen, reward, *_ = wrapped.step(7)
+    assert (seen.shape, reward, taken) == ((2, 2), 1.0, [7])
+    assert Flat(environments.make("CartPole-v1", 4)).reset().shape == (2, 2)

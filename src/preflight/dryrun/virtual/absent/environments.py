@@ -101,6 +101,7 @@ class Env:
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
     reward_range = (-float("inf"), float("inf"))
     render_mode = spec = None
+    _at: int | None = None
 
     def __init__(self, sizes: Any = None, values: int = 5) -> None:
         if sizes is None:
@@ -118,8 +119,18 @@ class Env:
         """Return itself."""
         return self
 
+    @property
+    def np_random(self) -> Any:
+        """Numbers at random, for an environment of the person's own."""
+        import numpy as np
+
+        self._draw = self.__dict__.get("_draw") or np.random.default_rng(0)
+        return self._draw
+
     def reset(self, **_: Any) -> Any:
-        """Return a first observation."""
+        """Return a first observation; nothing to an environment of the person's own, which makes its observations itself."""
+        if self._at is None:
+            return None
         self._at = 0
         several = taken(sys._getframe(1), "reset") or (2 if self._values == 5 else 1)
         seen = self.observation_space.sample()
@@ -127,7 +138,7 @@ class Env:
 
     def step(self, action: Any) -> Any:
         """Return another one, no reward, and whether the episode is over."""
-        self._at += 1
+        self._at = (self._at or 0) + 1
         over = self._at >= EPISODE
         seen = self.observation_space.sample()
         values = taken(sys._getframe(1), "step") or self._values
@@ -164,6 +175,37 @@ class Wrapper(Env):
         return self.env.step(action)
 
 
+class ObservationWrapper(Wrapper):
+    """Passes observations through ``observation``."""
+
+    def reset(self, **kwargs: Any) -> Any:
+        """Change what is seen first."""
+        found = self.env.reset(**kwargs)
+        return (self.observation(found[0]), *found[1:]) if isinstance(found, tuple) else self.observation(found)
+
+    def step(self, action: Any) -> Any:
+        """Change what is seen."""
+        seen, *more = self.env.step(action)
+        return (self.observation(seen), *more)
+
+
+class RewardWrapper(Wrapper):
+    """Passes rewards through ``reward``."""
+
+    def step(self, action: Any) -> Any:
+        """Change the reward."""
+        seen, reward, *more = self.env.step(action)
+        return (seen, self.reward(reward), *more)
+
+
+class ActionWrapper(Wrapper):
+    """Passes actions through ``action``."""
+
+    def step(self, action: Any) -> Any:
+        """Change what is done."""
+        return self.env.step(self.action(action))
+
+
 @lru_cache(maxsize=256)
 def _taken(filename: str, line: int, method: str) -> int | None:
     for node in ast.walk(uses.tree(filename)):
@@ -180,6 +222,8 @@ def _taken(filename: str, line: int, method: str) -> int | None:
 
 def taken(frame: FrameType, method: str) -> int | None:
     """Return how many values a statement takes of what a method gives, or None where it does not say."""
+    while frame.f_code.co_filename == __file__ and frame.f_back is not None:
+        frame = frame.f_back  # a wrapper passes on what its caller asks for
     return _taken(frame.f_code.co_filename, frame.f_lineno, method)
 
 
@@ -228,6 +272,6 @@ def fill(package: str, space: dict[str, Any], values: int) -> None:
         above, _, last = name.rpartition(".")
         (space[above].__dict__ if above else space)[last] = module
     space.update(
-        Env=Env, Wrapper=Wrapper, ObservationWrapper=Wrapper, RewardWrapper=Wrapper, ActionWrapper=Wrapper,
+        Env=Env, Wrapper=Wrapper, ObservationWrapper=ObservationWrapper, RewardWrapper=RewardWrapper, ActionWrapper=ActionWrapper,
         Space=Box, make=lambda name, *_, **__: make(name, values), make_vec=together["make"], __version__="0.21.0" if values == 4 else "1.0.0",
     )  # fmt: skip
