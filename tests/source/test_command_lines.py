@@ -166,3 +166,20 @@ def test_the_line_names_the_command_of_a_group(name: str, follow: Any) -> None:
 
 def test_words_without_a_name_fill_what_is_free(follow: Any) -> None:
     assert follow(SCRIPTS["fire"], None, ("0.5", "--amp", "False", "4"))["got"] == {"lr": 0.5, "batch": 4, "amp": False}
+
+
+def test_click_names_an_option_by_the_first_long_flag_and_keeps_a_name_of_its_own(follow: Any) -> None:
+    text = """
+        import click
+        got = {}
+        @click.command()
+        @click.option("-n", "--lr", "--learning-rate", default=0.1)
+        @click.option("--batch", "Batch", default=8)
+        @click.option("--amp / --no-amp", default=True)
+        def main(lr, Batch, amp):
+            got.update(lr=lr, batch=Batch, amp=amp)
+        main()
+    """
+    assert follow(text)["got"] == {"lr": 0.1, "batch": 8, "amp": True}
+    line = ("--learning-rate", "0.5", "--batch", "4", "--no-amp")
+    assert follow(text, None, line)["got"] == {"lr": 0.5, "batch": 4, "amp": False}

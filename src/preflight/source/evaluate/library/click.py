@@ -102,9 +102,10 @@ def _option(m: Machine, made: Obj) -> Option | None:
     if not flags:
         return None
     names = [f for f in flags if not f.startswith("-")]
-    dashed = [part for f in flags if f.startswith("-") for part in f.split("/")[:1]]
-    long = max(dashed, key=len) if dashed else flags[0]
-    dest = (names[0] if names else long.lstrip("-")).replace("-", "_").lower()
+    dashed = [f.partition("/")[0].rstrip() for f in flags if f.startswith("-")]
+    long = next((f for f in dashed if f.startswith("--")), dashed[0] if dashed else flags[0])
+    # A name of its own is taken as it stands; click makes one of the first long flag, or of an argument's.
+    dest = names[0] if names and dashed else long.lstrip("-").replace("-", "_").lower()
     option = Option(dashed, dest, made.site.node if made.site else None)
     option.default = made.kwargs.get("default")
     kind = settle(made.kwargs["type"]) if "type" in made.kwargs else None
