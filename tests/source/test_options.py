@@ -350,3 +350,42 @@ def test_a_merged_configuration_leaves_the_record_that_it_was_made_of(follow: An
         """
     )
     assert (followed["before"], followed["after"]) == (0.1, 0.2)
+
+
+COMPOSED = {
+    "conf/config.yaml": "defaults:\n  - model: small\n  - server/web\n  - _self_\n  - experiment: null\nlr: 0.1\n",
+    "conf/server/web.yaml": "port: 80\n",
+    "conf/model/small.yaml": "width: 8\n",
+    "conf/model/large.yaml": "width: 64\n",
+    "conf/model/huge.yaml": "width: 512\n",
+    "conf/experiment/first.yaml": "# @package _global_\ndefaults:\n  - override /model: large\n  - part: one\nlr: 0.5\n",
+    "conf/experiment/part/one.yaml": "# @package part\nkind: 1\n",
+    "conf/experiment/part/two.yaml": "# @package part\nkind: 2\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (("experiment=first",), {"lr": 0.5, "width": 64, "kind": 1, "port": 80}),
+        (("experiment=first", "model=huge", "experiment/part=two"), {"lr": 0.5, "width": 512, "kind": 2, "port": 80}),
+    ],
+)
+def test_a_file_of_hydra_says_where_it_belongs_and_the_command_line_goes_before_it(
+    line: tuple[str, ...], expected: dict[str, float], follow: Any
+) -> None:
+    script = """
+        import hydra
+        got = {}
+        @hydra.main(version_base=None, config_path="conf", config_name="config")
+        def main(cfg):
+            got.update(lr=cfg.lr, width=cfg.model.width, kind=cfg.part.kind, port=cfg.server.port)
+        main()
+    """
+    assert follow(script, COMPOSED, line)["got"] == expected
+
+
+def test_hydra_fills_in_what_the_items_of_a_list_refer_to(follow: Any) -> None:
+    script = CONFIGURED["hydra"].replace("amp=cfg.amp)", "sizes=cfg.sizes)")
+    followed = follow(script, FILES | {"conf/config.yaml": FILES["conf/config.yaml"] + "sizes: ['${size}', 2]\n"})
+    assert followed["got"]["sizes"] == [8, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from typing import TYPE_CHECKING, Any
 
 from preflight.source.evaluate.library import Call, Model
@@ -77,25 +78,37 @@ def _load(m: Machine, folder: str, name: str, groups: dict[str, str], node: Any,
 
 
 def _part(m: Machine, folder: str, name: str, entry: Any, groups: dict[str, str], node: Any, depth: int) -> Dict | None:
-    base = posixpath.dirname(posixpath.join(folder, name))
+    """What an entry of a defaults list brings, at the place in the configuration where it belongs."""
     if isinstance(entry, str):
-        return _load(m, base, entry.lstrip("/").partition("@")[0], groups, node, depth + 1)
-    if not isinstance(entry, dict) or not entry:
+        path, _, package = entry.partition("@")
+        group, chosen = posixpath.split(path)
+    elif isinstance(entry, dict) and entry:
+        key, chosen = next(iter(entry.items()))
+        group, _, package = str(key).removeprefix("optional ").removeprefix("override ").strip().partition("@")
+    else:
         return None
-    group, choice = next(iter(entry.items()))
-    group = str(group).removeprefix("optional ").removeprefix("override ").strip()
-    path, _, package = group.partition("@")
-    chosen = groups.get(path, choice)
+    # Groups are named from the root in the command line, and in an entry as seen from the file that it stands in.
+    whole = group.lstrip("/") if group.startswith("/") else posixpath.join(posixpath.dirname(name), group)
+    if not isinstance(entry, str):
+        chosen = groups.get(whole, chosen)
     if not isinstance(chosen, str):
         return None
-    root = folder if path.startswith("/") else base
-    inner = _load(m, root, posixpath.join(path.lstrip("/"), chosen), groups, node, depth + 1)
+    file = posixpath.join(whole, chosen)
+    inner = _load(m, folder, file, groups, node, depth + 1)
     if inner is None:
         return None
-    for part in reversed((package or path.lstrip("/").replace("/", ".")).split(".")):
+    place = package or _package(m, folder, file) or group.strip("/").replace("/", ".")
+    for part in reversed(place.split(".")):
         if part and part != "_global_":
             inner = Dict({part: inner}, m.site(node), name="config")
     return inner
+
+
+def _package(m: Machine, folder: str, name: str) -> str:
+    """Where a file says that it belongs: ``# @package _global_``; empty where it does not."""
+    found = m.project.read_data(posixpath.join(folder, name.removesuffix(".yaml") + ".yaml"), m.frame.module.script)
+    said = re.match(rb"(?:\s*#[^\n]*\n)*?\s*#\s*@package:?\s+([\w.]+)", found[0]) if found is not None else None
+    return said[1].decode().replace("_group_", "") if said is not None else ""
 
 
 def _structured(m: Machine, name: str) -> Value | None:

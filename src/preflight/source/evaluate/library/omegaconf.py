@@ -129,6 +129,9 @@ def interpolated(m: Machine, root: Value) -> Value:
             for key, inner in list(settled.entries.items()):
                 settled.entries[key] = visit(inner, depth + 1)
             return settled
+        if isinstance(settled, Seq) and depth < 20:
+            settled.items[:] = [visit(item, depth + 1) for item in settled.items]
+            return settled
         if isinstance(settled, Known) and isinstance(settled.value, str) and "${" in settled.value:
             text = settled.value
             if text.startswith("${") and text.endswith("}") and text.count("${") == 1 and ":" not in text:
