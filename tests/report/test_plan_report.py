@@ -11,6 +11,7 @@ import pytest
 from preflight.plan.inputs.command_line import request_of
 from preflight.plan.make import plan_report
 from preflight.report.render import formats, render
+from preflight.vocabulary.model import ModelSpec, model_in_words
 from preflight.vocabulary.quantity import format_bytes
 from preflight.vocabulary.report import Report
 
@@ -78,3 +79,8 @@ def test_json_has_the_sections_of_the_contract(report: Report) -> None:
     parts = content["step"]["breakdown"]
     assert sum(parts.values()) == pytest.approx(content["step"]["seconds"]["mid"])
     assert sum(content["memory"]["breakdown"].values()) == pytest.approx(content["memory"]["device_bytes"]["mid"])
+
+
+def test_a_model_of_a_decoder_alone_is_put_into_words() -> None:
+    model = ModelSpec(family="encoder_decoder", parameters=60_000_000, layers=0, decoder_layers=6, hidden=512)
+    assert model_in_words(model) == "60 M parameters: 0 + 6 layers, hidden 512"

@@ -142,12 +142,15 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 def architecture_in_words(model: ModelSpec) -> str:
     """Return an architecture in one line."""
-    parts = [f"{model.layers} layers"] if model.layers else []
+    parts = []
     if model.decoder_layers:
-        parts[0] = f"{model.layers} + {model.decoder_layers} layers"
-    for value, what in ((model.hidden, "hidden"), (model.heads, "heads")):
-        if value:
-            parts.append(f"hidden {value}" if what == "hidden" else f"{value} heads")
+        parts.append(f"{model.layers or 0} + {model.decoder_layers} layers")
+    elif model.layers:
+        parts.append(f"{model.layers} layers")
+    if model.hidden:
+        parts.append(f"hidden {model.hidden}")
+    if model.heads:
+        parts.append(f"{model.heads} heads")
     if model.kv_heads and model.kv_heads != model.heads:
         parts.append(f"{model.kv_heads} key-value heads")
     width = model.expert_ffn or model.ffn
