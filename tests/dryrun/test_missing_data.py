@@ -7,12 +7,14 @@ import sys
 import textwrap
 import wave
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from preflight.catalog.hardware import resolve_gpu
 from preflight.dryrun.launch import Job, dry_run
-from preflight.dryrun.virtual.absent import formats, lines, records, uses
+from preflight.dryrun.virtual.absent import data, formats, lines, records, uses
 from preflight.dryrun.virtual.absent.clues import data_arguments
 from preflight.vocabulary.profile import Profile
 
@@ -319,3 +321,20 @@ def test_an_engine_of_deepspeed_holds_master_weights(tmp_path: Path) -> None:
     assert seen.categories["parameter"] == (2 + 4) * count
     assert seen.categories["gradient"] == 4 * count
     assert seen.categories["optimizer state"] == 8 * count
+
+
+def test_a_data_set_of_the_hub_comes_in_as_many_parts_as_are_asked_for() -> None:
+    class Rows(list[Any]):
+        from_list = classmethod(lambda cls, rows: cls(rows))
+
+    def offline(path: str, *args: Any, **kwargs: Any) -> Any:
+        raise ConnectionError
+
+    hasher = SimpleNamespace(hash=lambda value: "0")
+    hub = SimpleNamespace(
+        load_dataset=offline, Dataset=Rows, DatasetDict=dict, fingerprint=SimpleNamespace(Hasher=hasher)
+    )
+    data._hub(hub, lambda name: False, lambda line: None, None)
+    train, test = hub.load_dataset("someone/some", split=["train[:80%]", "train[80%:]"])
+    assert len(train) == len(test) == len(hub.load_dataset("someone/some", split="train")) == data.ROWS
+    assert set(hub.load_dataset("someone/some")) == {"train", "validation", "test"}

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,3 +182,19 @@ def test_what_is_asserted_of_numbers_that_nobody_has_is_taken_to_hold(run_progra
             raise ValueError("what is known is not taken on trust")
         """
     )
+
+
+def test_what_one_function_says_of_a_document_counts_where_nobody_of_the_persons_own_called_it(tmp_path: Path) -> None:
+    path = tmp_path / "reads.py"
+    path.write_text("def read(made):\n    table = made()\n    print(float(table['rate']))\n    return table\n")
+    space: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    found: list[bytes | None] = []
+
+    def made() -> dict[str, float]:
+        found.append(documents.document(sys._getframe(1), lambda name: name == str(path)))
+        return {"rate": 0.5}
+
+    space["read"](made)
+    assert found[0] is not None
+    assert list(json.loads(found[0])) == ["rate"]

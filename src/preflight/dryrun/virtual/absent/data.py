@@ -87,7 +87,9 @@ def _hub(datasets: Any, owns: Callable[[str], bool], assume: Callable[[str], Non
         split = kwargs.get("split")
         if kwargs.get("streaming"):
             whole = whole.to_iterable_dataset()
-        if isinstance(split, str):
+        if isinstance(split, (list, tuple)):
+            return [whole] * len(split)
+        if split is not None:
             return whole
         names = ("train", "validation", "test")
         return (datasets.IterableDatasetDict if kwargs.get("streaming") else datasets.DatasetDict)(

@@ -162,7 +162,7 @@ def document(own: FrameType, owns: Callable[[str], bool]) -> bytes | None:
     frame: FrameType | None = own
     for _ in range(3):
         if frame is None:
-            return None
+            break
         names, returned = _holders(frame, root)
         if names:
             module = uses.tree(frame.f_code.co_filename)
