@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,3 +65,8 @@ for x in loader:
     net(x).mean().backward()
 """
     assert _facts(tmp_path, script)["optimizer.name"].value is None
+
+
+def test_what_is_handed_over_by_place_comes_back(follow: Any) -> None:
+    followed = follow("import deepspeed\n*_, schedule = deepspeed.initialize(None, net, None, None, None, 5, 6)\n")
+    assert followed["schedule"] == 5

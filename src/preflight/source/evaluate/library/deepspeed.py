@@ -20,7 +20,7 @@ def _initialize(m: Machine, c: Call) -> Value | None:
     if optimizer is None or (isinstance(settle(optimizer), Known)):
         optimizer = m.made("call", "deepspeed.DeepSpeedOptimizer", c.node, [], c.kwargs, engine)
     loader = m.made("call", "deepspeed.DeepSpeedDataLoader", c.node, [], c.kwargs, engine)
-    scheduler = c.argument(6, "lr_scheduler") or m.made("call", "deepspeed.LRScheduler", c.node, [], {}, engine)
+    scheduler = c.argument(5, "lr_scheduler") or m.made("call", "deepspeed.LRScheduler", c.node, [], {}, engine)
     return Seq([engine, optimizer, loader, scheduler], "tuple", m.site(c.node))
 
 

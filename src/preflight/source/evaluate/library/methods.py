@@ -68,7 +68,7 @@ def is_module_name(name: str) -> bool:
     """Whether calling this library name makes a module."""
     library = name.partition(".")[0]
     if library in _PRETRAINED and re.match(_PRETRAINED[library], name):
-        return not re.search(_NOT_MODULES, name) or not re.search(_HELPERS, name)
+        return not re.search(_HELPERS, name)
     return library in _MODULES and bool(re.match(_MODULES[library], name)) and not re.search(_NOT_MODULES, name)
 
 
