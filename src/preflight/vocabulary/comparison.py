@@ -19,7 +19,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         aspect: What it is a part of.
         name: What it is: ``peak (allocated)``, ``batch.micro``.
         before: The value of the first side. after: That of the second; None where a side has none.
-        unit: ``bytes``, ``s``, ``share``, ``USD`` or None.
+        unit: ``bytes``, ``s``, ``%``, ``USD`` ... or None.
         better: Which way is better: ``lower``, ``higher``, or None where neither is.
     """
 

@@ -204,7 +204,7 @@ class Ending(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     Attributes:
         about: The process.
         code: Exit code; negative: killed by that signal.
-        teller: ``torchrun``, ``slurm``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``, ``engine``, ``ray``, ``paddle``.
+        teller: ``torchrun``, ``slurm``, ``error.json``, ``kernel``, ``shell``, ``kubernetes``, ``engine``, ``ray``, ``paddle``, ``wandb``.
         message: Its last words, where they were kept.
     """
 

@@ -27,7 +27,7 @@ class Interval(msgspec.Struct, frozen=True):
 
 
 def format_bytes(value: float) -> str:
-    """Format bytes in binary units with three significant places: ``13.2 GiB``."""
+    """Format bytes in binary units, with a place behind the point below 100: ``13.2 GiB``, ``512 MiB``."""
     size = abs(value)
     for unit, step in (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", 1024)):
         if size >= step:
@@ -48,7 +48,7 @@ def format_count(value: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a time in the unit that leaves one to three digits before the point: 9.75 ms."""
+    """Return a time with three significant digits, in the largest of s, ms and µs of which it has one: ``9.75 ms``."""
     for unit, factor in (("s", 1.0), ("ms", 1e3)):
         if seconds * factor >= 1:
             return f"{float(f'{seconds * factor:.3g}'):g} {unit}"

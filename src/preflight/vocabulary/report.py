@@ -178,7 +178,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def critical_errors(self) -> tuple[str, ...]:
-        """The findings that make the verdict NO-GO, each in one line with its place."""
+        """The errors, each in one line with its place; one that is only possible does not make the verdict NO-GO."""
         return tuple(_line(finding) for finding in self.told if finding.severity == "error")
 
     @property
