@@ -183,3 +183,43 @@ def test_click_names_an_option_by_the_first_long_flag_and_keeps_a_name_of_its_ow
     assert follow(text)["got"] == {"lr": 0.1, "batch": 8, "amp": True}
     line = ("--learning-rate", "0.5", "--batch", "4", "--no-amp")
     assert follow(text, None, line)["got"] == {"lr": 0.5, "batch": 4, "amp": False}
+
+
+def test_click_takes_several_words_for_one_option_and_counts_flags(follow: Any) -> None:
+    text = """
+        import click
+        got = {}
+        @click.command()
+        @click.argument("paths", nargs=-1)
+        @click.option("--size", nargs=2, type=int, default=(3, 4))
+        @click.option("-v", "--verbose", count=True)
+        def main(paths, size, verbose):
+            got.update(paths=paths, size=size, verbose=verbose)
+        main()
+    """
+    assert follow(text)["got"] == {"paths": [], "size": (3, 4), "verbose": 0}
+    line = ("a", "b", "--size", "5", "6", "-vv")
+    assert follow(text, None, line)["got"] == {"paths": ["a", "b"], "size": [5, 6], "verbose": 2}
+
+
+def test_typer_takes_what_annotations_say_of_options_and_arguments(follow: Any) -> None:
+    text = """
+        from typing import Annotated
+        import typer
+        got = {}
+        def main(
+            name: Annotated[str, typer.Argument()] = "base",
+            lr: Annotated[float, typer.Option("--learning-rate", "-l", help="the rate")] = 0.1,
+            tag: Annotated[str, typer.Option()] = "",
+            plain: int = 1,
+        ):
+            got.update(name=name, lr=lr, tag=tag, plain=plain)
+        typer.run(main)
+    """
+    expected = {"name": "base", "lr": 0.1, "tag": "", "plain": 1}
+    assert follow(text)["got"] == expected
+    for flag in ("--learning-rate", "-l"):
+        assert follow(text, None, ("large", flag, "0.5"))["got"] == expected | {"name": "large", "lr": 0.5}
+    assert follow(text, None, ("--tag", "7", "--plain", "7"))["got"] == expected | {"tag": "7", "plain": 7}
+    with pytest.raises(UsageError, match="--rate"):
+        follow(text, None, ("--rate", "0.5"))

@@ -44,6 +44,7 @@ def _is_option(word: str) -> bool:
 def word_value(name: str, text: str, annotation: ast.AST | None = None) -> Known:
     """What a word of the command line is worth: text where the parameter is one, else the literal that it spells."""
     value: object = text
+    annotation = inner_type(annotation)
     if not (isinstance(annotation, ast.Name) and annotation.id == "str"):
         if text.lower() in _PLAIN:
             value = _PLAIN[text.lower()]
@@ -53,6 +54,14 @@ def word_value(name: str, text: str, annotation: ast.AST | None = None) -> Known
             except (ValueError, SyntaxError, RecursionError, MemoryError):
                 value = text
     return Known(value, None, f"command line --{name.replace('_', '-')}")
+
+
+def inner_type(annotation: ast.AST | None) -> ast.AST | None:
+    """The type in ``Annotated[str, ...]``; any other annotation itself."""
+    if not isinstance(annotation, ast.Subscript) or not isinstance(annotation.slice, ast.Tuple):
+        return annotation
+    said = getattr(annotation.value, "attr", getattr(annotation.value, "id", "")) == "Annotated"
+    return annotation.slice.elts[0] if said and annotation.slice.elts else annotation
 
 
 def unrecognised(word: str) -> UsageError:

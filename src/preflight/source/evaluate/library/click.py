@@ -123,5 +123,11 @@ def _option(m: Machine, made: Obj) -> Option | None:
         option.action = "append"
         if option.default is None:
             option.default = Seq([], "tuple")
-    option.required = bool(plain(made.kwargs.get("required"), made.name == "click.argument"))
+    many = plain(made.kwargs.get("nargs"))
+    if isinstance(many, int) and many != 1:
+        option.nargs = many if many > 1 else "*"
+    if plain(made.kwargs.get("count")):
+        option.action = "count"
+        option.default = option.default or Known(0)
+    option.required = bool(plain(made.kwargs.get("required"), made.name == "click.argument" and option.nargs != "*"))
     return option

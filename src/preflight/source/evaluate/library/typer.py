@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from preflight.source.evaluate.command_line.words import bind_line, unrecognised
+from preflight.source.evaluate.command_line.words import bind_line, inner_type, unrecognised
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.values import Func, Known, Obj, Partial, Value, plain, settle
 
@@ -74,14 +75,30 @@ def with_line(m: Machine, func: Func) -> Partial:
     if m.arguments is None:
         return defaults
     spellings: dict[str, str] = {}
-    for parameter, default in func.defaults.items():
-        made = settle(default)
-        if isinstance(made, Obj) and made.name == "typer.Option":
+    options: list[str] = []
+    spec = func.node.args
+    for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+        kind, words = _marked(arg.annotation)
+        made = settle(func.defaults[arg.arg]) if arg.arg in func.defaults else None
+        if isinstance(made, Obj) and made.name in ("typer.Option", "typer.Argument"):
+            kind = made.name.partition(".")[2]
             words = [v.value for v in map(settle, made.args[1:]) if isinstance(v, Known) and isinstance(v.value, str)]
-            for word in (part for words_ in words for part in words_.split("/")[:1]):
-                spellings[word.lstrip("-").replace("-", "_")] = parameter
-    options = [name for name, value in func.defaults.items() if getattr(settle(value), "name", "") != "typer.Argument"]
+        if kind == "Option" or (made is not None and kind != "Argument"):
+            options.append(arg.arg)
+            for word in words:
+                spellings[word.partition("/")[0].strip().lstrip("-").replace("-", "_")] = arg.arg
     return bind_line(m, func, defaults, spellings, options)
+
+
+def _marked(annotation: ast.AST | None) -> tuple[str, list[str]]:
+    """What ``Annotated[float, typer.Option("--rate")]`` makes of a parameter, and its flags; empty where it says nothing."""
+    if inner_type(annotation) is annotation or not isinstance(annotation, ast.Subscript):
+        return "", []
+    for part in ast.walk(annotation.slice):
+        name = getattr(part.func, "attr", getattr(part.func, "id", "")) if isinstance(part, ast.Call) else ""
+        if isinstance(part, ast.Call) and name in ("Option", "Argument"):
+            return name, [a.value for a in part.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    return "", []
 
 
 def with_defaults(m: Machine, func: Func) -> Partial:
