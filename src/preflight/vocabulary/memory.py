@@ -87,8 +87,8 @@ class MemoryEstimate(msgspec.Struct, frozen=True, kw_only=True):
         reserved_bytes: Peak of what it holds (``max_memory_reserved``).
         device_bytes: What nvidia-smi shows: reserved plus context and communication libraries.
         capacity_bytes: What the device offers, or None when no device was named.
-        fits: ``no`` when even the low end of the interval is too large, ``yes`` when the high end fits
-            or the mid value fits with its margin; see ``p_fit``.
+        fits: By ``p_fit`` where the memory is estimated: ``yes`` from 0.8 on, ``no`` up to 0.05, ``unknown`` between, and
+            where memory grows and nobody knows for how long; a dry run says what happened.
         p_fit: Probability that the run fits, where it can be given.
         reason: Why the memory is not known.
         assumed: What the figures are for where the script does not tell, an upper bound: "the longest input ...".

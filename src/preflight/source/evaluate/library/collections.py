@@ -1,4 +1,4 @@
-"""Ordered dictionaries, default dictionaries, queues and named tuples."""
+"""Ordered dictionaries, default dictionaries, counters and queues."""
 
 from __future__ import annotations
 
