@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,3 +49,16 @@ def test_a_repository_that_is_one_package_is_found_by_its_own_name(
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert "Net" in _networks(root, "physics.models.net")
+
+
+def test_a_folder_and_a_large_file_of_the_project_are_there(follow: Any) -> None:
+    text = """
+        import os
+        folder = [os.path.exists("data"), os.path.isdir("data"), os.path.isfile("data")]
+        file = [os.path.exists("data/a.bin"), os.path.isdir("data/a.bin"), os.path.isfile("data/a.bin")]
+        none = [os.path.exists("runs"), os.path.isdir("runs"), os.path.isfile("runs")]
+    """
+    followed = follow(text, {"data/a.bin": "0" * 2_000_001})
+    assert followed["folder"] == [True, True, False]
+    assert followed["file"] == [True, False, True]
+    assert followed["none"] == [False, False, False]

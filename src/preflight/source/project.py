@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -171,17 +172,29 @@ class Project:
         Returns:
             The bytes and the path as shown, or None.
         """
-        bases = list(self.search_path())
-        if importer is not None and importer.file is not None:
-            bases.append(importer.file.parent)
-        for base in bases:
-            path = base / name
+        for path in self._places(name, importer):
             try:
-                if self.inside(path) and path.is_file() and path.stat().st_size <= 2_000_000:
+                if path.is_file() and path.stat().st_size <= 2_000_000:
                     return path.read_bytes(), self.shown(path)
             except (OSError, ValueError, RuntimeError):
                 continue
         return None
+
+    def holds(self, name: str, importer: Script | None = None) -> str:
+        """Say what a name that the script gives is within the project: ``file``, ``folder``, or empty for nothing."""
+        for path in self._places(name, importer):
+            try:
+                if path.is_file() or path.is_dir():
+                    return "file" if path.is_file() else "folder"
+            except (OSError, ValueError, RuntimeError):
+                continue
+        return ""
+
+    def _places(self, name: str, importer: Script | None) -> Iterator[Path]:
+        bases = list(self.search_path())
+        if importer is not None and importer.file is not None:
+            bases.append(importer.file.parent)
+        return (base / name for base in bases if self.inside(base / name))
 
 
 KEPT_TEXT = 1_500_000

@@ -75,11 +75,15 @@ def _path(m: Machine, c: Call) -> Value | None:
     return m.lift(function(*values), c.node)  # type: ignore[operator]
 
 
-@MODEL.call("os.path.exists", "os.path.isfile")
+_KINDS = {"exists": ("file", "folder"), "isfile": ("file",), "isdir": ("folder",)}
+
+
+@MODEL.call(*("os.path." + name for name in _KINDS))
 def _exists(m: Machine, c: Call) -> Value | None:
-    path = plain(c.argument(0, "path"))
-    if isinstance(path, str) and m.project.read_data(path, m.frame.module.script) is not None:
-        return m.known(True, c.node)
+    path = plain(c.argument(0, "s" if c.name.endswith("isdir") else "path"))
+    held = m.project.holds(path, m.frame.module.script) if isinstance(path, str) else ""
+    if held:
+        return m.known(held in _KINDS[c.name.rpartition(".")[2]], c.node)
     if isinstance(path, str) and not posixpath.isabs(path) and ".." not in path:
         # It is not there now: what the script would do today. It may be there when the script runs.
         return Known(False, m.site(c.node), f"{path} is not there", True)
