@@ -325,7 +325,9 @@ def test_an_engine_of_deepspeed_holds_master_weights(tmp_path: Path) -> None:
 
 def test_a_data_set_of_the_hub_comes_in_as_many_parts_as_are_asked_for() -> None:
     class Rows(list[Any]):
-        from_list = classmethod(lambda cls, rows: cls(rows))
+        @classmethod
+        def from_list(cls, rows: list[Any]) -> Rows:
+            return cls(rows)
 
     def offline(path: str, *args: Any, **kwargs: Any) -> Any:
         raise ConnectionError

@@ -79,6 +79,7 @@ def _load(m: Machine, folder: str, name: str, groups: dict[str, str], node: Any,
 
 def _part(m: Machine, folder: str, name: str, entry: Any, groups: dict[str, str], node: Any, depth: int) -> Dict | None:
     """What an entry of a defaults list brings, at the place in the configuration where it belongs."""
+    chosen: Any
     if isinstance(entry, str):
         path, _, package = entry.partition("@")
         group, chosen = posixpath.split(path)
