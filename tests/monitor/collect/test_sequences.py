@@ -324,3 +324,14 @@ def test_weights_of_an_attention_that_sum_to_one_elsewhere_are_told() -> None:
         assert numbers(next_token(Weighed(axis), IDS))["crosswise"] == share
     assert numbers(next_token(Weighed(-2, divided=True), IDS))["crosswise"] < 0
     assert numbers(next_token(Model("causal"), IDS))["crosswise"] < 0
+
+
+@pytest.mark.parametrize("laid_out", ["view", "transpose"])
+def test_weights_of_a_single_query_that_are_laid_out_as_a_row_are_not_taken_for_others(laid_out: str) -> None:
+    embed, ask, head = nn.Embedding(VOCAB, DIM), nn.Linear(DIM, DIM), nn.Linear(DIM, VOCAB)
+    hidden = embed(IDS)
+    weights = torch.bmm(ask(hidden), hidden[:, -1, :, None]).softmax(1)
+    assert weights.shape == (len(IDS), LENGTH, 1)
+    row = weights.view(len(IDS), 1, LENGTH) if laid_out == "view" else weights.transpose(1, 2)
+    scores = head(hidden + torch.bmm(row, hidden))
+    assert numbers(functional.cross_entropy(scores.flatten(0, 1), IDS.flatten()))["crosswise"] < 0

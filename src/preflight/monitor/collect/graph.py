@@ -117,15 +117,18 @@ class Graph:
             product = self._product(place)
             if result is None or result.dim() < 3 or product < 0 or self.names[product] == "Mm":
                 continue
-            if not self._weighs(place):
+            if not self._weighs(place, result.shape[-1]):
                 continue
             if self.number(place, "_saved_dim", -1) % result.dim() != result.dim() - 1:
                 return 1.0
             told = 0.0
         return told
 
-    def _weighs(self, place: int) -> bool:
-        """Whether the first thing that is done with the result of a softmax is to add up values with it, over its last axis."""
+    def _weighs(self, place: int, width: int) -> bool:
+        """Whether the first thing that is done with the result of a softmax is to add up values with it, over its last axis.
+
+        A view may lay a single column out as a row: what the product is given must be as wide as the result.
+        """
         for above in range(place + 1, len(self.nodes)):
             if place not in self.below[above]:
                 continue
@@ -133,7 +136,10 @@ class Graph:
                 place = above
                 continue
             first = next(iter(self.nodes[above].next_functions), (None, 0))[0]
-            return self.names[above] in ("Bmm", "Mm") and first is self.nodes[place]
+            if self.names[above] not in ("Bmm", "Mm") or first is not self.nodes[place]:
+                return False
+            weights = self.held(above, "_saved_self")
+            return weights is not None and weights.shape[-1] == width
         return False
 
     def added(self, one: int, other: int) -> bool:
