@@ -10,6 +10,8 @@ from preflight.monitor.window import ORDER, Window
 
 _EACH = 2
 """Steps between two advances of a schedule that goes by steps; two optimizers may step in turns."""
+_ROUNDED_UP = 1.25
+"""How far beyond its length a schedule may come that advances once for each rank; with a length of one rank it is twice."""
 
 
 class ScheduleWithinHorizon(Relation):
@@ -20,7 +22,8 @@ class ScheduleWithinHorizon(Relation):
     So do the cosine schedules of transformers after their number of training steps; they get there early where they are
     made for the steps of one rank and advance once for each rank, as Accelerate has it.
     Judged when the count passes the length and the rate is higher than at the step before. A schedule that advances once in
-    several steps was not given a length in epochs by mistake: there the cycles are meant.
+    several steps was not given a length in epochs by mistake: there the cycles are meant. One that advances several times
+    in a step, once for each rank, may go a quarter further: in each epoch the batches of a rank are rounded up.
     """
 
     name = "schedule-within-horizon"
@@ -37,6 +40,7 @@ class ScheduleWithinHorizon(Relation):
 
     def __init__(self) -> None:
         self._steps = 0
+        self._often: set[str] = set()  # schedulers that advance several times in a step
         self._advanced: dict[str, int] = {}  # by scheduler: the steps that had been made at its last advance
 
     def slept(self, window: Window, times: int) -> None:
@@ -52,13 +56,16 @@ class ScheduleWithinHorizon(Relation):
             word = str((call.args or {}).get("index"))
             between = self._steps - self._advanced.get(word, -_EACH - 1)
             self._advanced[word] = self._steps
+            if not between:
+                self._often.add(word)
             told, after = call.args or {}, call.result or {}
             length = told.get("total", told.get("horizon") if call.object == "CosineAnnealingLR" else None)
             if length is None or not isinstance(after.get("count"), int):
                 continue
             before, now = told.get("before") or [], after.get("rates") or []
             rises = len(before) == len(now) and any(b > a * (1 + 1e-9) for a, b in zip(before, now, strict=True))
-            wrong = after["count"] > length and rises and between <= _EACH
+            most = length * _ROUNDED_UP if "total" in told and word in self._often else length
+            wrong = after["count"] > most and rises and between <= _EACH
             yield Example(
                 (),
                 not wrong,
@@ -75,23 +82,27 @@ class ScheduleWithinHorizon(Relation):
         yield _run(4)
         yield _run(5, 6, steps=10)  # advanced once in an epoch
         yield _run(3, 4, kind="LambdaLR", word="total")
+        yield _run(2, 3, 4, 5, kind="LambdaLR", word="total", each=2)  # the share of each rank was rounded up
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(5, 6)
         yield _run(5, 6, kind="LambdaLR", word="total")
+        yield _run(3, 4, 5, 6, kind="LambdaLR", word="total", each=2)
 
 
-def _run(*counts: int, steps: int = 1, kind: str = "CosineAnnealingLR", word: str = "horizon") -> list[Window]:
-    """Advances of a schedule of length 4 to these counts, with so many steps before each."""
+def _run(
+    *counts: int, steps: int = 1, each: int = 1, kind: str = "CosineAnnealingLR", word: str = "horizon"
+) -> list[Window]:
+    """Advances of a schedule of length 4 to these counts, with so many steps before so many of them."""
     rates = [0.1, 0.075, 0.05, 0.025, 0.0, 0.025, 0.05]
     mini = Mini({"model.weight": {}})
     windows = []
-    for count in counts:
+    for number, count in enumerate(counts):
         more = {
             "args": {word: 4, "before": [rates[count - 1]]},
             "result": {"count": count, "rates": [rates[count]]},
         }
         row = (f"scheduler.step {kind}", more)
-        windows.append(mini.window(*["step optimizer0:SGD"] * steps, row))
+        windows.append(mini.window(*["step optimizer0:SGD"] * (0 if number % each else steps), row))
     return windows
