@@ -17,9 +17,10 @@ class ViewsDiffer(Relation):
     A contrastive loss compares two views of a sample, or two samples of a pair. Where both are one tensor (the transform is
     applied once, is switched off, or draws from a generator that was seeded anew), the model finds nothing to learn: it
     need only be a function of its input.
-    Judged are tensors of one loader's batch, equal in every bit, that one model is given in two passes with gradients in
-    training mode, and for which it gives the same: a model that drops makes two views by itself. It must happen in two
-    iterations in a row. A batch that holds its input a second time as what is to be given out goes through once.
+    Judged are floating-point tensors of one loader's batch, equal in every bit, that one model is given in two passes with
+    gradients in training mode, and for which it gives the same: a model that drops makes two views by itself. It must
+    happen in two iterations in a row. A batch that holds its input a second time as what is to be given out goes through
+    once; whole numbers are tokens, which a batch for a model of language holds a second time as labels.
     """
 
     name = "views-differ"
@@ -86,6 +87,7 @@ class ViewsDiffer(Relation):
         yield _run([1, 1], [1])  # what is to be given out is the input
         yield _run([1, 1], [1, 1], norms=(3.0, 3.5))  # the model drops
         yield _run([1, 2], [1, 1])  # passes of one view, for two losses
+        yield _run([1, 1], [1, 1], dtype="int64")  # labels of a text that are its tokens, and two losses of it
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -99,8 +101,9 @@ def _paired(batch: Batch) -> bool:
 
 
 def _doubled(batch: Batch) -> Iterator[int]:
-    """Fingerprints that two tensors of a batch share, of those with several numbers for each sample."""
-    wide = [bits for bits, shape in zip(batch.bits, batch.shapes, strict=False) if bits is not None and len(shape) > 1]
+    """Fingerprints that two tensors of a batch share, of those with several numbers for each sample that are no tokens."""
+    told = zip(batch.bits, batch.shapes, batch.dtypes, strict=False)
+    wide = [bits for bits, shape, dtype in told if bits is not None and len(shape) > 1 and "float" in dtype]
     return (bits for bits in set(wide) if wide.count(bits) > 1)
 
 
@@ -110,14 +113,16 @@ def _alone(call: Call) -> bool:
     return call.context.startswith("grad") and bool(told.get("training")) and not told.get("dropout")
 
 
-def _run(held: list[int], given: list[int], norms: tuple[float, float] = (3.0, 3.0)) -> list[Window]:
+def _run(
+    held: list[int], given: list[int], norms: tuple[float, float] = (3.0, 3.0), dtype: str = "float32"
+) -> list[Window]:
     """Batches of two tensors with these fingerprints, of which those go into the model."""
     mini = Mini({"model.weight": {}})
     windows = []
     for number in range(4):
         rows: list[object] = ["fetch loader0"]
         rows.append(
-            ("batch", {"bits": [number * 10 + one for one in held], "shapes": [[8, 4]] * 2, "dtypes": ["float32"] * 2})
+            ("batch", {"bits": [number * 10 + one for one in held], "shapes": [[8, 4]] * 2, "dtypes": [dtype] * 2})
         )
         for one, norm in zip(given, norms, strict=False):
             more = {"loader": "forward:model", "bits": [number * 10 + one], "shapes": [[8, 4]]}
