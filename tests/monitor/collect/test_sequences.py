@@ -300,6 +300,14 @@ def test_scores_that_lie_in_another_order_than_their_targets_are_told() -> None:
     assert turned(scores.transpose(-2, -3).flatten(0, 1), goal.flatten())[0] == 1
     assert turned(scores.permute(1, 2, 0), goal) == (1, 0)
     assert turned(scores.flatten(0, 1), goal.T.flatten())[0] < 0.5
+    for first in (True, False):  # packed, from samples first and from positions first
+        rows = embed(IDS[:, :-1]) if first else embed(IDS[:, :-1]).transpose(0, 1)
+        packed = nn.utils.rnn.pack_padded_sequence(rows, torch.full((len(IDS),), LENGTH - 1), batch_first=first)
+        scores, _ = nn.utils.rnn.pad_packed_sequence(layer(packed)[0], batch_first=True)
+        assert turned(head(scores).flatten(0, 1), goal.flatten()) == (1, 0)
+        assert turned(head(scores.transpose(0, 1)).flatten(0, 1), goal.flatten()) == (1, 1)
+    laid = embed(IDS[:, :-1]).unsqueeze(0).transpose(0, 1).squeeze(1)  # samples stay samples
+    assert turned(head(laid).flatten(0, 1), goal.flatten()) == (1, 0)
     straight = Recurrent(nn.LSTM)
     assert turned(straight(IDS[:, :-1]).flatten(0, 1), goal.flatten()) == (1, 0)
     assert turned(Model("by hand")(IDS[:, :-1]).flatten(0, 1), goal.flatten()) == (1, 0)

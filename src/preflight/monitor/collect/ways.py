@@ -19,6 +19,8 @@ _MIXING = frozenset(
     )
 )
 """Operations whose result at a position may come from another one."""
+_MOVING = frozenset(("Transpose", "Permute", "PackPaddedSequence", "Unsqueeze", "Squeeze"))
+"""Operations after which an axis may be another one."""
 
 
 def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool]:
@@ -45,7 +47,7 @@ def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool]:
         if node is None or (id(node), recurrent) in seen or len(seen) > _MOST_NODES:
             continue
         seen.add((id(node), recurrent))
-        moved = (*moves, node) if name_of(node) in ("Transpose", "Permute") else moves
+        moved = (*moves, node) if name_of(node) in _MOVING else moves
         open_ += [(child, at, recurrent or again, moved) for child, at, again in _onward(node, number, length)]
     return bool(found), False, bool(found) and all(found)
 
@@ -75,7 +77,14 @@ def _turned(moves: tuple[Any, ...]) -> bool:
     """Whether the first two axes of a table lie the other way round after these operations, the last of which comes first."""
     first, second = 0, 1
     for node in reversed(moves):
-        if name_of(node) == "Permute":
+        name = name_of(node)
+        packed = getattr(node, "_saved_batch_first", None) if name == "PackPaddedSequence" else False
+        if name in ("Unsqueeze", "Squeeze") or packed is None:
+            return False  # the axes are counted anew, or it is not told how they were
+        if name == "PackPaddedSequence":  # it gives positions first, whatever it is given
+            first, second = (second, first) if packed else (first, second)
+            continue
+        if name == "Permute":
             order = [one - _END if one >= _END >> 1 else one for one in node._saved_dims]
             order = [one % len(order) for one in order]
             if max(first, second) >= len(order):
