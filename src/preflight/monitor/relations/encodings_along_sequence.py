@@ -19,7 +19,8 @@ class EncodingsAlongSequence(Relation):
     a sample depends on its place in the batch. All shapes fit.
     Judged are layers of the program's own without parameters that hold such a table, by what goes in and what comes out, in
     iterations that are recorded in detail. Which axis holds the samples is told by a layer with ``batch_first=True`` that
-    is given an input of the same shape.
+    is given an input of the same shape. Where other layers go along its first axis, as attention over space and time in turn
+    does, it may be that of positions, and nothing is said.
     """
 
     name = "encodings-along-sequence"
@@ -55,6 +56,8 @@ class EncodingsAlongSequence(Relation):
     def holding(cls) -> Iterator[list[Window]]:
         yield [_run(0.0, True)]
         yield [_run(0.0, True), _run(1.0, False)]  # positions first, all along
+        for second in (False, True):  # attention over both axes in turn: over the first one as positions, too
+            yield [_run(0.0, True), _run(1.0, True, second)]
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -62,22 +65,32 @@ class EncodingsAlongSequence(Relation):
 
 
 def _samples_first(window: Window) -> set[tuple[int, ...]]:
-    """The first two axes of inputs of layers that take samples first."""
-    first = {call.q for call in window.named("module") if (call.args or {}).get("batch_first") is True}
-    return {
-        tuple(seen.shape[:2])
-        for seen in window.tensors
-        if seen.call in first and seen.position == "in0" and len(seen.shape) == 3
-    }
+    """The first two axes of inputs of layers that take samples first, but for those that others take as positions."""
+    kinds = {call.q: (call.args or {}).get("batch_first") for call in window.named("module")}
+    first: set[tuple[int, ...]] = set()
+    second: set[tuple[int, ...]] = set()
+    for seen in window.tensors:
+        kind = kinds.get(seen.call)
+        if seen.position != "in0" or len(seen.shape) != 3 or not isinstance(kind, bool):
+            continue
+        (first if kind else second).add(tuple(seen.shape[:2]))
+    return {one for one in first if one not in second and one[::-1] not in first}
 
 
-def _run(value: float, batch_first: bool) -> Window:
-    kind = {"type": "MultiheadAttention", "training": True, "batch_first": batch_first}
-    window = Mini({"model.attention.weight": {}}).window(
-        ("forward model", {"inside": ["module model.places", ("module model.attention", {"args": kind})]}),
+def _run(value: float, *batch_first: bool) -> Window:
+    """A layer that adds its table, and attentions; the second one with samples first is given the input the other way round."""
+    names = [f"model.attention{number}" for number in range(len(batch_first))]
+    kinds = [{"type": "MultiheadAttention", "training": True, "batch_first": one} for one in batch_first]
+    shapes = [[5, 8, 16] if number and one else [8, 5, 16] for number, one in enumerate(batch_first)]
+    layers = [(f"module {name}", {"args": kind}) for name, kind in zip(names, kinds, strict=True)]
+    window = Mini({"model.attention0.weight": {}}).window(
+        ("forward model", {"inside": ["module model.places", *layers]}),
         ("scalar", _NAME, "model.places#8x5", value),
-        ("tensor", {"object": "model.attention", "position": "in0", "shape": [8, 5, 16]}),
+        *[
+            ("tensor", {"object": name, "position": "in0", "shape": one})
+            for name, one in zip(names, shapes, strict=True)
+        ],
     )
-    number = window.named("module")[1].q
-    window.tensors = [one._replace(call=number) for one in window.tensors]
+    numbers = {call.object: call.q for call in window.named("module")}
+    window.tensors = [one._replace(call=numbers[one.object]) for one in window.tensors]
     return window
