@@ -84,6 +84,7 @@ GOOD = (
     _SCRIPT.replace("SETTINGS", "gradient_accumulation_steps=args.accum")
     + _SCRIPT.replace("SETTINGS", "gradient_accumulation_plugin=plugin"),
     _SCRIPT.replace("SETTINGS", "").replace('"--accum"', '"--width"'),
+    _SCRIPT.replace("SETTINGS", "").replace('"--accum"', '"--eval_accumulation_steps"'),
     _SCRIPT.replace("SETTINGS", "").replace(
         "model = torch", "accelerator.gradient_accumulation_steps = args.accum\nmodel = torch"
     ),
@@ -94,7 +95,9 @@ _GIVEN = ("gradient_accumulation_steps", "gradient_accumulation_plugin", "deepsp
 
 def check(context: Context) -> Iterator[Finding]:
     """Look at the accelerators whose ``accumulate`` is entered."""
-    named = [option for option in declared(context) if "accum" in option.label.lower()]
+    labels = ((option, option.label.lower()) for option in declared(context))
+    # Predictions are gathered over batches of an evaluation as well.
+    named = [option for option, label in labels if "accum" in label and "eval" not in label]
     if not named or any(s.name == "gradient_accumulation_steps" for s in context.trace.stores):
         return
     for event in context.trace.calls(".accumulate"):

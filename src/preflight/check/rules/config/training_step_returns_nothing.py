@@ -100,6 +100,15 @@ class Model(Base):
 L.Trainer().fit(Model(), loader)
 L.Trainer().fit(Base(), loader)
 """,
+    """
+import lightning as L
+class Bank(L.LightningModule):
+    def training_step(self, batch, index):
+        self.rows.append(self.net(batch).detach())
+    def configure_optimizers(self):
+        return None
+L.Trainer(max_epochs=1).fit(Bank(), loader)
+""",
 )
 
 
@@ -111,6 +120,9 @@ def check(context: Context) -> Iterator[Finding]:
             continue
         if optimizes_by_hand(module) is not False or _may_answer(step.node):
             continue
+        made = module.cls.lookup("configure_optimizers") if module.cls is not None else None
+        if isinstance(made, Func) and not isinstance(made.node, ast.Lambda) and not _may_answer(made.node):
+            continue  # without an optimizer, no weight is to change: a memory of features, say
         yield context.finding(
             RULE,
             (step.module.script, step.node),
@@ -130,6 +142,6 @@ def _may_answer(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     for part in ast.walk(node):
         if isinstance(part, (ast.Yield, ast.YieldFrom, ast.Raise)):
             return True
-        if isinstance(part, ast.Return) and part.value is not None:
+        if isinstance(part, ast.Return) and not (part.value is None or getattr(part.value, "value", part) is None):
             return True
     return False

@@ -114,6 +114,19 @@ for epoch in range(90):
         optimizer.step()
         scheduler.step()
 """,
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=1000, gamma=1.0)
+for epoch in range(90):
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    scheduler.step()
+""",
 )
 
 
@@ -151,6 +164,8 @@ def _first_fall(scheduler: Obj) -> int | None:
     kind = kind_of(scheduler)
     if scheduler.cls is not None or scheduler.open_args or kind not in ("MultiStepLR", "StepLR"):
         return None
+    if plain(scheduler.argument(2, "gamma")) == 1:
+        return None  # a rate that is to stay
     given = plain(scheduler.argument(1, "milestones" if kind == "MultiStepLR" else "step_size"))
     listed = given if isinstance(given, (list, tuple)) else [given]
     whole = [step for step in listed if isinstance(step, int) and not isinstance(step, bool)]

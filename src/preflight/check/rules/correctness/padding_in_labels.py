@@ -89,6 +89,12 @@ GOOD = (
     _SCRIPT.replace("LABELS", "labels = target.input_ids\n    labels[target.attention_mask == 0] = IGNORED").replace(
         "import torch\n", "import torch\nIGNORED = -100\n"
     ),
+    _SCRIPT.replace(
+        "LABELS", "labels = target.input_ids\n    labels[labels == tokenizer.pad_token_id] = IGNORE_INDEX"
+    ).replace("import torch\n", "import torch\nfrom constants import IGNORE_INDEX\n"),
+    _SCRIPT.replace(
+        "LABELS", "labels = target.input_ids\n    labels[labels == tokenizer.pad_token_id] = settings.left_out"
+    ).replace("import torch\n", "import torch\nimport settings\n"),
     """
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, DataCollatorForSeq2Seq, Seq2SeqTrainer, TrainingArguments
 tok = AutoTokenizer.from_pretrained("t5-small")
@@ -140,10 +146,26 @@ def _leaves_out(script: Script) -> bool:
     if any(isinstance(n.op, ast.USub) and getattr(n.operand, "value", None) == 100 for n in script.nodes(ast.UnaryOp)):
         return True
     names = [n.id for n in script.nodes(ast.Name)] + [n.attr for n in script.nodes(ast.Attribute)]
-    return any(
-        name in ("CrossEntropyLoss", "cross_entropy", "NLLLoss", "nll_loss") or name.startswith("DataCollatorFor")
+    if any(
+        name in ("CrossEntropyLoss", "cross_entropy", "NLLLoss", "nll_loss")
+        or name.startswith("DataCollatorFor")
+        or "ignore" in name.lower()
         for name in names
-    ) or any(k.arg == "ignore_index" for k in script.nodes(ast.keyword))
+    ):
+        return True
+    return any(k.arg == "ignore_index" for k in script.nodes(ast.keyword)) or any(
+        _masks(store) for store in script.nodes(ast.Assign)
+    )
+
+
+def _masks(store: ast.Assign) -> bool:
+    """Whether places that compare in some way get a value that only has a name: it may be -100."""
+    target = store.targets[0]
+    return (
+        isinstance(target, ast.Subscript)
+        and any(isinstance(part, ast.Compare) for part in ast.walk(target.slice))
+        and isinstance(store.value, (ast.Name, ast.Attribute))
+    )
 
 
 def _assigned(function: ast.AST) -> dict[str, ast.expr]:
