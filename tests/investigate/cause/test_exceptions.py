@@ -138,6 +138,11 @@ def test_a_key_tells_whose_it_is(message: str, path: str, function: str, categor
         ("lr", "/repo/datasets/train.py", 'print(metrics["lr"])', None),
         ("id", "/repo/datasets/coco.py", "", "data"),
         ("validation", "/env/site-packages/datasets/dataset_dict.py", "return super().__getitem__(k)", None),
+        ("file name", "train.py", 'path = row["file name"]', "data"),
+        ("model state", "train.py", 'net.load(ckpt["model state"])', "checkpoint"),
+        ("Dataset name", "train.py", 'print(metrics["Dataset name"])', None),
+        ("rope", "/env/site-packages/acme/rope.py", "kind = ROPE_KINDS[kind]", "environment"),
+        ("rope", "/env/site-packages/acme/rope.py", "kind = ROPE_KINDS[ 'rope' ]", None),
     ],
 )
 def test_the_line_that_looks_a_key_up_tells_in_what(key: str, path: str, code: str, category: str | None) -> None:

@@ -58,7 +58,7 @@ _SETTINGS = re.compile(
 )
 """Where a library looks at what it was set to: what it finds wrong there are settings."""
 _NEAREST = 3
-_CALLS = re.compile(r"(\w+)\(")
+_CALLS = re.compile(r"\b(\w+)\(")
 _OF_A_STEP = (
     "forward",
     "_call_impl",

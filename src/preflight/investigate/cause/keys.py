@@ -32,7 +32,7 @@ REGISTRY = re.compile(r"\bis not in the [\w:. ]{1,60} registry\b|\bis not regist
 """What a library makes out of a configuration, by its name, that nobody has made known to it."""
 _MODULES = re.compile(r"torch/nn/(?:modules/module|parallel/\w+)\.py$")
 """What passes a call on to the network."""
-_CONSTANT = re.compile(r"\b[A-Z][A-Z0-9]*_?[A-Z0-9_]+\[\s*(?!['\"])")
+_CONSTANT = re.compile(r"\b[A-Z][A-Z0-9_]+\[(?!\s*['\"])")
 """A constant of a library that holds what it knows by name."""
 _TABLES = re.compile(r"packages/(?:pandas|polars|numpy|torch|datasets|pyarrow|xarray|anndata|h5py)/")
 """Libraries that hold what a program put in: a name that is not there is none of a setting."""
@@ -61,12 +61,12 @@ def looked_up(raised: Raised) -> Category | None:
     of_a_constant = inner is not None and _LIBRARY.search(path) and _CONSTANT.search(inner.code)
     if _UNSET.search(raised.message) or REGISTRY.search(raised.message) or of_a_constant:
         return "environment"
-    if " " in raised.message:  # a sentence, and no key
+    own = innermost_own(raised)
+    held = _holder(own, raised.message) if own is not None else None
+    if " " in raised.message and held is None:  # a sentence, and no key
         return said_of(raised.message) or ("environment" if _refuses(inner) else None)
     if _SAVED_KEY.search(raised.message):
         return "checkpoint"
-    own = innermost_own(raised)
-    held = _holder(own, raised.message) if own is not None else None
     if own is not None and _field_of_sample(own, raised.message):
         return "data"
     if held is not None:
