@@ -90,6 +90,11 @@ def test_the_same_in_the_main_thread_is_a_failure(tmp_path: Path) -> None:
             "usercode",
         ),
         (
+            "TypeError: build() got an unexpected keyword argument 'split'",
+            ("/home/me/fit.py", "main", "data = datasets.build(args, split='train')"),
+            "usercode",
+        ),
+        (
             "KeyError: 'winograde'",
             (f"{_LIBRARY}/lm_eval/tasks/__init__.py", "get_task", "return TASK_REGISTRY[task_name]"),
             "environment",

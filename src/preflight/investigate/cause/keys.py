@@ -38,10 +38,10 @@ _TABLES = re.compile(r"packages/(?:pandas|polars|numpy|torch|datasets|pyarrow|xa
 """Libraries that hold what a program put in: a name that is not there is none of a setting."""
 _ALIAS = re.compile(
     r"\b(?:lgb|lightgbm|xgb|xgboost|np|numpy|pd|pandas|tf|keras|torch|nn|F|torchvision|torchaudio|timm|pl|jax|jnp|optax|flax|sns|plt|cv2|librosa"
-    r"|yaml|wandb|mlflow|optuna|transformers|datasets|evaluate|accelerate|deepspeed|peft|trl|gym|gymnasium|sklearn|scipy|nx|networkx|albumentations)"
+    r"|yaml|wandb|mlflow|optuna|transformers|accelerate|deepspeed|peft|trl|gym|gymnasium|sklearn|scipy|nx|networkx|albumentations)"
     r"\.(?:\w+\.)*(?P<callee>\w+)\("
 )
-"""A function of a library, by the name under which a program has the library."""
+"""A function of a library, by the name under which a program has the library; `datasets` and `evaluate` are as often its own."""
 _UNEXPECTED = re.compile(r"^(?P<callee>[\w.<>]+)\(\) got an unexpected keyword argument")
 _MADE = re.compile(r"__init__$|^[A-Z]")
 
