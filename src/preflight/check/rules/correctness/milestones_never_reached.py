@@ -127,6 +127,22 @@ for epoch in range(90):
         optimizer.step()
     scheduler.step()
 """,
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+first = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[100, 150], last_epoch=80)
+second = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[100, 150])
+second.load_state_dict(torch.load("schedule.pt", weights_only=True))
+for epoch in range(90):
+    for x, y in loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    first.step()
+    second.step()
+""",
 )
 
 
@@ -134,7 +150,7 @@ def check(context: Context) -> Iterator[Finding]:
     """Compare milestones with the steps that there are."""
     for scheduler in schedulers(context):
         first = _first_fall(scheduler)
-        if first is None or prepared(context, scheduler):
+        if first is None or prepared(context, scheduler) or _goes_on(context, scheduler):
             continue
         each = [p for p in paces(context, scheduler) if steps_plainly(p.event)]
         if len(each) != 1 or each[0].calls is None or not each[0].sure or each[0].calls.number is None:
@@ -157,6 +173,13 @@ def check(context: Context) -> Iterator[Finding]:
             ),
             related=[(each[0].event, "the scheduler steps here")],
         )
+
+
+def _goes_on(context: Context, scheduler: Obj) -> bool:
+    """Whether a schedule does not begin with this run: it counts on from the steps of an earlier one."""
+    begun = plain(scheduler.argument(3, "last_epoch"), -1)
+    restored = [e for e in context.trace.on(scheduler, "load_state_dict") if not e.context.shadow]
+    return begun != -1 or bool(restored)
 
 
 def _first_fall(scheduler: Obj) -> int | None:
