@@ -64,7 +64,7 @@ def _pieces(segment: Segment) -> Iterator[list[Block]]:
 
 
 def _segment(piece: list[Block], held: dict[int, Holding]) -> dict[str, Any]:
-    shown = [
+    shown: list[dict[str, Any]] = [
         {
             "address": block.address,
             "size": block.size,
