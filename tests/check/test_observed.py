@@ -14,10 +14,13 @@ from preflight.check.observed.refused import Refused
 from preflight.check.observed.run import Run
 from preflight.check.rule import Rule, RunRule
 from preflight.check.run_rules.correctness import loss_never_reduced
+from preflight.check.run_rules.memory import growth_exceeds_device
 from preflight.check.run_rules.numerics import autocast_misses_layers, fp16_weights_with_optimizer
 from preflight.source.reading import read
 from preflight.source.script import read_script
 from preflight.vocabulary.finding import Finding, Fix, Location
+from preflight.vocabulary.held import Growth
+from preflight.vocabulary.memory import MemoryEstimate, Oom
 from preflight.vocabulary.profile import Frame, Profile
 from preflight.vocabulary.seen import Observation, OptimizerSeen, ParameterSeen, PrecisionSeen
 
@@ -116,3 +119,23 @@ def test_a_loss_of_several_numbers_stops_the_step_that_it_comes_in(tmp_path: Pat
     run = _run(tmp_path, 6, "grad can be implicitly created only for scalar outputs")
     (found,) = loss_never_reduced.observe(Run(msgspec.structs.replace(run.profile, steps=3), run.context))
     assert found.message.endswith("step 4 stops here")
+
+
+@pytest.mark.parametrize(
+    ("arithmetic", "line", "said"),
+    [
+        ("round 90 of 100 of the loop at train.py:5: 9 MiB / 1 MiB kept in every round", 5, "with every round"),
+        ("9 GiB / 1 GiB kept in every step", 4, "with every step"),
+    ],
+)
+def test_a_full_gpu_is_told_of_what_fills_it_where_more_grows(
+    tmp_path: Path, arithmetic: str, line: int, said: str
+) -> None:
+    training = Growth(phase="training", bytes=1 << 30, steady=True, seen=6, loop="train.py:4")
+    rounds = Growth(phase="evaluation", bytes=1 << 20, steady=True, seen=6, loop="train.py:5")
+    memory = MemoryEstimate(fits="no", oom=Oom(phase="growth", step=90, arithmetic=arithmetic))
+    reading = _run(tmp_path, 6, "").context.reading
+    run = Run(Profile(outcome="ended", growth=(training, rounds)), Context(reading, {}, memory=memory))
+    (found,) = growth_exceeds_device.observe(run)
+    assert found.location.line == line
+    assert said in found.message

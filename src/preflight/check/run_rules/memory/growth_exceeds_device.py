@@ -10,6 +10,8 @@ from preflight.check.observed.run import Run, seen
 from preflight.check.rule import Example
 from preflight.check.rules.memory.growth_exceeds_device import RULE
 from preflight.vocabulary.finding import Finding
+from preflight.vocabulary.held import Growth
+from preflight.vocabulary.memory import Oom
 from preflight.vocabulary.quantity import format_bytes
 
 BAD = (
@@ -98,7 +100,8 @@ def observe(run: Run) -> Iterator[Finding]:
     if memory is None or memory.fits != "no" or memory.oom is None or memory.oom.phase != "growth":
         return
     growing = [growth for growth in run.profile.growth if growth.bytes > 0 and not growth.bounded]
-    growth = max(growing, key=lambda item: item.bytes, default=None)
+    filling = [growth for growth in growing if _fills(growth, memory.oom)]
+    growth = max(filling or growing, key=lambda item: item.bytes, default=None)
     if growth is None:
         return  # what reading says of it stands
     unit = "step" if growth.phase == "training" else "round"
@@ -120,3 +123,9 @@ def observe(run: Run) -> Iterator[Finding]:
         ),
         confidence="certain",
     )
+
+
+def _fills(growth: Growth, oom: Oom) -> bool:
+    """Whether the step or the round at which the GPU is full is one of this growth: that of a loop is told by its place."""
+    told = oom.arithmetic or ""
+    return "of the loop at" not in told if growth.phase == "training" else f"of the loop at {growth.loop}:" in told
