@@ -43,7 +43,7 @@ class Watch:
         roots: Modules that the script calls, by identity.
         losses: The losses over classes. breaks: Numbers that are none any more. masks: What attention was told to leave out.
         shaken: Whether every weight has been moved a little.
-        drawn: Random calls since ``listen`` was set; a dictionary of (function, line) to detail.
+        drawn: Random calls while somebody listens, (function, line) to the share that is dropped; None while nobody does.
     """
 
     def __init__(self, progress: Progress) -> None:
