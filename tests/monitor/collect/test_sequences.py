@@ -259,6 +259,14 @@ def test_inputs_that_a_model_moves_by_itself_do_not_reach_their_own_position() -
     assert (told["same"], told["straight"]) == (1, 0)
 
 
+def test_inputs_that_are_written_one_place_on_do_not_reach_their_own_position() -> None:
+    model = Recurrent(nn.GRU)
+    moved = torch.zeros(len(IDS), LENGTH, DIM)
+    moved[:, 1:] = model.embed(IDS)[:, :-1]
+    told = numbers(functional.cross_entropy(model.head(model.layer(moved)[0]).flatten(0, 1), IDS.flatten()))
+    assert (told["same"], told["straight"]) == (1, 0)
+
+
 def test_targets_that_are_picked_out_of_the_inputs_are_told() -> None:
     ids = IDS.repeat(4, 1)
     chosen = torch.rand(ids.shape, generator=torch.Generator().manual_seed(2)) < 0.25

@@ -19,8 +19,8 @@ _MIXING = frozenset(
     )
 )
 """Operations whose result at a position may come from another one."""
-_MOVING = frozenset(("Transpose", "Permute", "PackPaddedSequence", "Unsqueeze", "Squeeze"))
-"""Operations after which an axis may be another one."""
+_MOVING = frozenset(("Transpose", "Permute", "PackPaddedSequence", "Unsqueeze", "Squeeze", "CopySlices"))
+"""Operations after which an axis may be another one, or a position."""
 
 
 def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool]:
@@ -40,6 +40,8 @@ def straight(graph: Graph, table: int, length: int) -> tuple[bool, bool, bool]:
     while open_:
         node, number, recurrent, moves = open_.pop()
         if node is goal:
+            if not _in_place(moves):
+                continue
             if recurrent:
                 return True, True, _turned(moves)
             found.append(_turned(moves))
@@ -73,6 +75,12 @@ def _onward(node: Any, number: int, length: int) -> list[tuple[Any, int, bool]]:
     return [(*child, False) for child in children]
 
 
+def _in_place(moves: tuple[Any, ...]) -> bool:
+    """Whether nothing was written to places that are not told; a packed sequence is written to its own."""
+    names = set(map(name_of, moves))
+    return "CopySlices" not in names or "PackPaddedSequence" in names
+
+
 def _turned(moves: tuple[Any, ...]) -> bool:
     """Whether the first two axes of a table lie the other way round after these operations, the last of which comes first."""
     first, second = 0, 1
@@ -83,6 +91,7 @@ def _turned(moves: tuple[Any, ...]) -> bool:
             return False  # the axes are counted anew, or it is not told how they were
         if name == "PackPaddedSequence":  # it gives positions first, whatever it is given
             first, second = (second, first) if packed else (first, second)
+        if name in ("PackPaddedSequence", "CopySlices"):
             continue
         if name == "Permute":
             order = [one - _END if one >= _END >> 1 else one for one in node._saved_dims]
