@@ -25,12 +25,12 @@ import re
 from collections.abc import Iterator
 
 from preflight.check.context import Context, Evidence, Fix, edits
-from preflight.check.queries.metrics import is_loss, rises_with_matches
+from preflight.check.queries.metrics import bare, is_loss, rises_with_matches
 from preflight.check.queries.schedules import TORCH, schedulers, steps_of
 from preflight.check.queries.states import text_of
 from preflight.check.rule import Rule
-from preflight.source.trace import Event
-from preflight.source.values import Obj
+from preflight.source.trace import Event, provenance
+from preflight.source.values import Obj, Value
 from preflight.vocabulary.finding import Finding
 
 RULE = Rule(
@@ -169,6 +169,25 @@ for epoch in range(10):
     plateau.step(dice_loss)
     other.step(acc)
 """,
+    """
+import torch
+net = torch.nn.Linear(4, 2)
+opt = torch.optim.Adam(net.parameters())
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(opt, patience=3)
+for epoch in range(10):
+    acc = 0
+    for x, y in loader:
+        opt.zero_grad()
+        loss = torch.nn.functional.mse_loss(net(x), y)
+        loss.backward()
+        opt.step()
+        acc += loss.item()
+    plateau.step(acc)
+    f1 = 1 - evaluate(net)
+    plateau.step(f1)
+    val_acc = -evaluate(net)
+    plateau.step(metrics=val_acc)
+""",
 )
 
 
@@ -185,7 +204,7 @@ def check(context: Context) -> Iterator[Finding]:
             if metric is not None and rises_with_matches(metric):
                 yield _finding(context, scheduler, step, mode is not None)
                 break
-            if metric is not None and _called_a_score(step) and not is_loss(context, metric):
+            if metric is not None and _called_a_score(step) and not _falls(context, metric):
                 yield _finding(context, scheduler, step, mode is not None, by_name=True)
                 break
 
@@ -206,6 +225,13 @@ def _called_a_score(step: Event) -> bool:
     named = given[0] if given else None
     name = named.id if isinstance(named, ast.Name) else named.attr if isinstance(named, ast.Attribute) else ""
     return _SCORES.fullmatch(name) is not None
+
+
+def _falls(context: Context, metric: Value) -> bool:
+    """Whether a value is to fall whatever it is called: it is turned round (``1 - f1``), or made of losses."""
+    base = bare(metric)
+    turned = isinstance(base, Obj) and base.kind == "op" and base.name in ("neg", "-")
+    return turned or any(is_loss(context, part) for part in provenance(metric, 30))
 
 
 def _finding(context: Context, scheduler: Obj, step: Event, said: bool, by_name: bool = False) -> Finding:
