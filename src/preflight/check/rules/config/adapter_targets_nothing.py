@@ -82,6 +82,7 @@ a = get_peft_model(AutoModelForCausalLM.from_pretrained("gpt2"), LoraConfig(targ
 b = get_peft_model(AutoModelForCausalLM.from_pretrained("gpt2"), LoraConfig(r=4))
 c = get_peft_model(AutoModelForCausalLM.from_pretrained("nobody/knows-this"), LoraConfig(target_modules=["query"]))
 d = get_peft_model(AutoModelForCausalLM.from_pretrained("microsoft/phi-2", trust_remote_code=True), LoraConfig(target_modules=["Wqkv"]))
+e = get_peft_model(AutoModelForCausalLM.from_pretrained("microsoft/phi-2", trust_remote_code=known()), LoraConfig(target_modules=["Wqkv"]))
 """,
 )
 
@@ -118,7 +119,8 @@ def check(context: Context) -> Iterator[Finding]:
         wanted = plain(config.argument(-1, "target_modules")) if config.name == "peft.LoraConfig" else None
         if loaded is None or not isinstance(wanted, (list, tuple)) or not wanted:
             continue
-        if plain(loaded.kwargs.get("trust_remote_code"), False) is not False:
+        own = loaded.kwargs.get("trust_remote_code")
+        if own is not None and plain(own) is not False:
             continue  # the code that comes with the weights names its layers as it likes
         name = plain(loaded.argument(0, "pretrained_model_name_or_path"))
         found = named_config(context.reading, name) if isinstance(name, str) else None
