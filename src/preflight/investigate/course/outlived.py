@@ -40,9 +40,11 @@ def without_outlived(failing: list[Event], recovered: Sequence[Event]) -> list[E
 
     A program that catches what a step raises prints it again in the next step; the last time, nothing shows that it went on.
     """
-    counts = Counter(event.id for event in recovered if event.raised is None)
+    counts = Counter((event.id, event.hit.file) for event in recovered if event.raised is None)
     outlived = [
-        event for event in failing if event.role == "root" and event.raised is None and counts[event.id] >= _OUTLIVED
+        event
+        for event in failing
+        if event.role == "root" and event.raised is None and counts[event.id, event.hit.file] >= _OUTLIVED
     ]
     others = [event for event in failing if event.role == "root" and event not in outlived]
     return [event for event in failing if event not in outlived] if others else failing
