@@ -22,6 +22,7 @@ from preflight.plan.request import Wish
 from preflight.plan.results import AnalysisResult
 from preflight.vocabulary.hardware import Cluster
 from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.quantity import format_parameters
 from preflight.vocabulary.report import Report
 
 _SHORT = {
@@ -59,7 +60,7 @@ def make_plan(
     given = _settings({**options, "batch_size": batch_size})
     spec = None
     if isinstance(model, ModelSpec):
-        spec = Chosen(model, model.name or f"{model.family} of {(model.parameters or 0) / 1e9:.3g}B")
+        spec = Chosen(model, model.name or f"{model.family} of {format_parameters(model.parameters or 0)}")
     elif isinstance(model, str):
         file = model.endswith(".json") or os.path.isfile(os.path.join(model, "config.json"))
         given.said["model.config" if file else "model.name"] = Said(model, "model")

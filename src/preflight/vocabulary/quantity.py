@@ -53,3 +53,8 @@ def format_seconds(seconds: float) -> str:
         if seconds * factor >= 1:
             return f"{float(f'{seconds * factor:.3g}'):g} {unit}"
     return f"{float(f'{seconds * 1e6:.3g}'):g} µs"
+
+
+def format_parameters(parameters: float) -> str:
+    """Return a number of parameters as people say it: 7.24B, 4.9M."""
+    return f"{parameters / 1e9:.3g}B" if parameters >= 1e9 else f"{parameters / 1e6:.3g}M"

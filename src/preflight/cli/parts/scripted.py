@@ -14,6 +14,7 @@ from preflight.plan.inputs.settings import Said, Settings
 from preflight.plan.request import Measured
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.quantity import format_parameters
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
 if TYPE_CHECKING:
@@ -108,15 +109,10 @@ def told_by(
     missing = _missing(said, facts, path, gpus)
     if model is None:
         return Scripted(Settings(said), None, missing)
-    title = f"{os.path.basename(path)} ({model.name or model.family}, {_size(model.parameters or 0)})"
+    title = f"{os.path.basename(path)} ({model.name or model.family}, {format_parameters(model.parameters or 0)})"
     if seen is None:
         return Scripted(Settings(said), Chosen(model, title), missing, _would_tell(model, run))
     return Scripted(Settings(said), Chosen(model, title), missing, seen.notes, seen.measured)
-
-
-def _size(parameters: float) -> str:
-    """Parameters as people say them: 7.24B, 4.9M."""
-    return f"{parameters / 1e9:.3g}B" if parameters >= 1e9 else f"{parameters / 1e6:.3g}M"
 
 
 def _refuse_others(path: str, facts: dict[str, Fact]) -> None:
