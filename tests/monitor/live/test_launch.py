@@ -99,7 +99,8 @@ def test_signals_reach_the_program_and_its_code_comes_back(
 
 
 _LAUNCHER = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs begin with it ignored
 from preflight.monitor.collect.settings import Settings
 from preflight.monitor.live.launch import run
 print("returned", run(sys.argv[2:], Settings(sys.argv[1]), lambda process: None))
