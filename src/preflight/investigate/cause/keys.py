@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from preflight.investigate.cause.words import said_of
+from preflight.investigate.cause.words import REGISTRY, said_of
 from preflight.vocabulary.log import Frame, Raised
 from preflight.vocabulary.signature import Category
 
@@ -28,8 +28,6 @@ _OF_DATA = re.compile(
     r"(?:^|[/_])data_?sets?[/_.]|data_?(?:loader|layer|reader|module|prep|process)|annotation|_to_coco|(?:pycocotools|lvis|nuscenes)/|/(?:data|roidb|imdb)\.py$"
 )
 """Files in which a data set is read."""
-REGISTRY = re.compile(r"\bis not in the [\w:. ]{1,60} registry\b|\bis not registered\b|\bfound in '?\w+'? registry\b")
-"""What a library makes out of a configuration, by its name, that nobody has made known to it."""
 _MODULES = re.compile(r"torch/nn/(?:modules/module|parallel/\w+)\.py$")
 """What passes a call on to the network."""
 _CONSTANT = re.compile(r"\b[A-Z][A-Z0-9_]+\[(?!\s*['\"])")

@@ -16,12 +16,14 @@ _FILES: tuple[tuple[str, Category], ...] = (
      r"|gz|mat|nii|pkl|pickle|tfrecord|list|idx)\b|\bdata(sets?)?/|/data(sets?)?\b|annotations?|/images?\b", "data"),
 )  # fmt: skip
 WEB = re.compile(r"huggingface|wandb|https?://|urllib3|HTTPS?Connection|Max retries|proxy|SSL|certificate|hub\b", re.I)
+REGISTRY = re.compile(r"\bis not in the [\w:. ]{1,60} registry\b|\bis not registered\b|\bfound in '?\w+'? registry\b")
+"""What a library makes out of a configuration, by its name, that nobody has made known to it."""
 _WORDS: tuple[tuple[str, Category], ...] = (
     (r"incompatible with (?:the )?layer\b", "usercode"),
     (r"[Oo]ut of memory|using all available RAM|more memory than is available|(?:[Ff]ailed|[Uu]nable) to allocate (?:\w+ )?(?:memory|HBM|[\d.]+ ?[KMG]i?B)|[Cc]annot allocate memory|[Cc]an't allocate memory|(?:[Nn]ot enough|have enough|[Ii]nsufficient|No available) (?:\w+ )?(?:memory|RAM|VRAM)|[Ff]ree (?:GPU )?memory\b.{0,80} (?:less|lower|smaller) than|\bOOM\b|RESOURCE_EXHAUSTED: .*(?i:memory|reserve|alloc|hbm)",
      "oom"),
     (r"Memory critical error by agent|\bECC\b|NVLink|fallen off the bus|\bXid\b|PCIe Bus Error|hardware (?:stack )?error|GPU is lost", "hardware"),
-    (r"is not in the [\w:. ]{1,60} registry\b|\bis not registered\b|found in '?\w+'? registry\b|third-party dynamic library|cuDNN failed to initialize|NPU function error|[Uu]nable to load \w+ library|[Cc]ould not load (?:dynamic )?library|Numpy is not available|[Ii]nvalid device id\b|device < num_gpus|[Nn]o operator found for|(?i:\bno gpus found)|support faster communication broadband"
+    (REGISTRY.pattern + r"|third-party dynamic library|cuDNN failed to initialize|NPU function error|[Uu]nable to load \w+ library|[Cc]ould not load (?:dynamic )?library|Numpy is not available|[Ii]nvalid device id\b|device < num_gpus|[Nn]o operator found for|(?i:\bno gpus found)|support faster communication broadband"
      r"|[Cc]ouldn't find appropriate backend|VersionConflict|can only be used on CUDA|doesn't support bf16|command '\S+' failed|no kernel image|not compiled with|undefined symbol|cannot open shared object|No module named|cannot import name"
      r"|driver version|incompatible (?:version|with)|unsupported toolchain|invalid device ordinal|No CUDA GPUs"
      r"|not compatible with the installed|compiled (?:against (?:API )?version|with different)|binary incompatibility|(?:pip|conda) install|[Hh]ave you installed"

@@ -104,7 +104,7 @@ class Modal:
         """
         own = [tuple(part.running_mean.shape) for part in _evaluated(known)]
         for other in list(self._roots.values()):
-            held = [part for one in other.norms if (part := one()) is not None and part.running_mean is not None]
+            held = _following(other)
             if other is known or not own or [tuple(part.running_mean.shape) for part in held] != own:
                 continue
             if not _fresh(self.recorder.torch, held):
@@ -171,9 +171,13 @@ def _written(module: Any) -> bool:
 
 
 def _evaluated(known: _Root) -> list[Any]:
-    """The layers of a root that normalise by statistics."""
-    held = (part for one in known.norms if (part := one()) is not None and part.running_mean is not None)
-    return [part for part in held if not part.training]
+    """The layers of a root that normalise by their statistics."""
+    return [part for part in _following(known) if not part.training]
+
+
+def _following(known: _Root) -> list[Any]:
+    """The layers of a root that keep running statistics."""
+    return [part for one in known.norms if (part := one()) is not None and part.running_mean is not None]
 
 
 def _moved(torch: Any, held: list[Any]) -> bool:

@@ -112,9 +112,8 @@ class Sequences:
         if not found:
             told = self._hidden(graph, table)
         else:
-            told = torch.stack(found).amax(
-                0
-            )  # of several losses one belongs to the table: what holds for it stands out
+            # Of several losses one belongs to the table: what holds for it stands out.
+            told = torch.stack(found).amax(0)
             way = straight_way(graph, table.place, table.ids.shape[1])
             for name, so in zip(("straight", "forward", "turned"), way, strict=True):
                 told[NAMES.index(name)] = float(so)
