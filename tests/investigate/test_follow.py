@@ -106,3 +106,17 @@ def test_a_report_that_rests_on_a_sample_says_so(tmp_path: Path, monkeypatch: py
     log.write_text(lines(0, 400))
     report, _ = followed(tmp_path, {1.0: writes(log, FAILURE), 2.5: log.unlink})
     assert any("sample" in note for note in report.notes)
+
+
+def test_an_interrupt_has_the_files_looked_at_once_more(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text("".join(STEP.format(0, n, n, 2.0) for n in range(1, 4)))
+
+    def interrupt() -> None:
+        writes(path, FAILURE)()
+        raise KeyboardInterrupt
+
+    report, _ = followed(tmp_path, {2.0: interrupt})
+    assert report.verdict == "NO-GO"
+    assert report.incident is not None
+    assert report.incident.category == "usercode"

@@ -47,6 +47,7 @@ def follow(
         The report of everything that was read. While logs grow a sample of their steps is judged; in the end files of which
         steps were left out are read once more, so that the report rests on what a reading of the finished files rests on.
         Where it cannot (it was interrupted, a file is gone or was begun anew), the report says that it rests on the sample.
+        Where it is interrupted between two looks, the files are looked at once more.
     """
     from preflight.catalog.signature_files import load_signatures
     from preflight.source.logs.following import Follower
@@ -56,11 +57,12 @@ def follow(
     _warm(known)
     report = report_of(follower.reading(), known, paths)
     failed: float | None = None
-    told, grown, cost = False, now(), 0.0
+    told, grown, cost, looking = False, now(), 0.0, False
     try:
         while True:
-            begun = now()
+            begun, looking = now(), True
             new = follower.poll()
+            looking = False
             if new:
                 grown = begun
             if new:
@@ -75,7 +77,19 @@ def follow(
             # A judgement that takes long is made less often, half of a core at most; but a failure does not wait to be told.
             sleep(max(EVERY, cost if new and (failed is None or told) else 0.0))
     except KeyboardInterrupt:
+        if not looking:  # what came since the last look counts, too; within a look, what was taken in is not known
+            _look_at_the_rest(follower)
+            report = report_of(follower.reading(), known, paths)
         return _sampled(report) if follower.thinned else report
+
+
+def _look_at_the_rest(follower: Follower) -> None:
+    """Take in what the files hold now, also lines for whose end a look would wait."""
+    from preflight.source.logs.following import HELD
+
+    at = time.monotonic()
+    follower.poll(at)
+    follower.poll(at + HELD)
 
 
 def _whole(follower: Follower, report: Report, signatures: Sequence[Signature], paths: Sequence[str]) -> Report:
