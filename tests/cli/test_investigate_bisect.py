@@ -134,7 +134,9 @@ def test_misuse_is_said(words: tuple[str, ...], said: str) -> None:
 
 def test_sizes_are_compared_and_experiments_advised(capsys: pytest.CaptureFixture[str]) -> None:
     assert bisect("--explain-scale", "8", "64", "--global-batch", "512", "--parameters", "7e9") == 0
-    assert "steps of the ring" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "steps of the ring" in said
+    assert max(map(len, said.splitlines())) <= 80
     assert bisect("--explain-scale", "8", "64", "--format", "html") == 0
     assert "<h1>From 8 to 64 GPUs</h1>" in capsys.readouterr().out
     found = answer(capsys, "--explain-scale", "8", "16", code=0)

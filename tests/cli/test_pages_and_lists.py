@@ -54,10 +54,17 @@ def test_everything_that_can_be_listed_is_listed(capsys: pytest.CaptureFixture[s
         rows = listed[kind]
         assert rows
         assert len(list(csv.DictReader(io.StringIO(_said(capsys, "list", kind, "--format", "csv"))))) == len(rows)
-        text = _said(capsys, "list", kind)
+        text = _said(capsys, "list", kind, "--width", "1000")
         assert text.endswith(f"{len(rows)} in all\n")
         assert len(text.splitlines()) == len(rows) + 2
         assert _said(capsys, "list", kind, "--format", "markdown").count("\n") == len(rows) + 2
+
+
+@pytest.mark.parametrize("kind", ["remedies", "rules", "checklists"])
+def test_words_of_a_list_go_on_below_where_they_do_not_fit(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    narrow, wide = (_said(capsys, "list", kind, "--width", width) for width in ("80", "1000"))
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert narrow.split() == wide.split()
 
 
 def test_words_narrow_a_list(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from preflight.cli.parts.tables import LEAST_ROOM, hanging
 from preflight.cli.parts.writing import Writing, put
 from preflight.errors import UsageError
 from preflight.investigate.bisect.lattice import Shape
 from preflight.investigate.bisect.scale_change import Quantity, ScaleChange, Setup, scale_change
+
+_BELOW = " " * 4
 
 
 def explain_scale(given: Mapping[str, Any], look: Writing) -> int:
@@ -28,7 +31,7 @@ def explain_scale(given: Mapping[str, Any], look: Writing) -> int:
 
         put(sheet(f"# From {before} to {after} GPUs\n\n{_markdown(change)}"), look)
     elif look.format == "text":
-        put(_text(change), look)
+        put(_text(change, look.width), look)
     else:
         raise UsageError(f"a comparison of sizes cannot be shown as {look.format}", "text, json, markdown or html")
     return 0
@@ -79,16 +82,17 @@ def _row(one: Quantity) -> list[str]:
     return [one.name, _value(one.before, one.unit), _value(one.after, one.unit), ratio, one.arithmetic]
 
 
-def _text(change: ScaleChange) -> str:
+def _text(change: ScaleChange, width: int) -> str:
     rows = [["", f"{change.before} GPUs", f"{change.after} GPUs", "", ""], *map(_row, change.quantities)]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = [
-        f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}  {row[3]:<{widths[3]}}  {row[4]}".rstrip()
-        for row in rows
-    ]
-    said = (
-        ["", *(f"- {one}" for one in (*change.thresholds, *change.notes))] if change.thresholds or change.notes else []
-    )
+    lines: list[str] = []
+    for name, before, after, ratio, arithmetic in rows:
+        lead = f"{name:<{widths[0]}}  {before:>{widths[1]}}  {after:>{widths[2]}}  {ratio:<{widths[3]}}  "
+        # Where the figures are too long for words beside them, these stand below.
+        beside = len(lead) + min(len(arithmetic), LEAST_ROOM) <= width
+        lines += hanging(lead, arithmetic, width) if beside else [lead.rstrip(), *hanging(_BELOW, arithmetic, width)]
+    told = (*change.thresholds, *change.notes)
+    said = ["", *(line for one in told for line in hanging("- ", one, width))] if told else []
     return "\n".join([*lines, *said]) + "\n"
 
 

@@ -14,6 +14,8 @@ from preflight.listing import modules_beside
 
 FORMATS = ("text", "json", "csv", "markdown", "html")
 Row = dict[str, Any]
+LEAST_ROOM = 14
+"""Columns that a last cell of words needs to be broken into lines; with less it stands in one."""
 
 
 def kinds() -> tuple[str, ...]:
@@ -83,7 +85,7 @@ def render_table(kind: str, found: list[Row], look: Writing) -> str:
         from preflight.report.parts.sheet import sheet
 
         return sheet(f"# {kind}\n\n{len(found)} in all\n\n{table}")
-    return _text(found, module.IN_TEXT)
+    return _text(found, module.IN_TEXT, look.width)
 
 
 def _csv(found: list[Row], columns: Sequence[str]) -> str:
@@ -97,14 +99,26 @@ def _csv(found: list[Row], columns: Sequence[str]) -> str:
     return out.getvalue()
 
 
-def _text(found: list[Row], columns: Sequence[str]) -> str:
+def hanging(lead: str, text: str, width: int) -> list[str]:
+    """The lines of a row whose last cell is words: those that do not fit go on below it, where there is room for words."""
+    room = width - len(lead)
+    if len(text) <= room or room < LEAST_ROOM:
+        return [f"{lead}{text}".rstrip()]
+    import textwrap
+
+    first, *others = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    return [f"{lead}{first}", *(" " * len(lead) + other for other in others)]
+
+
+def _text(found: list[Row], columns: Sequence[str], width: int) -> str:
     table = [[_title(column) for column in columns], *([_cell(row.get(column)) for column in columns] for row in found)]
     widths = [max(len(line[i]) for line in table) for i in range(len(columns))]
     right = [all(isinstance(row.get(column), (int, float, type(None))) for row in found) for column in columns]
-    lines = [
-        "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
-        for line in table
-    ]
+    lines: list[str] = []
+    for line in table:
+        cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)]
+        lead = "".join(f"{cell}  " for cell in cells[:-1])
+        lines += [f"{lead}{cells[-1]}".rstrip()] if right[-1] else hanging(lead, line[-1], width)
     return "\n".join(lines) + f"\n{len(found)} in all\n"
 
 
