@@ -183,6 +183,25 @@ def test_a_rank_that_is_slower_than_the_others_is_a_straggler() -> None:
     assert share(lambda random: make(random, 1.0), None, 20, 14) == 0
 
 
+@pytest.mark.parametrize(("count", "slow", "told"), [(12, 3.0, True), (12, 1.5, False), (6, 3.0, False)])
+def test_few_steps_tell_a_rank_that_takes_a_multiple(count: int, slow: float, told: bool) -> None:
+    random = numpy.random.default_rng(16)
+    steps = []
+    for rank in range(4):
+        own = 0.2 + 0.02 * noise(count, 0.3, random)
+        own[count // 2 :] *= slow if rank == 2 else 1.0
+        steps += lines(rank=rank, compute_seconds=own, seconds=[0.7] * count)
+    found = [one for one in find_in_series(steps) if one.kind == "straggler"]
+    assert [one.ranks for one in found] == ([(2,)] if told else [])
+
+
+def test_a_multiple_of_next_to_nothing_is_none() -> None:
+    steps = []
+    for rank in range(4):
+        steps += lines(rank=rank, data_seconds=[0.004 if rank == 2 else 0.001] * 12, seconds=[0.7] * 12)
+    assert not [one for one in find_in_series(steps) if one.kind == "straggler"]
+
+
 def test_long_steps_at_regular_distances_are_told_with_their_period() -> None:
     random = numpy.random.default_rng(15)
     taken = 1 + 0.05 * noise(1000, 0.3, random)

@@ -13,6 +13,8 @@ from preflight.investigate.series.trends import slope_of
 from preflight.investigate.series.words import grew, longer_than, number, quote_of, seconds
 from preflight.vocabulary.incident import SeriesFinding
 
+FEWEST = 20
+"""Steps that ranks are compared by; see also ``stragglers``, which tells more than twice as long by fewer."""
 FALSE_ALARMS = 0.005
 """Of a search for slower steps in the series of a run; for ranks, of all of them together."""
 SLOWER = 0.03
@@ -231,10 +233,12 @@ def lagging(tracks: list[Track]) -> list[SeriesFinding]:
     return found
 
 
-def aligned(tracks: list[Track], names: tuple[str, ...] = ()) -> tuple[Any, Any, list[Track]] | None:
+def aligned(
+    tracks: list[Track], names: tuple[str, ...] = (), fewest: int = FEWEST
+) -> tuple[Any, Any, list[Track]] | None:
     """The time of each step on each rank, for the steps that all of them tell: steps, a row for each rank, the ranks.
 
-    ``names`` are values that are added up; none: the time of the whole step.
+    ``names`` are values that are added up; none: the time of the whole step. With fewer steps than ``fewest`` there is no table.
     """
     import numpy
 
@@ -243,7 +247,7 @@ def aligned(tracks: list[Track], names: tuple[str, ...] = ()) -> tuple[Any, Any,
         if track.rank is None:
             continue
         got = _summed(track, names) if names else _whole(track)
-        if got is not None and len(got[0]) >= 20:
+        if got is not None and len(got[0]) >= fewest:
             series.append((track, *got))
     if len(series) < 2:
         return None
@@ -253,7 +257,7 @@ def aligned(tracks: list[Track], names: tuple[str, ...] = ()) -> tuple[Any, Any,
     common = series[0][1]
     for _, steps, _ in series[1:]:
         common = numpy.intersect1d(common, steps, assume_unique=True)
-    if len(series) < 2 or len(common) < 20:
+    if len(series) < 2 or len(common) < fewest:
         return None
     rows = numpy.stack([numbers[numpy.searchsorted(steps, common)] for _, steps, numbers in series])
     return common, rows, [track for track, _, _ in series]

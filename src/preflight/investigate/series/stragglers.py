@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from preflight.investigate.series.columns import Track
-from preflight.investigate.series.speed import aligned
+from preflight.investigate.series.speed import FEWEST, aligned
 from preflight.investigate.series.words import longer_than, percent
 from preflight.investigate.statistics.student import upper_tail
 from preflight.vocabulary.incident import SeriesFinding
@@ -17,6 +17,13 @@ SLOWER = 0.05
 """Least distance from the median rank that is told."""
 FAR = 4.0
 """Robust standard deviations between the ranks that it has to be away from their median."""
+FEW = 8
+"""With so many steps, but fewer than a test takes, a rank is told that takes ``MUCH`` as long as the median rank."""
+MUCH = 2.0
+LAST = 6
+"""It has to do so in all of the last steps but one: half of them, so many at least."""
+OF_THE_STEP = 0.1
+"""What it takes longer has to be so much of its whole step, where that is told."""
 OWN = (
     ("compute", ("forward_seconds", "backward_seconds", "optimizer_seconds")),
     ("compute", ("compute_seconds",)),
@@ -31,10 +38,11 @@ def stragglers(tracks: list[Track]) -> list[SeriesFinding]:
     """Ranks that take longer than the others in what they do by themselves; and the one that never waits for the others."""
     found: dict[int, SeriesFinding] = {}
     for phase, names in OWN:
-        table = aligned(tracks, names)
+        table = aligned(tracks, names, FEW)
         if table is None or (not names and found):
             continue
-        for finding in _slow(table, phase):
+        few = len(table[0]) < FEWEST
+        for finding in _much_slower(table, phase, aligned(tracks, (), FEW)) if few else _slow(table, phase):
             found.setdefault(finding.ranks[0], finding)
     if not found:
         table = aligned(tracks, ("communication_seconds",))
@@ -64,6 +72,44 @@ def _slow(table: tuple[Any, Any, list[Track]], phase: str | None) -> list[Series
             values={"ratio": math.exp(far), "deviations": deviations, "ranks": len(rows), "steps": len(steps)},
         )
         for i, far, deviations in chosen
+    ]
+
+
+def _much_slower(
+    table: tuple[Any, Any, list[Track]], phase: str | None, whole: tuple[Any, Any, list[Track]] | None
+) -> list[SeriesFinding]:
+    """The one rank that takes a multiple of what the median rank takes, in a run too short for a test."""
+    import numpy
+
+    steps, rows, owners = table
+    if len(rows) < 3:
+        return []
+    last = rows[:, -max(LAST, len(steps) // 2) :]
+    usual = numpy.median(last, axis=0)
+    slower = ((last >= MUCH * usual).sum(axis=1) >= last.shape[1] - 1).nonzero()[0]
+    if len(slower) != 1:
+        return []
+    i = int(slower[0])
+    ratio, more = float(numpy.median(last[i] / usual)), float(numpy.median(last[i] - usual))
+    step = (
+        {owner.rank: float(numpy.median(row)) for row, owner in zip(whole[1], whole[2], strict=True)} if whole else {}
+    )
+    if more < OF_THE_STEP * step.get(owners[i].rank, 0.0):
+        return []
+    what, take = (f"{phase} of rank", "takes") if phase else ("the steps of rank", "take")
+    return [
+        SeriesFinding(
+            kind="straggler",
+            series=f"{phase}_seconds" if phase else "seconds",
+            text=f"{what} {owners[i].rank} {take} {longer_than(ratio)} on the median rank, "
+            f"over the last {last.shape[1]} steps of {len(rows)} ranks",
+            first_step=int(steps[-last.shape[1]]),
+            last_step=int(steps[-1]),
+            ranks=(owners[i].rank or 0,),
+            phase=phase,
+            false_alarms=FALSE_ALARMS,
+            values={"ratio": ratio, "ranks": len(rows), "steps": last.shape[1]},
+        )
     ]
 
 
