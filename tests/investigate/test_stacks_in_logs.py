@@ -40,3 +40,17 @@ def test_the_rank_that_stood_outside_of_the_call_is_named(tmp_path: Path, later:
     assert incident.culprit.ranks == culprit
     said = [reason.text for reason in incident.culprit.reasons]
     assert any("in no collective" in text for text in said) is (later == 0)
+
+
+@pytest.mark.parametrize(("stands", "culprit"), [(READING, (1,)), (WAITING, ())])
+def test_one_rank_alone_that_printed_its_stack(tmp_path: Path, stands: str, culprit: tuple[int, ...]) -> None:
+    for rank in range(4):
+        text = log(rank, stands=stands, says=CLOSED if rank in (1, 2) else TIMED_OUT)
+        if rank != 1:
+            text = "".join(
+                line for line in text.splitlines(True) if not line.startswith(("Timeout", "Thread", "  File"))
+            )
+        (tmp_path / f"worker_rank{rank}.log").write_text(text)
+    incident = diagnose([str(tmp_path)]).incident
+    assert incident.culprit.ranks == culprit
+    assert any("cache.py:12" in reason.text for reason in incident.culprit.reasons) is bool(culprit)

@@ -6,7 +6,7 @@ import msgspec
 
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.flight.votes import FlightEvidence, votes_of_flights
-from preflight.investigate.stacks.grouping import StackEvidence, votes_of_stacks
+from preflight.investigate.stacks.grouping import StackEvidence, votes_of_one, votes_of_stacks
 from preflight.vocabulary.log import Hit
 from preflight.vocabulary.signature import Cause, Signature
 
@@ -40,7 +40,8 @@ def stacked(case: Case) -> StackEvidence | None:
 def printed(case: Case) -> StackEvidence | None:
     """Return what the stacks say that programs printed into their own logs (faulthandler, py-spy); None where there are none.
 
-    They are of the time that counts only where a rank told no step behind them, and they tell of others only where two or more have some.
+    They are of the time that counts only where a rank told no step behind them. Where one rank alone has some, they tell of it only
+    where it stands outside of what ranks wait in.
     """
     from preflight.investigate.hang.logged import SIGNATURE, logged_stacks
 
@@ -59,7 +60,8 @@ def printed(case: Case) -> StackEvidence | None:
             if rank is not None and (stack.file, rank) not in outlived:
                 told.append(msgspec.structs.replace(stack, who=msgspec.structs.replace(stack.who, rank=rank)))
         several = len({stack.who.rank for stack in told}) > 1
-        case.printed = votes_of_stacks(told, files=case.reading.files) if several else StackEvidence()
+        judged = votes_of_stacks if several else votes_of_one
+        case.printed = judged(told, files=case.reading.files) if told else StackEvidence()
     return case.printed if case.printed.ranks else None
 
 

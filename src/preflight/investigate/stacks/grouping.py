@@ -23,6 +23,8 @@ ELSEWHERE = 1.4
 # A rank outside of the backward pass while most are in it: they compute there, or wait for the gradients of others, which a stack
 # of Python's frames does not tell apart.
 OUT_OF_BACKWARD = 2.2
+# A rank that alone printed where it stands, in no call of others: whoever had it print so may have done so on any rank.
+ALONE = 1.8
 WITH_MOST = -0.7
 # So many ranks of all have to do the same before the others are outliers.
 DOMINANT = 0.5
@@ -109,6 +111,20 @@ def votes_of_stacks(
         ranks=evidence_of(reasons),
         text=_text(first, outliers, total),
     )
+
+
+def votes_of_one(stacks: Sequence[Stack], *, files: Iterable[LogFile] = ()) -> StackEvidence:
+    """Say where the one process stands of which there are stacks, and that it is the one where it takes part in no call of others."""
+    mains = main_threads(stacks)
+    found = _grouped(mains)
+    if len(found) != 1 or found[0].communicating or found[0].backward or not found[0].ranks:
+        return StackEvidence(groups=found)
+    only, stack = found[0], mains[found[0].names[0]]
+    path = {file.index: file.path for file in files}.get(stack.file) if stack.file is not None else None
+    text = f"it is in {only.place} and in no collective, by the last stack that it printed; no other rank printed any"
+    quotes = (Quote(path, 0, only.place),) if path else ()
+    reasons = {only.ranks[0]: [Reason(text=text, weight=ALONE, quotes=quotes)]}
+    return StackEvidence(groups=found, ranks=evidence_of(reasons), text=f"{_names(only)} in {only.place}")
 
 
 def _dominant(found: Sequence[StackGroup], total: int) -> StackGroup | None:
