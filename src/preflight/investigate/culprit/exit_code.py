@@ -23,6 +23,7 @@ _ABORTED = 6
 _OF_AN_ABORT = 0.5
 _FAULTS = (4, 7, 8, 11)
 _ASKED = (15, 2, 1)
+_NUMBERS = {"SIGTERM": 15, "SIGINT": 2, "SIGHUP": 1}
 FEWEST = 3
 FEW = 2
 # These say of the first process that they see end with an error that it did, and then stop the others.
@@ -64,7 +65,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
             yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
         elif signal in _ASKED and interrupted > 1:
             continue  # several were: who sent it sent it to all of them
-        elif signal in _ASKED and rank in firsts and rank not in closed:
+        elif signal in _ASKED and rank not in closed and (rank in firsts or not _sent_by_launcher(scene, signal)):
             text = f"was ended by signal {signal}, which its launcher had not sent"
             yield Vote(kind="exit-signal", rank=rank, text=text, quotes=quotes)
         elif signal in _ASKED:
@@ -92,6 +93,12 @@ def votes(scene: Scene) -> Iterator[Vote]:
             less = len(innocent) > 1 or rank in victims or _at_once(scene, rank, ending)
             strength = (0.25 if less else 1.0) / len(firsts)
             yield Vote(kind="agent-first", rank=rank, strength=strength, text=text, quotes=_quote(scene, ending))
+
+
+def _sent_by_launcher(scene: Scene, signal: int) -> bool:
+    """Return whether a launcher may have sent a signal: where it names the one that it sends, it sent no other one."""
+    named = [event.hit.fields.get("signal") for event in scene.failing if event.id == "elastic.closing"]
+    return not named or any(not isinstance(name, str) or _NUMBERS.get(name, signal) == signal for name in named)
 
 
 def _alone(ending: Ending, rank: int, firsts: Mapping[int, Ending]) -> bool:

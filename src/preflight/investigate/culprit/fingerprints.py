@@ -9,6 +9,9 @@ from preflight.vocabulary.incident import Quote
 
 MOST = 4096
 """So many ranks are counted as of one mind at most."""
+NOTHING = "0"
+"""What a rank has whose model was not built, or whose numbers were lost on their way to the others."""
+OF_NOTHING = 0.5
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
@@ -25,12 +28,17 @@ def votes(scene: Scene) -> Iterator[Vote]:
             if isinstance(who, int) and isinstance(what, str):
                 said.setdefault(who, what)
                 quotes.setdefault(who, quote)
+    said |= _as_the_first(scene, quotes)
     if len(set(said.values())) < 2:
         return
     counts: dict[str, int] = {}
     for what in said.values():
         counts[what] = counts.get(what, 0) + 1
     most = max(counts.values())
+    if sorted(counts.values()) == [1, 1] and NOTHING in counts:
+        alone = next(rank for rank, what in said.items() if what == NOTHING)
+        yield Vote(kind="call-of-its-own", rank=alone, strength=OF_NOTHING, text="has nothing where the other has something",
+                   quotes=(quotes[alone],))  # fmt: skip
     for rank, what in said.items():
         if counts[what] == most:
             if list(counts.values()).count(most) == 1:
@@ -51,3 +59,21 @@ def _agreeing(fields: Mapping[str, object]) -> Iterator[tuple[int, str]]:
     for rank in range(min(other, MOST)):
         if rank != printer:
             yield rank, mine
+
+
+def _as_the_first(scene: Scene, quotes: dict[int, Quote]) -> dict[int, str]:
+    """Return what each rank has, where each compares itself with the first one alone, and only who differs says so.
+
+    Ranks that do not complain have what the first one has (``verify_params_across_processes`` of torch).
+    """
+    differing: dict[int, str] = {}
+    for event in scene.failing:
+        rank = event.hit.fields.get("differs")
+        if isinstance(rank, int) and rank:
+            differing.setdefault(rank, str(event.hit.fields.get("sizes") or "something else"))
+            quotes.setdefault(rank, scene.case.quote(event.hit))
+            quotes.setdefault(0, scene.case.quote(event.hit))
+    if not differing:
+        return {}
+    alike = [rank for rank in scene.case.people.ranks() if rank not in differing]
+    return {**dict.fromkeys((0, *alike), "what rank 0 has"), **differing}

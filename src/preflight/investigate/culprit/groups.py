@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 import msgspec
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.culprit.vote import Scene, best_roots
+from preflight.investigate.culprit.vote import Scene, best_roots, compares
 
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 # Ranks do not come to the same place in the same moment: they import, open files and wait for their turn.
@@ -46,7 +46,7 @@ def groups_of(scene: Scene) -> tuple[Group, ...]:
     """Return the groups of two ranks and more that name the same cause at the same time."""
     alike: dict[str, dict[int, Event]] = {}
     for rank, event in best_roots(scene).items():
-        if "theirs" not in event.hit.fields:
+        if not compares(event):
             alike.setdefault(_key(event), {})[rank] = event
     people = scene.case.people
     found = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from preflight.investigate.culprit.vote import Scene, Vote
 from preflight.vocabulary.incident import Quote
@@ -14,6 +14,8 @@ _LAST_WORDS = re.compile(
     re.IGNORECASE,
 )
 """With what a program says that it has come to its end, where that is the last line of a rank."""
+FEW = 3
+"""One of so many may have had more to do than all others."""
 _TROUBLE = re.compile(r"error|exception|fail|traceback|signal|killed|abort", re.IGNORECASE)
 
 
@@ -26,10 +28,24 @@ def votes(scene: Scene) -> Iterator[Vote]:
         set(scene.case.people.ranks()) - set(done) if scene.waited and tell <= set(done) else set()
     )
     caused = any(event.rank is not None and not event.id.startswith("exit.") for event in scene.roots())
-    if not done or not left or caused or len(done) > len(left):
+    if not done or not left or caused:
+        return
+    if len(done) > len(left):
+        yield from _still_there(scene, done, left)
         return
     for rank, (text, quotes) in done.items():
         yield Vote(kind="left-early", rank=rank, strength=1.0 / len(done), text=text, quotes=quotes)
+
+
+def _still_there(scene: Scene, done: Collection[int], left: Collection[int]) -> Iterator[Vote]:
+    """Vote for the few ranks that still called the others when all of these had come to their end: they had more to do."""
+    everybody = set(scene.case.people.ranks()) == {*done, *left}
+    told = {event.rank: event for event in scene.failing if event.role == "cascade" and event.rank in left}
+    if not everybody or len(left) * FEW > len(done) or set(left) != set(told):
+        return
+    for rank, event in told.items():
+        yield Vote(kind="had-more-to-do", rank=rank, strength=1.0 / len(left), quotes=(scene.case.quote(event.hit),),
+                   text=f"still waited for others when {len(done)} of them had come to their end")  # fmt: skip
 
 
 def _done(scene: Scene) -> dict[int, tuple[str, tuple[Quote, ...]]]:

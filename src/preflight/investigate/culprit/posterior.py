@@ -12,12 +12,13 @@ from math import exp, log
 from preflight.investigate.calibration import between
 from preflight.investigate.culprit.exit_code import stopped
 from preflight.investigate.culprit.groups import groups_of
+from preflight.investigate.culprit.pairs import TELLS, cannot_be_told
 from preflight.investigate.culprit.silence import missing_ranks, silent_ranks
 from preflight.investigate.culprit.vote import Scene, Vote, before
 from preflight.listing import modules_beside
 from preflight.vocabulary.incident import Culprit, Reason, Suspect
 
-_NOT_EVIDENCE = ("__init__.py", "vote.py", "groups.py", "posterior.py")
+_NOT_EVIDENCE = ("__init__.py", "vote.py", "groups.py", "pairs.py", "posterior.py")
 NOBODY = None
 # Below this the likeliest ranks are told as suspects and nobody is named.
 NAMED = 0.4
@@ -126,6 +127,8 @@ def culprit_of(scene: Scene) -> Culprit:
     if common and nobody >= ordered[0][0]:
         return Culprit(confidence=sure(nobody), suspects=suspects, reasons=common,
                        reason="nobody in particular: all ranks were hit by the same cause")  # fmt: skip
+    if cannot_be_told(scene, [vote for vote in votes if _points(vote, weights())]):
+        return Culprit(reason=TELLS, reasons=common)
     for_it = _for_it(votes, scene.case.people.ranks())
     named = [who for p, who in ordered if p >= BESIDE * ordered[0][0] and for_it.get(who, 1.0) > LEAST]
     beside = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from preflight.investigate.case.case import Event
 from preflight.investigate.culprit.exit_code import crashed_alike
 from preflight.investigate.culprit.groups import groups_of
-from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote, before, best_roots
+from preflight.investigate.culprit.vote import TOO_MUCH, Scene, Vote, before, best_roots, compares
 
 EARLIEST = 32
 
@@ -21,8 +21,8 @@ def votes(scene: Scene) -> Iterator[Vote]:
     for rank, event in best.items():
         if event.id.startswith("exit.") or (event.id.startswith("end.") and rank in crashed):
             continue  # how it ended is evidence of its own
-        if "theirs" in event.hit.fields:
-            continue  # it tells that two ranks differ, and not which of them is as it should be
+        if compares(event):
+            continue
         kind = "root-event" if event.specific else "exception"
         # What all of them say tells none of them from the others.
         yield Vote(

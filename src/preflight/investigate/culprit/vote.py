@@ -70,6 +70,11 @@ def is_wait(event: Event) -> bool:
     return any(word in event.id for word in _WAITS)
 
 
+def compares(event: Event) -> bool:
+    """Return whether an event tells that two ranks differ, and not which of them is as it should be."""
+    return event.id == TOO_MUCH or "theirs" in event.hit.fields or "differs" in event.hit.fields
+
+
 def from_dump(event: Event) -> bool:
     """Return whether an event is what dumps show, and no line that somebody printed."""
     return event.id.startswith(("flight.", "stacks."))

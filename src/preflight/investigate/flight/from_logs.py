@@ -69,6 +69,8 @@ def _take(
     if work:
         number = int(work.group(1))
         enqueued[group] = max(number, enqueued.get(group, -1))
+        # The watchdog looks at the oldest call first: where it names none that was finished, all before this one were.
+        completed.setdefault(group, number - 1)
         if all(call.sequence != number or call.group != group for call in calls):
             size = ((int(work.group(3)),),) if work.group(3) else ()
             calls.append(
