@@ -122,3 +122,17 @@ def test_a_watchdog_that_waits_for_a_later_call_has_seen_the_earlier_ones_end(tm
     incident = diagnose([str(tmp_path)]).incident
     assert incident is not None
     assert incident.culprit.ranks == (1,)
+
+
+def test_who_cannot_reach_a_store_that_others_reach_did_not_come(tmp_path: Path) -> None:
+    says = {
+        0: "torch.distributed.DistStoreError: Timed out after 10 seconds waiting for clients. 3/4 clients joined.",
+        1: "torch.distributed.DistStoreError: wait timeout after 9000ms, keys: /default_pg/0//cpu//0/0",
+        2: "torch.distributed.DistStoreError: wait timeout after 9000ms, keys: /default_pg/0//cpu//0/0",
+        3: "torch.distributed.DistNetworkError: The client socket has timed out after 9000ms while trying to connect to "
+        "(127.0.0.1, 42311).",
+    }
+    assert culprit(tmp_path, {rank: raised(rank, text) for rank, text in says.items()}).ranks == (3,)
+    del says[3]  # of which nothing is there then
+    (tmp_path / "worker_rank3.log").unlink()
+    assert culprit(tmp_path, {rank: raised(rank, text) for rank, text in says.items()}).ranks == (3,)

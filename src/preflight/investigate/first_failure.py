@@ -6,10 +6,10 @@ import re
 
 from preflight.investigate.cause.category import Decided
 from preflight.investigate.culprit.exit_code import by_themselves, first_seen
-from preflight.investigate.culprit.vote import Scene
+from preflight.investigate.culprit.vote import STORE_WAITS, Scene
 from preflight.vocabulary.incident import Culprit, FirstFailure
 
-_OF_THE_STORE = ("network.store-clients-missing",)
+_OF_THE_STORE = (STORE_WAITS,)
 """What the process that keeps the store of a process group says, which is rank 0 (``TCPStore::waitForWorkers`` of torch)."""
 _GONE = re.compile(r"^network\..*(?:peer-closed|peer-reset|connection-closed|remote-error)$")
 _BY_ITSELF = (4, 5, 6, 7, 8, 11, 14)

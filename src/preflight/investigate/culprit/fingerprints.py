@@ -35,7 +35,7 @@ def votes(scene: Scene) -> Iterator[Vote]:
     for what in said.values():
         counts[what] = counts.get(what, 0) + 1
     most = max(counts.values())
-    if sorted(counts.values()) == [1, 1] and NOTHING in counts:
+    if len(said) == 2 and NOTHING in counts and set(said) == set(scene.case.people.ranks()):
         alone = next(rank for rank, what in said.items() if what == NOTHING)
         yield Vote(kind="call-of-its-own", rank=alone, strength=OF_NOTHING, text="has nothing where the other has something",
                    quotes=(quotes[alone],))  # fmt: skip

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from preflight.investigate.case.case import Event
-from preflight.investigate.culprit.vote import Scene, Vote
+from preflight.investigate.culprit.vote import STORE_WAITS, Scene, Vote
 
 
 def votes(scene: Scene) -> Iterator[Vote]:
     """Vote for a rank by the share of the accusers that name it, each of them counted once."""
     accusers: dict[int, dict[int | None, Event]] = {}
+    kept = _store_waits(scene)
     for event in scene.failing:
         for rank in event.accused:
-            if rank != event.rank:
+            # Who keeps the store and waits in it for those who do not come has not published its own address yet.
+            if rank != event.rank and not (kept and rank == 0 and event.id == "network.store-timeout"):
                 accusers.setdefault(rank, {}).setdefault(event.rank, event)
     yield from _store(scene)
     yield from _not_joined(scene)
@@ -31,8 +33,13 @@ def votes(scene: Scene) -> Iterator[Vote]:
         )
 
 
+def _store_waits(scene: Scene) -> bool:
+    """Return whether the store tells that it waited for ranks that did not come."""
+    return any(event.id == STORE_WAITS for event in scene.failing)
+
+
 def _not_joined(scene: Scene) -> Iterator[Vote]:
-    """Vote for the ranks of which nothing is seen, where the store tells that as many did not come to the start."""
+    """Vote for the ranks of which nothing is seen, or that could not reach the store, where it tells that as many did not come."""
     people, case = scene.case.people, scene.case
     announced = {
         rank
@@ -45,11 +52,14 @@ def _not_joined(scene: Scene) -> Iterator[Vote]:
         joined, expected = event.hit.fields.get("joined"), event.hit.fields.get("expected")
         if not isinstance(joined, int) or not isinstance(expected, int) or people.world != expected:
             continue
-        missing = sorted(set(range(expected)) - people.seen - announced)
+        outside = {one.rank for one in scene.failing if one.id == "network.store-refused" and one.rank is not None}
+        apart = len(outside) == expected - joined
+        missing = sorted(outside if apart else set(range(expected)) - people.seen - announced)
         if joined < expected and len(missing) == expected - joined:
+            here = "could not reach the store, which others reached" if apart else "and these are known"
             for rank in missing:
                 yield Vote(kind="accused", rank=rank, strength=1.0 / len(missing), shared=len(missing) > 1,
-                           text=f"did not come to the start: {joined} of {expected} had, and these are known",
+                           text=f"did not come to the start: {joined} of {expected} had, {here}",
                            quotes=(case.quote(event.hit),))  # fmt: skip
             return
 

@@ -60,6 +60,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _DIFFER = ("mismatch", "inconsistent", "truncated", "invalid-gloo-scalar")
+STORE_WAITS = "network.store-clients-missing"
 TOO_MUCH = "network.invalid-gloo-scalar"
 _REDUCED = "numerical.grad-norm-nan"
 _WAITS = ("timeout", "watchdog", "monitored", "flight.", "stacks.", "hang")
@@ -85,8 +86,8 @@ def best_roots(scene: Scene) -> dict[int, Event]:
     best: dict[int, Event] = {}
     first = _own_numbers(scene)
     for event in scene.roots():
-        if event.rank is None or _from_others(event, first):
-            continue
+        if event.rank is None or _from_others(event, first) or event.id == STORE_WAITS:
+            continue  # who keeps the store tells of others
         known = best.get(event.rank)
         if known is None or (event.specific, before(event, known)) > (known.specific, False):
             best[event.rank] = event
