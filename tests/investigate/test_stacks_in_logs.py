@@ -54,3 +54,14 @@ def test_one_rank_alone_that_printed_its_stack(tmp_path: Path, stands: str, culp
     incident = diagnose([str(tmp_path)]).incident
     assert incident.culprit.ranks == culprit
     assert any("cache.py:12" in reason.text for reason in incident.culprit.reasons) is bool(culprit)
+
+
+@pytest.mark.parametrize(("behind", "state"), [("", "hung"), ("[rank2]: step 6: loss 5.44\n", "running")])
+def test_a_run_whose_ranks_printed_their_stacks_and_nothing_else_hangs(tmp_path: Path, behind: str, state: str) -> None:
+    for rank in range(4):
+        text = log(rank, stands=READING if rank == 1 else WAITING, says=CLOSED)
+        text = text[: text.index(f"[rank{rank}]: Traceback")]
+        (tmp_path / f"worker_rank{rank}.log").write_text(text + (behind if rank == 2 else ""))
+    incident = diagnose([str(tmp_path)]).incident
+    assert incident.state == state
+    assert incident.culprit.ranks == ((1,) if state == "hung" else ())

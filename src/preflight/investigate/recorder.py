@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from preflight.investigate.case.case import Case, Event
@@ -9,6 +11,10 @@ from preflight.investigate.flight.votes import FlightEvidence, votes_of_flights
 from preflight.investigate.stacks.grouping import StackEvidence, votes_of_one, votes_of_stacks
 from preflight.vocabulary.log import Hit
 from preflight.vocabulary.signature import Cause, Signature
+
+FEWEST = 3
+"""Of two ranks, one computes now and then while the other waits for it."""
+_FRAME = re.compile(r'\s*File ".*", line \d+ in ')
 
 
 def recorded(case: Case) -> FlightEvidence | None:
@@ -67,15 +73,35 @@ def printed(case: Case) -> StackEvidence | None:
 
 def stack_events(case: Case) -> tuple[Event, ...]:
     """Return an event where stacks of several ranks were taken and some do otherwise than most: somebody saw it hang."""
-    evidence = stacked(case)
+    evidence = stacked(case) or (printed(case) if _ends_with_stacks(case) else None)
     if evidence is None or evidence.text is None or not evidence.outliers:
         return ()
-    file = case.reading.stacks[0].file
+    most = evidence.dominant
+    if not case.reading.stacks and (most is None or not (most.communicating or most.backward)):
+        return ()
+    file = case.reading.stacks[0].file if case.reading.stacks else None
     hit = Hit(signature=_STUCK.id, file=file if file is not None else -1, line=0, offset=0, text=evidence.text)
     return (
         Event(id=_STUCK.id, title=f"{_STUCK.title}: {evidence.text}", category=_STUCK.category, role="cascade", hit=hit,
               signature=_STUCK, attempt=case.number),
     )  # fmt: skip
+
+
+def _ends_with_stacks(case: Case) -> bool:
+    """Return whether the last thing that three ranks and more have printed is a stack, as of a timer that was set for a hang.
+
+    Programs that print their stacks now and then go on after the first one.
+    """
+    from preflight.investigate.hang.logged import SIGNATURE
+
+    first: dict[int, int] = {}
+    for hit in case.reading.hits:
+        if hit.signature == SIGNATURE:
+            first.setdefault(hit.file, hit.line)
+    if any(step.line > first.get(step.file, step.line) for step in case.steps):
+        return False
+    files = [file for file in case.reading.files if file.index in first and case.people.rank_of(file.who) is not None]
+    return len(files) >= FEWEST and all(_FRAME.match(file.last_text) for file in files)
 
 
 def _all_tell(case: Case, told: int) -> bool:
