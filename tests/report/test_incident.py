@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from preflight.report.parts.alarm_text import ranks
-from preflight.report.parts.incident_words import clock_time, culprit_in_words, moment_time, percent
+from preflight.report.parts.incident_words import clock_time, culprit_in_words, moment_time, percent, several_days
 from preflight.report.render import render
 from preflight.vocabulary.incident import Activity, Culprit, Incident, Moment, Quote
 from preflight.vocabulary.report import Report
@@ -130,3 +130,17 @@ def test_a_time_that_is_known_within_minutes_is_told_in_plain_figures() -> None:
     assert moment_time(moment).endswith("± 147 s")
     assert moment_time(moment, day=False).endswith("±147")
     assert moment_time(msgspec.structs.replace(moment, time_error=1.5), day=False).endswith("±1.5")
+    assert moment_time(msgspec.structs.replace(moment, time_error=66_127.0), day=False).endswith("±18.4 hours")
+
+
+def test_moments_of_several_days_bear_their_day() -> None:
+    moments = tuple(
+        Moment(text=f"it failed {number}", role="root", time=1_780_000_000.0 + 86_400.0 * number) for number in range(2)
+    )
+    text = render(
+        msgspec.structs.replace(report(), incident=msgspec.structs.replace(incident(), timeline=moments)), "text"
+    )
+    assert "05-28 20:26:40" in text
+    assert "05-29 20:26:40" in text
+    same_day = tuple(msgspec.structs.replace(one, time=1_780_000_000.0 + at) for at, one in enumerate(moments))
+    assert not several_days(same_day)

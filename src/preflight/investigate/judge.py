@@ -11,6 +11,7 @@ from preflight.investigate.calibration import Ground, calibrated
 from preflight.investigate.case.case import Case, Event
 from preflight.investigate.case.events import events_of, events_of_excerpts
 from preflight.investigate.case.people import People
+from preflight.investigate.case.unexplained import unexplained
 from preflight.investigate.cause.category import Decided, decide
 from preflight.investigate.course.activity import activity_of
 from preflight.investigate.course.attempts import attempts_of
@@ -191,7 +192,7 @@ def _finished(whole: Case, judged: Sequence[Judged], last: Judged) -> Incident:
         clocks=tuple(sorted(whole.clocks.values(), key=lambda clock: clock.node)),
         unknown=tuple(
             UnknownLines(template=one.template, count=one.count, ranks=one.ranks, quote=whole.quote(one.first), warning=one.warning)
-            for one in sorted(whole.reading.unknown, key=lambda one: one.warning)
+            for one in unexplained(whole.reading.unknown, whole.reading.raised)
         ),
         loss=loss_of([one.scene for one in judged], known.world),
         world_size=known.world,

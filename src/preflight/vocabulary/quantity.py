@@ -55,6 +55,26 @@ def format_seconds(seconds: float) -> str:
     return f"{float(f'{seconds * 1e6:.3g}'):g} µs"
 
 
+_LONG = (("years", 365.25 * 86400.0), ("days", 86400.0), ("hours", 3600.0), ("min", 60.0))
+
+
+def long_unit(seconds: float) -> tuple[str, float] | None:
+    """Return the name and the seconds of the unit that people use for a time of two minutes and more, else None."""
+    return next(((name, size) for name, size in _LONG if seconds >= 2 * size), None)
+
+
+def in_unit(seconds: float, name: str, size: float) -> str:
+    """Return a time in a unit of ``size`` seconds with three significant digits."""
+    number = seconds / size
+    return f"{number:,.3g} {name}" if number < 1000 else f"{number:,.0f} {name}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time in the unit that people use for it: ``4.66 years``, ``18.3 days``, ``4.2 hours``, ``35 min``, ``40 s``."""
+    unit = long_unit(seconds)
+    return in_unit(seconds, *unit) if unit else format_seconds(seconds)
+
+
 def format_parameters(parameters: float) -> str:
     """Return a number of parameters as people say it: 7.24B, 4.9M."""
     return f"{parameters / 1e9:.3g}B" if parameters >= 1e9 else f"{parameters / 1e6:.3g}M"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from preflight.investigate.course.loss import mean_between
@@ -50,3 +51,14 @@ def test_without_times_nothing_is_guessed() -> None:
 
 def test_a_healthy_run_has_lost_nothing() -> None:
     assert judge(Reading(files=files(2), steps=steps(range(2), range(9)), world_size=2), SIGNATURES).loss is None
+
+
+def test_steps_without_times_are_not_taken_for_none() -> None:
+    """A bar bears no times: how much of an hour went into steps is not known where only other lines bear them."""
+    untimed = tuple(msgspec.structs.replace(one, time=None) for one in steps(range(1), range(9)))
+    hits = (hit("elastic.restart", 0, 2, 0.0), hit("oom.allocation", 0, 300, 3600.0))
+    loss = judge(Reading(files=files(1, lines=400), hits=hits, steps=untimed, world_size=1), SIGNATURES).loss
+    assert loss is not None
+    assert loss.reason is not None
+    assert "steps bear" in loss.reason
+    assert loss.effective_share is None

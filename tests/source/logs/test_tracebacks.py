@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from preflight.investigate.diagnose import diagnose
 from preflight.source.logs import read_logs
 from preflight.source.logs.tracebacks import parse
 
@@ -180,3 +181,42 @@ def test_two_in_one_chain_are_two_and_the_first_says_so(tmp_path: Path) -> None:
 def test_marks_whose_line_does_not_end_hide_no_exception() -> None:
     lines = ['  File "a.py", line 3, in <module>', "    f()", "    ^^^", "      ^^^^^^KeyboardInterrupt: "]
     assert parse(lines).exception == "KeyboardInterrupt"
+
+
+def test_what_a_tracer_tells_again_below_is_what_was_raised(tmp_path: Path) -> None:
+    told = """\
+Traceback (most recent call last):
+  File "train.py", line 20, in <module>
+    model.fit(x, y)
+  File "/env/tensorflow/python/framework/func_graph.py", line 994, in wrapper
+    raise e.ag_error_metadata.to_exception(e)
+ValueError: in user code:
+
+    /env/keras/engine/training.py:853 train_function  *
+        return step_function(self, iterator)
+    File "train.py", line 9, in call  *
+        return a - b
+
+    ValueError: Exception encountered when calling layer 'sub' (type Sub).
+
+    in user code:
+
+        /env/tensorflow/python/framework/ops.py:1883 _create_c_op
+            raise ValueError(str(e))
+
+        ValueError: Dimensions must be equal, but are 14 and 16
+
+Epoch 2/10
+"""
+    (tmp_path / "a.log").write_text(told)
+    (raised,) = read_logs([tmp_path]).raised
+    assert (raised.exception, raised.message, raised.hit.line) == (
+        "ValueError", "Dimensions must be equal, but are 14 and 16", 20,
+    )  # fmt: skip
+    assert [frame.function for frame in raised.frames[-3:]] == ["train_function", "call", "_create_c_op"]
+    incident = diagnose(tmp_path).incident
+    assert incident is not None
+    assert incident.unknown == ()
+    assert [one.text for one in incident.timeline if one.role == "root"] == [
+        "ValueError: Dimensions must be equal, but are 14 and 16"
+    ]

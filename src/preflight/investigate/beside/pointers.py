@@ -60,7 +60,7 @@ def pointers_of(signature: Signature | None, incident: Incident) -> tuple[Pointe
         for kind in (kind_of(name),)
     ]
     if signature is None:
-        found += list(_drafts((*incident.unknown, *_raised(incident)), incident.category))[:1]
+        found += list(_drafts((*_raised(incident), *incident.unknown), incident.category))[:1]
     return tuple(found)
 
 

@@ -12,6 +12,7 @@ from preflight.investigate.case.handed_on import HANDS_ON
 from preflight.investigate.case.launcher_tables import entries_of, of_entry, tables_of
 from preflight.investigate.case.numbering import proven
 from preflight.investigate.case.told import of_hit, of_node, of_raised, of_unknown, placed_of
+from preflight.investigate.case.unexplained import inside
 from preflight.investigate.cause.exceptions import meaning_of
 from preflight.investigate.cause.excerpt import telling
 from preflight.source.logs.predicates import not_told_by_the_compiler
@@ -40,7 +41,8 @@ def events_of(case: Case) -> tuple[Event, ...]:
     found += [
         event
         for unknown in reading.unknown
-        if unknown.first.place not in taken and (event := of_unknown(case, unknown)) is not None
+        if unknown.first.place not in taken and not inside(unknown.first, reading.raised)
+        if (event := of_unknown(case, unknown)) is not None
     ]
     found += [of_node(case, event) for event in reading.events if event.hit.place not in taken]
     return tuple(_left(sorted(found, key=_order)))

@@ -83,6 +83,7 @@ _MISSING = re.compile(
 )
 _TO_BE_MADE = re.compile(r"Unable to (?:synchronously )?create file\b")
 """What HDF5 says of a file that it was to write, and whose folder is not there."""
+_LONGEST_TITLE = 200
 _NOBODY_ANSWERS = "EOF when reading a line"
 """What ``input`` raises where a program asks a question and has no terminal."""
 _OF_FILES = (
@@ -160,7 +161,7 @@ def meaning_of(raised: Raised) -> Meaning:
         category = "other" if launched else category_of_frames(raised) or computing(raised) or "other"
         return Meaning(title, category, "teardown" if launched else "cascade")
     title = f"{name}: {raised.message}" if raised.message else name
-    title = title.split("\n", 1)[0][:200]
+    title = _shown(title.split("\n", 1)[0])
     if raised.frames and _OF_LAUNCHER.search(raised.frames[-1].path.replace("\\", "/")):
         if name in _SAID_OF_ARGUMENTS and not _STOPPING.search(raised.frames[-1].function):
             return Meaning(title, "environment", "root")
@@ -233,3 +234,8 @@ def meaning_of_line(text: str) -> Meaning | None:
     if category is None and _CHECKED.search(text):
         return Meaning(text.strip()[:200], "other", "cascade")
     return Meaning(text.strip()[:200], category, "root") if category is not None else None
+
+
+def _shown(text: str) -> str:
+    """Return a line as the title of an event: a long one is cut off, and says so."""
+    return text if len(text) <= _LONGEST_TITLE else text[: _LONGEST_TITLE - 3].rstrip() + "..."

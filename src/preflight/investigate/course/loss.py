@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from preflight.investigate.culprit.vote import Scene
 from preflight.vocabulary.incident import Loss
+from preflight.vocabulary.quantity import format_duration, format_seconds
 
 HOUR = 3600.0
 LEVEL = 0.95
@@ -36,6 +37,8 @@ def loss_of(scenes: Sequence[Scene], world: int | None) -> Loss | None:
     spans = [span for scene in scenes if (span := _span(scene)) is not None]
     if len(spans) < len(scenes):
         return Loss(reason="not all attempts bear times")
+    if any(scene.case.steps and span.stepped is None for scene, span in zip(scenes, spans, strict=True)):
+        return Loss(reason="not all attempts' steps bear times")
     total = spans[-1].ended - spans[0].began
     if total < LEAST:
         return Loss(reason=f"the logs span {'less than a minute' if total > 0 else 'no time'}")
@@ -123,7 +126,7 @@ def _again(spans: Sequence[Span], told: list[str]) -> tuple[float, int | None]:
         count = max(span.last - resumed + 1, 0)
         if count:
             told.append(
-                f"{count:,} steps of {span.seconds:.3g} s {'were' if later else 'will be'} made again, from {resumed:,}"
+                f"{count:,} steps of {format_seconds(span.seconds)} {'were' if later else 'will be'} made again, from {resumed:,}"
             )
         seconds += count * span.seconds
         steps += count
@@ -142,9 +145,8 @@ def _idle(spans: Sequence[Span], told: list[str]) -> float:
         wait = max(until - since - (span.seconds or 0.0), 0.0)
         if wait > 0:
             what = "until the first step of the next attempt" if later is not None else "until the end"
-            told.append(
-                f"{wait:,.0f} s passed without a step after step {span.last if span.last is not None else '-'}, {what}"
-            )
+            after = f"after step {span.last:,}" if span.last is not None else f"of attempt {number}"
+            told.append(f"{format_duration(wait)} passed without a step {after}, {what}")
         total += wait
     return total
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from preflight.report.parts.clean import clean, one_line
-from preflight.report.parts.plan_rows import span
 from preflight.report.parts.sentences import named, number, place
 from preflight.vocabulary.comparison import Aspect, Change, Comparison, Side
 from preflight.vocabulary.finding import Finding, Scalar
-from preflight.vocabulary.quantity import format_bytes, format_seconds
+from preflight.vocabulary.quantity import format_bytes, format_duration, format_seconds
 
 TITLES: dict[Aspect, str] = {
     "incident": "What happened", "memory": "Memory of one GPU", "time": "Time", "cost": "Cost", "score": "Scores",
@@ -66,7 +65,7 @@ def _shown(value: Scalar, unit: str | None) -> str:
     if unit == "bytes":
         return format_bytes(value)
     if unit == "s":
-        return format_seconds(value) if value < 600 else span(value)
+        return format_seconds(value) if value < 600 else format_duration(value)
     if unit == "share":
         return f"{value * 100:.1f} %"
     if unit == "USD":

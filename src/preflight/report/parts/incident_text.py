@@ -6,7 +6,16 @@ from collections.abc import Sequence
 
 from preflight.report.parts.alarm_text import ranks
 from preflight.report.parts.clean import clean, one_line
-from preflight.report.parts.incident_words import culprit_name, moment_time, percent, quote_line, since, subtitle, who
+from preflight.report.parts.incident_words import (
+    culprit_name,
+    moment_time,
+    percent,
+    quote_line,
+    several_days,
+    since,
+    subtitle,
+    who,
+)
 from preflight.report.parts.paint import Canvas
 from preflight.vocabulary.incident import Incident, Loss, Moment, Reason, UnknownLines
 from preflight.vocabulary.tree import Walk
@@ -152,8 +161,11 @@ def _moments(
     has_times = timed and any(one.time is not None for one in shown)
     canvas.heading(title, note if has_times or not timed else "")
     first = next((one.time for one in moments if one.time is not None), 0.0)
-    for one in shown:
-        lead = f"{moment_time(one, first=first, day=False) or '?':<17} " if has_times else "- "
+    days = several_days(shown)
+    times_of = [moment_time(one, first=first, day=False, days=days) or "?" for one in shown]
+    wide = max(17, *map(len, times_of))
+    for one, time in zip(shown, times_of, strict=True):
+        lead = f"{time:<{wide}} " if has_times else "- "
         where = f"{ranks(one.ranks)}: " if one.ranks else f"{clean(one.node)}: " if one.node else ""
         step = f" (step {one.step:,})" if one.step is not None else ""
         times = f", {one.count} times" if one.count > 1 else ""

@@ -8,6 +8,11 @@ from preflight.report.parts.alarm_text import ranks
 from preflight.report.parts.clean import clean, one_line
 from preflight.vocabulary.incident import Culprit, FirstFailure, Incident, Loss, Moment, Quote, Suspect
 from preflight.vocabulary.log import DATED
+from preflight.vocabulary.quantity import format_duration
+
+HOUR, DAY = 3600.0, 86400.0
+MINUTES = 600.0
+"""Seconds from which on an uncertainty is told in minutes and longer units."""
 
 ROLE_WORDS = {
     "root": "cause",
@@ -105,10 +110,11 @@ def moment_who(moment: Moment) -> str:
     return who(about, (moment.node,) if moment.node else ())
 
 
-def clock_time(seconds: float | None, *, first: float = 0.0, day: bool = True) -> str:
+def clock_time(seconds: float | None, *, first: float = 0.0, day: bool = True, days: bool = False) -> str:
     """Return a time as a person writes it, UTC; that of an unknown day in seconds since ``first``.
 
-    Without its day, for the lines of one run beside each other, it has tenths of a second, else thousandths.
+    Without its day, for the lines of one run beside each other, it has tenths of a second, else thousandths; with
+    month and day alone (``days``), for lines of several days, whole seconds.
     """
     if seconds is None:
         return ""
@@ -117,18 +123,29 @@ def clock_time(seconds: float | None, *, first: float = 0.0, day: bool = True) -
     import datetime
 
     at = datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
+    if days:
+        return f"{at:%m-%d %H:%M:%S}"
     if not day:
         return f"{at:%H:%M:%S}.{at.microsecond // 100_000}"
     return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03d}"
 
 
-def moment_time(moment: Moment, *, first: float = 0.0, day: bool = True) -> str:
-    """Return when it was, with its uncertainty where that is seen."""
-    shown = clock_time(moment.time, first=first, day=day)
-    if not shown or moment.time_error < 0.05:
+def moment_time(moment: Moment, *, first: float = 0.0, day: bool = True, days: bool = False) -> str:
+    """Return when it was, with its uncertainty where that is seen, in seconds where no unit is said."""
+    shown = clock_time(moment.time, first=first, day=day, days=days)
+    error = moment.time_error
+    if not shown or error < 0.05 or (days and error < 1):
         return shown
-    within = f"{moment.time_error:.2g}" if moment.time_error < 10 else f"{moment.time_error:,.0f}"
+    if error >= MINUTES:
+        return f"{shown} ± {format_duration(error)}" if day else f"{shown} ±{format_duration(error)}"
+    within = f"{error:.2g}" if error < 10 else f"{error:.0f}"
     return f"{shown} ± {within} s" if day else f"{shown} ±{within}"
+
+
+def several_days(moments: Sequence[Moment]) -> bool:
+    """Return whether dated moments lie on more than one day of UTC and an hour and more apart."""
+    dated = [one.time for one in moments if one.time is not None and one.time >= DATED]
+    return bool(dated) and max(dated) - min(dated) > HOUR and min(dated) // DAY != max(dated) // DAY
 
 
 def quote_place(quote: Quote | None) -> str:

@@ -6,9 +6,8 @@ import time
 
 from preflight.report.parts.clean import clean, one_line
 from preflight.report.parts.comparison_rows import by_how_much
-from preflight.report.parts.plan_rows import span
 from preflight.report.parts.sentences import advice, counts, subject
-from preflight.vocabulary.quantity import format_bytes, format_seconds
+from preflight.vocabulary.quantity import format_bytes, format_duration, format_seconds
 from preflight.vocabulary.report import Figure, Life, Report, Stage
 
 MOST = 24
@@ -72,7 +71,7 @@ def _by(figure: Figure) -> tuple[str, ...]:
 def _shown(value: float, unit: str) -> str:
     if unit == "bytes":
         return format_bytes(value)
-    return format_seconds(value) if value < 600 else span(value)
+    return format_seconds(value) if value < 600 else format_duration(value)
 
 
 def _last_over_first(figure: Figure) -> str:

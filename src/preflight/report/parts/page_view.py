@@ -13,7 +13,6 @@ from preflight.report.parts.page_incident import incident_tiles, incident_view
 from preflight.report.parts.page_memory import bar, memory_view
 from preflight.report.parts.page_plan import plan_view
 from preflight.report.parts.page_watched import watched_view
-from preflight.report.parts.plan_rows import span
 from preflight.report.parts.sections import fact_rows, holder_rows, input_line, step_rows
 from preflight.report.parts.sentences import (
     SEVERITY_WORDS,
@@ -30,7 +29,7 @@ from preflight.report.parts.snippet import SnippetLine, snippet
 from preflight.report.pictures.links import links_pictures
 from preflight.report.pictures.roofline import roofline_picture
 from preflight.vocabulary.finding import Finding, Fix
-from preflight.vocabulary.quantity import format_bytes, format_seconds
+from preflight.vocabulary.quantity import format_bytes, format_duration, format_seconds
 from preflight.vocabulary.report import Report
 
 _TITLES = {"error": "Critical errors", "warning": "Warnings", "info": "Notes"}
@@ -118,7 +117,9 @@ def _plan_tiles(report: Report) -> list[dict[str, str]]:
         tiles.append({"name": "Step", "value": format_seconds(step.seconds.mid), "note": note, "tone": ""})
     if plan is not None and plan.duration is not None and plan.duration.seconds is not None:
         steps = f"{plan.duration.steps:,} steps" if plan.duration.steps else ""
-        tiles.append({"name": "Duration", "value": span(plan.duration.seconds.mid), "note": steps, "tone": ""})
+        tiles.append(
+            {"name": "Duration", "value": format_duration(plan.duration.seconds.mid), "note": steps, "tone": ""}
+        )
     if plan is not None and plan.cost is not None and plan.cost.usd is not None:
         usd = plan.cost.usd
         note = f"${usd.low:,.0f} to ${usd.high:,.0f}, prices of {plan.cost.price_date}"

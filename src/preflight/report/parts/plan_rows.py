@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from preflight.report.parts.clean import one_line
 from preflight.vocabulary.plan import AttentionMemory, Bottleneck, Candidate, Plan, ScalingPoint, Sensitivity
-from preflight.vocabulary.quantity import GIB, Interval, format_bytes, format_count, format_seconds
+from preflight.vocabulary.quantity import (
+    GIB,
+    Interval,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_seconds,
+    in_unit,
+    long_unit,
+)
 from preflight.vocabulary.run import ParallelDims, RunSpec, recompute_setting
 
 _ZERO = {1: "optimizer states sharded", 2: "optimizer states and gradients sharded", 3: "fully sharded"}
@@ -60,32 +69,16 @@ def run_words(run: RunSpec) -> str:
     return ", ".join(parts)
 
 
-_UNITS = (("years", 365.25 * 86400.0), ("days", 86400.0), ("hours", 3600.0), ("min", 60.0))
-
-
-def span(seconds: float) -> str:
-    """Return a long time in the unit that people use for it: ``4.66 years``, ``18.3 days``, ``4.2 hours``, ``35 min``."""
-    unit = _unit(seconds)
-    return _in(seconds, *unit) if unit else format_seconds(seconds)
-
-
-def _unit(seconds: float) -> tuple[str, float] | None:
-    return next(((name, size) for name, size in _UNITS if seconds >= 2 * size), None)
-
-
-def _in(seconds: float, name: str, size: float) -> str:
-    number = seconds / size
-    return f"{number:,.3g} {name}" if number < 1000 else f"{number:,.0f} {name}"
-
-
 def _dollars(value: float) -> str:
     return f"${value:,.0f}" if value >= 10 else f"${value:,.2f}"
 
 
 def _spans(value: Interval) -> str:
     """Return an interval of times in the unit of its middle."""
-    unit = _unit(value.mid)
-    low, mid, high = (_in(end, *unit) if unit else span(end) for end in (value.low, value.mid, value.high))
+    unit = long_unit(value.mid)
+    low, mid, high = (
+        in_unit(end, *unit) if unit else format_duration(end) for end in (value.low, value.mid, value.high)
+    )
     return f"{mid} ({low.partition(' ')[0] if unit else low} to {high})"
 
 
@@ -108,9 +101,9 @@ def run_rows(plan: Plan) -> list[tuple[str, str]]:
     if cost is not None and cost.kwh is not None:
         rows.append(("energy", f"{cost.kwh:,.0f} kWh of the boards at full power"))
     if good is not None:
-        told = f"{good.share:.1%} of the time trains; a checkpoint every {span(good.checkpoint_interval_seconds)}"
+        told = f"{good.share:.1%} of the time trains; a checkpoint every {format_duration(good.checkpoint_interval_seconds)}"
         if good.best_interval_seconds not in (None, good.checkpoint_interval_seconds):
-            told += f" (best: {span(good.best_interval_seconds or 0.0)})"
+            told += f" (best: {format_duration(good.best_interval_seconds or 0.0)})"
         rows.append(("goodput", told.replace("%", " %", 1)))
     if plan.scaling is not None and plan.scaling.efficiency is not None:
         basis = f" of {one_line(plan.scaling.basis)}" if plan.scaling.basis else ""
@@ -249,7 +242,7 @@ def compared_rows(plan: Plan) -> list[tuple[str, ...]]:
                 format_bytes(memory.device_bytes.mid) if memory and memory.device_bytes else "-",
                 format_seconds(step.seconds.mid) if step else "-",
                 f"{rate * one.gpus:,.0f}" if rate else "-",
-                span(length.mid) if length else "-",
+                format_duration(length.mid) if length else "-",
                 _dollars(cost.usd.mid) if cost and cost.usd else "-",
                 f"{cost.kwh:,.0f}" if cost and cost.kwh is not None else "-",
             )

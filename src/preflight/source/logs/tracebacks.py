@@ -34,6 +34,9 @@ _LOOKS_RAISED = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Timeout|Failure|Fault|Abort\w*|Cancelled\w*|Group|Unsupported|"
     r"NotFound|Empty|Full|Stop\w*|Missing\w*|Invalid\w*|\.exc\.\w+|exceptions?\.\w+)$"
 )
+_RETOLD = "in user code:"
+"""What TensorFlow's tracer puts in place of the message of an exception, which it tells again below, indented, with its frames."""
+_RETOLD_FRAME = re.compile(r"^\s+(/?\S[^:]*\.py):(\d+) (\S+)(?: +\*{1,2})?$")
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _LOG_LINE = re.compile(
     r"^(?:\[?\d{4}[-/]\d\d|:?\[?[IWEF]\d{3,4} \d\d:|\[?(?:INFO|WARNING|ERROR|DEBUG)\b|Traceback |\[rank|\[default|srun:|slurmstepd:|"
@@ -69,10 +72,18 @@ def parse(lines: Iterable[str]) -> Parsed:
     exception = ""
     message: list[str] = []
     last = number = -1
-    boxed = False
-    ended = False
+    boxed = ended = retold = False
     for number, line in enumerate(lines):
         if number >= MOST_LINES:
+            break
+        if retold and (not line.strip() or line[0].isspace()):
+            found = _FRAME.match(line) or _RETOLD_FRAME.match(line)
+            if found:
+                frames.append(Frame(found[1], int(found[2]), (found[3] or "").rstrip(" *")))
+            elif raised := _exception(line.strip(), True):
+                exception, message, last = raised[0], [raised[1]], number
+            continue
+        if retold:
             break
         if exception:
             if line.startswith(_CHAINED):
@@ -104,6 +115,7 @@ def parse(lines: Iterable[str]) -> Parsed:
             exception, first = raised
             message = [first]
             last = number
+            retold = first.strip() == _RETOLD
     return _parsed(exception, message, frames, False, last if last >= 0 else number)
 
 
