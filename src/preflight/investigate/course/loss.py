@@ -36,9 +36,11 @@ def loss_of(scenes: Sequence[Scene], world: int | None) -> Loss | None:
         return None
     spans = [span for scene in scenes if (span := _span(scene)) is not None]
     if len(spans) < len(scenes):
-        return Loss(reason="not all attempts bear times")
+        return Loss(reason="not all attempts bear times" if len(scenes) > 1 else "the logs bear no times")
     if any(scene.case.steps and span.stepped is None for scene, span in zip(scenes, spans, strict=True)):
-        return Loss(reason="not all attempts' steps bear times")
+        return Loss(
+            reason="not all steps bear times" if len(scenes) == 1 else "the steps of some attempts bear no times"
+        )
     total = spans[-1].ended - spans[0].began
     if total < LEAST:
         return Loss(reason=f"the logs span {'less than a minute' if total > 0 else 'no time'}")
