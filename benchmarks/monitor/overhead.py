@@ -33,7 +33,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "turns.py"
 BATCHES = {"gpt": 8, "gpt-long": 24}
 MODES: dict[str, dict[str, Any]] = {
-    "default": {},
+    "default": {"detail_young": 500},
     "sampled": {"detail_first": 0, "detail_every": 10, "budget": 0},
     "unsampled": {"detail_every": 1, "detail_first": 10**9, "budget": 0},
     "api": {"detail_every": 1, "detail_first": 10**9, "budget": 0, "api": True},

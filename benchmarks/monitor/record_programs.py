@@ -45,7 +45,7 @@ def settled(text: str) -> list[str]:
 
 def record(file: Path, out: Path, arguments: list[str], plain: bool) -> str:
     """Record one program and say how that went."""
-    from preflight.monitor.collect.settings import Settings
+    from preflight.monitor.collect.settings import Settings, detail
     from preflight.monitor.live.launch import environment
 
     folder = out / file.stem
@@ -60,7 +60,7 @@ def record(file: Path, out: Path, arguments: list[str], plain: bool) -> str:
     if first is not None:
         subprocess.run(["rm", "-rf", str(case)], check=True)
         case.mkdir()
-    code, stdout, stderr, seconds = run(command, environment(Settings(str(folder)), own))
+    code, stdout, stderr, seconds = run(command, environment(Settings(str(folder), **detail(None, None)), own))
     (folder / "stdout").write_text(stdout)
     (folder / "stderr").write_text(stderr)
     words = [f"{seconds:.1f} s"]

@@ -37,6 +37,7 @@ class Job(NamedTuple):
     file: Path
     arguments: tuple[str, ...]
     folder: Path
+    budget: float = 2.0
 
     @property
     def ranks(self) -> int:
@@ -133,14 +134,20 @@ def _run(job: Job, more: dict[str, str], out: Path) -> NoReturn:
     """Be the program: its environment, arguments and output, and the recorder as the start-up hook arms it."""
     import runpy
 
-    from preflight.monitor.collect.settings import Settings
+    from preflight.monitor.collect.settings import Settings, detail
     from preflight.monitor.live.launch import HOOK, environment
 
     signal.alarm(LONGEST)
     file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(file, 1)
     os.dup2(file, 2)
-    os.environ.update({**environment(Settings(str(job.folder))), "OMP_NUM_THREADS": "1", **more})
+    os.environ.update(
+        {
+            **environment(Settings(str(job.folder), budget=job.budget, **detail(None, None))),
+            "OMP_NUM_THREADS": "1",
+            **more,
+        }
+    )
     os.chdir(job.folder / "case")
     for name in [name for name in sys.modules if name.split(".")[0] in ("preflight", "healthy_programs")]:
         del sys.modules[name]
@@ -163,11 +170,13 @@ def _run(job: Job, more: dict[str, str], out: Path) -> NoReturn:
         os._exit(code)
 
 
-def jobs_of(room: str, out: Path, names: Sequence[str] = (), arguments: Sequence[str] = ()) -> list[Job]:
+def jobs_of(
+    room: str, out: Path, names: Sequence[str] = (), arguments: Sequence[str] = (), budget: float = 2.0
+) -> list[Job]:
     """The programs of a room (``healthy``, ``bugs`` or ``fixed``), all or those that are named."""
     files = sorted((HERE / ("healthy" if room == "healthy" else "bugs")).glob("*.py"))
     given = (*(["--fixed"] if room == "fixed" else []), *arguments)
-    return [Job(file, given, out / file.stem) for file in files if not names or file.stem in names]
+    return [Job(file, given, out / file.stem, budget) for file in files if not names or file.stem in names]
 
 
 def main() -> None:
@@ -178,9 +187,10 @@ def main() -> None:
     parser.add_argument("--fixed", action="store_true")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("--arguments", default="", help="passed to each program: '--seed 3'")
+    parser.add_argument("--budget", type=float, default=2.0, help="as of monitor run; 0: every iteration is told whole")
     given = parser.parse_args()
     room = "bugs" if given.bugs else "fixed" if given.fixed else "healthy"
-    record(jobs_of(room, given.out.resolve(), given.names, shlex.split(given.arguments)), given.jobs)
+    record(jobs_of(room, given.out.resolve(), given.names, shlex.split(given.arguments), given.budget), given.jobs)
 
 
 if __name__ == "__main__":

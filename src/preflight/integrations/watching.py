@@ -34,7 +34,7 @@ class Watching:
         *,
         invariants: Path_ | Sequence[Path_] = (),
         budget: float = 2.0,
-        every: int = 16,
+        every: int | None = None,
         watch: bool = True,
         force: bool = False,
         trackers: Sequence[Tracker] | None = None,

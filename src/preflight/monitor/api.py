@@ -77,7 +77,7 @@ def monitoring(
     *,
     invariants: Path_ | Sequence[Path_] = (),
     budget: float = 2.0,
-    every: int = 16,
+    every: int | None = None,
     watch: bool = True,
     force: bool = False,
     trackers: Sequence[Tracker] = (),
@@ -99,7 +99,8 @@ def monitoring(
         output: The trace folder; ``.preflight/monitor/NAME-NUMBER`` where it is None.
         invariants: An invariants file, or several; the shipped library where there is none.
         budget: The share of the time that recording may take, in per cent; 0 for no limit.
-        every: Every how many iterations one is recorded in detail, after the first ones.
+        every: Every how many iterations one is recorded in detail, after the first ones; None: 16, and each one while
+            the run is young (see the command).
         watch: Whether to watch live.
         force: Whether to write over a trace that is in the folder.
         trackers: Who is told of figures, alarms and the verdict, as of ``preflight.integrations.trackers``.

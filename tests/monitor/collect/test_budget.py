@@ -28,7 +28,8 @@ class Run:
         self.rows: list[tuple[Any, ...]] = []
         self.shares: list[float] = []
         self.recorder: Any = SimpleNamespace(
-            settings=known, iteration=0, spent=0, detail_until=known.detail_first, detail_every=known.detail_every,
+            settings=known, iteration=0, spent=0, detail_until=max(known.detail_first, known.detail_young),
+            detail_every=known.detail_every,
             norms_every=known.norms_every, number=lambda: 0, put=lambda kind, row: self.rows.append(row),
         )  # fmt: skip
         monkeypatch.setattr(budget, "clock", lambda: self.now)
@@ -113,6 +114,37 @@ def test_what_was_thinned_is_thickened_when_it_costs_little_again(monkeypatch: A
     costs[0] = 0.001
     run.go(10_000)
     assert (run.recorder.detail_every, run.recorder.norms_every) == (16, 1)
+
+
+def test_a_young_run_of_short_steps_is_recorded_in_detail_for_some_seconds_in_all(monkeypatch: Any) -> None:
+    run = Run(monkeypatch, 0.02, lambda run: 0.01 if run.detail else 0.0001, detail_young=500)
+    run.go(500)
+    # 2 s at 10 ms each, less the 1.6 % of 20 ms that each may cost anyway.
+    assert run.recorder.detail_until == pytest.approx(2.0 / (0.01 - 0.016 * 0.02), abs=5)
+
+
+def test_a_run_stays_young_no_longer_than_that_however_little_it_costs(monkeypatch: Any) -> None:
+    run = Run(monkeypatch, 0.02, lambda run: 0.0001, detail_young=500)
+    run.go(1000)
+    assert run.recorder.detail_until == 500
+    assert not run.rows
+
+
+def test_long_steps_are_young_only_within_the_budget(monkeypatch: Any) -> None:
+    dear = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.05 if run.detail else 0.001), detail_young=500)
+    dear.go(100)
+    assert dear.recorder.detail_until <= 6
+    cheap = Run(monkeypatch, 0.5, lambda run: 0.5 * (0.012 if run.detail else 0.001), detail_young=500)
+    cheap.go(600)
+    assert cheap.recorder.detail_until == 500
+
+
+def test_a_phase_that_begins_when_the_run_is_no_longer_young_is_not_cut_short(monkeypatch: Any) -> None:
+    run = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.05 if run.detail else 0.001), detail_young=500)
+    run.go(50)
+    run.recorder.detail_until = 60
+    run.go(20)
+    assert run.recorder.detail_until == 60
 
 
 def test_without_a_limit_nothing_is_thinned(monkeypatch: Any) -> None:

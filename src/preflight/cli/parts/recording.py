@@ -11,6 +11,7 @@ import click
 
 from preflight.cli.parts.options import SCRIPT_ARGUMENTS, ScriptCommand
 from preflight.errors import UsageError
+from preflight.monitor.collect.settings import YOUNG, Settings, detail
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,10 +57,11 @@ def recording(command: F) -> F:
         click.option("--invariants", multiple=True, metavar="FILE", help=_INVARIANTS),
         click.option("--budget", type=click.FloatRange(0, 100), default=2.0, show_default=True, metavar="PERCENT",
                      help="The share of the run's time that recording may take; 0: no limit."),
-        click.option("--every", type=click.IntRange(min=0), default=16, show_default=True, metavar="N",
-                     help="After the first iterations, record every Nth one in detail; 0: none."),
-        click.option("--first", type=click.IntRange(min=0), default=5, show_default=True, metavar="N",
-                     help="How many iterations at the beginning are recorded in detail."),
+        click.option("--every", type=click.IntRange(min=0), metavar="N",
+                     help="After the first iterations, record every Nth one in detail; 0: none (default: 16)."),
+        click.option("--first", type=click.IntRange(min=0), metavar="N",
+                     help="How many iterations at the beginning are recorded in detail (default: 5; without --every up "
+                     f"to {YOUNG} where that stays within the budget, or steps are short and it takes two seconds in all)."),
         click.option("--api", is_flag=True, help="Also calls of torch's own functions, in detailed iterations."),
         click.option("--quiet", is_flag=True, help="Say nothing on stderr but alarms and errors."),
         click.option("--no-color", is_flag=True, help="No colours; NO_COLOR in the environment does the same."),
@@ -91,14 +93,12 @@ class Session:
         self.pid: int | None = None
 
     def _settings(self, given: dict[str, Any], control: bool) -> Any:
-        from preflight.monitor.collect.settings import Settings
         from preflight.monitor.library_of import needs_of
 
         folder = self.folder.resolve()
         return Settings(
             folder=str(folder),
-            detail_first=given["first"],
-            detail_every=given["every"],
+            **detail(given["first"], given["every"]),
             budget=given["budget"],
             needs=tuple(sorted(needs_of(self.invariants))) if given["invariants"] else (),
             api=given["api"],

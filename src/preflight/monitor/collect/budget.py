@@ -2,6 +2,8 @@
 
 What a detailed iteration costs beyond the others is known from the first ones, so that how rare they have to be need
 not be tried out; they become rarer in powers of two, so that ranks that thin differently still share some.
+A run is young as long as each iteration can be recorded in detail within the budget, or, where steps are short, with
+some seconds in all: most mistakes show soon, and what begins later than the first iterations is then seen at once too.
 Where the other iterations cost too much by themselves, the norms are taken less often, as far as that saves anything.
 Every change is told in the trace, so that nothing is missed without a word.
 """
@@ -20,6 +22,8 @@ _SETTLE = 3  # first iterations that are not counted: imports, warm-up of kernel
 _EARLY = 200  # iterations in which short steps may be recorded at a cost that a long run makes up for
 _EARLY_COST = 5e-3  # seconds per iteration: 200 of them are one second of the whole run
 _SHORT = 0.1  # seconds of an iteration up to which it is short
+_YOUNG_SHORT = 0.075  # and up to which detail in each is allowed beyond the budget while the run is young
+_YOUNG_COST = 2.0  # seconds that a run of short steps may give for detail in each of its iterations, in all
 # A clock around the recorder's work does not see what that costs the program itself: hooks are called, and what the
 # program had in the caches has to be read anew. Over nine runs of `overhead.py --model gpt-long` a budget of 2 % of
 # what the clock sees came to 2.3 % in the median, so a fifth of the budget is kept for it.
@@ -44,6 +48,9 @@ class Budget:
         self._count = 0
         self._work = 0.0
         self._costs: dict[bool, list[float]] = {False: [], True: []}
+        # Seconds beyond the budget that are left for detail in each iteration, of a run that is young.
+        self._young = recorder.settings.detail_young > recorder.settings.detail_first
+        self._left = _YOUNG_COST
         self._dear: list[float] = []  # costs of the iterations that belong to the next detailed one
         # In seconds, as far as it was seen yet: what an iteration costs in which nothing is looked at, one with norms,
         # and a detailed one, with the fingerprints taken before it.
@@ -63,6 +70,9 @@ class Budget:
             return
         self._count += 1
         self._work += work
+        self._young = self._young and number + 1 < recorder.detail_until
+        if self._young and number + 1 >= recorder.settings.detail_first:
+            self._grow_up(number, cost)
         if self._detailed(number):
             self._dear.append(cost)
             taken, self._dear = sum(self._dear) - self._usual() * (len(self._dear) - 1), []
@@ -77,6 +87,14 @@ class Budget:
             self._normed = _renewed(self._normed, self._costs[True])
             self._decide(number)
             self._count, self._work, self._costs = 0, 0.0, {False: [], True: []}
+
+    def _grow_up(self, number: int, cost: float) -> None:
+        """Leave the following iterations to the sample where detail in each of them is no longer to be borne."""
+        work = self._work / self._count
+        self._left -= max(cost - self.share * work, 0.0)
+        if self._left < 0 or (work >= _YOUNG_SHORT and cost > self.share * work):
+            self._young = False
+            self.recorder.detail_until = number + 1
 
     def _detailed(self, number: int) -> bool:
         recorder = self.recorder

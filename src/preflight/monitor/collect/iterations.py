@@ -47,8 +47,8 @@ class Iterations:
         self.step = 0
         self.detail_every = settings.detail_every
         self.norms_every = settings.norms_every
-        self.detail_until = settings.detail_first
-        self.detail = settings.detail_first > 0
+        self.detail_until = max(settings.detail_first, settings.detail_young)
+        self.detail = self.detail_until > 0
         self.norms = True
         self.exact_after = self.detail
         self.thread = Thread()

@@ -7,6 +7,8 @@ import os
 from dataclasses import asdict, dataclass, field
 
 VARIABLE = "PREFLIGHT_MONITOR"
+YOUNG = 500
+"""Iterations up to which a run may be young."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,7 @@ class Settings:
     Attributes:
         folder: The trace folder; it exists.
         detail_first: How many iterations at the beginning are recorded in every detail.
+        detail_young: Up to which iteration that goes on, as long as the run is young enough to bear it (see ``budget.py``).
         detail_every: After them, every how many iterations one is; 0 never again.
         norms_every: Every how many iterations the norms of parameters and gradients are taken.
         budget: The share of the run's time that recording may take, in per cent; 0 means no limit.
@@ -27,6 +30,7 @@ class Settings:
 
     folder: str
     detail_first: int = 5
+    detail_young: int = 0
     detail_every: int = 16
     norms_every: int = 1
     budget: float = 2.0
@@ -38,6 +42,16 @@ class Settings:
     def text(self) -> str:
         """The settings as the value of the environment variable."""
         return json.dumps(asdict(self))
+
+
+def detail(first: int | None, every: int | None) -> dict[str, int]:
+    """How much is recorded in detail, where a person said so and where not; who says how often is not given more."""
+    young = YOUNG if first is None and every is None else 0
+    return {
+        "detail_first": 5 if first is None else first,
+        "detail_young": young,
+        "detail_every": 16 if every is None else every,
+    }
 
 
 def from_environment() -> Settings | None:

@@ -40,7 +40,7 @@ class Part:
         *,
         invariants: Sequence[Path_] = (),
         budget: float = 2.0,
-        every: int = 16,
+        every: int | None = None,
         watch: bool = True,
         force: bool = False,
         trackers: Sequence[Tracker] = (),
@@ -86,7 +86,7 @@ class Part:
             self._undone()
             raise
 
-    def _begun(self, asked: Path | None, budget: float, every: int, force: bool, spare: bool) -> Path:
+    def _begun(self, asked: Path | None, budget: float, every: int | None, force: bool, spare: bool) -> Path:
         """Make the folder ready, and tell the other ranks, also when it cannot be made."""
         folder = None
         try:
@@ -187,10 +187,10 @@ def _command() -> list[str]:
     return [sys.executable, *(sys.argv or [""])]
 
 
-def _settings(folder: Path, budget: float, every: int) -> Settings:
-    from preflight.monitor.collect.settings import Settings
+def _settings(folder: Path, budget: float, every: int | None) -> Settings:
+    from preflight.monitor.collect.settings import Settings, detail
 
-    return Settings(folder=str(folder.resolve()), budget=budget, detail_every=every)
+    return Settings(folder=str(folder.resolve()), budget=budget, **detail(None, every))
 
 
 def _watcher(folder: Path, invariants: Sequence[Path_]) -> Any:
