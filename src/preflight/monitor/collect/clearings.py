@@ -1,0 +1,62 @@
+"""Gradients are cleared: by an optimizer or a module, and perhaps before any step has used them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .enrolled import Enrolled
+from .entry import Entry
+from .patching import Patches
+from .recorder import Recorder
+from .state import States
+
+
+class Clearings:
+    """Watches the clearing of gradients.
+
+    Attributes:
+        uncleared: The optimizers that have stepped and of whose clearing nothing was heard since.
+    """
+
+    def __init__(self, recorder: Recorder, enrolled: Enrolled, states: States) -> None:
+        self.recorder = recorder
+        self.enrolled = enrolled
+        self.states = states
+        self.uncleared: set[int] = set()
+        self._used: dict[int, int] = {}  # how many backward passes there were when gradients were last used or cleared
+
+    def install(self, patches: Patches) -> None:
+        """Put the watching functions in place."""
+        torch = self.recorder.torch
+        patches.around(torch.optim.Optimizer, "zero_grad", self._clearing)
+        patches.around(torch.nn.Module, "zero_grad", self._clearing_module)
+
+    def stepped(self, index: int) -> None:
+        """Note that an optimizer has used its gradients."""
+        self.uncleared.add(index)
+        self._used[index] = self.recorder.passes
+
+    def _clearing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        self.recorder.begins("zero_grad")
+        index = self.enrolled.variables.index_of(args[0])
+        self.uncleared.discard(index)
+        self._unused(index)
+        to_none = kwargs.get("set_to_none", args[1] if len(args) > 1 else True)
+        return self.recorder.enter("zero_grad", self.enrolled.name(args[0]), {"set_to_none": bool(to_none)})
+
+    def _clearing_module(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        self.recorder.begins("zero_grad")
+        self.uncleared.clear()
+        self._unused(None)
+        name = self.enrolled.names.of(args[0]) or type(args[0]).__name__
+        return self.recorder.enter("zero_grad", name, {"module": True})
+
+    def _unused(self, index: int | None) -> None:
+        """Look at gradients that are thrown away: a backward pass made them and no step has used them."""
+        recorder = self.recorder
+        passes = recorder.passes
+        known = self._used.get(index, -1) if index is not None else max(self._used.values(), default=-1)
+        if known >= 0 and known < passes and recorder.norms and not self.enrolled.variables.stale:
+            self.states.gradients("before_clear", index, False)
+        for one in self._used if index is None else (index,):
+            self._used[one] = passes

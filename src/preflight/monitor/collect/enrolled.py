@@ -1,0 +1,142 @@
+"""The optimizers that are known: each is numbered before its first use, and the models that it trains get their names."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import Any
+
+from .entry import Entry
+from .groups import MOST_GROUPS, NAMED
+from .naming import Names, inner, modules_in_sight
+from .patching import Patches
+from .recorder import Recorder
+from .roster import Held
+from .variables import Variables
+
+_MOST_FROZEN = 100
+_PHASE = 3  # iterations that are recorded in detail where a new optimizer begins a phase of training
+_MOST_PHASES = 4
+
+
+class Enrolled:
+    """Takes optimizers in, and watches how they are made and loaded."""
+
+    def __init__(self, recorder: Recorder, names: Names, variables: Variables) -> None:
+        self.recorder = recorder
+        self.names = names
+        self.variables = variables
+        self._made: list[weakref.ref[Any]] = []
+        self._making: weakref.ref[Any] | None = None
+        self._frozen: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
+        self._phases = 0
+
+    def install(self, patches: Patches) -> None:
+        """Watch how groups are added."""
+        base = self.recorder.torch.optim.Optimizer
+        patches.around(base, "add_param_group", self._group_added, self._group_was_added)
+
+    def name(self, optimizer: Any) -> str:
+        """What an optimizer is called: its number and its kind."""
+        index = self.variables.index_of(optimizer)
+        if index < 0:
+            index = self.register(optimizer)
+        return f"optimizer{index}:{type(optimizer).__name__}"
+
+    def holds(self, tensor: Any) -> bool:
+        """Whether an optimizer holds a tensor."""
+        groups = (group["params"] for _, one in self.variables.optimizers() for group in one.param_groups)
+        return any(held is tensor for group in groups for held in group)
+
+    def register(self, optimizer: Any) -> int:
+        """Take an optimizer in: number it, and look which models of the calling code it trains."""
+        index = self.variables.add_optimizer(optimizer)
+        wanted = {id(tensor) for group in optimizer.param_groups for tensor in group["params"]}
+        others = []
+        for name, module in modules_in_sight(sys._getframe(1)):
+            if self.names.of(module) is not None:
+                continue
+            if any(id(tensor) in wanted for tensor in module.parameters()):
+                self.names.root(module, given=name)
+            else:
+                others.append((name, module))
+        if others:
+            self._take_copies(others, wanted)
+        self.variables.refresh()
+        sizes = [len(group["params"]) for group in optimizer.param_groups]
+        frozen = sum(not tensor.requires_grad for group in optimizer.param_groups for tensor in group["params"])
+        groups = [
+            {word: group[word] for word in NAMED if isinstance(group.get(word), (int, float))}
+            for group in optimizer.param_groups[:MOST_GROUPS]
+        ]
+        args = {"index": index, "sizes": sizes, "frozen": frozen, "groups": groups}
+        self.recorder.event("optimizer.new", f"optimizer{index}:{type(optimizer).__name__}", args)
+        self._begins_phase()
+        return index
+
+    def _take_copies(self, others: list[tuple[str, Any]], wanted: set[int]) -> None:
+        """Know networks of the kind that is trained before they are called: averages and targets are moved long before."""
+        trained = {
+            (type(module), tuple(one.shape for one in module.parameters()))
+            for _, module in self.names.living()
+            if any(id(one) in wanted for one in module.parameters())
+        }
+        kinds = {kind for kind, _ in trained}
+        for name, module in others:
+            kind = type(inner(module))
+            if kind in kinds and (kind, tuple(one.shape for one in module.parameters())) in trained:
+                self.names.root(module, given=name)
+
+    def _begins_phase(self) -> None:
+        """Look closer at what follows a new optimizer in the middle of a run, a few times, as at the run's beginning."""
+        recorder = self.recorder
+        late = recorder.iteration > 0 and recorder.iteration >= recorder.detail_until
+        if late and recorder.settings.detail_first and self._phases < _MOST_PHASES:
+            self._phases += 1
+            recorder.detail_until = recorder.iteration + 1 + _PHASE
+
+    def take_in(self) -> None:
+        """Number the optimizers that were made and not used yet: what they hold is not without one."""
+        if not self._made:
+            return
+        made, self._made = self._made, []
+        for known in made:
+            optimizer = known()
+            if optimizer is not None and self.variables.index_of(optimizer) < 0:
+                self.register(optimizer)
+
+    # -- a group is added while the optimizer is made, and perhaps later
+
+    def _group_added(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
+        optimizer = args[0]
+        self.recorder.optimized = True
+        if self.variables.index_of(optimizer) < 0:
+            self._making = weakref.ref(optimizer)
+            self._made.append(self._making)
+            return None  # it is being made; it is taken in at its first use, or when another one steps
+        return self.recorder.enter("add_param_group", self.name(optimizer))
+
+    def _group_was_added(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
+        if entry is not None:
+            self.variables.stale = True
+            self.recorder.leave(entry, None, error)
+            return
+        optimizer = self._making() if self._making is not None else None
+        self._making = None
+        if optimizer is not None and error is None:
+            held = optimizer.param_groups[-1]["params"]
+            frozen = [weakref.ref(tensor) for tensor in held if not tensor.requires_grad]
+            self._frozen.setdefault(optimizer, []).extend(frozen[:_MOST_FROZEN])
+
+    def thawed(self, optimizer: Any, held: Held) -> tuple[list[int], int]:
+        """Of what was frozen while an optimizer was made, what is trained now, and how much still is not; told once.
+
+        Args:
+            optimizer: The optimizer, at its first step.
+            held: What it holds.
+        """
+        if optimizer not in self._frozen:
+            return [], 0
+        frozen = [tensor for known in self._frozen.pop(optimizer) if (tensor := known()) is not None]
+        thawed = {id(tensor) for tensor in frozen if tensor.requires_grad}
+        return [variable.ident for variable, tensor in held if id(tensor) in thawed], len(frozen) - len(thawed)

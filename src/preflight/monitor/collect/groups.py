@@ -1,0 +1,50 @@
+"""Groups of parameters of an optimizer: their rates and other settings, told when they change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .recorder import Recorder
+
+NAMED = ("lr", "momentum", "weight_decay")
+MOST_GROUPS = 64
+
+
+class Groups:
+    """Remembers the settings that were told of each group."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._settings: dict[int, list[tuple[Any, ...]]] = {}
+
+    def tell(self, optimizer: Any, name: str, index: int) -> None:
+        """Hand over the settings of the groups that have changed since they were last handed over."""
+        recorder = self.recorder
+        known = self._settings.setdefault(index, [])
+        for number, group in enumerate(optimizer.param_groups[:MOST_GROUPS]):
+            now = tuple(number_of(group.get(word)) for word in NAMED)
+            before = known[number] if number < len(known) else (None,) * len(NAMED)
+            for word, value, old in zip(NAMED, now, before, strict=True):
+                if value is not None and (value != old or (recorder.detail and word == "lr")):
+                    recorder.scalar(word, f"{name}.{number}", value)
+            if number < len(known):
+                known[number] = now
+            else:
+                known.append(now)
+
+
+def held_at_zero(optimizer: Any) -> bool:
+    """Whether a scheduler, which remembers the rate that it was given, keeps all groups of an optimizer at zero."""
+    groups = optimizer.param_groups
+    if number_of(groups[0].get("lr")) != 0 or any(number_of(group.get("lr")) != 0 for group in groups):
+        return False
+    return any((number_of(group.get("initial_lr")) or 0) > 0 for group in groups)
+
+
+def number_of(value: Any) -> float | None:
+    """A setting as a number when it is one; a tensor is read only where that costs nothing."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    if getattr(value, "numel", None) is not None and value.device.type == "cpu" and value.numel() == 1:
+        return float(value)
+    return None
