@@ -23,7 +23,7 @@ class Clipping:
     def __init__(self, recorder: Recorder, variables: Variables) -> None:
         self.recorder = recorder
         self.variables = variables
-        self._noted: _Clipped | None = None
+        self._noted: dict[str, Any] | None = None  # what was taken of an iterator
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place, under both names by which they are reached."""
@@ -46,19 +46,24 @@ class Clipping:
 
     def _listening(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with an iterator of parameters replaced by one that yields the same and notes them."""
+        compiling = self.recorder.torch.compiler.is_compiling
 
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
             given = kwargs.get("parameters", args[0] if args else None)
-            if not isinstance(given, Iterator):
+            if compiling() or not isinstance(given, Iterator) or not self.recorder.active():
                 return original(*args, **kwargs)
-            noted = self._noted = _Clipped(self.variables)
-            # A generator stays one: what is said of an exhausted one is said of generators only.
-            note = noted.note
-            lent = (note(one) for one in given) if isinstance(given, GeneratorType) else map(note, given)
-            if "parameters" in kwargs:
-                return original(*args, **{**kwargs, "parameters": lent})
-            return original(lent, *args[1:], **kwargs)
+            noted: list[Any] = []
+            lent = _noting(given, noted)
+            if not isinstance(given, GeneratorType):
+                lent = map(_same, lent)  # what is said of an exhausted generator is said of generators only
+            try:
+                if "parameters" in kwargs:
+                    return original(*args, **{**kwargs, "parameters": lent})
+                return original(lent, *args[1:], **kwargs)
+            finally:
+                with self.recorder.work("clipping"):
+                    self._noted = self._counts(noted)
 
         return call
 
@@ -68,10 +73,18 @@ class Clipping:
             parameters = [parameters]
         if not isinstance(parameters, (list, tuple)):
             return {}
-        clipped = _Clipped(self.variables)
-        for one in parameters:
-            clipped.note(one)
-        return clipped.counts()
+        return self._counts(list(parameters))
+
+    def _counts(self, clipped: list[Any]) -> dict[str, Any]:
+        """How many are clipped, how many of them have a gradient, and of which optimizers they are."""
+        owners = self.variables.owners(clipped)
+        optimizers = sorted(owners)
+        return {
+            "parameters": len(clipped),
+            "gradients": sum(getattr(one, "is_leaf", False) and one.grad is not None for one in clipped),
+            "optimizers": optimizers,
+            "of": [owners[one] for one in optimizers],
+        }
 
     def _before_norm(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         limit = kwargs.get("max_norm", args[1] if len(args) > 1 else None)
@@ -103,7 +116,7 @@ class Clipping:
             return
         noted, self._noted = self._noted, None
         if noted is not None and entry.args is not None:
-            entry.args.update(noted.counts())
+            entry.args.update(noted)
         self.recorder.leave(entry, None, error)
 
     def _after_norm(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
@@ -123,36 +136,15 @@ class Clipping:
         )
 
 
-class _Clipped:
-    """Counts what is clipped, one after the other as the clipping takes it, and keeps nothing of it."""
+def _noting(given: Iterator[Any], noted: list[Any]) -> Iterator[Any]:
+    """The same, one after the other, each noted as it is taken."""
+    for one in given:
+        noted.append(one)
+        yield one
 
-    __slots__ = ("_gradients", "_of", "_owners", "_parameters")
 
-    def __init__(self, variables: Variables) -> None:
-        self._of = variables.of
-        self._parameters = self._gradients = 0
-        self._owners: dict[int, int] = {}
-
-    def note(self, one: Any) -> Any:
-        """Count a parameter, and give it back."""
-        self._parameters += 1
-        if getattr(one, "is_leaf", False) and one.grad is not None:
-            self._gradients += 1
-        variable = self._of(one)
-        if variable is not None:
-            owner = variable.optimizer
-            self._owners[owner] = self._owners.get(owner, 0) + 1
-        return one
-
-    def counts(self) -> dict[str, Any]:
-        """Of which optimizers it is, and how much of it has a gradient."""
-        optimizers = sorted(self._owners)
-        return {
-            "parameters": self._parameters,
-            "gradients": self._gradients,
-            "optimizers": optimizers,
-            "of": [self._owners[one] for one in optimizers],
-        }
+def _same(one: Any) -> Any:
+    return one
 
 
 def _plain(value: Any) -> float | None:

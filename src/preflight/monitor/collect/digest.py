@@ -114,7 +114,7 @@ def _quick(
         if torch is None or plain.impossible(torch):
             return None
         with plain.Outside(torch):
-            there = usual.alike(torch, tensors)
+            there = usual.alike(torch, tensors, bits=on == "cpu")
             if there is None or on not in (None, there[0].device.type):
                 return None
             return start(torch, tensors, there)

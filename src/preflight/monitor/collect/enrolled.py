@@ -11,7 +11,7 @@ from .groups import MOST_GROUPS, NAMED
 from .naming import Names, inner, modules_in_sight
 from .patching import Patches
 from .recorder import Recorder
-from .roster import Held
+from .roster import Lot
 from .variables import Variables
 
 _MOST_FROZEN = 100
@@ -128,7 +128,7 @@ class Enrolled:
             frozen = [weakref.ref(tensor) for tensor in held if not tensor.requires_grad]
             self._frozen.setdefault(optimizer, []).extend(frozen[:_MOST_FROZEN])
 
-    def thawed(self, optimizer: Any, held: Held) -> tuple[list[int], int]:
+    def thawed(self, optimizer: Any, held: Lot) -> tuple[list[int], int]:
         """Of what was frozen while an optimizer was made, what is trained now, and how much still is not; told once.
 
         Args:
@@ -139,4 +139,4 @@ class Enrolled:
             return [], 0
         frozen = [tensor for known in self._frozen.pop(optimizer) if (tensor := known()) is not None]
         thawed = {id(tensor) for tensor in frozen if tensor.requires_grad}
-        return [variable.ident for variable, tensor in held if id(tensor) in thawed], len(frozen) - len(thawed)
+        return [one.ident for one, tensor in held.pairs() if id(tensor) in thawed], len(frozen) - len(thawed)

@@ -16,15 +16,39 @@ if TYPE_CHECKING:
 Held = list[tuple["Variable", Any]]
 
 
+class Lot(NamedTuple):
+    """What an optimizer holds now, in the order of the variables' numbers."""
+
+    variables: list[Variable]
+    idents: list[int]
+    """Their numbers; while the optimizer holds the same the list is the same one, and nobody changes it."""
+    tensors: list[Any]
+    """The tensor of each."""
+    parameters: bool
+    """Whether all of them are parameters."""
+    trained: bool
+    """Whether all of them were trained when the rows were written."""
+    owner: int
+    """The optimizer that their rows name, where all name the same one; else -1."""
+
+    def pairs(self) -> Held:
+        """Each variable with its tensor."""
+        return list(zip(self.variables, self.tensors, strict=True))
+
+
 class _Owned(NamedTuple):
     """What an optimizer held when it was asked for."""
 
     refs: list[weakref.ref[Any]]
     """Its tensors, in its own order."""
-    places: list[int]
-    """Where in that order each of the variables stands."""
-    variables: list[Variable]
-    """Those of the tensors, in the order of their numbers."""
+    places: list[int] | None
+    """Where in that order each of the variables stands; None where both orders are the same."""
+    lot: Lot
+    """Their variables, without a tensor."""
+
+    def among(self, tensors: list[Any]) -> bool:
+        """Whether it is these tensors, and not others at their addresses, in its own order."""
+        return len(self.refs) == len(tensors) and all(map(is_, [ref() for ref in self.refs], tensors))
 
 
 class Roster:
@@ -58,7 +82,7 @@ class Roster:
                 found[optimizer] = found.get(optimizer, 0) + 1
         return found
 
-    def owned(self, index: int, tensors: list[Any], known: dict[int, Variable]) -> Held:
+    def owned(self, index: int, tensors: list[Any], known: dict[int, Variable]) -> Lot:
         """The variables that stand for tensors of an optimizer, each with its tensor, in the order of their numbers.
 
         Args:
@@ -67,14 +91,16 @@ class Roster:
             known: Variables by the identity of their tensor.
         """
         before = self._owned.get(index)
-        # The last answer holds where the same tensors, and not others at their addresses, stand in the same order.
-        if before is None or len(before.refs) != len(tensors):
+        if before is None or not before.among(tensors):
             return self._look(index, tensors, known)
-        if not all(map(is_, [ref() for ref in before.refs], tensors)):
-            return self._look(index, tensors, known)
-        return list(zip(before.variables, map(tensors.__getitem__, before.places), strict=True))
+        chosen = tensors if before.places is None else [*map(tensors.__getitem__, before.places)]
+        return before.lot._replace(tensors=chosen)
 
-    def _look(self, index: int, tensors: list[Any], known: dict[int, Variable]) -> Held:
+    def owner(self, tensors: list[Any]) -> int:
+        """The optimizer of all of these tensors, where they are what it holds, in its own order; else -1."""
+        return next((one.lot.owner for one in self._owned.values() if one.among(tensors)), -1)
+
+    def _look(self, index: int, tensors: list[Any], known: dict[int, Variable]) -> Lot:
         found: dict[int, tuple[Variable, int]] = {}
         refs = []
         for place, tensor in enumerate(tensors):
@@ -82,7 +108,18 @@ class Roster:
             if variable is not None and variable.tensor is not None and variable.tensor() is tensor:
                 found[variable.ident] = (variable, place)
                 refs.append(variable.tensor)
-        ordered = [found[ident] for ident in sorted(found)]
-        if len(ordered) == len(tensors):
-            self._owned[index] = _Owned(refs, [place for _, place in ordered], [one for one, _ in ordered])
-        return [(variable, tensors[place]) for variable, place in ordered]
+        idents = sorted(found)
+        held = [found[ident][0] for ident in idents]
+        places = [found[ident][1] for ident in idents]
+        owners = {one.optimizer for one in held}
+        lot = Lot(
+            held,
+            idents,
+            [],
+            all(one.kind == "parameter" for one in held),
+            all(one.row is not None and one.row[8] for one in held),
+            owners.pop() if len(owners) == 1 else -1,
+        )
+        if len(held) == len(tensors):
+            self._owned[index] = _Owned(refs, None if places == [*range(len(places))] else places, lot)
+        return lot._replace(tensors=[tensors[place] for place in places])

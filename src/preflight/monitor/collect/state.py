@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from .digest import fingerprints, norms, norms_and_fingerprints
 from .pending import Pending
 from .recorder import Recorder
-from .variables import Variable, Variables
+from .roster import Held, Lot
+from .variables import Variables
 
 _UNKNOWN = (None, None, None)
+_leaf, _gradient = attrgetter("is_leaf"), attrgetter("grad")
 
 
 class States:
@@ -21,17 +24,18 @@ class States:
         # Of each variable the kind, the fingerprint and the norm after its last step.
         self._known: dict[int, tuple[Any, int | None, float | None]] = {}
 
-    def take(
-        self, moment: str, what: str, held: list[tuple[Variable, Any]], exact: bool, extra: dict[str, Any] | None = None
-    ) -> None:
+    def take(self, moment: str, what: str, held: Held, exact: bool, extra: dict[str, Any] | None = None) -> None:
         """Hand over a row with the norm of each tensor, and when asked its fingerprint; None stays None."""
+        self._take(moment, what, [one.ident for one, _ in held], [tensor for _, tensor in held], exact, extra)
+
+    def _take(
+        self, moment: str, what: str, ids: list[int], tensors: list[Any], exact: bool, extra: dict[str, Any] | None
+    ) -> None:
         recorder = self.recorder
-        if not held or not recorder.wants("state"):
+        if not ids or not recorder.wants("state"):
             return
         head = (*recorder.head(), moment, what)
-        ids = [variable.ident for variable, _ in held]
-        began = self._mark(held)
-        tensors = [tensor for _, tensor in held]
+        began = self._mark(tensors)
         if not exact:
             pending = norms(tensors)
             recorder.later(pending, lambda norm: [("state", (*head, "norm", ids, norm, None, extra))])
@@ -81,11 +85,11 @@ class States:
         # On a device these are still under way although the bits have come.
         return None if found is None else found.then(filled)
 
-    def _mark(self, held: list[tuple[Variable, Any]]) -> Any:
+    def _mark(self, tensors: list[Any]) -> Any:
         """A mark in the device's stream, from which the device's time is measured; None where there is no such stream."""
         torch = self.recorder.torch
-        first = next((tensor for _, tensor in held if tensor is not None), None)
-        if first is None or first.device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+        first = next((tensor for tensor in tensors if tensor is not None), None)
+        if first is None or not first.is_cuda or torch.cuda.is_current_stream_capturing():
             return None
         mark = torch.cuda.Event(enable_timing=True)
         mark.record()
@@ -102,19 +106,33 @@ class States:
         moment: str,
         optimizer: int | None,
         exact: bool,
-        living: list[tuple[Variable, Any]] | None = None,
+        lot: Lot | None = None,
     ) -> None:
-        """The parameters of one optimizer, or all parameters; ``living`` where they were looked up already."""
-        held = [one for one in living or self.variables.living(optimizer) if one[0].kind == "parameter"]
+        """The parameters of one optimizer, or all parameters; ``lot`` is what it holds, where that was looked up."""
+        if lot is not None and lot.parameters:
+            self._take(moment, "parameter", lot.idents, lot.tensors, exact, _whose(optimizer))
+            return
+        living = self.variables.living(optimizer) if lot is None else lot.pairs()
+        held = [one for one in living if one[0].kind == "parameter"]
         self.take(moment, "parameter", held, exact, _whose(optimizer))
 
-    def gradients(
-        self, moment: str, optimizer: int | None, exact: bool, living: list[tuple[Variable, Any]] | None = None
-    ) -> None:
-        """The gradients of the parameters of one optimizer, or of all; ``living`` where they were looked up already."""
+    def gradients(self, moment: str, optimizer: int | None, exact: bool, lot: Lot | None = None) -> None:
+        """The gradients of the parameters of one optimizer, or of all.
+
+        Args:
+            moment: The moment.
+            optimizer: The number of the optimizer; None for all, -1 for what none holds.
+            exact: Whether fingerprints are taken, too.
+            lot: What the optimizer holds, where that was looked up, and that nothing was frozen or freed since the
+                rows of its variables were written.
+        """
+        if lot is not None and lot.parameters and lot.trained and all(map(_leaf, lot.tensors)):
+            self._take(moment, "gradient", lot.idents, [*map(_gradient, lot.tensors)], exact, _whose(optimizer))
+            return
+        living = self.variables.living(optimizer) if lot is None else lot.pairs()
         held = [
             (variable, tensor.grad if tensor.is_leaf else None)  # asking a tensor that is no leaf would warn
-            for variable, tensor in living or self.variables.living(optimizer)
+            for variable, tensor in living
             if variable.kind == "parameter" and tensor.requires_grad
         ]
         self.take(moment, "gradient", held, exact, _whose(optimizer))
@@ -125,7 +143,7 @@ class States:
 
     def optimizer(self, moment: str, optimizer: Any, index: int) -> None:
         """What an optimizer keeps for each of its parameters: norms of its tensors, and the count of its steps."""
-        held: list[tuple[Variable, Any]] = []
+        held: Held = []
         steps: list[float | None] = []
         keys: list[str] = []
         torch = self.recorder.torch

@@ -102,7 +102,7 @@ class Steps:
             self.variables.refresh()
         name = f"optimizer{index}:{type(optimizer).__name__}"
         exact = recorder.detail
-        held = self.variables.living(index)
+        held = known.lot(index)
         written = self.writes.since(held)
         young = self._steps.get(index, 0) < _FIRST
         closer = recorder.iteration < self._closer_until
@@ -114,7 +114,7 @@ class Steps:
                 self.states.parameters("before_step", -1, True)
                 self.states.gradients("before_step", -1, False)
         if self._steps.get(index, 0) == units.AFTER and recorder.wants(units.NAME):
-            units.look(recorder, held)
+            units.look(recorder, held.pairs())
         self.groups.tell(optimizer, name, index)
         seen: dict[str, Any] = {"closure": closure}
         if written:
@@ -173,7 +173,7 @@ class Steps:
                 entry.args["closure"] = not self._closures.ended(optimizer)
             recorder.leave(entry)
             index = self.variables.index_of(optimizer)
-            held = self.variables.living(index)
+            held = self.variables.lot(index)
             self.writes.stepped(held)
             steps = self._steps[index] = self._steps.get(index, 0) + 1
             if recorder.norms or recorder.exact_after or steps <= _FIRST:

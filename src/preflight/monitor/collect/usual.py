@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from .checksum import checksums
 from .pending import Pending, to_host
@@ -17,34 +18,35 @@ from .plain import DEVICES, plain_types
 _SHORT = 4096
 """Elements of a vector whose norm takes less time than it takes to ask for it."""
 _FEW = 4
+_LAYOUTS = 64
+"""Lists of lengths of which it is remembered how their norms are taken."""
 
 Decode = Callable[[list[Any]], list[Any]]
+# Asked of every tensor of a model, by functions that loop without the interpreter.
+_kind, _lie, _on_cpu = attrgetter("dtype"), attrgetter("layout"), attrgetter("is_cpu")
 
 
-def alike(torch: Any, tensors: Sequence[Any]) -> list[Any] | None:
+def alike(torch: Any, tensors: Sequence[Any], bits: bool = False) -> list[Any] | None:
     """Return the tensors that are there when they are plain, of one usual kind and on one device, else None.
 
     Args:
         torch: The torch that is loaded.
         tensors: Tensors; None stands for one that is not there.
+        bits: Whether their bits are read and not only their numbers: of some views those in memory are others.
     """
     there = [tensor for tensor in tensors if tensor is not None]
-    if not there:
-        return None
-    types, strided = plain_types(torch), torch.strided
-    if type(there[0]) not in types:
+    if not there or not plain_types(torch).issuperset(map(type, there)):
         return None
     kind, device = there[0].dtype, there[0].device
     if kind not in _kinds(torch) or device.type not in DEVICES:
         return None
+    if {*map(_kind, there)} != {kind} or {*map(_lie, there)} != {torch.strided}:
+        return None
     # Whether a tensor lies in memory of the processor is told at once; to name a device makes an object each time.
-    cpu = there[0].is_cpu
-    for tensor in there:
-        if type(tensor) not in types or tensor.dtype is not kind or tensor.layout is not strided:
-            return None
-        if not (tensor.is_cpu if cpu else tensor.device == device) or not tensor.numel() or tensor.is_neg():
-            return None
-    return there
+    same = all(map(_on_cpu, there)) if there[0].is_cpu else all(tensor.device == device for tensor in there)
+    if not same or not all(map(torch.Tensor.numel, there)):
+        return None
+    return None if bits and any(map(torch.Tensor.is_neg, there)) else there
 
 
 _finer: dict[Any, Any] = {}
@@ -58,7 +60,7 @@ def _kinds(torch: Any) -> dict[Any, Any]:
 
 
 def norms(torch: Any, tensors: Sequence[Any], there: list[Any]) -> Pending:
-    """Start the norms of tensors that are alike.
+    """Start the norms of tensors that are alike; on a CPU they are read at once.
 
     Args:
         torch: The torch that is loaded.
@@ -68,45 +70,64 @@ def norms(torch: Any, tensors: Sequence[Any], there: list[Any]) -> Pending:
     finer = _kinds(torch)[there[0].dtype]
     spread = _spread(tensors)
     if there[0].is_cpu:
-        made, places = _by_length(torch, there, finer)
-        return Pending([to_host(torch, made)], lambda read: spread(_finite([read[0][place] for place in places])))
+        values = _by_length(torch, there, finer)
+        return Pending([], lambda read: spread(_finite(values)))
     made = torch._foreach_norm(there, 2) if finer is None else torch._foreach_norm(there, 2, finer)
     return Pending([to_host(torch, torch.stack(made))], lambda read: spread(_finite(read[0])))
 
 
-def _by_length(torch: Any, there: list[Any], finer: Any) -> tuple[Any, list[int]]:
+class _Layout(NamedTuple):
+    """How the norms of tensors of some lengths are taken."""
+
+    rows: list[tuple[int, list[int]]]
+    """Short vectors that become the rows of a matrix: their length, and where they stand."""
+    alone: list[int]
+    """Where those stand that are taken one by one."""
+    places: list[int]
+    """Where the norm of each tensor stands when they have been taken in this order."""
+
+
+_layouts: dict[tuple[int, ...], _Layout] = {}
+
+
+def _by_length(torch: Any, there: list[Any], finer: Any) -> list[float]:
     """Take norms on a CPU: short vectors of one length as rows of a matrix.
 
     A row's norm is that of the vector alone, to the last bit, as long as both lie in one piece.
-
-    Returns:
-        The norms as one vector, and where in it each tensor's stands.
     """
-    rows: dict[int, list[int]] = {}
-    alone: list[int] = []
-    for place, tensor in enumerate(there):
-        count = tensor.numel()
-        if count <= _SHORT and tensor.dim() == 1 and tensor.is_contiguous():
-            rows.setdefault(count, []).append(place)
-        else:
-            alone.append(place)
-    norm = torch.linalg.vector_norm
-    order: list[int] = []
-    parts: list[Any] = []
-    for many in rows.values():
-        if len(many) < _FEW:
-            alone += many
-            continue
-        order += many
-        parts.append(norm(torch.stack([there[place] for place in many]), dim=1, dtype=finer))
-    if alone:
-        order += alone
-        own = [there[place] for place in alone]
-        parts.append(torch.stack(torch._foreach_norm(own, 2) if finer is None else torch._foreach_norm(own, 2, finer)))
-    places = [0] * len(order)
-    for at, place in enumerate(order):
+    counts = (*map(torch.Tensor.numel, there),)
+    layout = _layouts.get(counts)
+    if layout is None:
+        if len(_layouts) >= _LAYOUTS:
+            _layouts.clear()
+        layout = _layouts[counts] = _laid_out(counts, [tensor.dim() == 1 for tensor in there])
+    if not all(map(torch.Tensor.is_contiguous, [there[place] for _, many in layout.rows for place in many])):
+        layout = _laid_out(counts, [False] * len(counts))
+    found: list[float] = []
+    for count, many in layout.rows:
+        matrix = torch.cat([there[place] for place in many]).view(-1, count)
+        found += torch.linalg.vector_norm(matrix, dim=1, dtype=finer).tolist()
+    if layout.alone:
+        own = [there[place] for place in layout.alone]
+        made = torch._foreach_norm(own, 2) if finer is None else torch._foreach_norm(own, 2, finer)
+        found += [one.item() for one in made]
+    return [found[place] for place in layout.places]
+
+
+def _laid_out(counts: Sequence[int], vectors: Sequence[bool]) -> _Layout:
+    """Lay out how the norms of tensors of these lengths are taken, of which some are vectors."""
+    short: dict[int, list[int]] = {}
+    for place, (count, vector) in enumerate(zip(counts, vectors, strict=True)):
+        if vector and count <= _SHORT:
+            short.setdefault(count, []).append(place)
+    rows = [(count, many) for count, many in short.items() if len(many) >= _FEW]
+    order = [place for _, many in rows for place in many]
+    taken = set(order)
+    alone = [place for place in range(len(counts)) if place not in taken]
+    places = [0] * len(counts)
+    for at, place in enumerate(order + alone):
         places[place] = at
-    return parts[0] if len(parts) == 1 else torch.cat(parts), places
+    return _Layout(rows, alone, places)
 
 
 def norms_and_fingerprints(torch: Any, tensors: Sequence[Any], there: list[Any]) -> Pending:

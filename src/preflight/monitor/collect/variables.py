@@ -11,7 +11,7 @@ from typing import Any
 from .digests import dtype_of
 from .naming import Names, parts
 from .recorder import Recorder
-from .roster import Held, Roster
+from .roster import Held, Lot, Roster
 
 
 class Variable:
@@ -101,7 +101,7 @@ class Variables:
     def living(self, optimizer: int | None = None) -> Held:
         """Variables with their tensors: all, those of one optimizer, or (for -1) those of none."""
         if optimizer is not None and optimizer >= 0:
-            return self._of_optimizer(optimizer)
+            return self.lot(optimizer).pairs()
         found = []
         for variable in self.by_name.values():
             if optimizer is not None and variable.optimizer != optimizer:
@@ -111,12 +111,24 @@ class Variables:
                 found.append((variable, tensor))
         return found
 
-    def _of_optimizer(self, index: int) -> Held:
+    def lot(self, index: int) -> Lot:
         """What an optimizer holds now; another one may hold the same."""
         optimizer = self._optimizers[index]() if index < len(self._optimizers) else None
         groups = getattr(optimizer, "param_groups", None) or ()
         tensors = [tensor for group in groups for tensor in group["params"]]
         return self._roster.owned(index, tensors, self._by_tensor)
+
+    def owners(self, tensors: list[Any]) -> dict[int, int]:
+        """How many of some tensors the optimizers hold, by the number that the row of each names; -1 for none of them."""
+        owner = self._roster.owner(tensors)
+        if owner >= 0:
+            return {owner: len(tensors)}
+        found: dict[int, int] = {}
+        for one in tensors:
+            variable = self.of(one)
+            if variable is not None:
+                found[variable.optimizer] = found.get(variable.optimizer, 0) + 1
+        return found
 
     def with_gradients(self) -> dict[int, int]:
         """How many variables of each optimizer have a gradient, for those optimizers of which one has."""
