@@ -16,6 +16,7 @@ _MOMENTS = {
     "amidst": ("accumulating", "parameter"),
     "added": ("accumulating", "gradient"),
     "made": ("after_backward", "gradient"),
+    "local": ("before_exchange", "gradient"),
     "unscaling": ("before_unscale", "gradient"),
     "thrown": ("before_clear", "gradient"),
     "loaded": ("loaded", "parameter"),
@@ -36,7 +37,7 @@ class Mini:
 
     Words of states: gradients, before, after (a step), buffers, left (gradients as a backward pass begins), made (by one),
     amidst and added (parameters and gradients as another pass begins before the step),
-    unscaling, thrown (gradients that are cleared unused), loaded, states.
+    unscaling, local (gradients before the program exchanges them), thrown (gradients that are cleared unused), loaded, states.
     ``("loss", 0.5)`` and other numbers are ``("scalar", name, object, value)``; ``("memory", peak)`` is what the
     allocator of ``cuda:0`` tells.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import draws as drawing
 from .digest import norms
@@ -13,6 +13,7 @@ from .entry import Entry
 from .patching import Patches
 from .places import by_library, from_program, user_frame
 from .ranges import Ranges
+from .ratios import ONE, Ratios
 from .recorder import Recorder
 from .rewritten import Rewritten
 from .second_order import SecondOrder
@@ -21,6 +22,9 @@ from .state import States
 from .tail import Tails
 from .targets import Targets
 from .variables import Variables
+
+if TYPE_CHECKING:
+    from .terms import Terms
 
 
 class Backwards:
@@ -35,6 +39,8 @@ class Backwards:
         rewritten: Rewritten,
         sequences: Sequences,
         draws: Draws,
+        terms: Terms,
+        ratios: Ratios,
     ) -> None:
         self.recorder = recorder
         self.variables = variables
@@ -45,8 +51,10 @@ class Backwards:
         self.sequences = sequences
         self.targets = Targets(recorder, sequences)
         self.ranges = Ranges(recorder, sequences, draws)
+        self.ratios = ratios
         self.second_order = SecondOrder(recorder)
         self.draws = draws
+        self.terms = terms
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -90,6 +98,12 @@ class Backwards:
                 self.ranges.look(entry, first)
             if recorder.detail and recorder.wants(drawing.NAME):
                 self.draws.passed()
+        if recorder.detail:
+            with recorder.work("terms"):
+                self.terms.begins(entry, first)
+            if recorder.wants(ONE):
+                with recorder.work("ratios"):
+                    self.ratios.look(entry, first)
         if first.numel() == 1 and first.is_floating_point():
             number, step, iteration, began = recorder.number(), recorder.step, recorder.iteration, entry.began
             place = from_program(entry.place)
@@ -143,6 +157,7 @@ class Backwards:
         recorder.passes += 1
         recorder.waiting += 1
         self.rewritten.passed()
+        self.terms.passed()
         recorder.leave(entry, None, error)
         if recorder.scaled and recorder.detail and not self.variables.stale:
             self.states.gradients("after_backward", None, False)

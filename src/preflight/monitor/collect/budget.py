@@ -4,7 +4,8 @@ What a detailed iteration costs beyond the others is known from the first ones, 
 not be tried out; they become rarer in powers of two, so that ranks that thin differently still share some.
 A run is young as long as each iteration can be recorded in detail within the budget, or, where steps are short, with
 some seconds in all: most mistakes show soon, and what begins later than the first iterations is then seen at once too.
-Where the other iterations cost too much by themselves, the norms are taken less often, as far as that saves anything.
+Where the other iterations cost too much by themselves, the norms are taken less often, as far as that saves anything:
+those of gradients first, and last those of the parameters after a step, which show what another hand writes to.
 Every change is told in the trace, so that nothing is missed without a word.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
+from .iterations import AFTER_EACH
 from .recorder import Recorder
 
 _LONGEST = 1024
@@ -30,6 +32,9 @@ _YOUNG_COST = 2.0  # seconds that a run of short steps may give for detail in ea
 _SEEN = 0.8
 _NOTHING = 0.05  # the share of what is allowed that is not worth giving something up for
 _ROOM = 0.75  # the share of what is allowed up to which something is taken more often again
+# Passes over parameters and gradients in an iteration with norms: the gradients, every fourth time the parameters before
+# the step, and the parameters after it; of the last one, the share of what such an iteration costs more than another one.
+_AFTER, _BEYOND = 1 / 2.25, 1 / 1.25
 clock = time.perf_counter
 
 
@@ -118,7 +123,7 @@ class Budget:
         if norms > half and (
             price.share(half, detail) <= _ROOM * allowed or price.saved(half, norms) <= _NOTHING * allowed
         ):
-            recorder.norms_every = half
+            self._rarer(half)
             self._tell("norms", half, share)
         elif share > allowed:
             self._thin(price, allowed)
@@ -128,10 +133,14 @@ class Budget:
 
     def _price(self, work: float) -> _Price:
         """What things cost, as far as it is known: until an iteration without norms was seen, all of it is theirs."""
-        bare, normed = self._bare or 0.0, self._normed
+        bare, normed, every = self._bare or 0.0, self._normed, self.recorder.norms_every
         norms = max(normed - bare, 0.0) if normed is not None else 0.0
-        usual = bare + norms / max(self.recorder.norms_every, 1)
-        return _Price(work, bare, norms, max((self._detail or 0.0) - usual, 0.0))
+        usual = bare + norms / max(every, 1)
+        detail = max((self._detail or 0.0) - usual, 0.0)
+        if every <= AFTER_EACH and self._bare is not None:  # the norms after a step are in every iteration
+            after = min(_BEYOND * norms, bare)
+            return _Price(work, bare - after, norms, after, detail)
+        return _Price(work, bare, (1 - _AFTER) * norms, _AFTER * norms, detail)
 
     def _thin(self, price: _Price, allowed: float) -> None:
         """Leave to the detail what the rest leaves to it, and at least a quarter; then see to the rest."""
@@ -150,8 +159,14 @@ class Budget:
         late = left > (2 * allowed if recorder.detail_every != detail else allowed)
         # What calls cost by themselves does not go away with the norms, which then would be given up for nothing.
         if late and norms < _LONGEST and price.saved(norms, 2 * norms) > _NOTHING * allowed:
-            recorder.norms_every = max(2, norms * 2)
+            self._rarer(max(2, norms * 2))
             self._tell("norms", recorder.norms_every, share)
+
+    def _rarer(self, every: int) -> None:
+        """Take norms as often; where others of them are left out then, what iterations cost is learnt anew."""
+        if (every <= AFTER_EACH) != (self.recorder.norms_every <= AFTER_EACH):
+            self._bare = self._normed = None
+        self.recorder.norms_every = every
 
     def _tell(self, what: str, every: int, share: float) -> None:
         recorder = self.recorder
@@ -159,16 +174,25 @@ class Budget:
 
 
 class _Price(NamedTuple):
-    """Seconds of an iteration without the recorder, and what recording adds to it: always, with norms, in detail."""
+    """Seconds of an iteration without the recorder, and what recording adds to it.
+
+    Attributes:
+        work: Without the recorder.
+        bare: Always.
+        norms: With norms, without those of the parameters after a step.
+        after: Those.
+        detail: In detail.
+    """
 
     work: float
     bare: float
     norms: float
+    after: float
     detail: float
 
     def share(self, norms_every: int, detail_every: int) -> float:
         """The share of recording, where norms and detail are taken every so many iterations (0: never)."""
-        cost = self.bare + _each(self.norms, norms_every) + _each(self.detail, detail_every)
+        cost = self.bare + self._of_norms(norms_every) + _each(self.detail, detail_every)
         return cost / (self.work + cost)
 
     def of_detail(self, every: int) -> float:
@@ -178,7 +202,11 @@ class _Price(NamedTuple):
 
     def saved(self, often: int, rarely: int) -> float:
         """The share that norms take less where they are taken rarely."""
-        return (_each(self.norms, often) - _each(self.norms, rarely)) / self.work
+        return (self._of_norms(often) - self._of_norms(rarely)) / self.work
+
+    def _of_norms(self, every: int) -> float:
+        """What norms add to an iteration in the mean, where they are taken every so many iterations."""
+        return _each(self.norms, every) + _each(self.after, 1 if 0 < every <= AFTER_EACH else every)
 
 
 def _each(cost: float, every: int) -> float:

@@ -12,6 +12,7 @@ from .importing import Imports
 from .naming import Names
 from .patching import Patches
 from .recorder import Recorder
+from .state import States
 from .variables import Variables
 
 COLLECTIVES = (
@@ -25,8 +26,12 @@ _LEAST_SUMMAND = 16
 class Distributed:
     """Watches ``torch.distributed`` and the parallel wrappers."""
 
-    def __init__(self, recorder: Recorder, names: Names, variables: Variables, begin: Any) -> None:
+    def __init__(self, recorder: Recorder, names: Names, variables: Variables, states: States, begin: Any) -> None:
         self.recorder = recorder
+        self.states = states
+        self._exchanged = (
+            -1
+        )  # how many backward passes there were when gradients were last looked at before an exchange
         self.names = names
         self.variables = variables
         self._begin = begin
@@ -134,12 +139,22 @@ class Distributed:
             if word == "all_to_all_single" and (len(args) > 2 or kwargs.get("input_split_sizes") is not None):
                 seen["splits"] = True
             seen["group"] = self.group(group)
+            if word == "all_reduce" and recorder.detail and recorder.wants("exchange"):
+                self._exchanging()
             entry = recorder.enter(f"collective.{word}", "", seen)
             if word == "all_reduce" and entry.parent >= 0 and recorder.detail and recorder.wants("summands"):
                 self._summand(entry, args[0] if args else kwargs.get("tensor"))
             return entry
 
         return before
+
+    def _exchanging(self) -> None:
+        """The program calls for a sum over ranks between a backward pass and a step: gradients may be what it exchanges."""
+        recorder = self.recorder
+        if recorder.stack() or not recorder.waiting or self._exchanged == recorder.passes or self.variables.stale:
+            return
+        self._exchanged = recorder.passes
+        self.states.gradients("before_exchange", None, False)
 
     def _summand(self, entry: Entry, tensor: Any) -> None:
         """Tell the norm of what this rank gives to a sum within a forward pass."""

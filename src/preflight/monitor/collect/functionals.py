@@ -15,8 +15,12 @@ _MOST_NUMBERS = 1 << 20
 Look = Callable[[tuple[Any, ...], dict[str, Any]], None]
 
 
-def watch(recorder: Recorder, patches: Patches, name: str, look: Look) -> None:
+def watch(
+    recorder: Recorder, patches: Patches, name: str, look: Look | None, made: Callable[[Any], None] | None = None
+) -> None:
     """Call ``look`` before a function of that name, in detailed iterations where gradients are recorded.
+
+    ``made`` is called with what it gave.
 
     Scripts that are compiled still see the original one.
     """
@@ -29,10 +33,16 @@ def watch(recorder: Recorder, patches: Patches, name: str, look: Look) -> None:
 
     @functools.wraps(original)
     def watching(*args: Any, **kwargs: Any) -> Any:
-        if not compiling() and recorder.detail and torch.is_grad_enabled() and recorder.active():
+        if compiling() or not recorder.detail or not torch.is_grad_enabled() or not recorder.active():
+            return original(*args, **kwargs)
+        if look is not None:
             with recorder.work(name):
                 look(args, kwargs)
-        return original(*args, **kwargs)
+        value = original(*args, **kwargs)
+        if made is not None:
+            with recorder.work(name):
+                made(value)
+        return value
 
     # A function may warn of a reduction at its caller's place; Python passes by frames of such a name in looking for it.
     code = watching.__code__.replace(co_filename=f"{__file__} (importlib._bootstrap)")  # type: ignore[attr-defined]

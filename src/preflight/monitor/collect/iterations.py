@@ -17,6 +17,8 @@ from .settings import Settings
 _NEVER_STEPPED = 4
 _NO_OPTIMIZER = 16
 """Backward passes of an iteration of a program that clears no gradients in a way that can be seen, and makes no step."""
+AFTER_EACH = 8
+"""Up to how rare norms are the parameters after a step are still taken in every iteration."""
 
 
 class Iterations:
@@ -27,6 +29,8 @@ class Iterations:
         step: How many steps of the first optimizer have ended.
         detail: Whether this iteration is recorded in detail.
         norms: Whether norms of parameters and gradients are taken in this iteration.
+        norms_after: Whether norms of parameters are taken after its step: with those of gradients, and where these are
+            rarer in every iteration, or in the one before; what another hand does between two steps is seen by them.
         exact_after: Whether fingerprints are taken after its step: in detail, or because the next one is.
         trained: Whether a backward pass or a step has happened in this iteration.
         stepped: Whether the first optimizer has stepped in this iteration.
@@ -49,7 +53,7 @@ class Iterations:
         self.norms_every = settings.norms_every
         self.detail_until = max(settings.detail_first, settings.detail_young)
         self.detail = self.detail_until > 0
-        self.norms = True
+        self.norms = self.norms_after = True
         self.exact_after = self.detail
         self.thread = Thread()
         self.at_boundary: list[Callable[[], None]] = []
@@ -106,6 +110,9 @@ class Iterations:
         number = self.iteration
         self.detail = self._in_detail(number)
         self.norms = self.detail or (self.norms_every > 0 and number % self.norms_every == 0)
+        self.norms_after = self.norms or (
+            self.norms_every > 0 and (self.norms_every <= AFTER_EACH or (number + 1) % self.norms_every == 0)
+        )
         # Fingerprints after this step are what those before the next one are compared with.
         self.exact_after = self.detail or self._in_detail(number + 1)
 

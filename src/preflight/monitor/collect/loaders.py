@@ -14,6 +14,7 @@ from .orders import Numbers, facts
 from .patching import Patches
 from .recorder import Recorder
 from .snapshot import Sight
+from .stored import Stored
 from .workers import Seats, tell_of
 
 _MOST_INDICES = 64
@@ -37,6 +38,7 @@ class Loaders:
         self._asked: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
         self._loops: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
         self._datasets = Numbers()
+        self._stored = Stored(recorder)
         self._seats: weakref.WeakKeyDictionary[Any, Seats] = weakref.WeakKeyDictionary()
         self._seats_now: Seats | None = None
 
@@ -90,6 +92,8 @@ class Loaders:
             self.sight.began(number, epoch, args[0])
         entry = self.recorder.enter("loop", f"loader{number}", {"epoch": epoch})
         entry.about = (number, epoch)
+        with self.recorder.work("stored"):
+            self._stored.begins(args[0], entry.object, epoch)
         return entry
 
     def _looped(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:

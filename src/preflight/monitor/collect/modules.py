@@ -21,6 +21,7 @@ from .naming import Names
 from .parts import Begun, Part, Parts
 from .patching import Patches
 from .places import beyond_library
+from .ratios import Ratios
 from .recorder import Recorder
 from .reruns import NAME as RERUN
 from .reruns import Reruns
@@ -59,6 +60,7 @@ class Forwards:
         self.aside = Aside(recorder.torch, self.before, self.after)
         self.leaves: leaves.Leaves | None = None
         self.draws: Draws | None = None
+        self.ratios: Ratios | None = None
         self.carried = Carried(recorder) if recorder.wants(carried.NAME) else None
         self.encodings = Encodings(recorder) if recorder.wants(encodings.NAME) else None
         self._hidden_found = 0  # modules that train within another one without being a part of it
@@ -237,6 +239,8 @@ class Forwards:
             and _learns(module, output)
         ):
             self.draws.answered(args, output)
+        if self.recorder.detail and self.ratios is not None and _learns(module, output):
+            self.ratios.given(args)
         marks, entry.about = entry.about, None
         if marks is not None:
             self._written(entry, module, marks)

@@ -32,6 +32,7 @@ from .modules import Forwards
 from .naming import Names
 from .optimizers import Optimizers
 from .patching import Patches
+from .ratios import Ratios
 from .recorder import Recorder, Sink
 from .scaling import Scaling
 from .schedules import Schedules
@@ -40,6 +41,7 @@ from .settings import Settings
 from .signed import SignedLabels
 from .snapshot import Sight
 from .state import States
+from .terms import Terms
 from .variables import Variables
 from .writer import Writer
 
@@ -64,6 +66,8 @@ class Session:
         self.forwards = Forwards(recorder, self.names, digests, sequences)
         self.forwards.leaves = Leaves(recorder, optimizers.holds)
         self.forwards.draws = Draws(recorder)
+        self.forwards.ratios = Ratios(recorder, sequences)
+        terms = Terms(recorder, self.variables)
         self.parts: list[Any] = [
             self.forwards,
             optimizers,
@@ -75,6 +79,8 @@ class Session:
                 optimizers.rewritten,
                 sequences,
                 self.forwards.draws,
+                terms,
+                self.forwards.ratios,
             ),
             Clipping(recorder, self.variables),
             Scaling(recorder, optimizers),
@@ -84,16 +90,17 @@ class Session:
             Dropouts(recorder, self.forwards),
             Divergences(recorder),
             SignedLabels(recorder),
+            terms,
             Checkpoints(recorder, self.names, self.variables, states),
         ]
         if settings.api or (settings.needs and any(need.startswith("api") for need in settings.needs)):
             self.parts.append(Api(recorder))
         if settings.control:
             self.parts.append(Control(recorder, sight, self._rank))
-        self.distributed = Distributed(recorder, self.names, self.variables, self._begin)
+        self.distributed = Distributed(recorder, self.names, self.variables, states, self._begin)
         self.opened: Callable[[], None] = lambda: None
         memory = Memory(recorder)
-        recorder.at_boundary += [self.forwards.clear, memory.boundary, Budget(recorder).boundary]
+        recorder.at_boundary += [self.forwards.clear, terms.boundary, memory.boundary, Budget(recorder).boundary]
         recorder.at_end += [self.forwards.clear, memory.end]
 
     def start(self) -> None:

@@ -14,6 +14,7 @@ from .groups import Groups, held_at_zero
 from .patching import Patches
 from .recorder import Recorder
 from .rewritten import Rewritten
+from .shadows import Shadows
 from .state import States
 from .writes import Writes
 
@@ -22,6 +23,7 @@ _CLOSER = 3  # iterations after parameters were frozen or freed in which what no
 _MOST_CLOSER = 4  # how often that is done; some programs do so in every step
 _FIRST = 2  # steps of each optimizer that are always looked at: what it began with, and on which weights
 _IDLE = 16  # steps of others in a row after which the optimizer whose steps count is one that is not used any more
+_MOST_HANDS = 8  # steps that find parameters written to, and are looked at for that alone
 _STATES_EVERY = 10  # detailed iterations in which an optimizer's own state is looked at
 
 
@@ -47,6 +49,8 @@ class Steps:
         self._steps: dict[int, int] = {}
         self._unheld = 0  # variables of no optimizer, when they were last looked at
         self._casts: dict[int, int] = {}
+        self._shadows = Shadows(recorder, self.variables)
+        self._hands = 0  # steps that found parameters written to, where nothing else would have been looked at
         self._idle = 0  # steps of other optimizers since the last one of that whose steps count
 
     def install(self, patches: Patches) -> None:
@@ -106,13 +110,19 @@ class Steps:
         written = self.writes.since(held)
         young = self._steps.get(index, 0) < _FIRST
         closer = recorder.iteration < self._closer_until
-        if look and (recorder.norms or young or closer):
+        hand = bool(written) and not recorder.norms and recorder.norms_every > 0
+        if hand:
+            self._hands += 1  # what is written again and again is the program's own, and no surprise
+            hand = self._hands <= _MOST_HANDS
+        if look and (recorder.norms or young or closer or hand):
             self.states.gradients("before_step", index, False, held)
             if exact or written or young or recorder.evaluated or recorder.iteration % _BEFORE_EVERY == 0:
                 self.states.parameters("before_step", index, exact, held)
             if (exact or closer) and self._others(index):
                 self.states.parameters("before_step", -1, True)
                 self.states.gradients("before_step", -1, False)
+        if exact and look and index == recorder.primary:
+            self._shadows.look(held.pairs())
         if self._steps.get(index, 0) == units.AFTER and recorder.wants(units.NAME):
             units.look(recorder, held.pairs())
         self.groups.tell(optimizer, name, index)
@@ -176,7 +186,7 @@ class Steps:
             held = self.variables.lot(index)
             self.writes.stepped(held)
             steps = self._steps[index] = self._steps.get(index, 0) + 1
-            if recorder.norms or recorder.exact_after or steps <= _FIRST:
+            if recorder.norms_after or recorder.exact_after or steps <= _FIRST:
                 self.states.parameters("after_step", index, recorder.exact_after, held)
                 if recorder.detail and (steps <= _FIRST or recorder.iteration % _STATES_EVERY == 0):
                     self.states.optimizer("after_step", optimizer, index)

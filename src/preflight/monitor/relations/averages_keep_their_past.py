@@ -4,112 +4,98 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import median
+from typing import NamedTuple
 
 from preflight.monitor.mini import Mini
 from preflight.monitor.relation import Example, Relation
-from preflight.monitor.views.copies import untrained
-from preflight.monitor.window import State, Window
+from preflight.monitor.window import Window
 
+_SLOW, _FAST = "kept.slow", "kept.fast"
 _MOST = 0.1
 """The share of its past that an average keeps in a step, below which it is none."""
-_EXACT = 4e-7
-"""How far a norm may be off, as a share of it."""
-_CLEAR = 50
-"""How many times that a difference of norms must be, to be taken for one."""
-_ALIKE = 0.35
-_ROUGHLY = 0.6
-"""How far the shares of three matrices and more may lie apart: norms tell of a step only nearly, the less the more it turns."""
+_BEYOND = 1e-3
+"""How much more than all of its past says that it moves away from what it should follow."""
+_ROUNDED = 6e-8
+"""What rounding a number of 32 bits may make of it, as a share."""
+_CLEAR = 1000
+"""How many times that the sums of a copy and of what it follows must lie apart, so that a share has three digits."""
+_ALIKE = 0.02
+"""How far shares that are one may lie apart, of the share that is kept or of that which is not, beside rounding."""
 _INTERVALS = 2
 _PAIRS = 2
 
 
+class _Look(NamedTuple):
+    """The sums of a copy's matrices and of those that they follow, by name, before a step."""
+
+    step: int
+    slow: dict[str, float]
+    fast: dict[str, float]
+
+
 class AveragesKeepTheirPast(Relation):
-    """A network that is moved after a trained one, a little with each step, keeps more than a tenth of what it was.
+    """What is moved after trained weights, a little with each step, keeps more than a tenth of what it was, and comes nearer.
 
     Target networks, teachers and averages are made with a decay near 1, or a rate near 0. With the two exchanged, the
-    copy is all but the trained network itself after each step: the targets move with what learns from them.
-    Judged are matrices that no optimizer holds and that have the name, the shape and the precision of trained ones.
-    Before each step their distance from the trained ones is compared, in norms, with what it would be had they not moved.
-    A share below a tenth, the same for all of them in two steps in a row, is a decay that was given the wrong way round.
-    A copy in every bit has no decay, and one whose share grows from step to step is warmed up.
+    copy is all but the trained network itself after each step: the targets move with what learns from them. With the sign
+    exchanged, it moves away from what it should follow, faster and faster.
+    Judged are networks that no optimizer holds, and tables of tensors that the program keeps beside a network (a dictionary
+    by name, a list in order), whose matrices have the shapes of trained ones. An average is linear: with each step the sum
+    over each of its matrices keeps the same share of its distance from the sum over the trained one. Where these shares are
+    the same to a few hundredths for all matrices, in two steps in a row, they are its decay; what moves otherwise is no
+    average, one whose share grows from step to step is warmed up, and a share of nought is a copy.
     """
 
     name = "averages-keep-their-past"
-    needs = frozenset({"step", "state"})
-    wakes = frozenset({"exact parameter at before_step"})
+    needs = frozenset({"step", "scalar", _SLOW})
+    wakes = frozenset({f"scalar {_SLOW}"})
     severity = "warning"
     priority = 16
-    cause = "the decay of a moving average, or the rate of a target network, is given the wrong way round"
+    cause = "the decay of a moving average, or the rate of a target network, is given the wrong way round or with the wrong sign"
     advice = "keep the average times the decay (0.99, 0.999), and add the new weights times what is left of 1"
 
     def __init__(self) -> None:
-        self._slow: dict[
-            int, tuple[float, int | None, int]
-        ] = {}  # by variable its norm, fingerprint and the steps done
-        self._fast: dict[int, tuple[float, int | None]] = {}
-        self._shares: dict[str, list[float]] = {}  # by network, the share kept in each of the last intervals
+        self._last: dict[str, _Look] = {}
+        self._shares: dict[str, list[float]] = {}  # by average, the share kept in each of the last intervals
 
     def see(self, window: Window) -> Iterator[Example]:
-        for state in window.states:
-            if state.moment != "before_step" or state.what != "parameter" or not state.bits:
+        for word, now in _looks(window).items():
+            before = self._last.get(word)
+            self._last[word] = now
+            if before is None or now.step != before.step + 1:
+                self._shares.pop(word, None)
                 continue
-            if (state.extra or {}).get("optimizer") != -1:
-                told = zip(state.ids, state.norm, state.bits, strict=False)
-                self._fast.update({ident: (norm, bits) for ident, norm, bits in told if norm})
-        for state in untrained(window, "before_step"):
-            yield from self._moved(state, window)
+            yield self._judge(word, _share(before, now), window)
 
-    def _moved(self, state: State, window: Window) -> Iterator[Example]:
-        found: dict[str, list[tuple[float, float]]] = {}  # by network, shares with how far each may be off
-        copies = set()
-        trained = {
-            (one.name.removeprefix(one.root), tuple(one.shape), one.dtype): one.id
-            for one in window.run.variables.values()
-            if one.optimizer >= 0 and one.trainable and len(one.shape) > 1
-        }
-        for ident, norm, bits in zip(state.ids, state.norm, state.bits or (), strict=False):
-            one = window.run.variables.get(ident)
-            if one is None or not norm or len(one.shape) < 2:
-                continue
-            before = self._slow.get(ident)
-            self._slow[ident] = norm, bits, state.s
-            followed = trained.get((one.name.removeprefix(one.root), tuple(one.shape), one.dtype))
-            if followed is None or followed not in self._fast or before is None or state.s != before[2] + 1:
-                continue
-            fast, other = self._fast[followed]
-            if bits == other or bits == before[1]:
-                copies.add(one.root)
-            elif abs(before[0] - fast) > _CLEAR * _EXACT * norm:
-                apart = before[0] - fast
-                found.setdefault(one.root, []).append(((norm - fast) / apart, _EXACT * norm / abs(apart)))
-        for root in sorted({*found, *copies}):
-            shares = found.get(root, [])
-            if root in copies or len(shares) < _PAIRS:
-                self._shares.pop(root, None)
-                yield Example((), True, {})
-            else:
-                yield self._judge(root, shares, window)
-
-    def _judge(self, root: str, shares: list[tuple[float, float]], window: Window) -> Example:
-        middle = median(share for share, _ in shares)
-        known = self._shares.setdefault(root, [])
-        apart = _ROUGHLY if len(shares) > _PAIRS else _ALIKE
-        one = 0 < middle < _MOST and all(_alike(share, middle, off, apart) for share, off in shares)
-        if not one or (known and not _alike(middle, known[-1], shares[0][1])):
+    def _judge(self, word: str, share: float | None, window: Window) -> Example:
+        known = self._shares.setdefault(word, [])
+        if share is None or not (0 < share < _MOST or share > 1 + _BEYOND):
             known.clear()
-        if one:
-            known.append(middle)
+        else:
+            if known and abs(share - known[-1]) > _ALIKE * min(share, abs(1 - share)):
+                known.clear()
+            known.append(share)
         wrong = len(known) >= _INTERVALS
+        away = wrong and known[-1] > 1
         steps = window.named("step")
         return Example(
             (),
             not wrong,
             {},
-            variables=(root,) if wrong else (),
-            expected="an average that keeps most of what it was",
-            seen=f"it keeps {middle:.1%} of itself in each step" if wrong else None,
+            variables=(word,) if wrong else (),
+            expected="an average that keeps most of what it was, and comes nearer to what it follows",
+            seen=(f"its distance grows {known[-1]:.4g} times" if away else f"it keeps {known[-1]:.1%} of itself")
+            + " in each step"
+            if wrong
+            else None,
             call=steps[-1] if steps else None,
-            detail=f"{root} follows a trained network so closely that it averages nothing" if wrong else "",
+            detail=(
+                f"{word} moves away from the trained network that it should follow"
+                if away
+                else f"{word} follows a trained network so closely that it averages nothing"
+            )
+            if wrong
+            else "",
         )
 
     @classmethod
@@ -117,35 +103,60 @@ class AveragesKeepTheirPast(Relation):
         yield _run([0.99, 0.99, 0.99])
         yield _run([0.5, 0.5, 0.5])
         yield _run([0.0, 0.0, 0.0])  # copied
-        yield _run([0.004, 0.04, 0.1])  # warmed up
+        yield _run([1.0, 1.0, 1.0])  # left as it is
+        yield _run([0.004, 0.04, 0.09])  # warmed up
+        yield _run([0.05, 0.05, 0.05], turned=0.02)  # no average: its matrices do not move alike
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([0.01, 0.01, 0.01])
+        yield _run([1.01, 1.01, 1.01])
 
 
-def _alike(share: float, other: float, off: float, apart: float = _ALIKE) -> bool:
-    return abs(share - other) <= apart * abs(other) + 2 * off
+def _looks(window: Window) -> dict[str, _Look]:
+    """What was told of each copy."""
+    found: dict[str, _Look] = {}
+    for number in window.numbers:
+        if number.name in (_SLOW, _FAST) and number.value is not None:
+            word, _, name = number.object.partition("#")
+            look = found.setdefault(word, _Look(number.s, {}, {}))
+            (look.slow if number.name == _SLOW else look.fast)[name] = number.value
+    return found
 
 
-def _run(decays: list[float]) -> list[Window]:
-    names = ("online.0.weight", "online.2.weight")
-    unheld = {name.replace("online", "target"): {"optimizer": -1, "trainable": False} for name in names}
-    mini = Mini({**{name: {} for name in names}, **unheld})
-    slow = dict(zip(unheld, (5.0, 7.0), strict=True))
+def _share(before: _Look, now: _Look) -> float | None:
+    """The share of its past that a copy has kept since; None where it is none that all matrices tell alike."""
+    told: list[tuple[float, float]] = []  # with how far each may be off
+    for name, slow in now.slow.items():
+        fast, old = now.fast.get(name), before.slow.get(name)
+        if fast is None or old is None:
+            continue
+        apart, rounded = old - fast, _ROUNDED * (abs(old) + abs(fast) + abs(slow))
+        if abs(apart) > _CLEAR * rounded:
+            told.append(((slow - fast) / apart, rounded / abs(apart)))
+    if len(told) < _PAIRS:
+        return None
+    middle = median(share for share, _ in told)
+    allowed = _ALIKE * min(abs(middle), abs(1 - middle))
+    alike = all(abs(share - middle) <= allowed + off for share, off in told)
+    return middle if alike else None
+
+
+def _run(decays: list[float], turned: float = 0.0) -> list[Window]:
+    """Steps in which a copy of two matrices keeps these shares of itself, the second one this much more."""
+    names = ("0.weight", "2.weight")
+    mini = Mini({f"online.{name}": {} for name in names})
+    slow = dict(zip(names, (5.0, 7.0), strict=True))
     windows = []
     for step, decay in enumerate([0.0, *decays]):
-        fast = {name: 5.0 + 2.0 * at + 0.01 * step for at, name in enumerate(names)}
-        for name, target in zip(names, unheld, strict=True):
-            slow[target] = decay * slow[target] + (1 - decay) * fast[name]
-        own = {name: (norm, int(norm * 1e9)) for name, norm in fast.items()}
-        held = {name: (norm, int(norm * 1e9)) for name, norm in slow.items()}
-        windows.append(
-            mini.window(
-                "backward",
-                ("before", own, {"optimizer": 0}),
-                ("before", held, {"optimizer": -1}),
-                "step optimizer0:SGD",
-            )
-        )
+        fast = {name: 5.5 + 2.0 * at + 0.1 * step for at, name in enumerate(names)}
+        for at, name in enumerate(names):
+            kept = decay + turned * at
+            slow[name] = kept * slow[name] + (1 - kept) * fast[name] if step else slow[name]
+        rows = [
+            ("scalar", kind, f"shadow#{name}", held[name])
+            for name in names
+            for kind, held in ((_SLOW, slow), (_FAST, fast))
+        ]
+        windows.append(mini.window("backward", *rows, "step optimizer0:SGD"))
     return windows

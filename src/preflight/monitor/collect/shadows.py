@@ -1,0 +1,166 @@
+"""What is kept beside trained weights: copies in modules that no optimizer holds, and in tables of plain objects.
+
+An average of weights adds up linearly, so one sum over each matrix and over what it was made from tells exactly which share
+of its past a copy has kept in a step; norms do not. Taken are the sums of a few small matrices, before steps of detailed
+iterations. Tables (a dictionary ``shadow``, a list of tensors) are found by the names that the person's code has in sight:
+their tensors lie elsewhere than the weights and have the shapes of them, under their names or in their order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from .naming import user_frames
+from .pending import Pending, to_host
+from .places import is_users
+from .plain import DEVICES, Outside, impossible, plain_types, simple
+from .recorder import Recorder
+from .roster import Held
+from .scope import variables as names_of
+from .variables import Variables
+
+SLOW, FAST = "kept.slow", "kept.fast"
+_MOST_MATRICES = 6
+_LEAST = 16  # numbers of a matrix
+_LEAST_PAIRS = 2
+_MOST_TABLES = 4
+_MOST_LOOKED = 400
+_PATIENCE = 3  # looks without any table, after which none is looked for
+
+Pairs = list[tuple[str, Any, Any]]
+
+
+class Shadows:
+    """Tells the sums of copies and of what they follow."""
+
+    def __init__(self, recorder: Recorder, variables: Variables) -> None:
+        self.recorder = recorder
+        self.variables = variables
+        self._misses = 0
+        plain_types(recorder.torch)
+
+    def look(self, held: Held) -> None:
+        """Before a step of the first optimizer, which holds these."""
+        recorder = self.recorder
+        torch = recorder.torch
+        if not recorder.wants(SLOW) or impossible(torch):
+            return
+        trained = {
+            one.name.partition(".")[2]: tensor
+            for one, tensor in held
+            if one.kind == "parameter" and tensor.requires_grad and simple(tensor) and tensor.device.type in DEVICES
+        }
+        found = self._of_modules(trained)
+        if self._misses < _PATIENCE:
+            tables = list(self._of_tables(trained))
+            self._misses = 0 if tables else self._misses + 1
+            found += tables
+        for word, pairs in found[:_MOST_TABLES]:
+            self._tell(word, pairs)
+
+    def _of_modules(self, trained: dict[str, Any]) -> list[tuple[str, Pairs]]:
+        """Networks that no optimizer holds, with weights of the names and shapes of trained ones."""
+        by_root: dict[str, Pairs] = {}
+        for variable, slow in self.variables.living(-1):
+            root, _, name = variable.name.partition(".")
+            fast = trained.get(name)
+            if variable.kind == "parameter" and fast is not None and _fits(slow, fast):
+                by_root.setdefault(root, []).append((name, slow, fast))
+        return [(root, pairs) for root, pairs in by_root.items() if len(pairs) >= _LEAST_PAIRS]
+
+    def _of_tables(self, trained: dict[str, Any]) -> Iterator[tuple[str, Pairs]]:
+        seen: set[int] = set()
+        for word, value in _in_sight(self.recorder.torch.nn.Module):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            pairs = list(_pairs(value, trained))
+            if len(pairs) >= _LEAST_PAIRS:
+                yield word, pairs
+
+    def _tell(self, word: str, pairs: Pairs) -> None:
+        recorder, torch = self.recorder, self.recorder.torch
+        chosen = sorted(pairs, key=lambda pair: pair[1].numel())[:_MOST_MATRICES]
+        if len({tensor.device for _, *both in chosen for tensor in both}) != 1:
+            return
+        with Outside(torch):
+            sums = [torch.sum(tensor, dtype=torch.float64) for _, *both in chosen for tensor in both]
+            told = to_host(torch, torch.stack(sums))
+        head = recorder.head()
+
+        def rows(values: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
+            both = zip(chosen_names, values[::2], values[1::2], strict=True)
+            return [
+                ("scalar", (*head, kind, f"{word}#{name}", value))
+                for name, slow, fast in both
+                for kind, value in ((SLOW, slow), (FAST, fast))
+            ]
+
+        chosen_names = [name for name, *_ in chosen]
+        recorder.later(Pending([told], lambda read: read[0]), rows)
+
+
+def _fits(slow: Any, fast: Any) -> bool:
+    """Whether a tensor may be a copy of a trained matrix: of its shape and kind, and lying elsewhere."""
+    return bool(
+        simple(slow)
+        and slow.shape == fast.shape
+        and slow.dtype is fast.dtype
+        and slow.dim() > 1
+        and slow.numel() >= _LEAST
+        and slow.device == fast.device
+        and slow.data_ptr() != fast.data_ptr()
+    )
+
+
+def _pairs(table: Any, trained: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Tensors of a table with the trained ones that they follow: by name, or one for each in their order."""
+    torch = sys.modules["torch"]
+    if isinstance(table, dict):
+        for key, value in list(table.items()):
+            if not isinstance(key, str) or not isinstance(value, torch.Tensor) or value.requires_grad:
+                continue
+            fast = trained.get(key, trained.get(key.partition(".")[2]))
+            if fast is not None and _fits(value, fast):
+                yield key, value, fast
+    elif len(table) == len(trained):
+        both = list(zip(table, trained.items(), strict=True))
+        if all(isinstance(one, torch.Tensor) and one.shape == fast.shape for one, (_, fast) in both):
+            yield from ((name, one, fast) for one, (name, fast) in both if not one.requires_grad and _fits(one, fast))
+
+
+def _in_sight(module: Any) -> Iterator[tuple[str, Any]]:
+    """Dictionaries and lists that variables of the person's code hold, and attributes of its objects, with their names."""
+    budget = [_MOST_LOOKED]
+    for frame in user_frames(sys._getframe(1)):
+        local = names_of(frame)
+        for holder in (local, frame.f_globals) if local is not frame.f_globals else (local,):
+            for name, value in list(holder.items()):
+                if not name.startswith("__"):
+                    yield from _tables(name, value, module, 2, budget)
+                if budget[0] <= 0:
+                    return
+
+
+def _tables(name: str, value: Any, module: Any, depth: int, budget: list[int]) -> Iterator[tuple[str, Any]]:
+    """A value where it is a table, and those that the attributes of an object of the person's own hold."""
+    if isinstance(value, (dict, list, tuple)):
+        budget[0] -= 1
+        yield name, value
+        return
+    held = getattr(value, "__dict__", None)
+    if not depth or not isinstance(held, dict) or isinstance(value, (module, type)) or not _own(type(value)):
+        return
+    budget[0] -= 1
+    for word, inner in list(held.items()):
+        if budget[0] > 0:
+            yield from _tables(word if name == "self" else f"{name}.{word}", inner, module, depth - 1, budget)
+
+
+def _own(kind: type) -> bool:
+    """Whether a class is the person's own, or a library's that stands outside of torch."""
+    home = sys.modules.get(kind.__module__)
+    path = getattr(home, "__file__", None)
+    return kind.__module__ == "__main__" or bool(path and (is_users(path) or not kind.__module__.startswith("torch.")))

@@ -1,0 +1,106 @@
+"""Whether the samples that a data set holds were scaled or shifted where they lie since the loop before.
+
+Of each table of numbers with a row for each sample some rows are kept, and compared when the next loop over the loader
+begins. That all of them are others now, and are a multiple of what they were, is told; what they are is not.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from .plain import Outside, impossible, plain_types, simple
+from .recorder import Recorder
+
+NAME = "stored.rescaled"
+_FIRST = 6  # loops over a loader after which few are looked at
+_EVERY = 8
+_ROWS = 16
+_WIDE = 256  # numbers of a row
+_MOST_TABLES = 8
+_MOST_WRAPPED = 4
+_EXACT = 1e-4  # what rounding may make of a multiple, as a share of what there is
+_CHANGED = 1e-3
+
+
+class Stored:
+    """Keeps some rows of the data sets of loaders."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._rows: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+        plain_types(recorder.torch)
+
+    def begins(self, loader: Any, name: str, epoch: int) -> None:
+        """A loop over a loader begins: tell whether its data were scaled or shifted since the one before."""
+        torch = self.recorder.torch
+        if (epoch >= _FIRST and epoch % _EVERY > 1) or not self.recorder.wants(NAME) or impossible(torch):
+            return
+        with Outside(torch):
+            now = {word: _some(torch, table) for word, table in _tables(torch, getattr(loader, "dataset", None))}
+            for word, before in self._rows.get(loader, {}).items():
+                if word in now and now[word].shape == before.shape:
+                    self.recorder.scalar(NAME, f"{name}#{word}", float(_rescaled(before, now[word])))
+        self._rows[loader] = now
+
+
+def _tables(torch: Any, dataset: Any) -> Iterator[tuple[str, Any]]:
+    """Tables of numbers, in memory of the processor, that a data set holds, with a row of several for each sample."""
+    data = sys.modules["torch.utils.data"]
+    for _ in range(_MOST_WRAPPED):
+        if type(dataset) is not data.Subset:
+            break
+        dataset = dataset.dataset
+    held = getattr(dataset, "__dict__", None)
+    if not isinstance(held, dict) or not hasattr(type(dataset), "__len__"):
+        return
+    length, count = len(dataset), 0
+    several = held.get("tensors") if type(dataset) is data.TensorDataset else None
+    numpy = sys.modules.get("numpy")
+    named = [(f"tensors[{at}]", one) for at, one in enumerate(several)] if several is not None else list(held.items())
+    for name, table in named:
+        if numpy is not None and type(table) is numpy.ndarray:
+            if table.dtype not in (numpy.float32, numpy.float64) or not table.flags.writeable:
+                continue
+        elif (
+            not isinstance(table, torch.Tensor)
+            or not simple(table)
+            or not table.is_cpu
+            or not table.is_floating_point()
+        ):
+            continue
+        shape = table.shape
+        if len(shape) > 1 and shape[0] == length >= 2 * _ROWS and min(shape) and sum(shape[1:]) > len(shape) - 1:
+            yield name, table
+            count += 1
+            if count == _MOST_TABLES:
+                return
+
+
+def _some(torch: Any, table: Any) -> Any:
+    """A copy of some rows of a table, spread over it."""
+    rows = table[:: len(table) // _ROWS][:_ROWS]
+    kept = torch.from_numpy(rows.copy()) if not isinstance(rows, torch.Tensor) else rows.detach()
+    return kept.reshape(len(rows), -1)[:, :_WIDE].double().clone()
+
+
+def _rescaled(before: Any, now: Any) -> bool:
+    """Whether all rows are others, and all of them one multiple of what they were: of the whole, or column by column."""
+    size = before.abs().amax(1) + 1e-30
+    if not bool(((now - before).abs().amax(1) > _CHANGED * size).all()):
+        return False
+    return any(_multiple(*pair) for pair in ((before.reshape(-1, 1), now.reshape(-1, 1)), (before, now)))
+
+
+def _multiple(before: Any, now: Any) -> bool:
+    """Whether each column is a factor times what it was, and a number more; columns that hold one number say nothing."""
+    one, other = before - before.mean(0), now - now.mean(0)
+    power = (one * one).sum(0)
+    told = power > 1e-12 * (before * before).sum(0)
+    if not bool(told.any()):
+        return False
+    factor = (one * other).sum(0)[told] / power[told]
+    off = (other[:, told] - factor * one[:, told]).abs().amax(0)
+    return bool((off <= _EXACT * other[:, told].abs().amax(0)).all() and (factor != 0).all())
