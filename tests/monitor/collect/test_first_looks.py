@@ -63,6 +63,30 @@ def test_the_range_of_targets_is_told_for_losses_that_keep_them() -> None:
     assert told(functional.mse_loss(scores(), labels) + functional.mse_loss(scores().exp(), labels)) == {}
 
 
+@pytest.mark.parametrize(
+    ("labels", "blank", "share"),
+    [
+        (torch.tensor([0, 1, 2, 1, 0]), 0, [0.4]),
+        (torch.tensor([0, 1, 2, 1, 0]), 4, [0.0]),
+        (torch.tensor([[1, 2, 0], [3, 1, 2]]), 0, [0.0]),  # padding behind the labels
+        (torch.tensor([[1, 0, 0], [3, 1, 2]]), 0, [0.2]),
+    ],
+    ids=["beside each other", "another blank", "padded", "padded and wrong"],
+)
+def test_the_share_of_labels_that_are_the_blank_is_told_for_ctc(labels: Any, blank: int, share: list[float]) -> None:
+    said = torch.randn(6, 2, 5, requires_grad=True).log_softmax(-1)
+    with recorded() as kept:
+        functional.ctc_loss(said, labels, torch.tensor([6, 6]), torch.tensor([2, 3]), blank=blank).backward()
+    assert [value for _, value in numbers(kept, "targets.blank")] == [pytest.approx(one) for one in share]
+
+
+def test_the_blank_is_not_looked_for_where_no_invariant_asks() -> None:
+    said = torch.randn(6, 2, 5, requires_grad=True).log_softmax(-1)
+    with recorded(needs=("backward", "scalar", "targets.outside")) as kept:
+        functional.ctc_loss(said, torch.tensor([0, 1, 1]), torch.tensor([6, 6]), torch.tensor([1, 2])).backward()
+    assert not numbers(kept, "targets.blank")
+
+
 class Leaving(nn.Module):  # type: ignore[misc, name-defined]
     """A model with a tensor beside its parameters."""
 

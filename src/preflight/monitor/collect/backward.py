@@ -12,7 +12,7 @@ from .draws import Draws
 from .entry import Entry
 from .patching import Patches
 from .places import by_library, from_program, user_frame
-from .ranges import Ranges
+from .ranges import BLANK, OUTSIDE, Ranges
 from .ratios import ONE, Ratios
 from .recorder import Recorder
 from .rewritten import Rewritten
@@ -94,7 +94,7 @@ class Backwards:
             self._tokens(entry, first)
         with recorder.work("targets"):
             self.targets.look(entry, first)
-            if recorder.detail and recorder.wants("targets.outside"):
+            if recorder.detail and (recorder.wants(OUTSIDE) or recorder.wants(BLANK)):
                 self.ranges.look(entry, first)
             if recorder.detail and recorder.wants(drawing.NAME):
                 self.draws.passed()

@@ -1,7 +1,11 @@
-"""Between which numbers the targets of a loss lie, in the first passes of each place in the code, and where they come from."""
+"""Between which numbers the targets of a loss lie, in the first passes of each place in the code, and where they come from.
+
+Of the labels of a CTC loss it is told instead which share of them is its blank.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +22,9 @@ from .sequences import Sequences
 from .tail import WEIGHTS
 
 LOSSES = ("MseLoss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropyWithLogits")
-NAMES = ("targets.low", "targets.high", "targets.outside")
+OUTSIDE = "targets.outside"
+NAMES = ("targets.low", "targets.high", OUTSIDE)
+CTC, BLANK = "CtcLoss", "targets.blank"
 _MARGIN = 0.01
 _MOST_NODES = 24
 _MOST_LOOKS = 3
@@ -49,7 +55,11 @@ class Ranges:
         nodes = list(_losses(root))
         several = Counter(name for _, name in nodes)
         for node, name in nodes:
-            target = _target(node) if several[name] == 1 else None
+            if name == CTC:
+                if several[name] == 1 and recorder.wants(BLANK):
+                    self._tell_blank(node, f"{from_program(entry.place)}#{name}")
+                continue
+            target = _target(node) if several[name] == 1 and recorder.wants(OUTSIDE) else None
             if target is not None:
                 self._tell(target, f"{from_program(entry.place)}#{name}")
 
@@ -68,6 +78,43 @@ class Ranges:
             return [("scalar", (*head, name, subject, value)) for name, value in zip(NAMES, found, strict=True)]
 
         recorder.later(Pending([told], lambda read: read[0]), rows)
+
+    def _tell_blank(self, node: Any, subject: str) -> None:
+        """Tell which share of the labels of a CTC loss is its blank; padding behind the labels does not count."""
+        torch = self.recorder.torch
+        found = _labels(node)
+        if found is None:
+            return
+        labels, lengths, blank = found
+        with Outside(torch):
+            lengths = lengths.to(labels.device)
+            if labels.dim() == 2:
+                labels = labels[torch.arange(labels.shape[1], device=labels.device) < lengths.unsqueeze(1)]
+            told = to_host(torch, (labels == blank).float().mean().reshape(1)) if labels.numel() else None
+        if told is None:
+            return
+        head = self.recorder.head()
+
+        def rows(read: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
+            return [("scalar", (*head, BLANK, subject, read[0]))]
+
+        self.recorder.later(Pending([told], lambda read: read[0]), rows)
+
+
+def _labels(node: Any) -> tuple[Any, Any, int] | None:
+    """The labels of a CTC loss, how many each sample has, and the blank, where they can be read and are not too many."""
+    if getattr(getattr(node, "_raw_saved_targets", None), "unpack_hook", None) is not None:
+        return None  # to read it is to run what the program hooked there
+    try:
+        labels, lengths, blank = node._saved_targets, node._saved_target_lengths, node._saved_blank
+    except (AttributeError, RuntimeError):
+        return None  # another library computes it, and keeps other things
+    if labels is None or not simple(labels) or labels.device.type not in DEVICES or labels.dim() not in (1, 2):
+        return None
+    torch = sys.modules["torch"]
+    with Outside(torch):
+        lengths = torch.as_tensor(lengths)
+    return (labels, lengths, int(blank)) if 0 < labels.numel() <= _MOST_NUMBERS else None
 
 
 def _target(node: Any) -> Any:
@@ -88,7 +135,7 @@ def _losses(root: Any) -> Iterator[tuple[Any, str]]:
     nodes, seen = [root], {id(root)}
     for node in nodes:  # grows as it goes
         name = name_of(node)
-        if name in LOSSES:
+        if name in LOSSES or name == CTC:
             yield node, name
         elif not name.startswith(WEIGHTS):
             for below, _ in node.next_functions:
