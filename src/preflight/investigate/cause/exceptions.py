@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from preflight.investigate.cause.frames import category_of_frames, computing
+from preflight.investigate.cause.frames import category_of_frames, category_of_logger, computing
 from preflight.investigate.cause.printers import printed_by
+from preflight.investigate.cause.refusals import refused
 from preflight.investigate.cause.words import WEB, category_of_file, goes_on, said_of
 from preflight.vocabulary.log import Hit, Raised
 from preflight.vocabulary.signature import Category, Role
@@ -59,6 +60,11 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
     (r"PermissionError|FileNotFoundError|FileExistsError|OSError|IOError|ArgumentError|ConfigError|\w*ConfigurationError|ScannerError"
      r"|\w*Credentials\w*|ClientError|EndpointConnectionError|MissingConfigException|Timeout|CalledProcessError", "environment", "root"),
 )  # fmt: skip
+_SAYS: tuple[tuple[str, Category], ...] = (
+    (r"\w*(?:Checkpoint|Safetensors)\w*(?:Error|Exception)", "checkpoint"),
+    (r"\w*(?:Misconfig|Configuration|Environment)\w*(?:Error|Exception)|\w*Missing\w*Dependenc\w*|\w*PortInUse\w*", "environment"),
+)  # fmt: skip
+"""Classes whose names say what it is about, wherever they are raised."""
 # The package that defines an exception says what it is about, where its class has a name of its own.
 _PACKAGES: tuple[tuple[str, Category], ...] = (
     (r"(?:PIL|lmdb|h5py|pyarrow|datasets|webdataset|soundfile|librosa|torchaudio|decord|av|tarfile|streaming|tokenizers|pandas)\.", "data"),
@@ -72,8 +78,9 @@ _NAMED: tuple[tuple[str, Category], ...] = (
     (r"Checkpoint|StateDict|Safetensor", "checkpoint"),
     (r"Dataset|DataLoader|Image|Audio|Video|Decod|Decompress|Corrupt|Codec|Schema", "data"),
     (r"API|H(?:TTP|ttp)|Auth|Credential|Permission|Quota|RateLimit|Throttl|Config|Setting|Version|Mismatch|Dependenc|Install|Licen[cs]e", "environment"),
-    (r"Timeout|TimedOut|Connect|Unreachable|Socket|R(?:PC|pc)(?![a-z])", "network"),
+    (r"Network|Rendezvous|Timeout|TimedOut|Connect|Unreachable|Socket|R(?:PC|pc)(?![a-z])", "network"),
 )  # fmt: skip
+_RECOMPUTED = re.compile(r"\butils\.checkpoint\.")
 _TRACKERS = re.compile(
     r"(?:site|dist)-packages/(?:wandb|swanlab|mlflow|comet_ml|neptune|clearml|aim|trackio|tensorboard\w*)/|/torch/utils/tensorboard/"
 )
@@ -128,6 +135,10 @@ _LINE = re.compile(
 _BAD = re.compile(
     r"^[EF]\d{4} \d\d:\d\d:\d\d|\d: F \w+/\S+:\d+\]|\b(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|[Ff]ailed|FAILED|NCCL WARN)\b"
 )
+_LOGGED = re.compile(
+    r"^(?:.{0,80}[\s\[|(-])?(?P<name>[a-z_]\w*(?:\.\w+)+)[\s\]|)-].{0,40}\b(?:ERROR|CRITICAL|FATAL)\b|\b(?:ERROR|CRITICAL|FATAL)[:\s\]|-]+\[?(?P<named>[a-z_]\w*(?:\.\w+)+)[:\]\s]"
+)
+"""A line at the level of an error, of a logger that bears the name of its module."""
 _REPEATED = re.compile(r"\bError executing job with overrides:")
 """Hydra repeats the command line where a program raised: words of it say nothing of why."""
 
@@ -179,6 +190,9 @@ def meaning_of(raised: Raised) -> Meaning:
         return Meaning(title, called, "root")
     if _by_tracker(raised) and _in_thread(raised):
         return Meaning(title, "environment", "benign")
+    said = next((category for pattern, category in _SAYS if re.fullmatch(pattern, name)), None)
+    if said is not None and name != "EnvironmentError" and not _RECOMPUTED.search(raised.exception):
+        return Meaning(title, said, "root")
     about = next((category for pattern, category in _PACKAGES if re.match(pattern, raised.exception)), None)
     if about is not None:
         return Meaning(title, about, "root")
@@ -204,7 +218,9 @@ def meaning_of(raised: Raised) -> Meaning:
     named = next((category for pattern, category in _NAMED if re.search(pattern, name)), None)
     missing = category_of_file(raised.message) if _MISSING.search(raised.message) else None
     return Meaning(
-        title, said_of(raised.message) or missing or category_of_frames(raised) or named or "usercode", "root"
+        title,
+        said_of(raised.message) or missing or category_of_frames(raised) or named or refused(raised) or "usercode",
+        "root",
     )
 
 
@@ -231,6 +247,9 @@ def meaning_of_line(text: str) -> Meaning | None:
     if printed is not None:
         return Meaning(text.strip()[:200], *printed)
     category = said_of(text) if _BAD.search(text) or text.lstrip().startswith("what():") else None
+    logged = _LOGGED.search(text) if category is None else None
+    if logged is not None and (of_module := category_of_logger(logged["name"] or logged["named"])) is not None:
+        return Meaning(text.strip()[:200], of_module, "cascade")
     if category is None and _CHECKED.search(text):
         return Meaning(text.strip()[:200], "other", "cascade")
     return Meaning(text.strip()[:200], category, "root") if category is not None else None

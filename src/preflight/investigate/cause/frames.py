@@ -9,10 +9,15 @@ from preflight.vocabulary.signature import Category
 
 # Where it was raised, the innermost frame that one of these takes decides.
 _PLACES: tuple[tuple[str, Category], ...] = (
-    (r"torch/_(dynamo|inductor)/|triton/(compiler|backends|runtime)/|torch/utils/cpp_extension\.py$", "compile"),
-    (r"huggingface_hub/|/(requests|urllib3|httpx|httpcore|aiohttp|wandb)/", "environment"),
     (
-        r"(^|[/\\])(PIL|cv2|imageio|decord|torchcodec|soundfile|librosa|torchaudio|av|h5py|lmdb|nibabel|rasterio)[/\\.]",
+        r"torch/_(dynamo|inductor)/|triton/(?:compiler|backends|runtime|language|tools|experimental)/|torch/utils/cpp_extension\.py$",
+        "compile",
+    ),
+    (r"huggingface_hub/|/(requests|urllib3|httpx|httpcore|aiohttp)/|/wandb/(?!(?:sdk/)?data_types/|plot/)", "environment"),
+    (
+        r"(^|[/\\])(PIL|cv2|imageio|decord|torchcodec|soundfile|librosa|av|h5py|lmdb|nibabel|rasterio)[/\\.]"
+        r"|torchaudio/(?:datasets|io|_?backend|utils|_torchcodec|kaldi_io)|^/(?:streaming|ffcv|webdataset|wids|torchdata|tensorflow_datasets|litdata|lhotse|albumentations"
+        r"|imgaug|datatrove|megatron/energon|nvidia/dali)/|^/(?:pandas/io/(?!formats)|numpy/lib/_?(?:npyio|format))",
         "data",
     ),
     (
@@ -20,8 +25,10 @@ _PLACES: tuple[tuple[str, Category], ...] = (
         r"|augment\w*\.py|(?:^|/)transforms?\.py|batchgenerators/|(?:pycocotools|lvis|nuscenes)/|(?:^|/)(?:data|roidb|imdb)\.py$",
         "data",
     ),
-    (r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint", "checkpoint"),
+    (r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint|keras/(?:src/)?saving/", "checkpoint"),
 )
+_RECOMPUTES = re.compile(r"torch/utils/checkpoint\.py$|activation_checkpoint|checkpoint_(?:activations?|wrapper)|gradient_checkpoint")
+"""What computes again in the backward pass what it did not keep, and is called checkpointing as well."""
 # Where processes talk to each other: what is raised there, and is no mistake in an argument, is about them.
 _TALKING = re.compile(
     r"distributed/(distributed_c10d|c10d_logger|rendezvous|device_communicators/\w+)\.py$|pynccl|/nccl\w*\.py$|horovod/\w+/mpi_ops"
@@ -123,7 +130,7 @@ def category_of_frames(raised: Raised) -> Category | None:
         path = _within(frame.path.replace("\\", "/"))
         if told and _TALKING.search(path):
             return "network"
-        if _SPLITS.search(path) or _FROM_NUMBERS.search(frame.function):
+        if _SPLITS.search(path) or _FROM_NUMBERS.search(frame.function) or _RECOMPUTES.search(path):
             continue
         for pattern, category in _FUNCTIONS:
             if re.search(pattern, frame.function):
@@ -134,6 +141,12 @@ def category_of_frames(raised: Raised) -> Category | None:
         if frame.function in _OF_A_STEP:
             return None
     return None
+
+
+def category_of_logger(name: str) -> Category | None:
+    """Return what a module of a library is about that tells something under its own dotted name; None where it does not tell."""
+    path = f"/{name.replace('.', '/')}.py"
+    return next((category for pattern, category in _PLACES if re.search(pattern, path)), None)
 
 
 def state_does_not_fit(raised: Raised) -> bool:
@@ -157,9 +170,9 @@ def _of_calls(frame: Frame) -> Category | None:
 
 def _within(path: str) -> str:
     """Return a path without what stands before a library, or before the last folders: a disk that is called data says nothing."""
-    library = _LIBRARY.search(path)
-    if library is not None:
-        return path[library.end() - 1 :]
+    ends = [found.end() for found in _LIBRARY.finditer(path)]
+    if ends:
+        return path[ends[-1] - 1 :]
     return "/".join(path.rsplit("/", _NEAREST)[-_NEAREST:])
 
 

@@ -41,12 +41,17 @@ _PRINTERS = (
     Printer(re.compile(r"\[E[ \d][^\]]*\b(?:TCPStore\w*|socket|Watchdog|HeartbeatMonitor)\.cpp:\d+\]"), "network", "cascade"),
     Printer(re.compile(r"Exception raised from c10_cuda_check_implementation at"), "other", "cascade"),
     Printer(re.compile(r"Exception raised from \w+ at \S*(?:ProcessGroup\w+|TCPStore\w*|c10d/\w+)\.[ch]pp:\d+"), "network", "cascade"),
+    Printer(re.compile(r"\bNCCL WARN\b.*(?:[Ff]ailed to \w+(?: host| CUDA)? ?alloc|[Ff]ailed to allocate|[Oo]ut of memory)"), "oom", "cascade"),
+    Printer(re.compile(r"\bNCCL WARN\b.*(?:[Ff]ailed to (?:open|load|find)|[Cc]ould not (?:open|load)|compiled with|\bdriver\b)"), "environment", "cascade"),
+    Printer(re.compile(r"\bUCX\s+(?:ERROR|FATAL)\b.*(?:(?:[Ff]ailed|unable) to (?:open|load|parse|allocate|register|initialize|get)\b|\bmissing\b|[Ii]nvalid|not supported|unsupported|locked memory|cannot export)"), "environment", "cascade"),
+    Printer(re.compile(r"\bUCX\s+(?:ERROR|FATAL)\b"), "network", "cascade"),
     Printer(re.compile(r"\bNCCL WARN\b|\bH(?:ccl|CCL)\w*\b.*(?i:fail|error|timeout)|\blibfabric:.*<warn>.*\berr"), "network", "cascade"),
     Printer(re.compile(r"Encountered a bad command exit code!|[Kk]ernel appears to have died"), "other", "teardown"),
     Printer(re.compile(r"\bAER: (?:Multiple )?Uncorrected|\bEDAC \S+ \d+ UE\b|\bMCE\b.*\b[Uu]ncorrect"), "hardware"),
     # Parsers of arguments and settings.
     Printer(re.compile(r"^[\w./-]+(?:\.py)?: error: (?:unrecognized arguments|the following arguments are required|argument )"), "environment"),
     Printer(re.compile(r"^s(?:batch|run|alloc): error: (?:Batch job submission failed|Unable to allocate resources|Invalid|invalid|Memory specification|Unable to open file)"), "environment"),
+    Printer(re.compile(r"^(?:srun|sbatch|salloc|scontrol|slurmstepd|slurmd): (?:error|fatal): (?!.*(?i:connect|communicat|timed out|respon|unreachable|\bsocket\b|exit|kill|cancel|signal))"), "environment", "cascade"),
     Printer(re.compile(r"Error merging|Could not (?:override|find|load) '|Error locating target"), "environment"),
 )  # fmt: skip
 

@@ -33,11 +33,17 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|loaded in [48]-bit|with arguments from the '\w+' backend|[Mm]icro[ _]batch|KV cache is needed"
      r"|(?i:(?:requires?|needs?|expect\w*|request\w*|ask\w* for|specified|set to) (?:at least )?\d+ (?:gpu|device|card)s?\b.{0,40}\b(?:only|but|found|available))"
      r"|(?i:\bonly \d+ (?:gpu|device|card)s? (?:is |are )?(?:available|visible|found|detected))|[Nn]ot available in this (?:library|build|version)"
+     r"|(?i:\b(?:to be|must be|needs? to be|have|is|are|be) installed\b(?! (?:in|at|on) )|installed to use\b)|(?i:\brequires? (?:the |at least )?[`'\"]?[a-z][\w.-]*[`'\"]?(?: versions?)? ?(?:>=|==|<=|>|<) ?v?\d)"
+     r"|(?i:\bversion (?:of \w+ )?(?:must be |should be |requirements? |is required |or |[\w.]+ (?:or|and) )(?:>|>=|higher|newer|later|above|greater|at least|is)\b|\b(?:or|and) (?:higher|newer|later|greater) (?:is |are )?(?:required|needed)|[\d.]+ or (?:higher|newer|later) (?:to|is|for)\b|\bminimum \w* ?version)"
+     r"|(?i:\b(?:cuda|gpus?|rocm|xpu|tpu|npu|cuda extensions?) (?:is |are )?(?:required|needed)\b|\brequires? (?:an? )?(?:cuda (?:device|gpu|extensions?|\d)|gpus?\b|tpus?\b|compute capability)|\bcompute capability (?:of )?(?:>=|at least|\d))"
+     r"|(?i:\benv(?:ironment)? var\w*\b.{0,80}\b(?:not set|not found|missing|must be set|should be set|expected|unset)|\b(?:is|was|are) not set\b.{0,60}\benv(?:ironment)? var|\bset (?:the )?['`\"]?\w+['`\"]? env(?:ironment)? var)|env (?:variable )?(?:is not|was not|not) set"
+     r"|(?i:\b(?:could|can) ?not bind\b|\bfailed to bind\b|\balready in use\b|another process is utilizing it|\bdoes not find the \w+ command)|(?i:\bnot (?:currently |yet )?supported on (?:windows|linux|mac|darwin|this (?:platform|device|hardware|gpu|system)))|(?i:\b(?:this|current(?: \w+)?) (?:device|gpu|hardware|platform) does(?:n't| not) support)"
+     r"|(?i:\bdriver (?:can't|cannot|could not) be loaded\b|\bis not visible\b)|(?i:\bno (?:hf |api )?(?:token|credentials) (?:provided|found|was))"
      r"|is not recognized|command not found|not installed|no NVIDIA driver|gated repo|failed to listen on|address already in use|host not found|Name or service not known"
      r"|name resolution|(?i:not enough resources)|disk I/O error|database is locked|unable to open database file", "environment"),
     (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS|into a non-existent directory", "usercode"),
     (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStream(?:Reader|Writer)|inline_container"
-     r"|deserialize object|storage has wrong byte size|TensorSliceReader|[Cc]heckpoint|safetensors|Parent directory \S+ does not exist", "checkpoint"),
+     r"|deserialize object|storage has wrong byte size|TensorSliceReader|(?<!utils\.)[Cc]heckpoint(?!\(|able\b|ing is not\b)|safetensors|Parent directory \S+ does not exist", "checkpoint"),
     (r"output with shape \[1, \d+, \d+\] doesn't match the broadcast shape \[3, |\b[Nn]o (?:images?|labels?|samples?|annotations?|(?:valid )?data) (?:were |was )?(?:found )?in\b"
      r"|shared memory object|shared file mapping|OpenCV\(|[Ff]ound 0 (?:files|images|samples|valid)|could not convert string to|(?i:(?:image|video|audio|sample|label) not found)"
      r"|not in the dataset|Unknown split|Failed to open the input|n_samples=|label class \d+ exceeds|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),

@@ -18,7 +18,7 @@ _TOLD = re.compile(
 """What NCCL tells for information is no trouble, whatever words are in it, nor is the line of a program that gives a warning."""
 _TROUBLE = re.compile(
     r"^(?:[\w.]+(?:Error|Exception|BadZipFile)\b|KeyboardInterrupt\b|(?i:error|fatal(?: error)?|failed|panic|exception)\b[ :])|"
-    r"\b(?:ERROR|FATAL|CRITICAL|Fatal error|FAILED)\b[: \]]|: error: |\bError:(?!\s*[-+]?\d+\.\d)|\b[Ff]ailed to \w+"
+    r"\b(?:ERROR|FATAL|CRITICAL|Fatal error|FAILED)\b[: \]]|: (?:error|fatal): |\bError:(?!\s*[-+]?\d+\.\d)|\b[Ff]ailed to \w+"
     r"|^F (?:external|tensorflow|xla)/\S+:\d+\]|^(?:tar|unzip|gzip): .*(?:[Ee]rror|Cannot|cannot|not in|[Uu]nexpected)|\bEDAC MC\d+: \d+ UE\b|\bamdgpu\b(?!.*(?:page fault|(?<!un)correct(?:able|ed))).*(?i:\bfail|\berror|timed ?out|timeout|reset)"
     r"|\[E[ \d][^\]]*\bProcessGroup\w*\.[ch]pp:\d+\]|\bNVRM: .*(?i:\bfail|\berror|timed ?out|timeout|reset)|HDF5-DIAG: Error|\bninja: build stopped"
     r"|\bLLVM ERROR\b|\bnvcc error\b|\bFailed building wheel\b|Exception raised from \w+ at \S+\.[ch]pp:\d+|^\s*what\(\):"

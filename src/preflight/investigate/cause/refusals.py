@@ -1,0 +1,89 @@
+"""What a library refuses by itself: a setting, a version, a machine that lacks something, or an argument of a call.
+
+Frameworks that are set up by configurations, arguments and flags refuse what does not add up in these; libraries of operations
+on arrays, networks and tables refuse what a program hands to them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from preflight.vocabulary.log import Frame, Raised
+from preflight.vocabulary.signature import Category
+
+_LIBRARY = re.compile(
+    r"(?:site|dist)-packages[/\\]"
+    r"|/(?:megatron|torchtitan|torchtune|fairseq2?|olmo|olmo_core|axolotl|llamafactory|nemo|verl|deepspeed|mmengine|mmdet|mmcv|mmseg|detectron2"
+    r"|espnet2?|colossalai|composer|llmfoundry|open_clip|lm_eval|gpt_neox|nanotron|xtuner|swift|openrlhf|slime)/(?=.*\.py$)"
+)
+"""Libraries, and programs for training that are run out of their repositories and set up as libraries are."""
+_OPERATIONS = re.compile(
+    r"^/?(?:numpy|scipy|pandas|polars|sklearn|torch/(?!distributed/(?:elastic|launch|run)|utils/cpp_extension)|torchvision|torchaudio|torchmetrics|torch_geometric|torch_scatter"
+    r"|functorch|jax|jaxlib|flax/(?!training)|optax|haiku|equinox|chex|einops|keras|tensorflow|tf_keras|xformers|flash_attn|bitsandbytes|apex|triton|cupy"
+    r"|numba|matplotlib|networkx|kornia|timm/(?:models|layers|optim)|sentence_transformers/(?:losses|util|modules)|transformer_engine|causal_conv1d|mamba_ssm"
+    r"|gymnasium|gym|optuna|lightgbm|xgboost|dgl|pytorch3d|transformers/models/\w+/(?:modeling|image_processing|processing|feature)\w*\.py|transformers/generation"
+    r"|diffusers/(?:models|schedulers|pipelines)|seaborn|nltk|evaluate)(?:/|$|(?<=[/y]))"
+)
+"""Libraries, and parts of them, whose functions a program calls with values of its own."""
+_VALUES = re.compile(
+    r"(?i)\btensors?\b(?! (?:model )?parallel|board)|\bshapes?\b|\bdtypes?\b|\bdim(?:s|ensions?|ensional)?\b|\bndim\b|\bcontiguous\b|\blogits\b|\bgradients? (?!accum|check)"
+    r"|requires_grad|torch\.Size|\b\dD\b|\binput_ids\b|\binputs?_embeds\b|\bkwargs\b|\bcallable\b|\binstance of\b|\bbackward\b|\bindex\b|\bindices\b"
+)
+"""What a program computes with or hands over, and sets nothing by."""
+_STEPS = re.compile(
+    r"^(?:forward\w*|backward\w*|step|__call__|_call_impl|training_step|compute_loss|apply|update|__getattr__|__getitem__|__setattr__|wrapper)$"
+)
+"""Where something is computed, at each step anew."""
+_SETS_UP = re.compile(
+    r"^(?:__init__|__post_init__|main|_?main_\w+|from_(?:args|config|dict|env|kwargs|string|yaml_file|pretrained)|select\w*|initiali[sz]e\w*|init_\w+|setup\w*|launch\w*|configure\w*)$"
+    r"|^_*(?:validate|verify|check|parse|process|get|build|create|make|prepare|resolve|load|determine|infer|register|set|update|add|calculate|convert|apply|wrap|patch)_"
+    r"(?:\w*_)?(?:args?|arguments?|config\w*|settings?|options?|env\w*|backend|device\w*|optim\w*|scheduler|policy|strategy|precision|plugin\w*|parallel\w*|trainer"
+    r"|model\w*|compat\w*|version\w*|param_groups?|process_groups?|class|component|activation|attention\w*|endpoint|interval\w*|quant\w*|hparams|kernels?|params)\w*$"
+    r"|^_*(?:validate|verify|check)(?:_\w+)?$"
+)
+"""Where something is set up, or what it is set to is looked at."""
+_SETTINGS = re.compile(
+    r"(?:^|[/_])(?:args?|arguments?|config(?:s|uration|urations|_utils)?|cfg|options?|hparams|hyperparams|parsers?|schemas?|cli|commands?|launch(?:er|ers)?|recipes?|settings?|dataclasses"
+    r"|plugins?|strateg(?:y|ies)|builders?|registry|factory|auto|env(?:ironment)?s?|runtime_env\w*|trainers?|connectors?|tuners?|callbacks?|parallelism\w*|parallel_(?:dims|state)|validation"
+    r"|quantizers?|exporter|program|benchmarks?)(?:[/_]|\.py$)"
+)
+"""Files that hold settings, or what is set up by them."""
+_COMBINED = re.compile(
+    r"(?i)mutually exclusive|(?:can ?not|can't|could not|may not|should not) (?:both )?be (?:both )?(?:used|set|enabled|specified|combined|passed|provided|True|given)\b"
+    r"|\b(?:is|are)(?:n't| not) (?:yet )?compatible|\bincompatible with\b|(?:at most|exactly|only|at least) one of\b|\bboth\b.{1,60}\b(?:and|or)\b.{1,80}\b(?:set|enabled|specified|given|True|provided)\b"
+    r"|conflicts? with|\bconflicting\b|\b(?:please|must|should|has to|have to|needs? to) (?:be )?(?:set|specif\w+|enable|disable|pass|provide|choose|use)[ed]*\b"
+    r"|(?:^|[\s`'\"(])--?[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+\b|`\w+(?:\.\w+)*\s?=\s?\S+`|\b(?:requires?|without|together with|combine) ['`]\w+\s?=\s?\w+|\b(?:your|the) (?:yaml |json )?config\b|\bconfig\.\w+"
+    r"|\bdoes(?:n't| not) (?:yet )?support\b|\bdo(?:n't| not) support\b|\b(?:is|are) not (?:currently |yet |officially )?supported\b|\bonly supports?\b|\bis no longer supported\b|\bonly (?:supported|works|available|compatible|valid) (?:with|for|when|if|in|on)\b|\bcurrently requires?\b"
+    r"|\bnot (?:yet )?implemented for\b|\bunsupported\b"
+)
+"""How settings are refused that do not go together, and what is not there for them."""
+_CHOICES = re.compile(
+    r"(?i)\b(?:unknown|unrecognized|invalid|unsupported|unexpected|bad|no such|wrong|illegal|missing|undefined)\b|\bmust be\b|\bshould be\b|\bhas to be\b|\bneeds? to be\b|\bshould have\b|\bmust have\b|\bexpected\b|\bnot (?:a )?(?:valid|recogni[sz]ed|known|one of|found|set|specified|provided|allowed|registered|divisible)\b"
+    r"|\bnot in\b|\brequires?\b|\brequired\b|\bis not (?:set|defined|specified|enabled)\b|\bgreater than\b|\bless than\b|\bnot sure how\b|\bdivisible\b|\bmultiple of\b|\blarger than\b|\bsmaller than\b|\bat least\b|\bpositive\b|\balready\b|\bcannot\b|\bnot find\b"
+)
+"""How one value is refused."""
+
+
+def refused(raised: Raised) -> Category | None:
+    """Return that a library refused what it was set to; None where it refused a value, or where it was no library."""
+    inner = raised.frames[-1] if raised.frames else None
+    if inner is None or not _by_itself(inner):
+        return None
+    path = inner.path.replace("\\", "/")
+    library = _LIBRARY.search(path)
+    if library is None:
+        return None
+    within = path[library.end() :] if "packages" in library[0] else path[library.start() :]
+    if _OPERATIONS.search(within) or _VALUES.search(raised.message):
+        return None
+    set_up = _SETS_UP.search(inner.function) is not None or _SETTINGS.search(within) is not None
+    if _STEPS.search(inner.function) is not None:
+        return None
+    if _COMBINED.search(raised.message) or (set_up and _CHOICES.search(raised.message)):
+        return "environment"
+    return None
+
+
+def _by_itself(frame: Frame) -> bool:
+    """Return whether a line raises or asserts, so that it was looked for what it found."""
+    return frame.code.lstrip().startswith(("raise ", "assert "))
