@@ -121,6 +121,8 @@ _PIPES = re.compile(r"/multiprocessing/(?:connection|managers|queues|resource_sh
 _ENDED = re.compile(r"\[WinError (?:109|232|233)\]")
 """What Windows says of a pipe between two processes of which one is gone."""
 _GONE = ("EOFError", "BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError")
+_REFUSES = re.compile(r"\b(?:not supported|does not support|only supports|not a member of|does not exist)\b")
+"""What is said of the arguments of a collective, and of no connection."""
 _CHECKED = re.compile(r"\bCheck failed: ")
 """How Google's libraries and glog abort where they meet a state that they do not expect."""
 _OF_RAY = re.compile(r"\bRayTaskError\(([A-Za-z_]\w*)\):")
@@ -205,6 +207,8 @@ def meaning_of(raised: Raised) -> Meaning:
             if category == "network" and _by_tracker(raised):
                 # Its own process is gone: it went with the program, or the program goes on without it.
                 return Meaning(title, "environment", "teardown")
+            if name == "HorovodInternalError" and _REFUSES.search(raised.message):
+                return Meaning(title, "usercode", "root")
             if category in ("network", "environment") and WEB.search(raised.message):
                 return Meaning(title, "environment", "root")
             if name in _OF_FILES and (named := category_of_file(raised.message) or category_of_frames(raised)):

@@ -27,7 +27,7 @@ _OPERATIONS = re.compile(
 """Libraries, and parts of them, whose functions a program calls with values of its own."""
 _VALUES = re.compile(
     r"(?i)\btensors?\b(?! (?:model )?parallel|board)|\bshapes?\b|\bdtypes?\b|\bdim(?:s|ensions?|ensional)?\b|\bndim\b|\bcontiguous\b|\blogits\b|\bgradients? (?!accum|check)"
-    r"|requires_grad|torch\.Size|\b\dD\b|\binput_ids\b|\binputs?_embeds\b|\bkwargs\b|\bcallable\b|\binstance of\b|\bbackward\b|\bindex\b|\bindices\b"
+    r"|requires_grad|torch\.Size|\b\dD\b|\binput_ids\b|\binputs?_embeds\b|\bkwargs\b|\bcallable\b|\binstance of\b|\bbackward\b|\bindex\b|\bindices\b|\b__\w+__\b|\bDataFrame\b|\bcalled before\b|\bbefore (?:applying|building|calling|using)\b"
 )
 """What a program computes with or hands over, and sets nothing by."""
 _STEPS = re.compile(

@@ -42,12 +42,12 @@ _WORDS: tuple[tuple[str, Category], ...] = (
      r"|is not recognized|command not found|not installed|no NVIDIA driver|gated repo|failed to listen on|address already in use|host not found|Name or service not known"
      r"|name resolution|(?i:not enough resources)|disk I/O error|database is locked|unable to open database file", "environment"),
     (r"device-side assert|illegal memory access|CUBLAS_STATUS|CUDNN_STATUS|into a non-existent directory", "usercode"),
-    (r"[Ss]tale file handle|No space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStream(?:Reader|Writer)|inline_container"
+    (r"[Ss]tale file handle|[Nn]o space left|[Dd]isk quota|Input/output error|size mismatch for|state_dict|PytorchStream(?:Reader|Writer)|inline_container"
      r"|deserialize object|storage has wrong byte size|TensorSliceReader|(?<!utils\.)[Cc]heckpoint(?!\(|able\b|ing is not\b)|safetensors|Parent directory \S+ does not exist", "checkpoint"),
     (r"output with shape \[1, \d+, \d+\] doesn't match the broadcast shape \[3, |\b[Nn]o (?:images?|labels?|samples?|annotations?|(?:valid )?data) (?:were |was )?(?:found )?in\b"
      r"|shared memory object|shared file mapping|OpenCV\(|[Ff]ound 0 (?:files|images|samples|valid)|could not convert string to|(?i:(?:image|video|audio|sample|label) not found)"
-     r"|not in the dataset|Unknown split|Failed to open the input|n_samples=|label class \d+ exceeds|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
-    (r"\bnan\b|\bNaN\b|\bNAN\b|non-?finite|\binf\b|not positive-?definite|singular matrix", "numerical"),
+     r"|not in the dataset|[Uu]nable to (?:synchronously )?open object|[Cc]ouldn't cast\b|Unknown split|Failed to open the input|n_samples=|label class \d+ exceeds|DataLoader|image file|truncated|\b[Dd]ataset\b|\bdecode\b|corrupt", "data"),
+    (r"\bnan\b|\bNaN\b|\bNAN\b|non-?finite|\binf\b(?! checks)|not positive-?definite|singular matrix", "numerical"),
     (r"mismatch between collectives|\bN?[HR]?CCL\b|[Hh]ccl[A-Z]\w+|gloo|rendezvous|TCPStore|store.based barrier|(?:[Tt]imed|TIMED) out|heartbeat time-?out|[Ss]ocket [Tt]imeout|while trying to connect|[Cc]onnection (?:refused|reset|closed)|[Bb]roken pipe|hostname",
      "network"),
     (r"CANCELLED|[Pp]reempt|[Rr]equeu(?:e|ing)\b|time limit|TIME LIMIT|SIGTERM", "preemption"),
