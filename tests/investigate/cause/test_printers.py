@@ -25,6 +25,10 @@ from preflight.investigate.diagnose import diagnose
         ("[rank3]:[E624 04:14:29.2 ProcessGroupNCCL.cpp:9999] [Rank 3] a sentence of a version to come", "network"),
         ("Exception raised from waitAll at ../torch/csrc/distributed/c10d/TCPStore.cpp:1 (most recent call first):", "network"),
         ("train.py: error: unrecognized arguments: --step", "environment"),
+        ("sbatch: fatal: the script is too large", "environment"),
+        ("[1772446424.12] [n12:4021 :0]  ib_iface.c:1331 UCX  ERROR ibv_create_ah(dlid=12) failed: no route", "network"),
+        ("[1772446424.12] [n12:4021 :0]  ib_md.c:309 UCX  ERROR failed to register memory", "environment"),
+        ("n12:4021:4210 [3] os/linux.cc:99 NCCL WARN Failed to open libnvidia-ml.so.1", "environment"),
     ],
 )  # fmt: skip
 def test_the_form_of_a_line_tells_who_printed_it(line: str, category: str) -> None:
@@ -115,3 +119,25 @@ def test_no_space_for_what_processes_share_is_no_checkpoint_s(tmp_path: Path) ->
     incident = diagnose(str(tmp_path)).incident
     assert incident is not None
     assert incident.category == "data"
+
+
+@pytest.mark.parametrize(
+    ("line", "category"),
+    [
+        ("2026-03-02 10:13:44,120 - datasets.packaged_modules.json.json - ERROR - Failed to convert a table", "data"),
+        ("ERROR:orbax.checkpoint.async_checkpointer:background thread ended", "checkpoint"),
+        ("2026-03-02 10:13:44,120 - mylab.models.gate - ERROR - something broke", None),
+        ("2026-03-02 10:13:44,120 - datasets.packaged_modules.json.json - INFO - read a table", None),
+    ],
+)
+def test_a_logger_bears_the_name_of_its_module(line: str, category: str | None) -> None:
+    told = meaning_of_line(line)
+    assert (told.category if told is not None else None) == category
+
+
+def test_a_command_of_slurm_that_gives_up_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "job.out"
+    log.write_text(
+        "begin\nsbatch: fatal: SLURM_TRES_PER_TASK is mutually exclusive with --ntasks-per-gpu\n", encoding="utf-8"
+    )
+    assert diagnose([str(log)]).incident.category == "environment"

@@ -35,8 +35,9 @@ _LAUNCHERS = re.compile(
 _OF_LAUNCHER = re.compile(
     r"deepspeed/launcher/|torch/distributed/(?:run|launch|launcher/api)\.py$|accelerate/commands/launch"
 )
-_OF_AN_ENDPOINT = re.compile(r"torch/distributed/elastic/rendezvous/(?:utils|api|registry)\.py$")
-"""Where the endpoint that a launcher was given is taken apart."""
+_OF_AN_ENDPOINT = re.compile(r"torch/distributed/elastic/rendezvous/\w+\.py$|torch/distributed/rendezvous\.py$")
+"""Where the endpoint and the settings that a launcher was given are taken apart."""
+_WRONG_ARGUMENT = ("ValueError", "TypeError", "ArgumentError")
 _STOPPING = re.compile(r"handler|kill|terminat|stop|close|shutdown")
 _SAID_OF_ARGUMENTS = ("ValueError", "TypeError", "AssertionError", "FileNotFoundError", "ArgumentError")
 _CLASSES: tuple[tuple[str, Category, Role], ...] = (
@@ -48,8 +49,8 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
      r"|ValidationError|ConfigAttributeError|ConfigKeyError|MissingMandatoryValue|\w*CompositionException", "environment", "root"),
     (r"ImportError|ModuleNotFoundError|EnvironmentError|VersionConflict|PackageNotFoundError", "environment", "root"),
     (r"Dist(Network|Store|Backend)?Error|HorovodInternalError|NCCLError|[nrh]ccl\w*Error|ConnectionError|ConnectionResetError|BrokenPipeError"
-     r"|ConnectionRefusedError|TimeoutError|DeadlineExceeded\w*|\w*R[Pp][Cc]Error|MultiThreadedRendezvous|RendezvousError\w*", "network", "cascade"),
-    (r"ExecuteUserScriptError|AlgorithmError|UnexpectedStatusException", "other", "teardown"),
+     r"|ConnectionRefusedError|TimeoutError|UnavailableError|AbortedError|DeadlineExceeded\w*|\w*R[Pp][Cc]Error|MultiThreadedRendezvous|RendezvousError\w*", "network", "cascade"),
+    (r"FailedJobError|UncompletedJobError|ExecuteUserScriptError|AlgorithmError|UnexpectedStatusException", "other", "teardown"),
     (r"ChildFailedError|ProcessRaisedException|ProcessExitedException|RayTaskError|CalledProcessError|TuneError"
      r"|RayActorError|ActorDiedError|WorkerCrashedError|NodeDiedError|ActorUnavailableError|WorkerGroupError", "other", "teardown"),
     (r"SignalException|KeyboardInterrupt|Preempted\w*|Terminated", "preemption", "teardown"),
@@ -176,14 +177,11 @@ def meaning_of(raised: Raised) -> Meaning:
     title = f"{name}: {raised.message}" if raised.message else name
     title = _shown(title.split("\n", 1)[0])
     if raised.frames and _OF_LAUNCHER.search(raised.frames[-1].path.replace("\\", "/")):
-        if name in _SAID_OF_ARGUMENTS and not _STOPPING.search(raised.frames[-1].function):
+        told = name in _SAID_OF_ARGUMENTS or said_of(raised.message) == "environment"
+        if told and not _STOPPING.search(raised.frames[-1].function):
             return Meaning(title, "environment", "root")
         return Meaning(title, "other", "teardown")
-    if (
-        raised.frames
-        and name in _SAID_OF_ARGUMENTS
-        and _OF_AN_ENDPOINT.search(raised.frames[-1].path.replace("\\", "/"))
-    ):
+    if raised.frames and name in _WRONG_ARGUMENT and _OF_AN_ENDPOINT.search(raised.frames[-1].path.replace("\\", "/")):
         return Meaning(title, "environment", "root")
     if (name == "FileNotFoundError" and _TO_BE_MADE.search(raised.message)) or raised.message == _NOBODY_ANSWERS:
         return Meaning(title, "usercode", "root")
@@ -219,7 +217,8 @@ def meaning_of(raised: Raised) -> Meaning:
     status = _STATUS.search(raised.message)
     if status is not None and said_of(raised.message) is None and (status[1] or status[2]) in _STATUSES:
         return Meaning(title, _STATUSES[status[1] or status[2]], "root")
-    named = next((category for pattern, category in _NAMED if re.search(pattern, name)), None)
+    recomputed = _RECOMPUTED.search(raised.exception) is not None
+    named = next((category for pattern, category in _NAMED if re.search(pattern, name) and not recomputed), None)
     missing = category_of_file(raised.message) if _MISSING.search(raised.message) else None
     return Meaning(
         title,

@@ -8,15 +8,19 @@ from preflight.vocabulary.log import Frame, Raised
 from preflight.vocabulary.signature import Category
 
 # Where it was raised, the innermost frame that one of these takes decides.
+_COMPILERS = re.compile(
+    r"torch/_(?:dynamo|inductor)/|triton/(?:compiler|backends|runtime|language|tools|experimental)/|torch/utils/cpp_extension\.py$"
+)
 _PLACES: tuple[tuple[str, Category], ...] = (
+    (_COMPILERS.pattern, "compile"),
     (
-        r"torch/_(dynamo|inductor)/|triton/(?:compiler|backends|runtime|language|tools|experimental)/|torch/utils/cpp_extension\.py$",
-        "compile",
+        r"huggingface_hub/|/(requests|urllib3|httpx|httpcore|aiohttp|botocore|boto3|s3transfer|gcsfs|s3fs|adlfs)/|/wandb/(?!(?:sdk/)?data_types/|plot/)"
+        r"|^/\w.*/(?:versions|import_utils|dependency_versions_check)\.py$",
+        "environment",
     ),
-    (r"huggingface_hub/|/(requests|urllib3|httpx|httpcore|aiohttp)/|/wandb/(?!(?:sdk/)?data_types/|plot/)", "environment"),
     (
         r"(^|[/\\])(PIL|cv2|imageio|decord|torchcodec|soundfile|librosa|av|h5py|lmdb|nibabel|rasterio)[/\\.]"
-        r"|torchaudio/(?:datasets|io|_?backend|utils|_torchcodec|kaldi_io)|^/(?:streaming|ffcv|webdataset|wids|torchdata|tensorflow_datasets|litdata|lhotse|albumentations"
+        r"|torchaudio/(?:datasets|io|_?backend|utils|_torchcodec|kaldi_io)|^/torch_geometric/(?:loader|datasets)/|^/(?:streaming|ffcv|webdataset|wids|torchdata|tensorflow_datasets|litdata|lhotse|albumentations"
         r"|imgaug|datatrove|megatron/energon|nvidia/dali)/|^/(?:pandas/io/(?!formats)|numpy/lib/_?(?:npyio|format))",
         "data",
     ),
@@ -25,9 +29,16 @@ _PLACES: tuple[tuple[str, Category], ...] = (
         r"|augment\w*\.py|(?:^|/)transforms?\.py|batchgenerators/|(?:pycocotools|lvis|nuscenes)/|(?:^|/)(?:data|roidb|imdb)\.py$",
         "data",
     ),
-    (r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint|keras/(?:src/)?saving/", "checkpoint"),
+    (
+        r"torch/serialization|distributed/checkpoint|safetensors|checkpoint(ing|er)?\.py|/checkpoint|keras/(?:src/)?(?:legacy/)?saving/|_weights_only_unpickler|/zero_to_fp32\.py$",
+        "checkpoint",
+    ),
 )
-_RECOMPUTES = re.compile(r"torch/utils/checkpoint\.py$|activation_checkpoint|checkpoint_(?:activations?|wrapper)|gradient_checkpoint")
+_TRANSFORMS = re.compile(r"^/(?:jax|flax|haiku|optax|functorch|torch/(?:fx|distributions|func|_functorch))/")
+"""Libraries whose transforms are of functions and distributions, and not of samples."""
+_RECOMPUTES = re.compile(
+    r"torch/utils/checkpoint\.py$|activation_checkpoint|checkpoint_(?:activations?|wrapper)|gradient_checkpoint"
+)
 """What computes again in the backward pass what it did not keep, and is called checkpointing as well."""
 # Where processes talk to each other: what is raised there, and is no mistake in an argument, is about them.
 _TALKING = re.compile(
@@ -40,7 +51,7 @@ _OF_A_CONNECTION = re.compile(
 _OF_ARGUMENTS = ("TypeError", "ValueError", "AttributeError", "KeyError", "IndexError", "NameError", "AssertionError")
 _FUNCTIONS: tuple[tuple[str, Category], ...] = (
     (
-        r"(load|save)_(checkpoint|state_dict|pretrained_state)|load_state_dict|torch_save|torch_load"
+        r"(?<!down)(load|save)_(?:\w+_)?(checkpoint|state_dict|pretrained_state|weights)|from_state_dict|load_state_dict|torch_save|torch_load"
         r"|^_?(?:load_or_|auto_|maybe_)?resume(?:_(?!download)\w+)?$|^_?(?:maybe_)?restore(?:_(?:checkpoint|model|weights|modules|state|training)\w*)?$",
         "checkpoint",
     ),
@@ -132,11 +143,13 @@ def category_of_frames(raised: Raised) -> Category | None:
             return "network"
         if _SPLITS.search(path) or _FROM_NUMBERS.search(frame.function) or _RECOMPUTES.search(path):
             continue
+        if _COMPILERS.search(path):
+            return "compile"
         for pattern, category in _FUNCTIONS:
             if re.search(pattern, frame.function):
                 return category
         for pattern, category in _PLACES:
-            if re.search(pattern, path):
+            if re.search(pattern, path) and (category != "data" or not _TRANSFORMS.search(path)):
                 return category
         if frame.function in _OF_A_STEP:
             return None

@@ -13,21 +13,35 @@ from preflight.vocabulary.signature import Category
 
 _LIBRARY = re.compile(
     r"(?:site|dist)-packages[/\\]"
-    r"|/(?:megatron|torchtitan|torchtune|fairseq2?|olmo|olmo_core|axolotl|llamafactory|nemo|verl|deepspeed|mmengine|mmdet|mmcv|mmseg|detectron2"
-    r"|espnet2?|colossalai|composer|llmfoundry|open_clip|lm_eval|gpt_neox|nanotron|xtuner|swift|openrlhf|slime)/(?=.*\.py$)"
+    r"|/(?:megatron|torchtitan|torchtune|fairseq2?|olmo|olmo_core|axolotl|llamafactory|verl|deepspeed|mmengine|mmdet|mmcv|mmseg|detectron2|espnet2?|colossalai"
+    r"|llmfoundry|open_clip|lm_eval|nanotron|xtuner|openrlhf|nemo/(?:collections|core|lightning|utils))/(?=.*\.py$)"
 )
 """Libraries, and programs for training that are run out of their repositories and set up as libraries are."""
+_RAISES = re.compile(r"assert |raise (?:\w+\.)*_?[A-Z]\w*(?:\(|$)")
+_SETS_ONLY = re.compile(
+    r"^/?(?:submitit|hydra|omegaconf|accelerate/commands|horovod/runner|nvidia_resiliency_ext/fault_tolerance|torch/distributed/(?:elastic|launcher)"
+    r"|deepspeed/launcher|ray/(?:_private|_common|runtime_env|autoscaler)|mlflow/(?:tracking|store|utils)|torchx|skypilot|sky|clearml|jsonargparse)/"
+)
+"""Libraries, and parts of them, that only set things up and start them: all that they refuse themselves is of that kind."""
+_GROUPS = re.compile(r"torch(?:_npu)?/distributed/(?:distributed_c10d|rendezvous)\.py$")
+_MAKES_GROUPS = re.compile(
+    r"^_?(?:init_process_group|_?(?:patched_)?new_process_group_helper|parse_backend_string|\w*rendezvous\w*|__new__|__init__)$"
+)
+"""Where the groups of processes are made, of what a program or its launcher says of them."""
+_TALKS = re.compile(
+    r"(?i)timed? ?out|timeout|reset|closed|refused|socket|peer|connect|unreachable|broken pipe|heartbeat|nccl error|store->"
+)
 _OPERATIONS = re.compile(
-    r"^/?(?:numpy|scipy|pandas|polars|sklearn|torch/(?!distributed/(?:elastic|launch|run)|utils/cpp_extension)|torchvision|torchaudio|torchmetrics|torch_geometric|torch_scatter"
-    r"|functorch|jax|jaxlib|flax/(?!training)|optax|haiku|equinox|chex|einops|keras|tensorflow|tf_keras|xformers|flash_attn|bitsandbytes|apex|triton|cupy"
-    r"|numba|matplotlib|networkx|kornia|timm/(?:models|layers|optim)|sentence_transformers/(?:losses|util|modules)|transformer_engine|causal_conv1d|mamba_ssm"
-    r"|gymnasium|gym|optuna|lightgbm|xgboost|dgl|pytorch3d|transformers/models/\w+/(?:modeling|image_processing|processing|feature)\w*\.py|transformers/generation"
-    r"|diffusers/(?:models|schedulers|pipelines)|seaborn|nltk|evaluate)(?:/|$|(?<=[/y]))"
+    r"^/?(?:numpy|scipy|pandas|polars|sklearn|torchvision|torchaudio|torchmetrics|torch_geometric|torch_scatter|functorch|jax|jaxlib|optax|haiku|equinox|chex"
+    r"|einops|keras|tensorflow|tf_keras|xformers|flash_attn|bitsandbytes|apex|triton|cupy|numba|matplotlib|networkx|kornia|timm/(?:models|layers|optim)"
+    r"|sentence_transformers/(?:losses|util|modules)|transformer_engine|causal_conv1d|mamba_ssm|gymnasium|gym|optuna|lightgbm|xgboost|dgl|pytorch3d"
+    r"|transformers/generation|diffusers/(?:models|schedulers|pipelines)|seaborn|nltk|evaluate)/"
+    r"|^/?(?:torch/(?!distributed/(?:elastic|launch|run)|utils/cpp_extension)|flax/(?!training)|transformers/models/\w+/(?:modeling|image_processing|processing|feature))"
 )
 """Libraries, and parts of them, whose functions a program calls with values of its own."""
 _VALUES = re.compile(
-    r"(?i)\btensors?\b(?! (?:model )?parallel|board)|\bshapes?\b|\bdtypes?\b|\bdim(?:s|ensions?|ensional)?\b|\bndim\b|\bcontiguous\b|\blogits\b|\bgradients? (?!accum|check)"
-    r"|requires_grad|torch\.Size|\b\dD\b|\binput_ids\b|\binputs?_embeds\b|\bkwargs\b|\bcallable\b|\binstance of\b|\bbackward\b|\bindex\b|\bindices\b|\b__\w+__\b|\bDataFrame\b|\bcalled before\b|\bbefore (?:applying|building|calling|using)\b"
+    r"(?i)\btensors?\b(?![ /-](?:\w+[ /])?(?:model )?parallel|[ -]?(?:board|rt)\b)|\bshapes?\b|\bdtypes?\b|\bdim(?:s|ensions?|ensional)?\b|\bndim\b|\bcontiguous\b|\blogits\b|\bgradients? (?!accum|check)"
+    r"|requires_grad|torch\.Size|\b\dD\b|\binput_ids\b|\binputs?_embeds\b|\bcallable\b|\binstance of\b|\bbackward\b|\bindex\b|\bindices\b|\b__\w+__\b|\bDataFrame\b|\bcalled before\b|\bbefore (?:applying|building|calling|using)\b"
 )
 """What a program computes with or hands over, and sets nothing by."""
 _STEPS = re.compile(
@@ -35,11 +49,11 @@ _STEPS = re.compile(
 )
 """Where something is computed, at each step anew."""
 _SETS_UP = re.compile(
-    r"^(?:__init__|__post_init__|main|_?main_\w+|from_(?:args|config|dict|env|kwargs|string|yaml_file|pretrained)|select\w*|initiali[sz]e\w*|init_\w+|setup\w*|launch\w*|configure\w*)$"
+    r"^_*(?:init__|post_init__|main|main_\w+|from_(?:args|config|dict|env|kwargs|string|yaml_file|pretrained)|select\w*|initiali[sz]e\w*|init_\w+|setup\w*|launch\w*|configure\w*)$"
     r"|^_*(?:validate|verify|check|parse|process|get|build|create|make|prepare|resolve|load|determine|infer|register|set|update|add|calculate|convert|apply|wrap|patch)_"
     r"(?:\w*_)?(?:args?|arguments?|config\w*|settings?|options?|env\w*|backend|device\w*|optim\w*|scheduler|policy|strategy|precision|plugin\w*|parallel\w*|trainer"
     r"|model\w*|compat\w*|version\w*|param_groups?|process_groups?|class|component|activation|attention\w*|endpoint|interval\w*|quant\w*|hparams|kernels?|params)\w*$"
-    r"|^_*(?:validate|verify|check)(?:_\w+)?$"
+    r"|^_*(?:validate|verify|check)(?:_\w+)?$|_check$|_from_(?:config|args|precision|string)$"
 )
 """Where something is set up, or what it is set to is looked at."""
 _SETTINGS = re.compile(
@@ -48,18 +62,22 @@ _SETTINGS = re.compile(
     r"|quantizers?|exporter|program|benchmarks?)(?:[/_]|\.py$)"
 )
 """Files that hold settings, or what is set up by them."""
+_DECLARED = re.compile(
+    r"(?:^|[/_])(?:config(?:s|uration|_utils)?|args|arguments|schemas?|dataclasses|parallelism_config)(?:[/_]|\.py$)"
+)
+"""Files that declare settings and little else."""
 _COMBINED = re.compile(
     r"(?i)mutually exclusive|(?:can ?not|can't|could not|may not|should not) (?:both )?be (?:both )?(?:used|set|enabled|specified|combined|passed|provided|True|given)\b"
     r"|\b(?:is|are)(?:n't| not) (?:yet )?compatible|\bincompatible with\b|(?:at most|exactly|only|at least) one of\b|\bboth\b.{1,60}\b(?:and|or)\b.{1,80}\b(?:set|enabled|specified|given|True|provided)\b"
-    r"|conflicts? with|\bconflicting\b|\b(?:please|must|should|has to|have to|needs? to) (?:be )?(?:set|specif\w+|enable|disable|pass|provide|choose|use)[ed]*\b"
-    r"|(?:^|[\s`'\"(])--?[a-z][a-z0-9]*(?:[-_][a-z0-9]+)+\b|`\w+(?:\.\w+)*\s?=\s?\S+`|\b(?:requires?|without|together with|combine) ['`]\w+\s?=\s?\w+|\b(?:your|the) (?:yaml |json )?config\b|\bconfig\.\w+"
+    r"|\bcan(?:not|'t) be both\b|\bchoose one\b|\bonly be (?:true|set|used|enabled)\b|\bonly (?:be )?compatible\b|\bconfig(?:uration)? file\b|conflicts? with|\bconflicting\b|\b(?:please|must|should|has to|have to|needs? to) (?:be )?(?:set|specif\w+|enable|disable|pass|provide|choose|use)[ed]*\b"
+    r"|(?:^|[\s`'\"(])--[a-z]\w+(?:-\w+)*\b|`\w+(?:\.\w+)*\s?=\s?\S+`|\b(?:requires?|without|together with|combine) ['`]\w+\s?=\s?\w+|\b(?:your|the) (?:yaml |json )?config\b|\bconfig\.\w+"
     r"|\bdoes(?:n't| not) (?:yet )?support\b|\bdo(?:n't| not) support\b|\b(?:is|are) not (?:currently |yet |officially )?supported\b|\bonly supports?\b|\bis no longer supported\b|\bonly (?:supported|works|available|compatible|valid) (?:with|for|when|if|in|on)\b|\bcurrently requires?\b"
     r"|\bnot (?:yet )?implemented for\b|\bunsupported\b"
 )
 """How settings are refused that do not go together, and what is not there for them."""
 _CHOICES = re.compile(
     r"(?i)\b(?:unknown|unrecognized|invalid|unsupported|unexpected|bad|no such|wrong|illegal|missing|undefined)\b|\bmust be\b|\bshould be\b|\bhas to be\b|\bneeds? to be\b|\bshould have\b|\bmust have\b|\bexpected\b|\bnot (?:a )?(?:valid|recogni[sz]ed|known|one of|found|set|specified|provided|allowed|registered|divisible)\b"
-    r"|\bnot in\b|\brequires?\b|\brequired\b|\bis not (?:set|defined|specified|enabled)\b|\bgreater than\b|\bless than\b|\bnot sure how\b|\bdivisible\b|\bmultiple of\b|\blarger than\b|\bsmaller than\b|\bat least\b|\bpositive\b|\balready\b|\bcannot\b|\bnot find\b"
+    r"|\bnot in\b|\brequires?\b|\brequired\b|\bis not (?:set|defined|specified|enabled)\b|\bgreater than\b|\bless than\b|\bnot sure how\b|\bdivisible\b|\bmultiple of\b|\blarger than\b|\bsmaller than\b|\bat least\b|\bpositive\b|\balready\b|\bcannot\b|\bnot find\b|\bcould not parse\b|\bcan only\b"
 )
 """How one value is refused."""
 
@@ -73,17 +91,23 @@ def refused(raised: Raised) -> Category | None:
     library = _LIBRARY.search(path)
     if library is None:
         return None
-    within = path[library.end() :] if "packages" in library[0] else path[library.start() :]
-    if _OPERATIONS.search(within) or _VALUES.search(raised.message):
-        return None
-    set_up = _SETS_UP.search(inner.function) is not None or _SETTINGS.search(within) is not None
-    if _STEPS.search(inner.function) is not None:
-        return None
-    if _COMBINED.search(raised.message) or (set_up and _CHOICES.search(raised.message)):
+    within = path[library.end() - 1 :] if "packages" in library[0] else path[library.start() :]
+    if _SETS_ONLY.search(within):
         return "environment"
-    return None
+    if _GROUPS.search(within) and _MAKES_GROUPS.search(inner.function) and not _TALKS.search(raised.message):
+        return "environment"
+    if _OPERATIONS.search(within):
+        return None
+    declared = inner.function == "__post_init__" or _DECLARED.search(within) is not None
+    if _VALUES.search(raised.message) and not (declared and _COMBINED.search(raised.message)):
+        return None
+    if _COMBINED.search(raised.message):
+        return "environment"
+    set_up = _SETS_UP.search(inner.function) is not None or _SETTINGS.search(within) is not None
+    computes = _STEPS.search(inner.function) is not None
+    return "environment" if set_up and not computes and _CHOICES.search(raised.message) else None
 
 
 def _by_itself(frame: Frame) -> bool:
-    """Return whether a line raises or asserts, so that it was looked for what it found."""
-    return frame.code.lstrip().startswith(("raise ", "assert "))
+    """Return whether a line asserts, or raises what it makes itself: what is only handed on, others found."""
+    return _RAISES.match(frame.code.lstrip()) is not None
