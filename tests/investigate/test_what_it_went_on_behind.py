@@ -206,3 +206,67 @@ def test_what_a_shell_complains_of_counts_where_a_script_raised(tmp_path: Path) 
     raised = 'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\n    import torch\n'
     missing = "ModuleNotFoundError: No module named 'torch'\n"
     assert told(tmp_path, f"{_MODULE}{raised}{missing}{_CANCELLED}").category == "environment"
+
+
+_LINES = "".join(f"torch.Size([{count}, 6, 6])\n" for count in range(16, 40))
+_CARDS = "2025-05-07 23:05:53,945 - bitsandbytes.cextension - WARNING - The installed version of bitsandbytes was compiled without GPU support. 8-bit optimizers, 8-bit multiplication, and GPU quantization are unavailable.\n"
+_USAGE = "usage: main.py [-h] [--lr LR]\nmain.py: error: unrecognized arguments: --optimizer adam\n"
+
+
+def test_a_program_that_goes_on_for_long_behind_a_warning_did_not_fail(tmp_path: Path) -> None:
+    assert told(tmp_path, _OLD + "cpu\n" + _LINES).category in ("none", "cannot-tell")
+
+
+def test_a_warning_beside_trouble_that_nobody_knows_still_counts(tmp_path: Path) -> None:
+    assert told(tmp_path, _OLD + _LINES + "ERROR: something that nobody knows went wrong\n").category == "environment"
+
+
+def test_what_is_missing_is_missed_by_nobody_where_work_is_done_long_behind_it(tmp_path: Path) -> None:
+    saved = "2025-05-07 23:17:23,690 - __main__ - INFO - Saved checkpoint to out/epoch-1\n"
+    assert told(tmp_path, _CARDS + _LINES * 3 + saved).category == "none"
+
+
+def test_a_start_that_did_not_take_its_options_is_outlived_by_a_long_one(tmp_path: Path) -> None:
+    added = "".join(f"Added record {number} to the set\n" for number in range(250))
+    assert told(tmp_path, _USAGE + added).category in ("none", "cannot-tell")
+    assert told(tmp_path, _USAGE + "done\n" * 5).category == "environment"
+
+
+def test_tensorflow_looks_for_cards_and_computes_without(tmp_path: Path) -> None:
+    looked = "E tensorflow/stream_executor/cuda/cuda_driver.cc:271] failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected\n"
+    assert told(tmp_path, looked + _LINES).category in ("none", "cannot-tell")
+    assert told(tmp_path, "RuntimeError: CUDA error: no CUDA-capable device is detected\n").category == "environment"
+
+
+def test_backends_that_jax_tries_are_told_for_information(tmp_path: Path) -> None:
+    tried = "03:14:41.011 [I] Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so: libtpu.so: cannot open shared object file: No such file or directory (394891:xla_bridge.py:925)\n"
+    assert told(tmp_path, tried + _LINES).category in ("none", "cannot-tell")
+
+
+def test_a_download_that_is_resumed_is_only_warned_of(tmp_path: Path) -> None:
+    text = (
+        "2025-09-16 18:35:13,550 - huggingface_hub.file_download - WARNING - Error while downloading from https://hub.test/a: timed out\n"
+        "Trying to resume download...\n2025-09-16 18:47:00,100 - __main__ - INFO - Finetuning completed successfully!\n"
+    )
+    assert told(tmp_path, text).category in ("none", "cannot-tell")
+
+
+def test_a_pipeline_that_says_that_it_failed_is_not_taken_for_one_that_is_well(tmp_path: Path) -> None:
+    steps = "".join(f"Completed {count} / 90 iteration(s).\n" for count in range(1, 60))
+    assert told(tmp_path, steps + "RNA pipeline failed: Cell types are needed first.\n").category == "cannot-tell"
+    assert told(tmp_path, steps + "12 done, run failed: 0\n").category == "none"
+
+
+def test_bars_that_are_drawn_anew_show_another_start(tmp_path: Path) -> None:
+    def bars(last: int) -> str:
+        return "".join(f"Epochs:  9%|█         | {step}/300 [09:18<35:25,  8.97s/it]\n" * 2 for step in range(last))
+
+    assert told(tmp_path, bars(40) + _SHAPES + bars(9)).category == "none"
+
+
+def test_somebody_stopped_it_where_lightning_says_so_in_a_warning(tmp_path: Path) -> None:
+    text = (
+        "/env/pytorch_lightning/trainer/call.py:54: UserWarning: Detected KeyboardInterrupt, attempting graceful shutdown...\n"
+        '  rank_zero_warn("Detected KeyboardInterrupt, attempting graceful shutdown...")\n'
+    )
+    assert told(tmp_path, _LINES * 2 + text).category == "preemption"

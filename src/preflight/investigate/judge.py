@@ -28,7 +28,12 @@ from preflight.investigate.course.clocks import clocks_of
 from preflight.investigate.course.endings import ending_events
 from preflight.investigate.course.interrupted import without_aftermath
 from preflight.investigate.course.loss import loss_of
-from preflight.investigate.course.outlived import without_outlived, without_trends, without_warnings
+from preflight.investigate.course.outlived import (
+    without_outlived,
+    without_passed_warnings,
+    without_trends,
+    without_warnings,
+)
 from preflight.investigate.course.progress import Progress
 from preflight.investigate.course.remaining import (
     only_ended,
@@ -124,6 +129,7 @@ def _judge_one(case: Case) -> Judged:
         (recovered if mended else failing).append(event)
     failing = with_again(without_aftermath(case, failing), recovered)
     failing = without_guesses(without_trends(without_outlived(without_warnings(failing, recovered), recovered)))
+    failing = without_passed_warnings(case, failing)
     scene = Scene(case=case, progress=progress, failing=tuple(without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),

@@ -30,6 +30,7 @@ def category_told(folder: Path) -> str:
         ('frame.to_csv(f"results/{run}/scores.csv")', "results/7/scores.csv", "usercode"),
         ('os.mkdir(f"./results/{name}/")', "./results/first/", "usercode"),
         ('torch.save(model.state_dict(), "runs/last.pt")', "runs/last.pt", "checkpoint"),
+        ("torch.save(self.state_dict(), filename)", "weights/seq_30.h5", "checkpoint"),
         ('with open("features/part", "rb") as fh:', "features/part", "data"),
         ('table = pd.read_csv("labels.csv")', "labels.csv", "data"),
         ('settings = yaml.safe_load(open("train.yaml"))', "train.yaml", "environment"),

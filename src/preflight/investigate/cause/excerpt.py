@@ -26,7 +26,10 @@ _TELLS = re.compile(
     r"(?i)\b(?:error|treated as errors|fail(?:ed|ure|ures|s)?|abort(?:ed|ing)?|killed|tim(?:ed|ing)[- ]?out|times out|timeout|refused|denied|corrupt(?:ed|ion)?|can ?not|can't"
     r"|could(?:n't| not)|unable|crash(?:ed|es)?|lost|fatal|panic|stuck|h[au]ng|hangs|died|dead|evicted|preempted|requeue(?:d|ing)|more memory than|unreachable|missed)\b"
 )
-_TOLD = re.compile(r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|Warning\b|^\s*(?:warnings\.)?warn\(")
+_TOLD = re.compile(
+    r"(?i)(?:^|[\s\[|])(?:INFO|DEBUG|NOTICE)\b|Warning\b|^\s*(?:warnings\.)?warn\("
+    r"|(?-i:(?:^|: )[IW] (?:tensorflow|external|xla)/|(?:^|\s)\[[ID]\]\s)"
+)
 _WARNED = re.compile(r"^\S*:\d+: \w*Warning: |^\s*(?:warnings\.)?warn\(")
 """What Python prints of a warning: where it was given and what it says, and below that the line that gave it."""
 # NCCL hands an error up from call to call, and prints for information where it was: 1 is CUDA's, 2 the system's, 6 the peer's.

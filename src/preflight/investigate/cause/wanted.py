@@ -32,6 +32,10 @@ _SAVES = re.compile(
 )
 
 
+# What writes the state of a model, whatever the file is called.
+_STATE = re.compile(r"\b(?:torch|paddle|mindspore)\.save(?:_checkpoint)?\(|\.save_(?:pretrained|checkpoint|weights)\(")
+
+
 def of_missing(raised: Raised | None, path: str) -> Category | None:
     """Return the category of a file that is not there; None where neither its name nor who wanted it tells.
 
@@ -42,6 +46,8 @@ def of_missing(raised: Raised | None, path: str) -> Category | None:
     inner = _asking(raised)
     if inner is not None and _MAKES.search(inner.code):
         return "usercode"
+    if inner is not None and _STATE.search(inner.code) and not _TEXT.search(path):
+        return "checkpoint"
     if inner is not None and _WRITES.search(inner.code) and not _is_state(inner.code, path):
         return "usercode"
     named = category_of_file(path) or (category_of_frames(raised) if raised is not None else None)

@@ -6,14 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from preflight.investigate.case.case import Event
+from preflight.investigate.case.case import Case, Event
 
 _WARNED = re.compile(
     r"(?:^|: )(?:\w+\.)*[A-Z]\w*Warning: |^\s*(?:warnings\.)?warn\(|^[^A-Za-z]{0,12}m?[\[(]?WARN(?:ING)?[\])]?[^A-Za-z]"
+    r"|^.{0,100}?(?:\s|\||- )WARNING\s{0,3}(?:-|:|\||\])|(?:^|: )W (?:tensorflow|external|xla)/"
 )
 """How Python and its loggers print a warning, and the line of a program that gave it; what it says happened ended nothing."""
 _OF_A_TREND = ("numerical", "preemption", "other", "none")
 """What a run that went wrong for long may end in as well."""
+_WENT_ON = 12
+"""So many lines behind the last warning are of a program that went on, where none of them says that anything failed."""
 _OUTLIVED = 2
 """So often a run went on behind the same before."""
 
@@ -27,6 +30,25 @@ def without_warnings(failing: list[Event], recovered: Sequence[Event]) -> list[E
     failing = [event for event in failing if event.id not in harmless or not _WARNED.search(event.hit.text)]
     told = [event for event in failing if not _WARNED.search(event.hit.text)]
     return told if any(event.category != "none" for event in told) else failing
+
+
+def without_passed_warnings(case: Case, failing: list[Event]) -> list[Event]:
+    """Return nothing where all that is left was only warned of and the program went on for long behind it; else what failed.
+
+    Few lines that somebody chose, and those of a program that ends soon after a warning, leave it the only one that tells.
+    """
+    if not failing or not all(event.raised is None and _WARNED.search(event.hit.text) for event in failing):
+        return failing
+    if any(ending.code for ending in case.endings) or _left_unexplained(case):
+        return failing
+    lines = {file.index: file.lines for file in case.reading.files}
+    on = all(lines.get(event.hit.file, 0) - event.hit.line >= _WENT_ON for event in failing)
+    return [] if on else failing
+
+
+def _left_unexplained(case: Case) -> bool:
+    """Return whether lines that look like trouble are left that nothing explains."""
+    return any(not one.warning for one in case.reading.unknown)
 
 
 def without_trends(failing: list[Event]) -> list[Event]:

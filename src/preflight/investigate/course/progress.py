@@ -19,6 +19,12 @@ _OF_AN_AGENT = "torch.distributed.elastic."
 _SET_UP = 50
 _OF_PREFERENCES = "numerical.preference-nan"
 """Beside likelihoods that are no numbers a loss may be nought, which is one."""
+_OF_OPTIONS = "usercode.unrecognized-arguments"
+"""What ends a program as it reads its options: what stands behind it is of another start."""
+_LONG = 200
+"""So many lines behind that are no last words of a script."""
+_DONE = ("progress.checkpoint-saved", "progress.evaluation", "progress.results-saved", "progress.epoch-took")
+"""What is told of work that was done, with or without a number of its step."""
 _OF_A_START = ("environment.missing-module", "environment.import-name", "usercode.syntax")
 _OF_CONDA = "environment.conda"
 """What conda says in a shell that it was not set up in; a program that needs no environment of it runs as well."""
@@ -90,8 +96,9 @@ class Progress:
         first = event.step if event.step is not None else -1
         behind = len({number for number in numbers[at:] if number > first})
         again = numbers[at:]
-        if not behind and len(again) >= STEPS_BEHIND and again[0] < first and again == sorted(set(again)):
-            return len(again)  # another start counts from its beginning
+        counted = len(set(again))
+        if not behind and counted >= STEPS_BEHIND and again[0] < first and again == sorted(again):
+            return counted  # another start counts from its beginning; bars draw the same step twice
         return behind
 
     def recovered(self, event: Event) -> bool:
@@ -102,7 +109,7 @@ class Progress:
             return True
         if self._finite_again(event) or self._only_set_up(event):
             return True
-        if self._of_a_start(event):
+        if self._of_a_start(event) or self._done_without(event):
             return True
         if event.category == "preemption" and event.role == "root":
             return self.behind(event) >= STEPS_BEHIND_AN_END and self._outlived(event)
@@ -136,7 +143,11 @@ class Progress:
 
     def _of_a_start(self, event: Event) -> bool:
         """Return whether a program did not come to its first step for what it imports, and a later one in the same file did."""
-        if event.id not in _OF_A_START or event.step is not None or event.hit.line > _SET_UP:
+        if event.step is not None or event.hit.line > _SET_UP:
+            return False
+        if event.id == _OF_OPTIONS and self._lines_behind(event) >= _LONG:
+            return True
+        if event.id not in _OF_A_START:
             return False
         lines, _ = self._by_file.get((event.hit.file, None), ([], []))
         return bool(lines) and lines[-1] > event.hit.line
@@ -160,10 +171,27 @@ class Progress:
     def _went_on(self, event: Event) -> bool:
         """Return whether a file goes on for long behind a shell's complaint, and nothing else failed in it."""
         file = event.hit.file
-        lines = next((one.lines for one in self.case.reading.files if one.index == file), 0)
         others = (one for one in self.case.events if one.hit.file == file and one is not event and one.id != event.id)
         failed = any(one.role in ("root", "cascade", "confirmation") for one in others)
-        return lines - event.hit.line >= _SET_UP and not failed
+        return self._lines_behind(event) >= _SET_UP and not failed
+
+    def _lines_behind(self, event: Event) -> int:
+        """Return how many lines of its file stand behind an event."""
+        lines = next((one.lines for one in self.case.reading.files if one.index == event.hit.file), 0)
+        return lines - event.hit.line
+
+    def _ranks_told(self, file: int) -> set[int]:
+        """Return the ranks that a file tells of, by its steps and its events."""
+        told = self._ranks_in.get(file, set()) | {one.rank for one in self.case.events if one.hit.file == file}
+        return {rank for rank in told if rank is not None}
+
+    def _done_without(self, event: Event) -> bool:
+        """Return whether work was done long behind what was missing, in a file of a single writer: it went without, or started anew."""
+        file = event.hit.file
+        if event.category != "environment" or len(self._ranks_told(file)) > 1:
+            return False
+        behind = event.hit.line + _SET_UP
+        return any(one.id in _DONE and one.hit.file == file and one.hit.line >= behind for one in self.case.events)
 
     def _stopped_behind(self, event: Event) -> bool:
         """Return whether the job of an event was ended from outside after it, and nothing else failed in its file."""

@@ -22,6 +22,10 @@ _BEYOND_RATIO = 1000
 MOST_PLACES = 50
 RISE = 0.02
 """Least rise that is told, as a share of the level."""
+LOST = 0.25
+"""A rise by such a share of the level is a failure of its own; a smaller one is told, and the run goes on."""
+MARKED = 0.1
+"""The same of a loss that is as high again as where it began."""
 SHARES = (0.5, 0.65, 0.35, 0.25)
 """Shares of the values, from the end, that may be a plateau."""
 FELL = 1e-6
@@ -65,9 +69,24 @@ def divergence(series: Series) -> SeriesFinding | None:
         first_step=step,
         last_step=series.step(len(numbers) - 1),
         false_alarms=FALSE_ALARMS,
-        values={"before": before, "after": after, "at": at, "values": len(numbers)},
+        values={
+            "before": before,
+            "after": after,
+            "at": at,
+            "values": len(numbers),
+            "lost": exploded is not None or _is_lost(numbers, before, after),
+        },
         quote=quote_of(series.lines[at], series.name),
     )
+
+
+def _is_lost(numbers: Any, before: float, after: float) -> bool:
+    """Whether so much was lost that the run is none that goes well: a part of the level itself, or all that had been won."""
+    import numpy
+
+    began = float(numpy.median(numbers[: max(5, len(numbers) // 50)]))
+    rise = after - before
+    return rise >= LOST * abs(before) or (after >= began and rise >= MARKED * abs(before))
 
 
 def _of_other_work(series: Series, at: int) -> bool:

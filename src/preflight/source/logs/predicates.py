@@ -75,7 +75,15 @@ def not_a_warning(fields: Mapping[str, object], text: str) -> bool:
     return _WARNS.search(text) is None
 
 
-_CALM = re.compile(r"\bNCCL INFO\b|\b(?:INFO|WARN(?:ING)?|DEBUG)\b|(?:^|: )[IW] tensorflow/")
+_LOOKS = re.compile(r"\bfailed call to cuInit\b")
+
+
+def not_looked_for(fields: Mapping[str, object], text: str) -> bool:
+    """TensorFlow looks for cards as it starts, and computes on the processor where it sees none; where it cannot, an error follows."""
+    return _LOOKS.search(text) is None
+
+
+_CALM = re.compile(r"\bNCCL INFO\b|\b(?:INFO|WARN(?:ING)?|DEBUG)\b|(?:^|: )[IW] tensorflow/|(?:^|\s)\[[IWD]\]\s")
 
 
 def not_told_for_information(fields: Mapping[str, object], text: str) -> bool:

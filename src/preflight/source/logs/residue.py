@@ -21,14 +21,15 @@ _TROUBLE = re.compile(
     r"\b(?:ERROR|FATAL|CRITICAL|Fatal error|FAILED)\b[: \]]|: (?:error|fatal): |\bError:(?!\s*[-+]?\d+\.\d)|\b[Ff]ailed to \w+"
     r"|^F (?:external|tensorflow|xla)/\S+:\d+\]|^(?:tar|unzip|gzip): .*(?:[Ee]rror|Cannot|cannot|not in|[Uu]nexpected)|\bEDAC MC\d+: \d+ UE\b|\bamdgpu\b(?!.*(?:page fault|(?<!un)correct(?:able|ed))).*(?i:\bfail|\berror|timed ?out|timeout|reset)"
     r"|\[E[ \d][^\]]*\bProcessGroup\w*\.[ch]pp:\d+\]|\bNVRM: .*(?i:\bfail|\berror|timed ?out|timeout|reset)|HDF5-DIAG: Error|\bninja: build stopped"
+    r"|\b(?:[Pp]ipeline|[Tt]raining|[Ee]xperiment|[Jj]ob|[Rr]un) failed: (?!\d)"
     r"|\bLLVM ERROR\b|\bnvcc error\b|\bFailed building wheel\b|Exception raised from \w+ at \S+\.[ch]pp:\d+|^\s*what\(\):"
     r"|(?<![\w.])(?:[A-Za-z_]\w*\.)*[A-Z]\w*Error: |\bCheck failed: "
     r"|\bNCCL WARN\b.*?(?i:error|fail|timed? ?out|closed|refused|reset|abort|unreachable|no route|lost\b|broken|disconnect|corrupt|mismatch)"
 )
 _WARNED = re.compile(r"\bNCCL WARN\b")
 """It warns of settings in the same way as of failures: what it says decides."""
-_LOW = re.compile(r"^[IW] [\w./-]+\.(?:cc|cpp|h|cu)(?:\.cc)?:\d+\]|^(?:\S+:\d+: )?(?:\w+\.)*[A-Z]\w*Warning: ")
-"""The levels of information and of warnings of TensorFlow's and XLA's own loggers, and a warning as Python prints it."""
+_LOW = re.compile(r"^\[[IW]\] |^[IW] [\w./-]+\.(?:cc|cpp|h|cu)(?:\.cc)?:\d+\]|^(?:\S+:\d+: )?(?:\w+\.)*[A-Z]\w*Warning: ")
+"""The levels of information and of warnings by their letter, of TensorFlow's and XLA's own loggers, and a warning as Python prints it."""
 _OPEN = re.compile(
     r"0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\b|\b(?=[A-F]*[0-9])(?=[0-9]*[A-F])[0-9A-F]{8,}\b|(?:/[\w.@+=-]+){2,}/?|\b\d+(?:[.:,]\d+)*(?:e[-+]?\d+)?[a-zA-Z]{0,3}\b|(?<=')[^']{1,200}(?=')"
 )
@@ -108,7 +109,7 @@ class Residue:
     def _of(self, line: Line, hit: Callable[[], Hit]) -> Found | None:
         text = line.text[line.head.end :]
         trouble = line.head.level in _LEVELS or _TROUBLE.search(text[:_LONGEST]) is not None
-        low = trouble and line.head.level not in _LEVELS and _LOW.search(text) is not None
+        low = trouble and line.head.level not in _LEVELS and (line.head.level in _WARNING or _LOW.search(text) is not None)
         trouble = trouble and not low
         warned = low or (not trouble and (line.head.level in _WARNING or _WARNED.search(text[:_LONGEST]) is not None))
         if not (trouble or warned) or _TOLD.search(text[:_LONGEST]):
