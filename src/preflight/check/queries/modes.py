@@ -135,10 +135,11 @@ class Mode:
 def modes_of(context: Context, model: Value) -> list[Mode]:
     """The calls that set the mode of a model or of something that holds it, in order."""
     found: list[Mode] = []
-    for event in context.trace.calls(".train", ".eval"):
+    # A class with a ``train`` of its own sets the mode where that calls the one it extends.
+    for event in context.trace.calls(".train", ".eval", ".super.train", ".super.eval"):
         if not concerns(event, model) and not holds(event.receiver, model):
             continue
-        if event.name == ".eval":
+        if event.name.endswith(".eval"):
             found.append(Mode(event, False))
             continue
         given = event.argument(0, "mode")

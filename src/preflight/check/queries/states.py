@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from preflight.check.queries.updates import modulo
 from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event, provenance
-from preflight.source.values import Choice, Dict, Known, Obj, Phi, Seq, Value, options_of, settle
+from preflight.source.values import Choice, Dict, Known, Obj, Phi, Seq, Unknown, Value, options_of, settle
 
 if TYPE_CHECKING:
     from preflight.check.context import Context
@@ -50,13 +51,37 @@ def _training_loop_around(context: Context, event: Event) -> Frame | None:
     """The loop that trains and in which a branch holds the event."""
     branches = False
     for frame in event.context.frames():
-        if frame.kind == "if" and frame.taken is None:
+        if frame.kind == "if" and frame.taken is None and not _by_count(frame.value):
             branches = True
         if frame.kind == "loop" and not frame.unrolled and branches:
             for loop in context.reading.loops:
                 if loop.steps and (loop.frame.within(frame)):
                     return frame
     return None
+
+
+def _by_count(test: Value | None) -> bool:
+    """Whether a test asks after every how many passes it is time, and nothing of how good the model is."""
+    leaves: list[Value | None] = [test]
+    counted = False
+    for leaf in leaves:  # grows while it is gone through
+        base = settle(leaf) if leaf is not None else None
+        pair = modulo(base)
+        counted = counted or pair is not None
+        if pair is not None:
+            leaves += pair
+        elif isinstance(base, Obj) and base.kind == "op":
+            leaves += base.args
+        elif isinstance(base, Choice):
+            leaves += base.options
+        elif not isinstance(base, Known) and not _is_index(base):
+            return False
+    return counted
+
+
+def _is_index(value: Value | None) -> bool:
+    """Whether a value counts the passes of a loop."""
+    return isinstance(value, Unknown) and value.name in ("index", None) and isinstance(value.initial, Known)
 
 
 def _holds(context: Context, value: Value, state: Obj) -> bool | None:

@@ -2,6 +2,7 @@
 
 ## What it does
 Looks for `best = model.state_dict()` in a loop that goes on training, where the remembered state is used later.
+A state that is remembered after every so many epochs is no best one, and nothing is said of it.
 
 ## Why
 `state_dict()` returns the live tensors of the model, not a copy.
@@ -153,6 +154,25 @@ for epoch in range(10):
         optimizer.step()
     state = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
     torch.save(state, "last.pt")
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(60):
+    for phase in ["train", "val"]:
+        for x, y in loaders[phase]:
+            loss = nn.functional.cross_entropy(model(x), y)
+            if phase == "train":
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+        if phase == "val" and epoch % 10 == 9:
+            last_weights = model.state_dict()
+            torch.save(last_weights, f"epoch_{epoch}.pt")
+model.load_state_dict(last_weights)
+torch.save(model.state_dict(), "last.pt")
 """,
     """
 import torch

@@ -117,6 +117,25 @@ for step in range(100):
     """
 import argparse, torch
 parser = argparse.ArgumentParser()
+parser.add_argument("--accumulate", type=int, default=0)
+args = parser.parse_args()
+net = torch.nn.Linear(4, 1)
+opt = torch.optim.Adam(net.parameters())
+for i, x in enumerate(data):
+    loss = net(x).mean()
+    if args.accumulate > 1:
+        (loss / args.accumulate).backward()
+        if (i + 1) % args.accumulate == 0:
+            opt.step()
+            opt.zero_grad()
+    else:
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+""",
+    """
+import argparse, torch
+parser = argparse.ArgumentParser()
 parser.add_argument("--total", type=int, default=64)
 parser.add_argument("--batch", type=int, default=32)
 args = parser.parse_args()
@@ -138,7 +157,7 @@ def check(context: Context) -> Iterator[Finding]:
     """Look at what each k was computed from."""
     for update in updates(context):
         held = accumulation(update)
-        if held is None or held.steps is None:
+        if held is None or held.steps is None or held.frame.shadow:
             continue
         base = settle(held.steps)
         if isinstance(base, Known) and base.value == 0 and not isinstance(base.value, bool):

@@ -230,6 +230,33 @@ for epoch in range(10):
     """
 import torch
 from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    def train(self, mode=True):
+        super().train(mode)
+        self.body[1].eval()
+    def forward(self, x):
+        return self.body(x)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+def validate(net, loader):
+    net.eval()
+    with torch.no_grad():
+        print(sum(nn.functional.cross_entropy(net(x), y).item() for x, y in loader))
+    net.train()
+model.train()
+for epoch in range(10):
+    for x, y in train_loader:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    validate(model, test_loader)
+""",
+    """
+import torch
+from torch import nn
 nets = {"encoder": nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.1)), "decoder": nn.Sequential(nn.Dropout(0.1), nn.Linear(8, 8))}
 optimizer = torch.optim.SGD([*nets["encoder"].parameters(), *nets["decoder"].parameters()], lr=0.1)
 for epoch in range(10):

@@ -80,6 +80,16 @@ for images, targets in loader:
 GOOD = (
     """
 from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+prepare = transforms.Compose([])
+if augment:
+    prepare.transforms.append(transforms.RandomCrop(32, padding=4))
+prepare.transforms.append(transforms.ToTensor())
+for x, y in DataLoader(datasets.CIFAR10("x", transform=prepare), batch_size=8):
+    print(x)
+""",
+    """
+from torch.utils.data import DataLoader
 from torchvision import datasets, transforms as T
 a = DataLoader(datasets.Food101("x", transform=T.Compose([T.Resize(256), T.CenterCrop(224), T.ToTensor()])), batch_size=8)
 b = DataLoader(datasets.ImageFolder("y", transform=T.Compose([T.Resize((64, 64)), T.ToTensor()])), batch_size=8)
