@@ -115,7 +115,7 @@ def test_where_the_longest_input_fits_every_length_does(tmp_path: Path) -> None:
 def test_where_the_longest_input_does_not_fit_it_is_said_how_long_it_may_be(tmp_path: Path) -> None:
     found = _memory_of(tmp_path, _OF_ANY_LENGTH.format(name="bert-base-uncased"), 4 << 30)
     assert found.fits == "unknown"
-    told = re.search(r"is not known; up to ([\d,]+) tokens a sample fit$", found.reason or "")
+    told = re.search(r"is not known; up to ([\d,]+) tokens a sample fit;", found.reason or "")
     assert told is not None
     assert 64 < int(told[1].replace(",", "")) < 512
 
@@ -124,7 +124,7 @@ def test_where_the_batch_is_not_known_it_is_said_how_large_it_may_be(tmp_path: P
     script = _PLAIN.format(call="model(x)").replace("batch_size=10", "batch_size=load()")
     found = _memory_of(tmp_path, script, 8 << 30)
     assert found.fits == "unknown"
-    assert re.search(r"^batch.micro is not known: .*; up to [\d,]+ samples fit$", found.reason or "")
+    assert re.search(r"^batch.micro is not known: .*; up to [\d,]+ samples fit;", found.reason or "")
 
 
 _PLAIN = """

@@ -125,3 +125,46 @@ def test_defaults_that_a_file_replaces_are_not_what_will_be_used(tmp_path: Path,
 def test_defaults_that_options_may_replace_stay(tmp_path: Path) -> None:
     script = CONFIG.replace("{set}", "pass")
     assert _parameters(tmp_path, script)[0] == 110
+
+
+def test_parts_that_are_deleted_are_not_counted(tmp_path: Path) -> None:
+    script = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features, self.classifier = nn.Linear(10, 10), nn.Linear(10, 1000)
+    def forward(self, x):
+        return self.features(x)
+def made():
+    net = Net()
+    del net.classifier
+    return net
+model = made()
+"""
+    assert _parameters(tmp_path, script)[0] == 110
+
+
+def test_a_part_of_a_network_of_a_library_that_is_deleted_is_not_counted(tmp_path: Path) -> None:
+    script = """
+import torchvision
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = torchvision.models.resnet18()
+        del self.body.fc
+        self.head = nn.Linear(512, 2, bias=False)
+model = Net()
+"""
+    assert _parameters(tmp_path, script)[0] == 11_176_512 + 1024
+
+
+def test_a_slice_of_a_sequence_is_its_layers(tmp_path: Path) -> None:
+    script = """
+whole = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 5), nn.Linear(5, 6))
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = whole[:-1]
+model = Net()
+"""
+    assert _parameters(tmp_path, script)[0] == 3 * 4 + 4 + 4 * 5 + 5

@@ -5,10 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from preflight.check.asked import Device
-from preflight.check.verdict import trains
+from preflight.check.verdict import ALL_TRAINED, trains
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.memory import MemoryEstimate, TimelinePoint
 from preflight.vocabulary.model import ModelSpec
+from preflight.vocabulary.quantity import format_bytes
 from preflight.vocabulary.run import ParallelDims, RunSpec
 
 
@@ -16,8 +17,6 @@ def memory_of(
     facts: dict[str, Fact], model: ModelSpec | None, run: RunSpec, parallel: ParallelDims, device: Device
 ) -> MemoryEstimate | None:
     """The memory, or the reason why it is not known; None where nothing trains."""
-    from preflight.cost.memory import estimate_memory
-
     if not trains(facts):
         return (
             MemoryEstimate(capacity_bytes=device.capacity_bytes, reason="no PyTorch training was recognised")
@@ -27,6 +26,18 @@ def memory_of(
     if model is None or model.parameters is None:
         reason = facts["model.parameters"].reason or "the size of the model is not known"
         return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=reason)
+    found = _sized(facts, model, run, parallel, device)
+    if found.peak_bytes is not None:
+        found = _within_bounds(found, facts, model, run, parallel, device)
+    return found if found.peak_bytes is not None else _at_least(found, facts, model, run, parallel, device)
+
+
+def _sized(
+    facts: dict[str, Fact], model: ModelSpec, run: RunSpec, parallel: ParallelDims, device: Device
+) -> MemoryEstimate:
+    """The memory of a run whose parameters are known, all of them trained unless the run says how many are."""
+    from preflight.cost.memory import estimate_memory
+
     for key in ("precision", "optimizer.name", "batch.micro"):
         if not facts[key].known:
             reason = f"{key} is not known: {facts[key].reason}"
@@ -40,6 +51,91 @@ def memory_of(
         return msgspec.structs.replace(found, assumed=model.activation_assumed)
     found = _of_any_image(found, model, run, parallel, device) if run.image_size is None else found
     return _of_any_length(found, model, run, parallel, device) if run.sequence_length is None else found
+
+
+def _some_frozen(facts: dict[str, Fact], run: RunSpec) -> bool:
+    """Whether some parameters may get no gradient, and nobody knows how many."""
+    return run.finetune == "full" and not facts["model.trainable_parameters"].known
+
+
+def _within_bounds(
+    found: MemoryEstimate,
+    facts: dict[str, Fact],
+    model: ModelSpec,
+    run: RunSpec,
+    parallel: ParallelDims,
+    device: Device,
+) -> MemoryEstimate:
+    """Let a figure that is an upper bound decide only what it can: that a run fits; that none fits is for the lower bound.
+
+    Upper bounds are the figures of a run of which nobody knows how many parameters it trains, and of networks that are
+    trained in turn, whose activations are added up although some are free before others are made.
+    """
+    from preflight.cost.memory import estimate_memory
+
+    frozen, several = _some_frozen(facts, run), model.networks > 1 and model.activation_elements is not None
+    if not frozen and not several:
+        return found
+    if found.fits == "no":
+        least_model, least_run = model, run
+        if several and model.activation_elements is not None:
+            least_model = msgspec.structs.replace(model, activation_elements=model.activation_elements / model.networks)
+        if frozen:  # what autograd keeps depends on which are trained: only the weights are sure
+            least_run = msgspec.structs.replace(run, trainable_parameters=0, micro_batch=None)
+        least = estimate_memory(least_model, least_run, parallel, device.gpu, device.capacity_bytes)
+        if least.fits == "no":
+            return least if frozen else msgspec.structs.replace(found, oom=least.oom)
+    assumed = ALL_TRAINED if frozen else found.assumed
+    if found.fits != "no":
+        return msgspec.structs.replace(found, assumed=assumed)
+    reason = (
+        "how many parameters are trained is not known; with all of them it would not fit"
+        if frozen
+        else "how much of the networks' activations is alive at once is not known; all together would not fit"
+    )
+    return msgspec.structs.replace(found, fits="unknown", p_fit=None, oom=None, reason=reason, assumed=assumed)
+
+
+def _at_least(
+    found: MemoryEstimate,
+    facts: dict[str, Fact],
+    model: ModelSpec,
+    run: RunSpec,
+    parallel: ParallelDims,
+    device: Device,
+) -> MemoryEstimate:
+    """What is certain where the peak is not known: parameters, and gradients and optimizer states of those that are trained.
+
+    A precision that is not known takes two bytes a number at least, and an optimizer that is not known nothing.
+    """
+    from preflight.cost.memory import estimate_memory
+    from preflight.cost.optimizers import optimizer_state
+
+    changes: dict[str, object] = {"micro_batch": None}
+    if not facts["precision"].known:
+        changes["precision"] = "pure-bf16"
+    if _some_frozen(facts, run):
+        changes["trainable_parameters"] = 0
+    least = estimate_memory(model, msgspec.structs.replace(run, **changes), parallel, device.gpu, device.capacity_bytes)
+    if least.least_bytes is None:
+        return found
+    parts = (
+        "parameters"
+        if _some_frozen(facts, run)
+        else "parameters, gradients and optimizer states"
+        if run.optimizer is not None and optimizer_state(run.optimizer, run.optimizer_momentum) is not None
+        else "parameters and gradients"
+    )
+    exact = facts["precision"].known and not _some_frozen(facts, run)
+    said = f"{parts} need {'' if exact else 'at least '}{format_bytes(least.least_bytes)}"
+    capacity = device.capacity_bytes
+    if capacity is not None and least.least_bytes <= capacity:
+        said += f", which leaves {format_bytes(capacity - least.least_bytes)} for the rest"
+    reason = f"{found.reason}; {said}" if found.reason else said
+    fits, oom = ("no", least.oom) if least.fits == "no" else ("unknown", None)
+    return msgspec.structs.replace(
+        found, fits=fits, oom=oom, p_fit=least.p_fit, reason=reason, least_bytes=least.least_bytes, how=least.how
+    )
 
 
 def _of_any_image(

@@ -15,6 +15,10 @@ OTHER_FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "mxnet": "MXNet", 
 """Recognised and named, never judged: what they are called in facts, and their titles."""
 
 
+ALL_TRAINED = "a run that trains all parameters"
+"""What a figure of memory is for where some may be frozen."""
+
+
 def trains(facts: Mapping[str, Fact]) -> bool:
     """Whether a training with PyTorch was recognised in a script."""
     return framework_of(facts) not in (None, *OTHER_FRAMEWORKS)
@@ -62,8 +66,9 @@ def verdict_of(
             else "whether the memory suffices is too close to call"
         )
     if memory is not None and memory.assumed:
-        what = "large" if memory.assumed.startswith("images") else "long"
-        notes.append(f"the memory is that of {memory.assumed}: how {what} the run's own are is not known")
+        what = "large the run's own are" if memory.assumed.startswith("images") else "long the run's own are"
+        what = "many this one trains" if memory.assumed == ALL_TRAINED else what
+        notes.append(f"the memory is that of {memory.assumed}: how {what} is not known")
     classes = counted_alone(context)
     if classes:
         notes.append(

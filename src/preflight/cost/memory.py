@@ -103,11 +103,13 @@ def _unknown(
     least = states.parameters + states.gradients + states.optimizer
     how = (f"states alone: at least {format_bytes(least)} for {share.parameters:.4g} parameters",)
     if capacity is None or least <= capacity:
-        return MemoryEstimate(capacity_bytes=capacity, reason=reason, how=how)
+        return MemoryEstimate(capacity_bytes=capacity, reason=reason, how=how, least_bytes=least)
     phase = "init" if states.parameters > capacity else "optimizer"
     arithmetic = f"{format_bytes(least)} of parameters, gradients and states > {format_bytes(capacity)}"
     oom = Oom(phase=phase, step=0, arithmetic=arithmetic)  # type: ignore[arg-type]
-    return MemoryEstimate(capacity_bytes=capacity, fits="no", p_fit=0.0, oom=oom, reason=reason, how=how)
+    return MemoryEstimate(
+        capacity_bytes=capacity, fits="no", p_fit=0.0, oom=oom, reason=reason, how=how, least_bytes=least
+    )
 
 
 def _assemble(

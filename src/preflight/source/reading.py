@@ -102,7 +102,7 @@ class Reading:
                     holder = settle(event.receiver)
                     if isinstance(holder, Obj) and holder.kind == "instance":
                         add(holder)
-        return self._whole(found)
+        return self._whole(_as_defaults_lead(found))
 
     def _whole(self, parts: list[Obj]) -> list[Obj]:
         """The networks that hold the given ones and are called: whoever trains the head alone calls all of it."""
@@ -186,6 +186,12 @@ def read(
 
 
 __all__ = ["Context", "Reading", "read"]
+
+
+def _as_defaults_lead(networks: list[Obj]) -> list[Obj]:
+    """The networks that are made where the defaults lead; all of them where none is."""
+    led = [network for network in networks if network.context is None or not network.context.shadow]
+    return led or networks
 
 
 def _holds(whole: Obj, part: Obj, deep: int) -> bool:

@@ -92,6 +92,7 @@ class MemoryEstimate(msgspec.Struct, frozen=True, kw_only=True):
         p_fit: Probability that the run fits, where it can be given.
         reason: Why the memory is not known.
         assumed: What the figures are for where the script does not tell, an upper bound: "the longest input ...".
+        least_bytes: What parameters, gradients and optimizer states alone take, where the peak is not known.
         host_bytes: Bytes of this rank that lie in the host's memory, because they are offloaded.
         how: How each part came about, one line each.
     """
@@ -108,5 +109,6 @@ class MemoryEstimate(msgspec.Struct, frozen=True, kw_only=True):
     method: Method = "static"
     reason: str | None = None
     assumed: str | None = None
+    least_bytes: float | None = None
     host_bytes: float = 0.0
     how: tuple[str, ...] = ()

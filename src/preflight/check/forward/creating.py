@@ -16,6 +16,16 @@ def filled(one: Operation) -> Result:
     return one.makes(tuple(sizes), graded=False) if sizes is not None else None
 
 
+@rule("FloatTensor", "HalfTensor", "DoubleTensor", "LongTensor", "Tensor", "new")
+def typed(one: Operation) -> Result:
+    """A tensor by the name of its type: of given sizes, or of the numbers in a list."""
+    given = list(one.value.args)
+    if not given or one.value.open_args or (len(given) == 1 and isinstance(settle(given[0]), Seq)):
+        return None
+    sizes = one.forward.numbers(given)
+    return one.makes(tuple(sizes), graded=False) if sizes is not None else None
+
+
 @rule("full", "new_full", "normal")
 def full(one: Operation) -> Result:
     """A tensor of sizes given as one sequence."""

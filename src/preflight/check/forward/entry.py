@@ -106,7 +106,9 @@ def _images(facts: dict[str, Fact], layers: list[Leaf]) -> list[Shape]:
         return []
     if any(leaf.obj.name.endswith("nn.Conv2d") for leaf in layers):
         channels = _channels(layers)
-        return [(channels, size, size)] if channels else []
+        # Something may be put beside the picture before the first convolution: labels, a mask.
+        counts = [channels, *(count for count in (3, 1) if count < channels)] if channels else []
+        return [(count, size, size) for count in counts]
     linear = next((leaf for leaf in layers if leaf.obj.name.endswith("nn.Linear")), None)
     width = _whole(linear, 0, "in_features") if linear is not None else None
     flat: list[Shape] = [(width // size**2, size, size)] if width and width % size**2 == 0 else []
@@ -132,7 +134,7 @@ def _is_recurrent(leaf: Leaf) -> bool:
 
 def _rows(layers: list[Leaf]) -> list[Shape]:
     """A row of numbers, where the network is products and what works on single numbers all through."""
-    if layers[0].obj.name != "torch.nn.Linear":
+    if layers[0].obj.name != "torch.nn.Linear" or any(".Conv" in leaf.obj.name for leaf in layers):
         return []
     width = _whole(layers[0], 0, "in_features")
     return [(width,)] if width else []

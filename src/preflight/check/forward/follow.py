@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from preflight.check.forward.entry import joined_batches
 from preflight.check.forward.operation import RULES, Operation
-from preflight.check.forward.sizes import numbers_of, size_of
+from preflight.check.forward.sizes import numbers_of, size_of, truth_of
 from preflight.check.forward.tensors import Misfit, Result, Shape, Storage, Tensor
+from preflight.check.forward.widths import joined_for
 from preflight.check.queries.parameters import parts_of
 from preflight.check.queries.tensors import grad_off, module_of, operand, operation
 from preflight.listing import modules_beside
@@ -28,6 +29,10 @@ _NO_TENSOR = frozenset(
     "size dim numel item tolist stride is_contiguous data_ptr register_hook retain_grad ndimension get_device element_size "
     "is_floating_point print len isinstance append extend update format shape".split()
 )
+# Names that PyTorch keeps for scripts written before it named them otherwise.
+_OLDER = {"torch.autograd.Variable": "identity"} | {
+    f"torch.cuda.{kind}": kind for kind in ("FloatTensor", "HalfTensor", "DoubleTensor", "LongTensor", "Tensor")
+}
 _DEEPEST = 60  # operators between two calls; some six frames of Python each
 
 for _name in modules_beside(__file__, but=("follow.py", "kept.py")):  # each file of rules enters its own
@@ -140,11 +145,23 @@ class Forward:
     def _holds(self, events: list[Event]) -> bool:
         """Follow events in order; returns whether the chain holds."""
         for event in events:
-            if not event.inlined and not event.context.shadow and event.result is not None:
-                self.reason = self.reason or self._broken_by(event)
-                if self.reason is not None:
-                    return False
+            if event.inlined or event.context.shadow or event.result is None or self._passed_by(event.context):
+                continue
+            self.reason = self.reason or self._broken_by(event)
+            if self.reason is not None:
+                return False
         return True
+
+    def _passed_by(self, context: Context) -> bool:
+        """Whether a branch is not taken: the shapes decide a test that the script alone does not."""
+        for frame in context.frames():
+            if frame is self._outer:
+                return False
+            if frame.kind == "if" and frame.taken is None and frame.polarity is not None:
+                decided = truth_of(self, frame.value)
+                if decided is not None and decided is not frame.polarity:
+                    return True
+        return False
 
     def _broken_by(self, event: Event) -> str | None:
         """Follow one call; returns why it breaks the chain: a layer's input is not known, or what a call makes is not."""
@@ -154,12 +171,20 @@ class Forward:
             return None  # layers in a sequence: what they make comes in their own calls, which follow
         if made is None or self.result(made) is not None:
             return None
+        if isinstance(layer, Obj) and isinstance(made, Obj) and joined_for(self, layer, operand(made)):
+            self._forget(made)
+            if self.result(made) is not None:
+                return None
         if isinstance(layer, Obj) and (layer.name in SIZES or layer.cls is not None):
             return f"what {layer.name.rpartition('.')[2]} is given is not known"
         elif event.name.rpartition(".")[2] not in _NO_TENSOR and any(self._is_graded(v) for v in _inputs(event)):
             made_by = layer.name if isinstance(layer, Obj) else event.name
             return f"the shape that {made_by.removeprefix('torch.nn.').lstrip('.')} makes is not known"
         return None
+
+    def _forget(self, value: Value) -> None:
+        for one in (value, settle(value)):
+            self._results.pop(id(one), None)
 
     def _is_graded(self, value: Value) -> bool:
         found = self._results.get(id(value)) or self._results.get(id(settle(value)))
@@ -251,6 +276,9 @@ class Forward:
 
     def _made(self, value: Value) -> Result:
         if isinstance(value, Choice):
+            decided = truth_of(self, value.test) if len(value.options) == 2 else None
+            if decided is not None:
+                return self.result(value.options[0 if decided else 1])
             options = [self.result(option) for option in value.options]
             shapes = {option.shape if isinstance(option, Tensor) else None for option in options}
             return options[-1] if len(shapes) == 1 else None
@@ -282,7 +310,7 @@ class Forward:
         return self.new(shape, graded=True, own=False) if shape is not None else None
 
     def _operation(self, value: Obj) -> Result:
-        name = operation(value)
+        name = operation(value) or _OLDER.get(value.name)
         if name is None:
             return None
         layer = module_of(value)

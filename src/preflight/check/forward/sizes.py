@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -62,9 +63,39 @@ def _number(forward: Forward, value: Value | None, depth: int) -> float | None:
     return None
 
 
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+def truth_of(forward: Forward, test: Value | None) -> bool | None:
+    """Return what a test of sizes comes to, or None where it is not one or not all is known."""
+    found = settle(test) if test is not None else None
+    if not isinstance(found, Obj) or found.kind != "op":
+        return None
+    if found.name == "not" and len(found.args) == 1:
+        inner = truth_of(forward, found.args[0])
+        return None if inner is None else not inner
+    compared = _COMPARISONS.get(found.name)
+    sizes = [size_of(forward, arg) for arg in found.args]
+    if compared is None or len(sizes) != 2 or sizes[0] is None or sizes[1] is None:
+        return None
+    return compared(sizes[0], sizes[1])
+
+
 def shape_value(forward: Forward, value: Value) -> tuple[int, ...] | None:
     """Return the sizes that ``x.shape`` or ``x.size()`` stands for, also a part of them."""
     value = settle(value)
+    if isinstance(value, Obj) and value.name in _SEQUENCES and len(value.args) == 1:
+        return shape_value(forward, value.args[0])
+    if isinstance(value, Obj) and value.kind == "op" and value.name == "+" and len(value.args) == 2:
+        parts = [_sizes_of(forward, arg) for arg in value.args]
+        return tuple(size for part in parts if part is not None for size in part) if None not in parts else None
     if not isinstance(value, Obj) or value.receiver is None:
         return None
     whole = (value.kind == "attr" and value.name == "shape") or (
@@ -80,6 +111,18 @@ def shape_value(forward: Forward, value: Value) -> tuple[int, ...] | None:
         if sizes is not None and all(part is None or isinstance(part, int) for part in (first, last, step)):
             return sizes[slice(first, last, step)]
     return None
+
+
+_SEQUENCES = ("torch.Size", "builtins.tuple", "builtins.list")
+
+
+def _sizes_of(forward: Forward, value: Value) -> tuple[int, ...] | None:
+    """Sizes that stand in a sum of sequences: those of a tensor, or written out."""
+    found = settle(value)
+    if not isinstance(found, Seq):
+        return shape_value(forward, found)
+    numbers = [size_of(forward, item) for item in found.items]
+    return tuple(n for n in numbers if n is not None) if not found.open and None not in numbers else None
 
 
 def numbers_of(forward: Forward, values: list[Value]) -> list[int] | None:

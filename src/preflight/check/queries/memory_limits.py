@@ -47,7 +47,8 @@ def overflow(context: Context, rule: Rule, what: str) -> Iterator[Finding]:
     assert context.capacity_bytes is not None
     capacity = format_bytes(context.capacity_bytes)
     needed = memory.device_bytes.mid if memory.device_bytes is not None else None
-    need = f"needs {format_bytes(needed)}, the GPU has {capacity}" if needed is not None else f"the GPU has {capacity}"
+    least = f"at least {format_bytes(memory.least_bytes)}" if memory.least_bytes is not None else "more"
+    need = f"needs {format_bytes(needed) if needed is not None else least}, the GPU has {capacity}"
     phase = {"init": "while the model is placed on the GPU", "eval": "in the evaluation"}.get(
         memory.oom.phase, f"in the {memory.oom.phase} of step {memory.oom.step}"
     )

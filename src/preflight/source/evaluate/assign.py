@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from preflight.source.evaluate.drawings import drawing_of
 from preflight.source.evaluate.expressions import evaluate
 from preflight.source.evaluate.iteration import items_of_record
 from preflight.source.evaluate.overwritten import overwrite, read_from_file
@@ -209,7 +210,19 @@ def delete(m: Machine, target: ast.expr) -> None:
         for element in target.elts:
             delete(m, element)
     elif isinstance(target, ast.Attribute):
-        evaluate(m, target.value)
+        _without(m, settle(evaluate(m, target.value)), target)
+
+
+def _without(m: Machine, network: Value, target: ast.Attribute) -> None:
+    """``del model.classifier``: a network without one of its parts."""
+    from preflight.source.evaluate.library.methods import is_module
+
+    if not isinstance(network, Obj) or not is_module(network):
+        return
+    gone = m.unknown(f"{target.attr} was deleted", target)
+    drawn = drawing_of(m, network)
+    for one in (network, drawn) if drawn is not None else (network,):
+        m.write(one.attrs, target.attr, gone)
 
 
 def _taken_out(m: Machine, base: Seq, key: Value) -> bool:

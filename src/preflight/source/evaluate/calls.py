@@ -48,7 +48,8 @@ def call_node(m: Machine, node: ast.Call) -> Value:
             func = Method(base, node.func.attr, func.site)
     else:
         func = evaluate(m, node.func)
-    args, kwargs, open_ = arguments(m, node)
+    sized = isinstance(func, Method) and func.name in _SIZED
+    args, kwargs, open_ = arguments(m, node, sized)
     if isinstance(func, Ext) and func.name == "builtins.super":
         from preflight.source.evaluate.classes import super_of
 
@@ -56,8 +57,18 @@ def call_node(m: Machine, node: ast.Call) -> Value:
     return call(m, func, args, kwargs, node, open_)
 
 
-def arguments(m: Machine, node: ast.Call) -> tuple[list[Value], dict[str, Value], bool]:
-    """Evaluate the arguments; the last result says whether further ones may be given that are not known."""
+_SIZED = frozenset(("view", "reshape", "expand", "repeat", "permute"))
+"""Methods of a tensor that take sizes one by one or as one sequence."""
+
+
+def arguments(m: Machine, node: ast.Call, sized: bool = False) -> tuple[list[Value], dict[str, Value], bool]:
+    """Evaluate the arguments; the last result says whether further ones may be given that are not known.
+
+    Args:
+        m: The machine.
+        node: The call.
+        sized: Whether what is called takes one sequence as well as its items: ``view(*sizes)`` is ``view(sizes)``.
+    """
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
     open_ = False
@@ -65,6 +76,9 @@ def arguments(m: Machine, node: ast.Call) -> tuple[list[Value], dict[str, Value]
         if isinstance(arg, ast.Starred):
             value = evaluate(m, arg.value)
             items, element = iterate(m, value, arg)
+            if items is None and sized and len(node.args) == 1 and isinstance(settle(value), Obj):
+                args.append(value)
+                continue
             open_ = open_ or isinstance(settle(value), Choice)  # one of several lists: which one is not known
             if items is not None:
                 args.extend(items)

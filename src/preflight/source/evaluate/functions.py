@@ -116,7 +116,9 @@ def call_function(
     if m.call_stack.count(func) >= 2 and endless(m.context, func, node):
         place = func.module.script.location(func.node)
         raise InputError(f"{place.path}:{place.line}: {func.qualname} calls itself without end: the script cannot run")
-    if m.call_stack.count(func) >= 2 or len(m.call_stack) >= MAX_DEPTH or _worn(m, func):
+    numbers = _whole_numbers(args)
+    deep = _DESCENDS if _descends(m, func, numbers) else 2
+    if m.call_stack.count(func) >= deep or len(m.call_stack) >= MAX_DEPTH or _worn(m, func):
         result: Value = m.made("call", func.qualname, node, args, kwargs)
         event.result = result
         return result
@@ -141,17 +143,37 @@ def call_function(
             m.context = Context(m.context, "with", func.node, func.module.script, decorator)
     inner = m.context
     m.call_stack.append(func)
+    m.numbers.setdefault(id(func), []).append(numbers)
     begun = m.steps
     try:
         result = _body(m, func, frame, node, inner)
     finally:
         m.call_stack.pop()
+        m.numbers[id(func)].pop()
         times, steps = m.spent.get(id(func.node), (0, 0))
         m.spent[id(func.node)] = (times + 1, steps + m.steps - begun)
         m.frame, m.context, m.implied, m.placed = outer_frame, outer_context, outer_implied, placed
     event.result = result
     m.trace.results.setdefault(id(result), event)
     return result
+
+
+_DESCENDS = 10
+"""So often a function may be inside itself that counts a known number down."""
+
+
+def _whole_numbers(args: list[Value]) -> tuple[int, ...]:
+    found = [value.value for value in map(settle, args) if isinstance(value, Known)]
+    return tuple(number for number in found if isinstance(number, int) and not isinstance(number, bool))
+
+
+def _descends(m: Machine, func: Func, numbers: tuple[int, ...]) -> bool:
+    """Whether a function that calls itself does so with a smaller number: it comes to an end."""
+    held = m.numbers.get(id(func))
+    last = held[-1] if held else None
+    if last is None or len(last) != len(numbers):
+        return False
+    return numbers != last and all(new <= old for new, old in zip(numbers, last, strict=True))
 
 
 OFTEN = 12

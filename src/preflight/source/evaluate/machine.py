@@ -66,6 +66,7 @@ class Machine(Undoing):
         self.frame = Frame(self.module, self.module.namespace)
         self.assumed: dict[int, bool] = {}
         self.call_stack: list[Any] = []
+        self.numbers: dict[int, list[tuple[int, ...]]] = {}  # whole numbers that functions being followed were given
         self.serial = 0
         self.implied: Context | None = None
         self.early = 0  # undecided branches so far that leave a pass of a loop early

@@ -47,17 +47,26 @@ def training_loader(reading: Reading) -> Obj | None:
             found = _loader_in(reading, event.result)
             if found is not None:
                 return found
-    loaders = [o for o in reading.made("loader") if not (o.context is not None and o.context.shadow)]
+    loaders = [o for o in reading.made("loader") if not _off(o)]
     shuffled = [o for o in loaders if plain(o.argument(2, "shuffle")) is True]
     return next(iter(shuffled or loaders), None)
 
 
 def _loader_in(reading: Reading, value: Value | None) -> Obj | None:
+    """The nearest loader behind a value, one that the defaults lead to before one that they do not."""
+    passed_by = None
     for option in options_of(value, limit=4):
         for part in provenance(option, 40):
             if isinstance(part, Obj) and part.kind in ("call", "instance") and reading.roles.of(part) == "loader":
-                return part
-    return None
+                if not _off(part):
+                    return part
+                passed_by = passed_by or part
+    return passed_by
+
+
+def _off(thing: Obj) -> bool:
+    """Whether a thing is made where the defaults do not lead."""
+    return thing.context is not None and thing.context.shadow
 
 
 def _workers(reading: Reading) -> Fact:
@@ -320,6 +329,8 @@ def _image(reading: Reading) -> Fact:
     loader = training_loader(reading)
     parts = list(provenance(loader, 600)) if loader is not None else []
     # Resize(256) and then CenterCrop(224) makes 224: the transform that was made last decides.
+    if loader is not None and not _off(loader):
+        parts = [part for part in parts if not (isinstance(part, Obj) and _off(part))]
     made = sorted((p for p in parts if isinstance(p, Obj)), key=lambda p: -p.number)
     for part in made:
         library, _, kind = part.name.rpartition(".")

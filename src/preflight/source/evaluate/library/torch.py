@@ -201,9 +201,12 @@ def _module_item(m: Machine, base: Value, name: str, node: object, key: Value | 
     from preflight.source.evaluate.attributes import item
 
     parts = module_items(m, base, node) if isinstance(base, Obj) else None
-    if parts is None or key is None:
+    if parts is None or key is None or not isinstance(base, Obj):
         return None
-    return item(m, Seq(list(parts)), key, node)  # type: ignore[arg-type]
+    found = item(m, Seq(list(parts)), key, node)  # type: ignore[arg-type]
+    if isinstance(found, Seq) and base.name == "torch.nn.Sequential":  # a slice is a sequence of its own
+        return m.made("call", base.name, node, [*found.items]) if not found.open else None  # type: ignore[arg-type]
+    return found
 
 
 @MODEL.attribute("torch.nn.ModuleDict.__getitem__")

@@ -1,0 +1,164 @@
+"""What an upper or a lower bound of the memory decides, and what is said where the peak is not known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from preflight import analyze
+from preflight.vocabulary.report import Report
+
+_SOME_FROZEN = """
+import torch
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM
+model = AutoModelForCausalLM.from_pretrained("{name}", torch_dtype=torch.bfloat16)
+for name, weight in model.named_parameters():
+    if not wanted(name):
+        weight.requires_grad = False
+optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-5)
+for batch in DataLoader(dataset, batch_size=1):
+    batch = batch[:, :{length}]
+    model(batch, labels=batch).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def _report(tmp_path: Path, script: str, gpu: str) -> Report:
+    path = tmp_path / "train.py"
+    path.write_text(script)
+    return analyze(path, gpu=gpu)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu", "fits", "verdict"),
+    [
+        ("meta-llama/Llama-2-13b-hf", "a100-80gb", "unknown", "UNKNOWN"),  # trained 97 GiB, the weights alone 24
+        ("meta-llama/Llama-2-13b-hf", "t4", "no", "NO-GO"),
+        ("gpt2-xl", "t4", "unknown", "UNKNOWN"),
+        ("gpt2-xl", "a100-80gb", "yes", "GO"),
+    ],
+)
+def test_where_some_may_be_frozen_only_the_weights_are_certain_to_take_room(
+    tmp_path: Path, name: str, gpu: str, fits: str, verdict: str
+) -> None:
+    report = _report(tmp_path, _SOME_FROZEN.format(name=name, length=64), gpu)
+    assert report.memory is not None
+    assert (report.memory.fits, report.verdict) == (fits, verdict)
+
+
+def test_a_figure_for_all_parameters_is_said_to_be_one(tmp_path: Path) -> None:
+    report = _report(tmp_path, _SOME_FROZEN.format(name="gpt2", length=64), "a100-80gb")
+    assert report.memory is not None
+    assert report.memory.assumed == "a run that trains all parameters"
+    assert (
+        "the memory is that of a run that trains all parameters: how many this one trains is not known" in report.notes
+    )
+
+
+_BROKEN = """
+import torch
+import other
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Linear({width}, {width})
+    def forward(self, x):
+        return other.mix(self.one(x))
+net = Net()
+optimizer = torch.optim.{optimizer}
+for x in torch.utils.data.DataLoader(dataset, batch_size=8):
+    net(x).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "times", "parts"),
+    [
+        ("Adam(net.parameters())", 4, "parameters, gradients and optimizer states need"),
+        ("SGD(net.parameters(), lr=0.1)", 2, "parameters, gradients and optimizer states need"),
+        ("of_ours(net.parameters())", 2, "parameters and gradients need"),
+    ],
+)
+def test_what_the_states_take_is_said_where_the_activations_are_not_known(
+    tmp_path: Path, optimizer: str, times: int, parts: str
+) -> None:
+    report = _report(tmp_path, _BROKEN.format(width=1000, optimizer=optimizer), "t4")
+    memory = report.memory
+    assert memory is not None
+    assert memory.peak_bytes is None
+    assert memory.least_bytes == pytest.approx(times * 4 * (1000 * 1000 + 1000), rel=0.001)
+    assert parts in (memory.reason or "")
+    assert "which leaves" in (memory.reason or "")
+
+
+_NAMES = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--net", default="small")
+args = parser.parse_args()
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10))
+    def forward(self, x):
+        return self.body(x)
+class Large(Small):
+    def __init__(self):
+        super().__init__()
+        self.more = nn.Linear(5, 5)
+if args.net == "large":
+    net = Large()
+    data = datasets.CIFAR10("x", transform=transforms.Compose([transforms.Resize(320), transforms.ToTensor()]))
+    loader = DataLoader(data, batch_size=512)
+else:
+    net = Small()
+    data = datasets.CIFAR10("x", transform=transforms.Compose([transforms.Resize(48), transforms.ToTensor()]))
+    loader = DataLoader(data, batch_size=16)
+net = net.cuda()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in enumerate(loader):
+    nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+def test_networks_and_data_that_the_defaults_do_not_lead_to_are_none_of_the_run(tmp_path: Path) -> None:
+    report = _report(tmp_path, _NAMES, "t4")
+    assert report.facts["model.parameters"].value == (3 * 9 * 4 + 4) + (4 * 10 + 10)
+    assert report.facts["image_size"].value == 48
+    assert report.facts["batch.micro"].value == 16
+    assert "several networks" not in " ".join(report.notes)
+
+
+def test_the_row_that_a_later_layer_takes_is_no_picture(tmp_path: Path) -> None:
+    script = """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step = nn.Linear(32, 8)
+        self.one, self.two = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 3, 3, padding=1)
+    def forward(self, x, t):
+        return self.two(self.one(x) + self.step(t)[:, :, None, None])
+net = Net()
+optimizer = torch.optim.Adam(net.parameters())
+for x in torch.utils.data.DataLoader(dataset, batch_size=8):
+    net(x, torch.randn(len(x), 32)).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+    report = _report(tmp_path, script, "t4")
+    assert report.memory is not None
+    assert "what Conv2d is given" not in (report.memory.reason or "")
