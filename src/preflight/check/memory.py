@@ -25,7 +25,8 @@ def memory_of(
         )
     if model is None or model.parameters is None:
         reason = facts["model.parameters"].reason or "the size of the model is not known"
-        return MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=reason)
+        unsized = MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=reason)
+        return _of_known_parts(unsized, facts, run, parallel, device)
     found = _sized(facts, model, run, parallel, device)
     if found.peak_bytes is not None:
         found = _within_bounds(found, facts, model, run, parallel, device)
@@ -51,6 +52,21 @@ def _sized(
         return msgspec.structs.replace(found, assumed=model.activation_assumed)
     found = _of_any_image(found, model, run, parallel, device) if run.image_size is None else found
     return _of_any_length(found, model, run, parallel, device) if run.sequence_length is None else found
+
+
+def _of_known_parts(
+    unsized: MemoryEstimate, facts: dict[str, Fact], run: RunSpec, parallel: ParallelDims, device: Device
+) -> MemoryEstimate:
+    """What is certain where the size of some layers is not known: the others take what they take."""
+    known = facts.get("model.parameters_at_least")
+    if known is None:
+        return unsized
+    trained = facts.get("model.trainable_parameters_at_least", Fact())
+    parts = ModelSpec(family="other", parameters=known.value)
+    told = facts | {"model.trainable_parameters": trained}
+    run = msgspec.structs.replace(run, trainable_parameters=trained.value)
+    reason = f"{unsized.reason}; the other layers have {known.value:,} parameters"
+    return _at_least(msgspec.structs.replace(unsized, reason=reason), told, parts, run, parallel, device)
 
 
 def _some_frozen(facts: dict[str, Fact], run: RunSpec) -> bool:
@@ -127,6 +143,7 @@ def _at_least(
         else "parameters and gradients"
     )
     exact = facts["precision"].known and not _some_frozen(facts, run)
+    exact = exact and facts["model.parameters"].known
     said = f"{parts} need {'' if exact else 'at least '}{format_bytes(least.least_bytes)}"
     capacity = device.capacity_bytes
     if capacity is not None and least.least_bytes <= capacity:

@@ -244,4 +244,4 @@ WITHOUT_PARAMETERS = frozenset(
         "AvgPool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d LPPool2d "
         "MaxUnpool2d FractionalMaxPool2d LocalResponseNorm ChannelShuffle CosineSimilarity PairwiseDistance"
     ).split()
-)
+) | {"einops.layers.torch.Rearrange", "einops.layers.torch.Reduce"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.drawings import drawing_of
@@ -52,8 +53,15 @@ class Network:
         reason: Why the number is not known.
     """
 
-    def __init__(self, reading: Reading, model: Obj) -> None:
-        """Count a network."""
+    def __init__(self, reading: Reading, model: Obj, in_part: bool = False) -> None:
+        """Count a network.
+
+        Args:
+            reading: The script.
+            model: The module.
+            in_part: Count what is known, and leave out the rest; ``total`` is then no more than the true number.
+        """
+        self._in_part = in_part
         self.reading = reading
         self.model = model
         self.leaves: list[Leaf] = []
@@ -70,11 +78,26 @@ class Network:
         except RecursionError:
             self.reason = "the network contains itself"
 
+    @property
+    def least(self) -> int | None:
+        """Parameters of the parts whose size is known; None where that is none of them."""
+        if self.total is not None:
+            return self.total
+        return Network(self.reading, self.model, in_part=True).total or None
+
     def holds(self, obj: Obj) -> bool:
         """Whether a module is the network or was met in it."""
         return (id(obj), "") in self._seen
 
     def _module(self, value: Value, path: str, repeat: int, inside: set[int]) -> int:
+        if not self._in_part:
+            return self._sized(value, path, repeat, inside)
+        try:
+            return self._sized(value, path, repeat, inside)
+        except Unsized:
+            return 0
+
+    def _sized(self, value: Value, path: str, repeat: int, inside: set[int]) -> int:
         obj = settle(value)
         if isinstance(obj, Known) and obj.value is None:
             return 0
@@ -116,7 +139,11 @@ class Network:
         elif (foreign := next((b for b in bases if not is_bare(b)), None)) is not None:
             raise Unsized(f"{path or 'the model'} extends {foreign}, whose layers are not in the script")
         for name, held in list(obj.attrs.items()) + self._added.get(id(obj), []):
-            total += self._held(name, held, f"{path}.{name}" if path else name, repeat, inside)
+            try:
+                total += self._held(name, held, f"{path}.{name}" if path else name, repeat, inside)
+            except Unsized:
+                if not self._in_part:
+                    raise
         return total
 
     def _derived(self, obj: Obj, base: str, path: str, repeat: int, inside: set[int]) -> int:
@@ -124,10 +151,10 @@ class Network:
         parts = module_items(None, obj) if base == "torch.nn.Sequential" and "<items>" in obj.attrs else None
         if parts is not None:
             return sum(self._module(part, f"{path}.{i}", repeat, inside) for i, part in enumerate(parts))
-        for event in self.reading.trace.on(obj, "super.__init__"):
+        for args, kwargs in _made_with(self.reading, obj, base):
             if base == "torch.nn.Sequential":
-                return sum(self._module(a, f"{path}.{i}", repeat, inside) for i, a in enumerate(event.args))
-            made = Obj("call", base, obj.site, obj.context, event.args, event.kwargs)
+                return sum(self._module(a, f"{path}.{i}", repeat, inside) for i, a in enumerate(args))
+            made = Obj("call", base, obj.site, obj.context, args, kwargs)
             return self._library(made, path, repeat, inside)
         if obj.cls is not None and obj.cls.lookup("__init__") is None and not obj.open_args:
             if base == "torch.nn.Sequential":
@@ -143,6 +170,9 @@ class Network:
         if isinstance(value, Choice):
             value = wrapped_alike(value) or value
         if isinstance(value, Choice):
+            alike = self._alike(value, path, repeat, inside)
+            if alike is not None:
+                return alike
             value = next((o for o in value.options if isinstance(o, Obj) and _is_module(self.reading, o)), value)
             if isinstance(value, Obj):
                 raise Unsized(f"{path} depends on a branch that cannot be decided without running the script")
@@ -163,11 +193,25 @@ class Network:
                 raise Unsized(f"{path} extends {value.cls.external_bases()[0]}, which may be a module")
             if value.name.startswith("torchmetrics.") and not value.name.endswith(_METRICS_WITH_NETWORKS):
                 return 0  # counts and sums alone
+            if value.name in WITHOUT_PARAMETERS:
+                return self._module(value, path, repeat, inside)
             if value.kind == "call" and value.name == "?" or (value.kind == "call" and _maybe_module(value)):
                 raise Unsized(f"{path} is made by {value.name}, which cannot be followed")
         if isinstance(value, Unknown) and self._called(value):
             raise Unsized(f"{path}: {value.reason}")
         return 0
+
+    def _alike(self, choice: Choice, path: str, repeat: int, inside: set[int]) -> int | None:
+        """The size that all options have: which of them it is, is no matter then."""
+        options = [option for option in choice.options if isinstance(option, Obj) and _is_module(self.reading, option)]
+        if len(options) < len(choice.options):
+            return None
+        sizes: set[int] = set()
+        seen, leaves = set(self._seen), list(self.leaves)
+        for option in options:
+            self._seen, self.leaves = set(seen), list(leaves)
+            sizes.add(self._sized(option, path, repeat, inside))
+        return sizes.pop() if len(sizes) == 1 else None
 
     def _called(self, value: Unknown) -> bool:
         return any(e.func is value for e in self.reading.trace.calls("?"))
@@ -284,6 +328,15 @@ class Network:
 
         spec = spec_of(self.reading, obj)
         return spec.parameters if spec is not None else None
+
+
+def _made_with(reading: Reading, obj: Obj, base: str) -> Iterator[tuple[list[Value], dict[str, Value]]]:
+    """What a class hands to the layer that it extends: ``super().__init__(...)``, or ``nn.Linear.__init__(self, ...)``."""
+    for event in reading.trace.on(obj, "super.__init__"):
+        yield event.args, event.kwargs
+    for event in reading.trace.calls(base + ".__init__"):
+        if event.args and settle(event.args[0]) is obj:
+            yield event.args[1:], event.kwargs
 
 
 def _held_by(obj: Obj) -> list[Obj]:

@@ -96,14 +96,26 @@ def permute(one: Operation) -> Result:
     return one.views(tuple(source.shape[p] for p in places if p is not None))
 
 
+@rule("model:einops.layers.torch.Rearrange", "einops.repeat")
 def _by_names(one: Operation) -> Result:
     """Axes by name: other memory where their order changes, which is taken for granted."""
-    source, pattern = one.input, plain(one.value.argument(1, "pattern"))
-    sizes = {name: one.forward.size(value) for name, value in one.value.kwargs.items() if name != "pattern"}
+    told_by, place = (one.layer, 0) if one.layer is not None else (one.value, 1)
+    source, pattern = one.input, plain(told_by.argument(place, "pattern"))
+    sizes = {name: one.forward.size(value) for name, value in told_by.kwargs.items() if name not in _NO_AXES}
     told = {name: size for name, size in sizes.items() if size is not None}
     if source is None or not isinstance(pattern, str) or len(told) < len(sizes):
         return None
     return one.makes(rearranged(source.shape, pattern, told))
+
+
+_NO_AXES = ("pattern", "reduction", "tensor")
+
+
+@rule("einops.reduce")
+def _taken_together(one: Operation) -> Result:
+    """Axes that are summed or averaged away: nothing is kept for that."""
+    how = plain(one.value.argument(2, "reduction"))
+    return _by_names(one) if how in ("mean", "sum") else None
 
 
 @rule("transpose", "swapaxes", "transpose_", "swapdims", "movedim", "moveaxis")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from preflight.check.forward.tensors import Shape
@@ -29,7 +30,7 @@ def entries(reading: Reading, facts: dict[str, Fact], network: Network, given: V
     layers = [leaf for leaf in network.leaves if leaf.obj.name.startswith("torch.nn.") and leaf.count]
     if not layers:
         return []
-    return [*_images(facts, layers), *_sequences(facts, layers[0]), *_rows(layers)]
+    return [*_patches(facts, network.leaves[0]), *_images(facts, layers), *_sequences(facts, layers[0]), *_rows(layers)]
 
 
 def _of_tensors(given: Value | None) -> Shape | None:
@@ -98,6 +99,15 @@ def channels_of(network: Network) -> int | None:
 def _channels(layers: list[Leaf]) -> int | None:
     convolution = next((leaf for leaf in layers if leaf.obj.name.endswith("nn.Conv2d")), None)
     return _whole(convolution, 0, "in_channels") if convolution is not None else None
+
+
+def _patches(facts: dict[str, Fact], first: Leaf) -> list[Shape]:
+    """Images whose patches the first layer lays out, by names of their axes."""
+    size, pattern = facts["image_size"].value, plain(first.obj.argument(0, "pattern"))
+    if first.obj.name != "einops.layers.torch.Rearrange" or not isinstance(size, int) or not isinstance(pattern, str):
+        return []
+    before = re.findall(r"\([^()]*\)|\S+", pattern.partition("->")[0])
+    return [(count, size, size) for count in (3, 1)] if len(before) == 4 else []
 
 
 def _images(facts: dict[str, Fact], layers: list[Leaf]) -> list[Shape]:

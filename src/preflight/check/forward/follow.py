@@ -29,10 +29,16 @@ _NO_TENSOR = frozenset(
     "size dim numel item tolist stride is_contiguous data_ptr register_hook retain_grad ndimension get_device element_size "
     "is_floating_point print len isinstance append extend update format shape".split()
 )
-# Names that PyTorch keeps for scripts written before it named them otherwise.
-_OLDER = {"torch.autograd.Variable": "identity"} | {
-    f"torch.cuda.{kind}": kind for kind in ("FloatTensor", "HalfTensor", "DoubleTensor", "LongTensor", "Tensor")
-}
+# Names that PyTorch keeps for scripts written before it named them otherwise, and what ``x += y`` is on a tensor.
+_NAMED = {
+    "torch.autograd.Variable": "identity",
+    "einops.repeat": "einops.repeat",
+    "einops.reduce": "einops.reduce",
+    **{
+        f".__i{word}__": f"{name}_"
+        for word, name in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"))
+    },
+} | {f"torch.cuda.{kind}": kind for kind in ("FloatTensor", "HalfTensor", "DoubleTensor", "LongTensor", "Tensor")}
 _DEEPEST = 60  # operators between two calls; some six frames of Python each
 
 for _name in modules_beside(__file__, but=("follow.py", "kept.py")):  # each file of rules enters its own
@@ -310,7 +316,7 @@ class Forward:
         return self.new(shape, graded=True, own=False) if shape is not None else None
 
     def _operation(self, value: Obj) -> Result:
-        name = operation(value) or _OLDER.get(value.name)
+        name = _NAMED.get(value.name) or operation(value)
         if name is None:
             return None
         layer = module_of(value)
@@ -321,7 +327,7 @@ class Forward:
             name = "nn." + layer.name.removeprefix("torch.nn.")
         if layer is not None and layer.cls is None and layer.name.endswith("Loss"):
             name = "loss"
-        if layer is not None and name.startswith("model:"):
+        if layer is not None and name.startswith("model:") and name not in RULES:
             return self._drawn(layer, value)
         rule = RULES.get(name)
         if rule is None:

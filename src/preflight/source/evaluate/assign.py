@@ -59,6 +59,11 @@ def spread(m: Machine, targets: list[ast.expr], value: Value, node: ast.AST) -> 
     record = items_of_record(settled)
     if record is not None:
         settled = Seq(record, "tuple")
+    if isinstance(settled, Obj) and settled.name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
+        from preflight.source.evaluate.library.torch import module_items
+
+        parts = module_items(m, settled, node)
+        settled = Seq(list(parts), "tuple") if parts is not None else settled
     if isinstance(settled, Seq) and not settled.open:
         items = settled.items
         if star is None and len(items) == count:

@@ -64,10 +64,22 @@ def facts(reading: Reading, launch: Launch, gpus: int | None, known: dict[str, F
         reason = reason or f"{model.name} is not in the catalog"
         found["model.parameters"] = unknown(f"{reason}; a dry run would tell")
         found["model.trainable_parameters"] = unknown(f"{reason}; a dry run would tell")
-        return found
+        return found | _of_known_parts(reading, model, network, place)
     found["model.parameters"] = Fact(total, place, how)
     found["model.trainable_parameters"] = _trainable(reading, model, total, place, how)
     return found
+
+
+def _of_known_parts(reading: Reading, model: Obj, network: Network | None, place: Location | None) -> dict[str, Fact]:
+    """How many parameters the network has at least: those of the parts whose size is known."""
+    least = network.least if network is not None and model.cls is not None else None
+    if not least:
+        return {}
+    how = "layers of the script whose size is known"
+    trained = _trainable(reading, None, least, place, how)
+    return {"model.parameters_at_least": Fact(least, place, how)} | (
+        {"model.trainable_parameters_at_least": trained} if trained.known else {}
+    )
 
 
 def _of_several(reading: Reading, several: list[tuple[Obj, Network]], place: Location | None) -> dict[str, Fact]:

@@ -126,9 +126,21 @@ def _map(m: Machine, c: Call) -> Value | None:
     if len(c.args) != 2:
         return None
     items, element = iterate(m, c.args[1], c.node)
+    items = _chunks(m, c.args[1], c.node) if items is None else items
     if items is not None and len(items) <= 256:
         return Seq([call(m, c.args[0], [i], {}, c.node) for i in items], "list", m.site(c.node))
     return Seq([call(m, c.args[0], [element or m.unknown("item", c.node)], {}, c.node)], "list", m.site(c.node), True)
+
+
+def _chunks(m: Machine, value: Value, node: ast.AST) -> list[Value] | None:
+    """The parts that ``x.chunk(3)`` makes of a tensor; None for anything else."""
+    base = settle(value)
+    if not isinstance(base, Obj) or base.name not in (".chunk", "torch.chunk"):
+        return None
+    count = plain(base.argument(int(base.name == "torch.chunk"), "chunks"))
+    if not isinstance(count, int) or not 0 < count <= 16:
+        return None
+    return [m.made("item", "", node, [m.known(place)], receiver=value) for place in range(count)]
 
 
 @MODEL.call("builtins.filter")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from preflight.source.evaluate.library import Call, Model
 from preflight.source.trace import Context
-from preflight.source.values import Value, plain
+from preflight.source.values import Known, Seq, Value, plain, settle
 
 if TYPE_CHECKING:
     from preflight.source.evaluate.machine import Machine
@@ -34,6 +34,24 @@ def _scale_and_step(m: Machine, c: Call) -> Value | None:
         _update(m, c, optimizer)
         m.context = outer
     return m.known(None)
+
+
+_TUPLES = {"to_1tuple": 1, "to_2tuple": 2, "to_3tuple": 3, "to_4tuple": 4}
+
+
+@MODEL.call(
+    *(
+        f"timm.{home}.{name}"
+        for home in ("layers", "layers.helpers", "models.layers", "models.layers.helpers")
+        for name in _TUPLES
+    )
+)
+def _ntuple(m: Machine, c: Call) -> Value | None:
+    """One number for all sides; what is several already stays as it is."""
+    given = settle(c.args[0]) if c.args else None
+    if isinstance(given, Known) and isinstance(given.value, (int, float)):
+        return Seq([given] * _TUPLES[c.name.rpartition(".")[2]], "tuple", m.site(c.node))
+    return given if isinstance(given, Seq) else None
 
 
 def _update(m: Machine, c: Call, optimizer: Value) -> None:

@@ -209,6 +209,14 @@ def _module_item(m: Machine, base: Value, name: str, node: object, key: Value | 
     return found
 
 
+@MODEL.attribute("torch.utils.data.DataLoader.dataset")
+def _loaded(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
+    """The data set that a loader was made with."""
+    given = base.argument(0, "dataset") if isinstance(base, Obj) else None
+    held = settle(given) if given is not None else None
+    return held if isinstance(held, Obj) and held.cls is not None else None
+
+
 @MODEL.attribute("torch.nn.ModuleDict.__getitem__")
 def _module_entry(m: Machine, base: Value, name: str, node: object, key: Value | None) -> Value | None:
     from preflight.source.evaluate.attributes import item
