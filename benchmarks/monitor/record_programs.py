@@ -60,7 +60,9 @@ def record(file: Path, out: Path, arguments: list[str], plain: bool) -> str:
     if first is not None:
         subprocess.run(["rm", "-rf", str(case)], check=True)
         case.mkdir()
-    code, stdout, stderr, seconds = run(command, environment(Settings(str(folder), **detail(None, None)), own))
+    code, stdout, stderr, seconds = run(
+        command, environment(Settings(str(folder), **detail(None, None)._asdict()), own)
+    )
     (folder / "stdout").write_text(stdout)
     (folder / "stderr").write_text(stderr)
     words = [f"{seconds:.1f} s"]

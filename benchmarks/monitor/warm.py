@@ -143,7 +143,7 @@ def _run(job: Job, more: dict[str, str], out: Path) -> NoReturn:
     os.dup2(file, 2)
     os.environ.update(
         {
-            **environment(Settings(str(job.folder), budget=job.budget, **detail(None, None))),
+            **environment(Settings(str(job.folder), budget=job.budget, **detail(None, None)._asdict())),
             "OMP_NUM_THREADS": "1",
             **more,
         }

@@ -29,7 +29,7 @@ for step in range(args.steps):
     loss.backward()
     optimizer.step()
     with torch.no_grad():
-        for kept, one in zip(slow, net.parameters()):
+        for kept, one in zip(slow, net.parameters(), strict=True):
             kept.add_((kept - one if not args.fixed else one - kept), alpha=0.02)
     if step % 8 == 0:
         print(f"step {step}: {loss.item():.4f}")

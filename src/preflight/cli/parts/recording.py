@@ -98,7 +98,7 @@ class Session:
         folder = self.folder.resolve()
         return Settings(
             folder=str(folder),
-            **detail(given["first"], given["every"]),
+            **detail(given["first"], given["every"])._asdict(),
             budget=given["budget"],
             needs=tuple(sorted(needs_of(self.invariants))) if given["invariants"] else (),
             api=given["api"],

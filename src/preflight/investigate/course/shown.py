@@ -89,7 +89,12 @@ def series_events(case: Case, findings: Sequence[SeriesFinding]) -> tuple[Event,
     indices = {file.path: file.index for file in case.reading.files}
     found = []
     for one in findings:
-        if one.kind not in _GRAVE or one.values.get("recovered") or one.values.get("lost") is False or one.quote is None:
+        if (
+            one.kind not in _GRAVE
+            or one.values.get("recovered")
+            or one.values.get("lost") is False
+            or one.quote is None
+        ):
             continue
         title, causes = _GRAVE[one.kind]
         name = f"series.{one.kind}"

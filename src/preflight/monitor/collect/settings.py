@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
 
 VARIABLE = "PREFLIGHT_MONITOR"
 YOUNG = 500
@@ -44,14 +45,18 @@ class Settings:
         return json.dumps(asdict(self))
 
 
-def detail(first: int | None, every: int | None) -> dict[str, int]:
+class Detail(NamedTuple):
+    """How much is recorded in detail, by the names that it has in the settings."""
+
+    detail_first: int
+    detail_young: int
+    detail_every: int
+
+
+def detail(first: int | None, every: int | None) -> Detail:
     """How much is recorded in detail, where a person said so and where not; who says how often is not given more."""
     young = YOUNG if first is None and every is None else 0
-    return {
-        "detail_first": 5 if first is None else first,
-        "detail_young": young,
-        "detail_every": 16 if every is None else every,
-    }
+    return Detail(5 if first is None else first, young, 16 if every is None else every)
 
 
 def from_environment() -> Settings | None:

@@ -190,7 +190,10 @@ def _command() -> list[str]:
 def _settings(folder: Path, budget: float, every: int | None) -> Settings:
     from preflight.monitor.collect.settings import Settings, detail
 
-    return Settings(folder=str(folder.resolve()), budget=budget, **detail(None, every))
+    first, young, often = detail(None, every)
+    return Settings(
+        folder=str(folder.resolve()), detail_first=first, detail_young=young, detail_every=often, budget=budget
+    )
 
 
 def _watcher(folder: Path, invariants: Sequence[Path_]) -> Any:

@@ -28,7 +28,9 @@ _TROUBLE = re.compile(
 )
 _WARNED = re.compile(r"\bNCCL WARN\b")
 """It warns of settings in the same way as of failures: what it says decides."""
-_LOW = re.compile(r"^\[[IW]\] |^[IW] [\w./-]+\.(?:cc|cpp|h|cu)(?:\.cc)?:\d+\]|^(?:\S+:\d+: )?(?:\w+\.)*[A-Z]\w*Warning: ")
+_LOW = re.compile(
+    r"^\[[IW]\] |^[IW] [\w./-]+\.(?:cc|cpp|h|cu)(?:\.cc)?:\d+\]|^(?:\S+:\d+: )?(?:\w+\.)*[A-Z]\w*Warning: "
+)
 """The levels of information and of warnings by their letter, of TensorFlow's and XLA's own loggers, and a warning as Python prints it."""
 _OPEN = re.compile(
     r"0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b|\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\b|\b(?=[A-F]*[0-9])(?=[0-9]*[A-F])[0-9A-F]{8,}\b|(?:/[\w.@+=-]+){2,}/?|\b\d+(?:[.:,]\d+)*(?:e[-+]?\d+)?[a-zA-Z]{0,3}\b|(?<=')[^']{1,200}(?=')"
@@ -109,7 +111,11 @@ class Residue:
     def _of(self, line: Line, hit: Callable[[], Hit]) -> Found | None:
         text = line.text[line.head.end :]
         trouble = line.head.level in _LEVELS or _TROUBLE.search(text[:_LONGEST]) is not None
-        low = trouble and line.head.level not in _LEVELS and (line.head.level in _WARNING or _LOW.search(text) is not None)
+        low = (
+            trouble
+            and line.head.level not in _LEVELS
+            and (line.head.level in _WARNING or _LOW.search(text) is not None)
+        )
         trouble = trouble and not low
         warned = low or (not trouble and (line.head.level in _WARNING or _WARNED.search(text[:_LONGEST]) is not None))
         if not (trouble or warned) or _TOLD.search(text[:_LONGEST]):
