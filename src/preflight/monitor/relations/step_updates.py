@@ -31,9 +31,10 @@ Variables = set[int] | frozenset[int]
 _OF_TORCH = frozenset(
     {
         *("Adadelta", "Adafactor", "Adagrad", "Adam", "Adamax", "AdamW", "ASGD", "LBFGS", "Muon", "NAdam", "RAdam"),
-        *("RMSprop", "Rprop", "SGD", "SparseAdam"),
+        *("RMSprop", "SGD", "SparseAdam"),
     }
 )
+"""Those that change whatever has a gradient in each step. Rprop is none: a weight whose gradient has turned rests in it."""
 _ALWAYS, _IN_A_ROW = 5, 3
 _TURNS = 16
 """Steps in which a parameter may wait for its turn in an optimizer of the program's own."""
@@ -49,8 +50,8 @@ class StepUpdates(Relation):
     What is not finite any more stays so whatever is added to it, and is not judged either: other relations tell of it.
     A parameter that stays as it is although it has a gradient is not the one that the optimizer updates, its update is
     smaller than the resolution of its dtype, or something puts the old value back.
-    An optimizer of the program's own may gather gradients over several steps, take turns among its parameters, or hold them
-    within bounds: of these a parameter must never have changed, over several steps, or all of them must rest several times
+    Rprop rests where a gradient has turned, and an optimizer of the program's own may gather gradients over several steps,
+    take turns among its parameters, or hold them within bounds: of these a parameter must never have changed, over several steps, or all of them must rest several times
     in a row although some changed in each step before.
     """
 
@@ -250,6 +251,16 @@ class StepUpdates(Relation):
         yield [  # what is left of the loss moves nothing
             mini.window(("before", {"model.a": (1.1, 10), "model.b": (2.1, 20)}), *still, ("after", bits)),
             mini.window(("before", bits), arrived, still[1], ("after", bits)),
+        ]
+
+        mini = Mini({"model.weight": {}, "model.bias": {}})
+        turned = (("gradients", {"model.weight": 0.5, "model.bias": 0.1}), "step optimizer0:Rprop")
+        yield [  # the gradient of all of the bias has turned
+            mini.window(
+                ("before", {"model.weight": (1.0, 11), "model.bias": (2.0, 22)}),
+                *turned,
+                ("after", {"model.weight": (0.9, 12), "model.bias": (2.0, 22)}),
+            )
         ]
 
         mini = Mini({"model.weight": {}, "model.frozen": {"trainable": False}})
