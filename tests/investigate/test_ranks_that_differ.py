@@ -56,7 +56,8 @@ def failed(rank: int, code: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("complaining", "world", "odd"), [((1,), 4, (1,)), ((2, 3), 5, (2, 3)), ((1, 2, 3), 4, (0,)), ((1, 2), 3, (0,))]
+    ("complaining", "world", "odd"),
+    [((1,), 4, (1,)), ((2, 3), 5, (2, 3)), ((1, 2, 3), 4, (0,)), ((1, 2), 3, (0,)), ((1, 2, 3), 5, (0, 4))],
 )
 def test_models_are_compared_with_that_of_rank_0(
     tmp_path: Path, complaining: tuple[int, ...], world: int, odd: tuple[int, ...]
@@ -111,17 +112,21 @@ def test_a_signal_that_the_launcher_does_not_send_ended_the_first_one(tmp_path: 
     assert culprit(tmp_path, logs, agent=closing + failed(1, -15) + table).ranks == (0,)
 
 
-def test_a_watchdog_that_waits_for_a_later_call_has_seen_the_earlier_ones_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("sizes", "named"), [((513, 513), (1,)), ((513, 99), ())])
+def test_a_watchdog_that_waits_for_a_later_call_has_seen_the_earlier_ones_end(
+    tmp_path: Path, sizes: tuple[int, int], named: tuple[int, ...]
+) -> None:
+    """Lines of watchdogs do not name their group: numbers of calls of other sizes may be those of another one."""
     text = "".join(
         f"[rank{rank}]:[E513 13:25:57.71478166{rank} ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation"
-        f" timeout: WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, NumelIn=513, NumelOut=513, Timeout(ms)=1800000) ran for"
+        f" timeout: WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, NumelIn={sizes[rank == 1]}, NumelOut={sizes[rank == 1]}, Timeout(ms)=1800000) ran for"
         " 1800042 milliseconds before timing out.\n"
         for rank, number in ((0, 61), (1, 59), (2, 61), (3, 61))
     )
     (tmp_path / "run.log").write_text(text)
     incident = diagnose([str(tmp_path)]).incident
     assert incident is not None
-    assert incident.culprit.ranks == (1,)
+    assert incident.culprit.ranks == named
 
 
 def test_who_cannot_reach_a_store_that_others_reach_did_not_come(tmp_path: Path) -> None:

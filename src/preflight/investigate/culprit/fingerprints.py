@@ -72,8 +72,9 @@ def _as_the_first(scene: Scene, quotes: dict[int, Quote]) -> dict[int, str]:
         if isinstance(rank, int) and rank:
             differing.setdefault(rank, str(event.hit.fields.get("sizes") or "something else"))
             quotes.setdefault(rank, scene.case.quote(event.hit))
-            quotes.setdefault(0, scene.case.quote(event.hit))
     if not differing:
         return {}
-    alike = [rank for rank in scene.case.people.ranks() if rank not in differing]
-    return {**dict.fromkeys((0, *alike), "what rank 0 has"), **differing}
+    alike = {0, *scene.case.people.ranks()} - set(differing)
+    for rank in alike:
+        quotes.setdefault(rank, quotes[min(differing)])
+    return {**dict.fromkeys(alike, "what rank 0 has"), **differing}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from preflight.vocabulary.log import Call, Flight, Hit, Who
 
@@ -29,6 +29,7 @@ def flights_of_hits(hits: Iterable[Hit]) -> tuple[Flight, ...]:
                 continue
             entry = found.setdefault(rank, (hit, {}, {}, {}, []))
             _take(entry, text, last, work)
+    _finish_before(tuple(found.values()))
     return tuple(
         Flight(
             who=Who(rank=rank, node=hit.who.node, attempt=hit.who.attempt),
@@ -42,6 +43,20 @@ def flights_of_hits(hits: Iterable[Hit]) -> tuple[Flight, ...]:
         )
         for rank, (hit, enqueued, completed, titles, calls) in sorted(found.items())
     )
+
+
+def _finish_before(entries: Sequence[tuple[Hit, dict[str, int], dict[str, int], dict[str, str], list[Call]]]) -> None:
+    """Take all calls before the one that a watchdog names for finished, where no line tells which were.
+
+    The watchdog looks at the oldest call first. Lines of it name no group: only where all wait in the same kind of call is it
+    taken for the same group.
+    """
+    calls = [call for *_, mine in entries for call in mine]
+    kinds = {(one.group, one.name, one.sizes) for one in calls}
+    if len(kinds) != 1 or any(completed for _, _, completed, _, _ in entries):
+        return
+    for _, _, completed, _, mine in entries:
+        completed.update({call.group: call.sequence - 1 for call in mine})
 
 
 def _open(enqueued: dict[str, int], completed: dict[str, int], hit: Hit) -> tuple[Call, ...]:
@@ -69,8 +84,6 @@ def _take(
     if work:
         number = int(work.group(1))
         enqueued[group] = max(number, enqueued.get(group, -1))
-        # The watchdog looks at the oldest call first: where it names none that was finished, all before this one were.
-        completed.setdefault(group, number - 1)
         if all(call.sequence != number or call.group != group for call in calls):
             size = ((int(work.group(3)),),) if work.group(3) else ()
             calls.append(
