@@ -81,6 +81,13 @@ def test_which_of_two_is_the_odd_one_is_not_known(tmp_path: Path, logs: dict[int
     assert found.reason == TELLS
 
 
+def test_which_of_two_neighbours_brought_the_other_size_is_not_sure(tmp_path: Path) -> None:
+    logs = {rank: TOO_MUCH if rank == 2 else raised(rank, CLOSED) for rank in range(4)}
+    found = culprit(tmp_path, logs)
+    assert found.ranks == (2,)
+    assert found.confidence <= 0.5
+
+
 def test_of_two_the_one_that_names_a_cause_of_its_own_is_known(tmp_path: Path) -> None:
     own = raised(0, "KeyError: 'hidden_size'") + counts(0, 4, 1, 6)
     assert culprit(tmp_path, {0: own, 1: counts(1, 6, 0, 4)}).ranks == (0,)
