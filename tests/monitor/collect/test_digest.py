@@ -246,6 +246,22 @@ def test_norms() -> None:
     assert all(math.isnan(value) for value in broken)
 
 
+def test_norms_of_many_are_those_of_each_alone_to_the_last_bit() -> None:
+    # Short vectors of one length are taken together; lists of the same lengths may hold other tensors.
+    lengths = [7, 7, 16, 7, 7, 300, 16, 7, 5000, 16, 16]
+    drawn = torch.Generator().manual_seed(0)
+    many = [torch.randn(length, generator=drawn) for length in lengths]
+    wide = [torch.randn(1, length, generator=drawn) for length in lengths]
+    spread = [torch.randn(2 * length, generator=drawn)[::2] for length in lengths]
+    turned = [torch.complex(one, one).conj().imag for one in many]
+    assert all(one.is_neg() for one in turned)
+    for tensors in (many, wide, spread, [*many[:3], *wide[3:]], turned, [*many[:-1], many[-1].double()]):
+        alone = [torch.linalg.vector_norm(one).item() for one in tensors]
+        assert digest.norms(tensors).values() == alone
+        assert digest.norms_and_fingerprints(tensors).values() == [alone, [number(one) for one in tensors]]
+    assert digest.norms([many[0], None, *many[1:]]).values()[1] is None
+
+
 def test_norms_of_coarse_kinds_without_a_kind_to_add_up_in(monkeypatch: pytest.MonkeyPatch) -> None:
     tensors = [torch.full((4096,), 1.0078125, dtype=kind) for kind in (torch.bfloat16, torch.float16)]
     expected = digest.norms(tensors).values()
@@ -276,12 +292,15 @@ def test_samples_look_at_both_ends(kind: Any) -> None:
 def test_the_number_of_a_tensor_taken_alone_is_the_one_it_has_among_others(kind: Any) -> None:
     for length in (0, 8, 64, 1024, 1032, 9000, 12000):
         tensor = filled(kind, length)
-        alone = checksum.checksum(torch, tensor)
-        assert alone == number(tensor) or (alone is None and length * kind.itemsize & 7)
+        alone = checksum.checksum(torch, [tensor])
+        assert alone == [number(tensor)] or (alone is None and length * kind.itemsize & 7)
+        other = filled(kind, length + 8)[8:].clone()
+        both = checksum.checksum(torch, [tensor, other])
+        assert both == [number(tensor), number(other)] or (both is None and length * kind.itemsize & 7)
     short = filled(kind, 64)
     assert digest.samples([short, short.view(4, -1)]).values() == [number(short)] * 2
     turned = short.view(4, -1).t()
-    assert checksum.checksum(torch, turned) in (None, number(turned))
+    assert checksum.checksum(torch, [turned]) in (None, [number(turned)])
 
 
 def test_a_failing_tensor_does_not_take_the_others_along(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 from preflight.monitor.collect.naming import Names  # noqa: E402
 from preflight.monitor.collect.variables import Variables  # noqa: E402
+from preflight.monitor.collect.writes import Writes  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -110,3 +111,55 @@ def test_what_is_put_into_a_wrapped_model_afterwards_is_meant_to_be_trained_with
     assert all(held[name]["ranks"] == [0, 1] for name in ("net.0.weight", "net.1.weight", "net.1.bias"))  # type: ignore[index]
     assert held["net.1.running_mean"] is None
     assert held["other.weight"] is None
+
+
+def test_writes_are_told_between_the_steps_of_each_optimizer() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    first = torch.optim.SGD(net.parameters(), lr=0.1)
+    variables = known(net, first)
+    second = torch.optim.SGD(net[1].parameters(), lr=0.1)
+    variables.add_optimizer(second)
+    variables.refresh()
+    writes = Writes()
+    names = {one.ident: one.name for one in variables.by_name.values()}
+
+    def written(index: int) -> list[str]:
+        return [names[ident] for ident in writes.since(variables.lot(index))]
+
+    def write(tensor: Any) -> None:
+        with torch.no_grad():
+            tensor.add_(1.0)
+
+    assert written(0) == []
+    writes.stepped(variables.lot(0))
+    assert written(0) == []
+    write(net[0].weight)
+    assert written(0) == ["net.0.weight"]
+    writes.stepped(variables.lot(0))
+    write(net[1].bias)
+    assert written(1) == ["net.1.bias"]  # since the step of whoever held it
+    writes.stepped(variables.lot(1))
+    assert written(0) == []
+    assert written(1) == []
+    write(net[0].bias)
+    assert written(0) == ["net.0.bias"]
+    assert written(1) == []
+    assert not writes.replaced(variables.lot(0))
+    net[0].weight = torch.nn.Parameter(torch.zeros(3, 2))
+    first.param_groups[0]["params"][0] = net[0].weight
+    variables.refresh()
+    assert writes.replaced(variables.lot(0))
+    assert written(0) == ["net.0.bias"]
+
+
+def test_of_which_optimizers_tensors_are() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    variables = known(net, torch.optim.SGD(net[1].parameters(), lr=0.1))
+    own, all_ = list(net[1].parameters()), list(net.parameters())
+    for _ in range(2):
+        assert variables.owners(own) == {0: 2}
+        assert variables.owners(own[::-1]) == {0: 2}
+        assert variables.owners(all_) == {-1: 2, 0: 2}
+        assert variables.owners([torch.zeros(1), own[0]]) == {0: 1}
+        assert variables.owners([]) == {}
+        variables.lot(0)

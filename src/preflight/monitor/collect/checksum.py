@@ -204,38 +204,47 @@ def _span(torch: Any, tensor: Any, first: int, last: int) -> Any:
     return torch.cat(inner)
 
 
-def checksum(torch: Any, tensor: Any) -> int | None:
-    """Compute the number that `checksums` gives a single tensor on a CPU, in fewer operations.
+def checksum(torch: Any, tensors: Sequence[Any]) -> list[int] | None:
+    """Compute the numbers that `checksums` gives a few tensors of one kind and shape on a CPU, in fewer operations.
 
     A batch is a tensor or two: what is set up for many would take longer than reading them.
 
     Args:
         torch: The torch that is loaded.
-        tensor: A plain strided tensor.
+        tensors: Plain strided tensors.
 
     Returns:
-        The number; None where the tensor is to be taken with others, because it is long or does not lie in one piece.
+        The numbers; None where they are to be taken with others, because they are long or one does not lie in one piece.
     """
     usual = _usual(torch)
-    if tensor.dtype not in usual:
-        tensor = _as_integers(torch, tensor)
-    each = usual[tensor.dtype]
-    size: int = tensor.numel() * each
-    if size & 7 or size > SERIAL * 8 or not tensor.is_contiguous() or tensor.storage_offset() * each & 7:
+    if tensors[0].dtype not in usual:
+        tensors = [_as_integers(torch, tensor) for tensor in tensors]
+    each = usual[tensors[0].dtype]
+    size: int = tensors[0].numel() * each
+    if size & 7 or size > SERIAL * 8:
+        return None
+    if any(not tensor.is_contiguous() or tensor.storage_offset() * each & 7 for tensor in tensors):
         return None
     count, width, _ = _grid(size)
-    numbers = words = tensor.view(-1).view(torch.int64)
+    flat = tensors[0].view(-1) if len(tensors) == 1 else torch.stack(tensors).view(-1)
+    numbers = words = flat.view(torch.int64).view(len(tensors), size >> 3)
     keys = _single.get(size)
     if keys is None:
         if len(_single) >= _PLANS:
             _single.clear()
-        keys = _single[size] = _planned(torch, tensor.device, [size], [tensor.dtype]).keys[1:]
+        keys = _single[size] = _planned(torch, tensors[0].device, [size], [tensors[0].dtype]).keys[1:]
     if count:
-        grid = words[: count * width].view(count, width)
-        numbers = torch.cat([words[count * width :], grid.sum(1), grid.sum(0)])
-    strong = int(_mix(torch, numbers, keys).sum()) + size * 0x9E3779B97F4A7C15 & _MASK
+        grid = words[:, : count * width].unflatten(1, (count, width))
+        numbers = torch.cat([words[:, count * width :], grid.sum(2), grid.sum(1)], 1)
+    strong, plain = _mix(torch, numbers, keys).sum(1).tolist(), words.sum(1).tolist()
+    return [_number(one, other, size) for one, other in zip(strong, plain, strict=True)]
+
+
+def _number(strong: int, plain: int, size: int) -> int:
+    """Make the number of a tensor from the sum of the images, that of its words, and its length in bytes."""
+    strong = strong + size * 0x9E3779B97F4A7C15 & _MASK
     strong = (strong ^ strong >> 31) * 0xBF58476D1CE4E5B9
-    return (strong >> 14 & (1 << 50) - 1) << 13 | int(words.sum()) % 8191
+    return (strong >> 14 & (1 << 50) - 1) << 13 | plain % 8191
 
 
 def _filling(torch: Any, tensor: Any, size: int) -> Any:
@@ -281,7 +290,7 @@ def _mix(torch: Any, numbers: Any, keys: Any) -> Any:
     numbers = numbers.bitwise_xor(keys)
     # A shift to the right would repeat the sign and need a mask; as halves it is one operation.
     halves = numbers.view(torch.int32)
-    lower, upper = halves[0::2], halves[1::2]
+    lower, upper = halves[..., 0::2], halves[..., 1::2]
     lower.bitwise_xor_(upper)
     numbers.mul_(keys)
     lower.bitwise_xor_(upper)

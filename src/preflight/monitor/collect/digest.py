@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from . import plain, usual
@@ -62,11 +63,16 @@ def _at_once(tensors: Sequence[Any]) -> Pending | None:
             return None
         found: list[int] = []
         with plain.Outside(torch):
-            for tensor in tensors:
-                numbers = [checksum(torch, part) for part in _ends_of(tensor)]
-                known = [number for number in numbers if number is not None]
-                if len(known) < len(numbers):
-                    return None
+            parts = [_ends_of(tensor) for tensor in tensors]
+            flat = [part for own in parts for part in own]
+            # Inputs and targets are often of one kind and shape: then all are taken at once.
+            alike = all(part.dtype is flat[0].dtype and part.shape == flat[0].shape for part in flat)
+            taken = [checksum(torch, few) for few in ([flat] if alike else [[part] for part in flat])]
+            if None in taken:
+                return None
+            numbers = iter([number for own in taken for number in own or ()])
+            for own in parts:
+                known = list(islice(numbers, len(own)))
                 found.append(_chained(known) if len(known) > 1 else known[0])
         return Pending([], lambda read: found)
     except Exception:
