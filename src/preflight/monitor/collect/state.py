@@ -147,15 +147,17 @@ class States:
         steps: list[float | None] = []
         keys: list[str] = []
         torch = self.recorder.torch
-        state = optimizer.state
+        # By where the tensors are: to look one up by itself would run a function of torch's in Python.
+        state = {id(tensor): kept for tensor, kept in list(optimizer.state.items())}
         for variable, tensor in self.variables.living(index):
-            kept = state.get(tensor)
+            kept = state.get(id(tensor))
             if not kept:
                 continue
+            count = _count(kept.get("step"))
             for key, value in kept.items():
                 if key != "step" and isinstance(value, torch.Tensor):
                     held.append((variable, value))
-                    steps.append(_count(kept.get("step")))
+                    steps.append(count)
                     keys.append(key)
         self.take(
             moment, "optimizer", held, moment in ("saved", "loaded"), {"optimizer": index, "steps": steps, "keys": keys}

@@ -9,10 +9,11 @@ from preflight.monitor.relation import Example, Relation
 from preflight.monitor.views.copies import begun_alike
 from preflight.monitor.views.steps import Step, steps_of
 from preflight.monitor.views.values import Value, differ, values_of
-from preflight.monitor.window import Window
+from preflight.monitor.window import State, Window
 
 _GAPS = 2
 _FEWEST = 2
+_MOST_LATER = 8
 
 
 class AveragesRestInSteps(Relation):
@@ -39,8 +40,9 @@ class AveragesRestInSteps(Relation):
 
     def __init__(self) -> None:
         self._first: dict[int, float] = {}
-        self._after: dict[int, tuple[int, dict[int, Value]]] = {}  # by optimizer, which step left what
+        self._after: dict[int, tuple[int, State]] = {}  # by optimizer, which step left what
         self._last: dict[int, Value] = {}
+        self._later: list[State] = []  # what is still to be taken into these: in most runs nobody asks for them
         self._rested: dict[int, bool] = {}  # by variable, whether it was as it was left when it was last looked at
         self._moved: dict[int, int] = {}  # in how many gaps in a row a copy was moved while its original was not
         self._stepped: set[int] = set()
@@ -53,22 +55,39 @@ class AveragesRestInSteps(Relation):
 
     def see(self, window: Window) -> Iterator[Example]:
         for step in steps_of(window):
-            left, known = self._after.pop(step.optimizer, (-1, {}))
+            left, known = self._after.pop(step.optimizer, (-1, None))
             if step.before is not None:
-                now = values_of(step.before)
-                self._last.update(now)
-                for ident, (norm, _) in now.items():
-                    if norm:
-                        self._first.setdefault(ident, norm)
+                self._keep(step.before)
+                self._begin(step.before)
                 self._compare(window)
                 if left == step.done - 1 and not step.named("load_state_dict"):
-                    yield self._judge(step, known, now, window)
+                    yield self._judge(step, known, step.before, window)
                 if step.after is not None and self._originals:
-                    after = values_of(step.after)
+                    now, after = values_of(step.before), values_of(step.after)
                     self._stepped.update(one for one in now if one in after and differ(now[one], after[one]))
             if step.after is not None:
-                self._after[step.optimizer] = step.done, values_of(step.after)
-                self._last.update(self._after[step.optimizer][1])
+                self._after[step.optimizer] = step.done, step.after
+                self._keep(step.after)
+
+    def _keep(self, state: State) -> None:
+        """Keep the values of a state, over those that were kept of the same variables."""
+        if self._later and self._later[-1].ids == state.ids:
+            self._later.pop()
+        self._later.append(state)
+        if len(self._later) >= _MOST_LATER:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        for state in self._later:
+            self._last.update(values_of(state))
+        self._later.clear()
+
+    def _begin(self, state: State) -> None:
+        """Keep the first norms of variables that have any."""
+        if not all(map(self._first.__contains__, state.ids)):
+            for ident, norm in zip(state.ids, state.norm, strict=True):
+                if norm:
+                    self._first.setdefault(ident, norm)
 
     def _compare(self, window: Window) -> None:
         """Find the originals of each matrix: other trained ones of its last name and shape, and of its norm at the first step.
@@ -89,7 +108,11 @@ class AveragesRestInSteps(Relation):
                 if found:
                     self._originals[ident] = found
 
-    def _judge(self, step: Step, known: dict[int, Value], now: dict[int, Value], window: Window) -> Example:
+    def _judge(self, step: Step, left: State | None, found: State, window: Window) -> Example:
+        if not self._originals:
+            return Example((), True, {"optimizer": step.kind}, call=step.call)
+        self._take_in()
+        known, now = values_of(left) if left is not None else {}, values_of(found)
         paired = [ident for ident in now if ident in self._originals]
         changed = {ident for ident in paired if ident in known and differ(known[ident], now[ident])}
         self._rested.update({ident: ident not in changed for ident in paired if ident in known})

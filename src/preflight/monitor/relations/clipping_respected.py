@@ -101,7 +101,8 @@ def _grown(step: Step, clip: Call) -> bool:
     """Whether something that adds to gradients or multiplies them came between a clipping and the step."""
     if (step.call.args or {}).get("rewritten"):
         return False
-    return any(call.q > clip.e and call.name.startswith(_GROWING) for call in step.between)
+    since = clip.e
+    return any(call.name.startswith(_GROWING) for call in [one for one in step.between if one.q > since])
 
 
 def _example(step: Step, used: float, limit: float, words: str) -> Example:
