@@ -30,7 +30,7 @@ class Stored:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._rows: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+        self._rows: weakref.WeakKeyDictionary[Any, dict[str, tuple[int, Any]]] = weakref.WeakKeyDictionary()
         plain_types(recorder.torch)
 
     def begins(self, loader: Any, name: str, epoch: int) -> None:
@@ -39,10 +39,12 @@ class Stored:
         if (epoch >= _FIRST and epoch % _EVERY > 1) or not self.recorder.wants(NAME) or impossible(torch):
             return
         with Outside(torch):
-            now = {word: _some(torch, table) for word, table in _tables(torch, getattr(loader, "dataset", None))}
-            for word, before in self._rows.get(loader, {}).items():
-                if word in now and now[word].shape == before.shape:
-                    self.recorder.scalar(NAME, f"{name}#{word}", float(_rescaled(before, now[word])))
+            tables = _tables(torch, getattr(loader, "dataset", None))
+            now = {word: (_address(table), _some(torch, table)) for word, table in tables}
+            for word, (address, before) in self._rows.get(loader, {}).items():
+                there, rows = now.get(word, (None, None))
+                if there == address and rows.shape == before.shape:  # a table that was made anew is another one
+                    self.recorder.scalar(NAME, f"{name}#{word}", float(_rescaled(before, rows)))
         self._rows[loader] = now
 
 
@@ -77,6 +79,11 @@ def _tables(torch: Any, dataset: Any) -> Iterator[tuple[str, Any]]:
             count += 1
             if count == _MOST_TABLES:
                 return
+
+
+def _address(table: Any) -> int:
+    """Where a table lies."""
+    return int(table.data_ptr() if hasattr(table, "data_ptr") else table.__array_interface__["data"][0])
 
 
 def _some(torch: Any, table: Any) -> Any:

@@ -11,6 +11,8 @@ from preflight.monitor.views.tails import Node, Tail
 from preflight.monitor.window import Window
 
 _REGRESSIONS = ("MseLoss", "SmoothL1Loss", "HuberLoss")
+_LOGARITHMS = ("Gather", "Log", "LogSoftmax", "Logsumexp", "NllLoss", "BinaryCrossEntropyWithLogits")
+"""What the logarithm of a probability is computed by."""
 _HOPS = 6
 
 
@@ -20,10 +22,10 @@ class AdvantagesAreNumbers(Relation):
     An actor's loss weighs the logarithms of its actions by an advantage: what was gained, less what a critic expected.
     Left in the graph, the critic is not only drawn to what was gained but also pushed to make the actions look better or
     worse than they were; the returns grow, and the estimates run away.
-    Judged is the end of the graph of each loss: a product of two things that need gradients, one of them a difference
-    between numbers without any and an estimate that a regression of the same loss trains (mean squared, Huber, the square
-    of that difference), as it is or made to a mean of nought and a variance of one. Where it is detached, the product has
-    one side only.
+    Judged is the end of the graph of each loss: a product of something that logarithms of probabilities go into with a
+    difference between numbers without gradients and an estimate that a regression of the same loss trains (mean squared,
+    Huber, the square of that difference), as it is or made to a mean of nought and a variance of one. Where it is detached,
+    the product has one side only. Products with a multiplier that is learnt, as in constrained training, are not meant.
     """
 
     name = "advantages-are-numbers"
@@ -80,7 +82,7 @@ def _products(tail: Tail) -> Iterator[bool]:
             continue
         sides = [_difference(tail, place) for place in node.below]
         yield any(
-            side is not None and side.below[1] in estimates and other >= 0 and not _reaches(tail, other, side.below[1])
+            side is not None and side.below[1] in estimates and _weighed(tail, other, side.below[1])
             for side, other in zip(sides, reversed(node.below), strict=True)
         )
 
@@ -113,16 +115,14 @@ def _difference(tail: Tail, place: int) -> Node | None:
     return None
 
 
-def _reaches(tail: Tail, place: int, other: int) -> bool:
-    """Whether something is computed from what stands at another place."""
-    waiting, seen = [place], {place}
+def _weighed(tail: Tail, place: int, estimate: int) -> bool:
+    """Whether logarithms of probabilities go into what stands at a place, and an estimate does not."""
+    waiting, seen = [place] if place >= 0 else [], {place}
     for at in waiting:  # grows as it goes
-        if at == other:
-            return True
         new = [one for one in tail.nodes[at].below if one >= 0 and one not in seen]
         seen.update(new)
         waiting += new
-    return False
+    return estimate not in seen and any(tail.nodes[at].name in _LOGARITHMS for at in waiting)
 
 
 def _run(product: list[int]) -> list[Window]:

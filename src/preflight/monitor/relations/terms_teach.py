@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
+from operator import is_
 from typing import NamedTuple
 
 from preflight.monitor.mini import Mini
@@ -16,6 +18,7 @@ _LOOKS = 3
 _SPARE = 3
 """Iterations beyond those that any numbers would fit."""
 _KEPT = 16
+_MOST_PATTERNS = 64
 _EXACT = 6e-7
 """What rounding may make of a sum of losses, as a share of the largest."""
 _CLEAR = 40
@@ -38,8 +41,9 @@ class TermsTeach(Relation):
     Judged are losses of ``torch.nn.functional``, reduced to one number, to which no gradients come. Most of these are
     measures that the program looks at, and nothing is said of them. It is broken where the loss that the backward pass
     began at is added up from such losses alone, and its value holds, to the last digits, a constant share of one to which
-    no gradients came; and where a loss is computed, three looks in a row, from parameters of an optimizer of which none
-    has ever had a gradient: no other loss trains that part of the model.
+    no gradients came; and where a loss is computed, three looks in a row, from parameters that their optimizer has stepped
+    without a gradient and that never had one: no other loss trains that part of the model. One that is to be trained only
+    later, and is measured with its graph until then, looks the same.
     """
 
     name = "terms-teach"
@@ -51,8 +55,9 @@ class TermsTeach(Relation):
     advice = "add the tensor of the term itself to the loss that backward() is called on"
 
     def __init__(self) -> None:
-        self._had: set[int] = set()  # parameters that had a gradient at a step
-        self._whole: set[tuple[int, ...]] = set()
+        self._had: set[int] = set()  # parameters that had a gradient at a step of their optimizer
+        self._without: set[int] = set()  # and such as had none
+        self._patterns: set[tuple[int | bytes, ...]] = set()  # which of them had none, as it was seen before
         self._under: dict[str, int] = {}  # by term: looks in a row in which it alone could have taught something
         self._sums: dict[tuple[str, ...], list[_Sum]] = {}
 
@@ -76,18 +81,18 @@ class TermsTeach(Relation):
                 yield self._judge(word, under.get(word, []), self._held(word, reached, values, window), window)
 
     def _note(self, ids: list[int], norms: Sequence[float | None]) -> None:
-        """Remember which parameters had a gradient."""
-        if None in norms:
-            self._had.update(ident for ident, norm in zip(ids, norms, strict=True) if norm is not None)
+        """Remember which parameters had a gradient at a step, and which had none."""
+        pattern = (*ids[:1], *ids[-1:], bytes(map(is_, norms, repeat(None))))
+        if pattern in self._patterns:
             return
-        key = (len(ids), *ids[:1], *ids[-1:])
-        if key not in self._whole:
-            self._whole.add(key)
-            self._had.update(ids)
+        if len(self._patterns) < _MOST_PATTERNS:
+            self._patterns.add(pattern)
+        for ident, norm in zip(ids, norms, strict=True):
+            (self._without if norm is None else self._had).add(ident)
 
     def _judge(self, word: str, under: list[int], share: float | None, window: Window) -> Example:
         variables = window.run.variables
-        untaught = [one for one in under if one in variables and variables[one].trainable]
+        untaught = [one for one in under if one in self._without and one in variables and variables[one].trainable]
         self._under[word] = self._under.get(word, 0) + 1 if untaught else 0
         place, _, function, _ = (word.rsplit("#", 3) + [""] * 3)[:4]
         named = tuple(window.run.name(one) for one in untaught) if self._under[word] >= _LOOKS else ()
