@@ -90,6 +90,26 @@ def test_norms_are_not_given_up_where_that_saves_nothing(monkeypatch: Any, alway
     assert [row[3] for row in run.rows if row[2] == "norms"] == [2, 1]
 
 
+def test_norms_after_a_step_are_given_up_last_and_taken_up_again(monkeypatch: Any) -> None:
+    costs = [0.008]
+
+    def cost(run: Run) -> float:
+        gradients, after = 1.25 * costs[0], costs[0]
+        each = after if run.norms or run.recorder.norms_every <= 8 else 0.0
+        return 0.15 * (0.05 if run.detail else 0.001 + (gradients if run.norms else 0.0) + each)
+
+    run = Run(monkeypatch, 0.15, cost, detail_every=512)
+    run.go(600)
+    assert 1 < run.recorder.norms_every <= 8  # what is taken after each step does by itself fit into the budget
+    costs[0] = 0.05
+    run.go(600)
+    assert run.recorder.norms_every > 8
+    assert run.go(1000) <= 0.02
+    costs[0] = 0.001
+    run.go(4000)
+    assert run.recorder.norms_every == 1
+
+
 def test_nothing_is_changed_back_and_forth(monkeypatch: Any) -> None:
     run = Run(monkeypatch, 0.15, lambda run: 0.15 * (0.3 if run.detail else 0.03 if run.norms else 0.005))
     run.go(2000)

@@ -201,3 +201,40 @@ def entering(name: str) -> Any:
 def test_a_layer_that_an_earlier_phase_used_took_no_part_in_the_first_step_of_the_next_one() -> None:
     assert alarms("gradients-reach", grown(used=("new",))) == 0
     assert alarms("gradients-reach", grown(used=("old", "new"))) == 1
+
+
+def measured(*, steps: bool) -> list[Window]:
+    """A loss to which no gradients come, computed from a part whose own optimizer has stepped or not."""
+    mini = Mini({"model.weight": {}, "critic.weight": {"optimizer": 1}})
+    word = "train.py:5#0#mse_loss#MseLoss"
+    bare = (("gradients", {"critic.weight": None}, {"optimizer": 1}), "step optimizer1:SGD") if steps else ()
+    return [
+        mini.window(
+            "backward",
+            ("gradients", {"model.weight": 0.5}, {"optimizer": 0}),
+            "step optimizer0:SGD",
+            *bare,
+            ("scalar", "term.reached", word, 0.0),
+            ("scalar", "term.under", word, 1.0),
+        )
+        for _ in range(5)
+    ]
+
+
+def test_what_another_optimizer_will_train_later_may_be_measured_before() -> None:
+    assert alarms("terms-teach", measured(steps=False)) == 0
+    assert alarms("terms-teach", measured(steps=True)) == 1
+
+
+def weighed(other: str) -> list[Window]:
+    """A product of a critic's error, which a square of the same loss trains, with something computed from this."""
+    tail: Any = [["Add", [], None, [1, 2]], ["Mean", [], None, [3]], ["Mean", [], None, [4]]]
+    tail += [["Mul", [8], None, [5, 6]], ["Pow", [8], None, [6]], [other, [8], None, [8]], ["Sub", [8], None, [-1, 7]]]
+    tail += [["Addmm", [8, 1], None, []], ["Addmm", [8, 4], None, []]]
+    mini = Mini({"model.weight": {}})
+    return [mini.window(("backward", {"args": {"tail": tail}}), "step optimizer0:SGD")]
+
+
+def test_a_multiplier_that_is_learnt_may_weigh_what_is_left_of_a_constraint() -> None:
+    assert alarms("advantages-are-numbers", weighed("Exp")) == 0
+    assert alarms("advantages-are-numbers", weighed("Gather")) == 1

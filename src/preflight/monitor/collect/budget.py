@@ -123,7 +123,7 @@ class Budget:
         if norms > half and (
             price.share(half, detail) <= _ROOM * allowed or price.saved(half, norms) <= _NOTHING * allowed
         ):
-            self._rarer(half)
+            self._take(half, price)
             self._tell("norms", half, share)
         elif share > allowed:
             self._thin(price, allowed)
@@ -159,13 +159,13 @@ class Budget:
         late = left > (2 * allowed if recorder.detail_every != detail else allowed)
         # What calls cost by themselves does not go away with the norms, which then would be given up for nothing.
         if late and norms < _LONGEST and price.saved(norms, 2 * norms) > _NOTHING * allowed:
-            self._rarer(max(2, norms * 2))
+            self._take(max(2, norms * 2), price)
             self._tell("norms", recorder.norms_every, share)
 
-    def _rarer(self, every: int) -> None:
-        """Take norms as often; where others of them are left out then, what iterations cost is learnt anew."""
-        if (every <= AFTER_EACH) != (self.recorder.norms_every <= AFTER_EACH):
-            self._bare = self._normed = None
+    def _take(self, every: int, price: _Price) -> None:
+        """Take norms as often; what other iterations cost changes where those after a step go from them or come back."""
+        if self._bare is not None:
+            self._bare = price.bare + (price.after if every <= AFTER_EACH else 0.0)
         self.recorder.norms_every = every
 
     def _tell(self, what: str, every: int, share: float) -> None:

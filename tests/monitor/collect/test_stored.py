@@ -1,0 +1,114 @@
+"""What the recorder tells of the rows that data sets hold, and of the weights that programs keep beside the trained ones."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parent))
+from recording import Kept, recorded  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+class Rows(torch.utils.data.Dataset):  # type: ignore[misc]
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.x[index]
+
+
+def rescaled(dataset: Any, change: Any) -> list[float]:
+    """What is told after each of two loops over a data set that something changes in between."""
+    loader = torch.utils.data.DataLoader(dataset, 16)
+    with recorded() as kept:
+        for _ in range(3):
+            list(loader)
+            change(dataset)
+    return [row["value"] for row in kept.table("scalar") if row["name"] == "stored.rescaled"]
+
+
+def anew(dataset: Any) -> None:
+    dataset.x = dataset.x * 2
+
+
+CHANGES = [
+    (lambda one: one.x.mul_(0.5).sub_(3), 1.0),
+    (lambda one: one.x.div_(torch.arange(1.0, 6.0)), 1.0),  # column by column
+    (lambda one: None, 0.0),
+    (lambda one: one.x.normal_(), 0.0),  # other samples
+    (lambda one: one.x.add_(torch.randn_like(one.x)), 0.0),  # noise
+    (lambda one: one.x[:20].mul_(2), 0.0),  # some of them
+]
+
+
+@pytest.mark.parametrize(("change", "told"), CHANGES)
+def test_rows_that_were_scaled_where_they_lie_are_told(change: Any, told: float) -> None:
+    assert rescaled(Rows(torch.randn(40, 5) + 4), change) == [told, told]
+
+
+def test_a_table_that_was_made_anew_is_another_one() -> None:
+    assert rescaled(Rows(torch.randn(40, 5)), anew) == []
+
+
+def test_rows_of_numpy_and_of_a_part_of_the_data_are_looked_at_too() -> None:
+    numpy = pytest.importorskip("numpy")
+    held = Rows(numpy.random.default_rng(0).normal(size=(40, 5)).astype("float32"))
+    assert rescaled(held, lambda one: one.x.__imul__(2)) == [1.0, 1.0]
+    part = torch.utils.data.Subset(Rows(torch.randn(40, 5)), range(30))
+    assert rescaled(part, lambda one: one.dataset.x.mul_(2)) == [1.0, 1.0]
+
+
+def sums(keep: Any, move: Any) -> Kept:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    shadow = keep(model)
+    with recorded() as kept:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).pow(2).mean().backward()
+            optimizer.step()
+            with torch.no_grad():
+                move(shadow, model)
+    assert shadow is not None
+    return kept
+
+
+def by_name(model: Any) -> dict[str, Any]:
+    return {name: one.detach().clone() for name, one in model.named_parameters()}
+
+
+def in_order(model: Any) -> list[Any]:
+    return [one.detach().clone() for one in model.parameters()]
+
+
+def averaged(shadow: Any, model: Any) -> None:
+    kept = shadow.values() if isinstance(shadow, dict) else shadow
+    for old, new in zip(kept, model.parameters(), strict=True):
+        old.lerp_(new, 0.25)
+
+
+@pytest.mark.parametrize("keep", [by_name, in_order])
+def test_a_table_of_averages_is_told_with_what_it_follows(keep: Any) -> None:
+    kept = sums(keep, averaged)
+    rows = [row for row in kept.table("scalar") if row["name"].startswith("kept.")]
+    told: dict[tuple[int, str, str], float] = {(row["i"], row["name"], row["object"]): row["value"] for row in rows}
+    assert {name for _, _, name in told} == {"shadow#0.weight", "shadow#2.weight"}
+    for name in ("shadow#0.weight", "shadow#2.weight"):
+        old, new, fast = told[1, "kept.slow", name], told[2, "kept.slow", name], told[2, "kept.fast", name]
+        assert (new - fast) / (old - fast) == pytest.approx(0.75, rel=1e-3)
+
+
+def test_the_weights_themselves_and_tables_of_other_shapes_are_no_averages() -> None:
+    for keep in (lambda model: dict(model.named_parameters()), lambda model: [torch.zeros(3, 3) for _ in range(4)]):
+        kept = sums(keep, lambda shadow, model: None)
+        assert not [row for row in kept.table("scalar") if row["name"].startswith("kept.")]

@@ -1,0 +1,113 @@
+"""What the recorder tells of losses that are reduced to one number, and of the ratios that a loss clips."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parent))
+from recording import Kept, recorded  # noqa: E402
+
+F = torch.nn.functional
+pytestmark = pytest.mark.torch
+
+
+def told(kept: Kept, name: str) -> list[tuple[str, float]]:
+    """The function, or the place's end, of each number of a name, with its value."""
+    return [(row["object"].split("#", 2)[-1], row["value"]) for row in kept.table("scalar") if row["name"] == name]
+
+
+class Heads(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.first, self.second = torch.nn.Linear(4, 6), torch.nn.Linear(6, 3), torch.nn.Linear(6, 1)
+
+    def forward(self, x: Any) -> Any:
+        return self.first(self.body(x)), self.second(self.body(x)).squeeze(1)
+
+
+def train(whole: bool, steps: int = 4, **settings: Any) -> tuple[Kept, list[float]]:
+    torch.manual_seed(0)
+    model = Heads()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    with recorded(**settings) as kept:
+        for _ in range(steps):
+            x, y = torch.randn(8, 4), torch.randint(3, (8,))
+            scores, guess = model(x)
+            loss, other = F.cross_entropy(scores, y), torch.nn.L1Loss()(guess, x[:, 0])
+            if whole:
+                loss = loss + other
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        optimizer.zero_grad()
+        model(torch.randn(8, 4))  # the last iteration ends where the next one begins
+    return kept, losses
+
+
+def test_a_loss_tells_whether_gradients_came_to_it() -> None:
+    kept, _ = train(whole=True, steps=1)
+    assert [value for _, value in told(kept, "term.reached")] == [1.0, 1.0]
+    kept, _ = train(whole=False, steps=1)
+    assert [(word.split("#")[0], value) for word, value in told(kept, "term.reached")] == [
+        ("cross_entropy", 1.0),
+        ("l1_loss", 0.0),
+    ]
+    assert [row["object"].split("#")[-1] for row in kept.table("scalar") if row["name"] == "term.ends"] == ["NllLoss"]
+
+
+def test_from_the_second_look_on_it_tells_what_it_alone_is_computed_from() -> None:
+    kept, _ = train(whole=False)
+    names = {row["id"]: row["name"] for row in kept.table("variable")}
+    under = [row for row in kept.table("scalar") if row["name"] == "term.under"]
+    assert {row["i"] for row in under} == {1, 2, 3}
+    assert {names[int(row["value"])] for row in under} == {"model.second.weight", "model.second.bias"}
+    kept, _ = train(whole=True)
+    assert not [row for row in kept.table("scalar") if row["name"] == "term.under"]
+
+
+def test_losses_are_the_same_and_nothing_is_told_outside_of_detail() -> None:
+    kept, losses = train(whole=True)
+    plain, others = train(whole=True, detail_first=0, detail_every=0)
+    assert losses == others
+    assert told(kept, "term.value")
+    assert not told(plain, "term.value")
+
+
+def test_what_a_backward_pass_computes_once_more_is_no_further_loss() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    model, x = torch.nn.Linear(3, 2), torch.randn(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with recorded() as kept:
+        for _ in range(2):
+            loss = checkpoint(lambda one: F.mse_loss(model(one), one[:, :2]), x, use_reentrant=False)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert [value for _, value in told(kept, "term.reached")] == [1.0]
+
+
+def test_a_ratio_is_told_with_the_samples_that_were_there_before() -> None:
+    torch.manual_seed(0)
+    policy = torch.nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(policy.parameters(), lr=0.5)
+    states, chosen = torch.randn(16, 4), torch.randint(3, (16, 1))
+    old = policy(states).log_softmax(1).gather(1, chosen).detach()
+    with recorded() as kept:
+        for itself in (False, False, True):
+            new = policy(states).log_softmax(1).gather(1, chosen)
+            ratio = (new - (new.detach() if itself else old)).exp()
+            loss = -torch.min(ratio * 2, ratio.clamp(0.8, 1.2) * 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    assert [row["value"] for row in kept.table("scalar") if row["name"] == "ratio.one"] == [1.0, 0.0, 1.0]
+    # In the first pass nobody knew yet that there is a ratio.
+    assert [row["value"] for row in kept.table("scalar") if row["name"] == "ratio.again"] == [0.0, 1.0]
