@@ -111,3 +111,18 @@ def test_a_ratio_is_told_with_the_samples_that_were_there_before() -> None:
     assert [row["value"] for row in kept.table("scalar") if row["name"] == "ratio.one"] == [1.0, 0.0, 1.0]
     # In the first pass nobody knew yet that there is a ratio.
     assert [row["value"] for row in kept.table("scalar") if row["name"] == "ratio.again"] == [0.0, 1.0]
+
+
+def smoothed(target: Any, smoothing: float = 0.1) -> list[float]:
+    with recorded() as kept:
+        torch.nn.CrossEntropyLoss(label_smoothing=smoothing)(torch.randn(4, 5, requires_grad=True), target).backward()
+    return [row["value"] for row in kept.table("scalar") if row["name"] == "labels.smoothed"]
+
+
+def test_targets_that_a_loss_smooths_tell_whether_they_were_smoothed_before() -> None:
+    single = torch.eye(5)[[0, 3, 3, 1]]
+    mixed = 0.7 * single + 0.3 * single.flip(0)
+    assert smoothed(single) == smoothed(mixed) == [0.0]
+    assert smoothed(single * 0.9 + 0.02) == smoothed(mixed * 0.9 + 0.02) == [1.0]
+    assert smoothed(torch.randn(4, 5).softmax(1)) == smoothed(torch.full((4, 5), 0.2)) == [0.0]
+    assert smoothed(single * 0.9 + 0.02, 0.0) == smoothed(torch.tensor([0, 1, 2, 3])) == []

@@ -39,6 +39,7 @@ from .schedules import Schedules
 from .sequences import Sequences
 from .settings import Settings
 from .signed import SignedLabels
+from .smoothed import SmoothedLabels
 from .snapshot import Sight
 from .state import States
 from .terms import Terms
@@ -90,6 +91,7 @@ class Session:
             Dropouts(recorder, self.forwards),
             Divergences(recorder),
             SignedLabels(recorder),
+            SmoothedLabels(recorder),
             terms,
             Checkpoints(recorder, self.names, self.variables, states),
         ]

@@ -42,7 +42,7 @@ class Stored:
             tables = _tables(torch, getattr(loader, "dataset", None))
             now = {word: (_address(table), _some(torch, table)) for word, table in tables}
             for word, (address, before) in self._rows.get(loader, {}).items():
-                there, rows = now.get(word, (None, None))
+                there, rows = now.get(word, (0, before))
                 if there == address and rows.shape == before.shape:  # a table that was made anew is another one
                     self.recorder.scalar(NAME, f"{name}#{word}", float(_rescaled(before, rows)))
         self._rows[loader] = now

@@ -57,7 +57,7 @@ class TermsTeach(Relation):
     def __init__(self) -> None:
         self._had: set[int] = set()  # parameters that had a gradient at a step of their optimizer
         self._without: set[int] = set()  # and such as had none
-        self._patterns: set[tuple[int | bytes, ...]] = set()  # which of them had none, as it was seen before
+        self._patterns: set[tuple[object, ...]] = set()  # which of them had none, as it was seen before
         self._under: dict[str, int] = {}  # by term: looks in a row in which it alone could have taught something
         self._sums: dict[tuple[str, ...], list[_Sum]] = {}
 
