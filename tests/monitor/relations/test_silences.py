@@ -238,3 +238,24 @@ def weighed(other: str) -> list[Window]:
 def test_a_multiplier_that_is_learnt_may_weigh_what_is_left_of_a_constraint() -> None:
     assert alarms("advantages-are-numbers", weighed("Exp")) == 0
     assert alarms("advantages-are-numbers", weighed("Gather")) == 1
+
+
+def read_again(context: str) -> list[Window]:
+    """Evaluations that read one batch for its inputs and once more for its labels, before the next step."""
+    mini = Mini({"model.weight": {}})
+    windows = []
+    for step in range(2):
+        rows: list[Any] = [("loader.new held", {"args": {"samples": 64, "batch_size": 2, "order": "sequential"}})]
+        for epoch in (2 * step, 2 * step + 1):
+            told = {"epoch": epoch, "fetch": 0}
+            same = {"loader": "held", **told, "indices": [1, 2], "bits": [7], "shapes": [[2, 8]]}
+            rows += [("fetch held", {"args": told, "context": context}), ("batch", same)]
+        new = {"loader": "own", "epoch": 0, "fetch": step, "indices": [step, 9], "bits": [step], "shapes": [[2, 8]]}
+        own = ("fetch own", {"args": {"epoch": 0, "fetch": step}})
+        windows.append(mini.window(*rows, own, ("batch", new), "forward model", "backward", "step optimizer0:SGD"))
+    return windows
+
+
+def test_what_was_fetched_without_gradients_is_not_trained_on() -> None:
+    assert alarms("batches-advance", read_again("nograd")) == 0
+    assert alarms("batches-advance", read_again("grad")) == 1

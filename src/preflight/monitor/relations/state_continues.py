@@ -13,7 +13,7 @@ from preflight.monitor.window import State, Window
 
 _CLOSE = 1e-7
 _WORN = 3
-"""Steps after which a state is worth keeping."""
+"""Steps after which a state is worth keeping; so is that of one step where so many optimizers in a row make only one."""
 
 
 class _Kept(NamedTuple):
@@ -26,6 +26,7 @@ class _Kept(NamedTuple):
         steps: How many it had made when its weights were looked at last.
         s: The run's own count of steps at the last of them.
         weights: As that step left them.
+        row: How many optimizers in a row took over from each other after one step, this one included.
     """
 
     kind: str
@@ -34,6 +35,7 @@ class _Kept(NamedTuple):
     steps: int
     s: int
     weights: State
+    row: int
 
 
 class _Look(NamedTuple):
@@ -56,8 +58,8 @@ class StateContinues(Relation):
     """An optimizer that goes on training the same weights goes on with its state.
 
     Momentum, second moments and step counts start from zero where a new optimizer of the same kind, with the same settings
-    and for the same parameters takes over the weights as the old one left them: it is made anew in every epoch, or a run
-    was resumed from a checkpoint of the weights alone. A count of steps that falls without a load is the same, and one
+    and for the same parameters takes over the weights as the old one left them: it is made anew in every epoch or for every
+    step, or a run was resumed from a checkpoint of the weights alone. A count of steps that falls without a load is the same, and one
     that grows by more than the steps that are made, by as much in each of them at two looks in a row, counts something
     else. A step that raised, or of which nothing is known, makes no such growth.
     An optimizer of another kind, other settings, other parameters or other weights is a new phase of training; so is one
@@ -98,6 +100,7 @@ class StateContinues(Relation):
         self._shapes: dict[int, tuple[int, ...]] = {}
         self._data: int | None = None  # the data set that was trained on last
         self._data_of: dict[int, int | None] = {}  # by optimizer: that of its last step
+        self._row: dict[int, int] = {}  # by optimizer: see _Kept
 
     def slept(self, window: Window, times: int) -> None:
         """Know the weights that the last step left."""
@@ -144,6 +147,7 @@ class StateContinues(Relation):
                     step.done + 1,
                     step.call.s,
                     step.after,
+                    self._row.get(step.optimizer, 1),
                 )
 
     def _replaced(self, window: Window) -> set[int]:
@@ -167,16 +171,19 @@ class StateContinues(Relation):
             if index != step.optimizer
             and kept.kind == step.kind
             and self._alike(kept, settings)
-            and kept.steps >= _WORN
             and kept.weights.ids == before.ids
             and self._same_data(index)
             and (_all_same(_values(kept.weights), now) or _went_on(kept, step))
         ]
-        wrong = fresh and bool(old) and not _pruned(before, window)
-        count = self._kept[old[-1]].steps + _between(self._kept[old[-1]], step) if wrong else 0
-        return self._example(
-            step, before.ids if wrong else [], f"no state, after {count} steps of the one before", window
-        )
+        taken = [self._kept[index] for index in old]
+        worn = [kept for kept in taken if kept.steps >= _WORN]
+        single = [index for index in old if self._kept[index].steps == 1 and _between(self._kept[index], step) == 0]
+        row = self._row[step.optimizer] = 1 + max((self._kept.pop(index).row for index in single), default=0)
+        wrong = fresh and (bool(worn) or row >= _WORN) and not _pruned(before, window)
+        seen = f"a new optimizer in each of {row} steps"
+        if worn:
+            seen = f"no state, after {worn[-1].steps + _between(worn[-1], step)} steps of the one before"
+        return self._example(step, before.ids if wrong else [], seen, window)
 
     def _same_data(self, index: int) -> bool:
         """Whether what is trained on now is what an optimizer was last stepped on, as far as is known."""
@@ -255,6 +262,8 @@ class StateContinues(Relation):
         yield _counted(1, 2, 3)
         yield _counted(1, 3, 4, 5)
         yield _counted(2, 3, 4)
+        yield _made_for_each(3, state=False)
+        yield _made_for_each(2)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -262,6 +271,7 @@ class StateContinues(Relation):
         yield _two("Adam", "Adam", 1.0, data=(0, 0))
         yield _thinned("Adam", written=False)
         yield _counted(1, 4, 7)
+        yield _made_for_each(3)
 
 
 def _pruned(weights: State, window: Window) -> bool:
@@ -322,6 +332,19 @@ def _two(
             read = [(f"loader.new loader{index}", {"args": {"dataset": data[index]}}), f"fetch loader{index}"]
             read += [("batch", {"loader": f"loader{index}", "fetch": 0}), "forward model", "backward"]
         found.append(mini.window(made, *read, *(row for rows in steps for row in rows)))
+    return found
+
+
+def _made_for_each(count: int, state: bool = True) -> list[Window]:
+    """As many steps, each of a new optimizer with the weights that the one before left, with a state or without."""
+    mini = Mini({"model.weight": {}})
+    found = []
+    for index in range(count):
+        owner = {"optimizer": index}
+        held = [("states", {"model.weight": 0.5}, {**owner, "steps": [1.0]})] if state else []
+        made = (f"optimizer.new optimizer{index}:Adam", {"args": {"groups": [{"lr": 0.1}]}})
+        moved = (("before", {"model.weight": 1.0 + index}, owner), f"step optimizer{index}:Adam")
+        found.append(mini.window(made, *moved, ("after", {"model.weight": 2.0 + index}, owner), *held))
     return found
 
 

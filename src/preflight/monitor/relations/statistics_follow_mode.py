@@ -21,7 +21,8 @@ class StatisticsFollowMode(Relation):
       for which they were paused, unless the program put them into evaluation mode itself (context ``paused``);
     * a layer that was only called in evaluation mode between two steps has the same statistics (context ``still``);
     * a layer that no optimizer owns, inside a part of a trained model whose parameters are all frozen, is in
-      evaluation mode in training passes (context ``frozen``): otherwise what was frozen changes all the same.
+      evaluation mode in training passes (context ``frozen``): otherwise what was frozen changes all the same. A target
+      network, which lies beside the trained one that it is a copy of, is not meant: it follows it in training mode.
     """
 
     name = "statistics-follow-mode"
@@ -125,7 +126,7 @@ class StatisticsFollowMode(Relation):
                 continue
             if len(flags) <= len(parts[name]) or any(flags):
                 continue
-            moving = bool((call.args or {}).get("training"))
+            moving = bool((call.args or {}).get("training")) and not _is_copy(part, parts, window)
             yield Example(
                 (),
                 not moving,
@@ -191,6 +192,7 @@ class StatisticsFollowMode(Relation):
         probe = ("forward model", {"args": {"training": True, "norms": 1, "norm": 0}, "context": "nograd"})
         yield [mini.window(on, "backward", "step optimizer0:SGD", probe), mini.window(on)]
         yield _frozen_part(False)
+        yield _frozen_part(True, "model.online")  # a target network
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
@@ -208,10 +210,26 @@ def _owned(layer: str, window: Window) -> bool:
     return any(one.optimizer >= 0 for one in window.run.variables.values() if one.root == root)
 
 
-def _frozen_part(training: bool) -> list[Window]:
+def _is_copy(part: str, parts: dict[str, list[bool]], window: Window) -> bool:
+    """Whether the frozen part of a model that one belongs to has a trained one of the same layers and sizes beside it."""
+    frozen = [one for one in (part, *outer_modules(part)) if not any(parts.get(one, ()))]
+    whole = min(frozen, key=len, default=part)
+    beside = whole.rpartition(".")[0]
+    layouts: dict[str, dict[str, tuple[int, ...]]] = {}
+    for one in window.run.variables.values():
+        if one.kind == "parameter" and one.name.startswith(beside + "."):
+            other, _, rest = one.name[len(beside) + 1 :].partition(".")
+            layouts.setdefault(f"{beside}.{other}", {})[rest] = tuple(one.shape)
+    own = layouts.get(whole)
+    return any(own == layout and all(parts.get(other, (False,))) for other, layout in layouts.items() if other != whole)
+
+
+def _frozen_part(training: bool, beside: str = "") -> list[Window]:
     frozen = {"trainable": False, "optimizer": -1}
+    twin = {f"{beside}.{name}": {} for name in ("0.weight", "1.weight") if beside}
     mini = Mini(
         {
+            **twin,
             "model.head.weight": {},
             "model.body.0.weight": frozen,
             "model.body.1.weight": frozen,

@@ -12,7 +12,7 @@ _IN_A_ROW = 2
 
 
 class ViewsDiffer(Relation):
-    """Two tensors of a batch that go through one model, one after the other, are not the same.
+    """Two tensors of a batch that go through one model, one after the other or as one, are not the same.
 
     A contrastive loss compares two views of a sample, or two samples of a pair. Where both are one tensor (the transform is
     applied once, is switched off, or draws from a generator that was seeded anew), the model finds nothing to learn: it
@@ -21,6 +21,8 @@ class ViewsDiffer(Relation):
     gradients in training mode, and for which it gives the same: a model that drops makes two views by itself. It must
     happen in two iterations in a row. A batch that holds its input a second time as what is to be given out goes through
     once; whole numbers are tokens, which a batch for a model of language holds a second time as labels.
+    Views that were put together go through in one pass: then what the model is given has as many samples as all the equal
+    tensors of the batch together, of the same shape, and the batch holds no other tensors of that shape.
     """
 
     name = "views-differ"
@@ -46,7 +48,8 @@ class ViewsDiffer(Relation):
             if not all(_alone(call) for call, _ in calls):
                 continue
             given = [bits for _, bits in calls if bits in doubled]
-            same = len(given) > 1 and self._gives_the_same(name, window)
+            joined = len(calls) == 1 and any(_joined(batch, name, window) for batch in loaded)
+            same = joined or (len(given) > 1 and self._gives_the_same(name, window))
             rounds = self._rounds[name] = self._rounds.get(name, 0) + 1 if same else 0
             wrong = rounds >= _IN_A_ROW
             yield Example(
@@ -55,7 +58,9 @@ class ViewsDiffer(Relation):
                 {},
                 variables=(name,) if wrong else (),
                 expected="two different views of each sample",
-                seen=f"the same in {len(given)} passes, in {rounds} iterations in a row" if wrong else None,
+                seen=f"the same in {'one pass' if joined else f'{len(given)} passes'}, in {rounds} iterations in a row"
+                if wrong
+                else None,
                 call=calls[-1][0],
                 detail=f"{name} is given the same views of its samples twice" if wrong else "",
             )
@@ -88,10 +93,13 @@ class ViewsDiffer(Relation):
         yield _run([1, 1], [1, 1], norms=(3.0, 3.5))  # the model drops
         yield _run([1, 2], [1, 1])  # passes of one view, for two losses
         yield _run([1, 1], [1, 1], dtype="int64")  # labels of a text that are its tokens, and two losses of it
+        yield _run([1, 2], [3], size=16)
+        yield _run([1, 1, 2], [3], size=16)  # an anchor that is read twice, and another sample
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run([1, 1], [1, 1])
+        yield _run([1, 1], [3], size=16)
 
 
 def _paired(batch: Batch) -> bool:
@@ -107,6 +115,18 @@ def _doubled(batch: Batch) -> Iterator[int]:
     return (bits for bits in set(wide) if wide.count(bits) > 1)
 
 
+def _joined(batch: Batch, name: str, window: Window) -> bool:
+    """Whether equal tensors of a batch, and nothing else of their shape, go into a model as one."""
+    told = [pair for pair in zip(batch.bits, batch.shapes, batch.dtypes, strict=False) if len(pair[1]) > 1]
+    given = next((one for one in window.batches if one.loader == f"forward:{name}" and one.shapes), None)
+    if given is None or not told or any(dtype != told[0][2] or "float" not in dtype for _, _, dtype in told):
+        return False
+    bits, shape, _ = told[0]
+    count = len(told)
+    alike = bits is not None and all(one == bits and other == shape for one, other, _ in told)
+    return count > 1 and alike and given.shapes[0] == [count * shape[0], *shape[1:]]
+
+
 def _alone(call: Call) -> bool:
     """Whether a pass is trained, and nothing in it drops."""
     told = call.args or {}
@@ -114,18 +134,17 @@ def _alone(call: Call) -> bool:
 
 
 def _run(
-    held: list[int], given: list[int], norms: tuple[float, float] = (3.0, 3.0), dtype: str = "float32"
+    held: list[int], given: list[int], norms: tuple[float, float] = (3.0, 3.0), dtype: str = "float32", size: int = 8
 ) -> list[Window]:
     """Batches of two tensors with these fingerprints, of which those go into the model."""
     mini = Mini({"model.weight": {}})
     windows = []
     for number in range(4):
         rows: list[object] = ["fetch loader0"]
-        rows.append(
-            ("batch", {"bits": [number * 10 + one for one in held], "shapes": [[8, 4]] * 2, "dtypes": [dtype] * 2})
-        )
+        told = {"shapes": [[8, 4]] * len(held), "dtypes": [dtype] * len(held)}
+        rows.append(("batch", {"bits": [number * 10 + one for one in held], **told}))
         for one, norm in zip(given, norms, strict=False):
-            more = {"loader": "forward:model", "bits": [number * 10 + one], "shapes": [[8, 4]]}
+            more = {"loader": "forward:model", "bits": [number * 10 + one], "shapes": [[size, 4]]}
             out = ("tensor", {"object": "model", "position": "out0", "norm": norm})
             rows += [("batch", more), ("forward model", {"args": {"training": True}, "inside": (out,)})]
         windows.append(mini.window(*rows, "backward", "step optimizer0:SGD"))

@@ -16,7 +16,8 @@ class Fetch(NamedTuple):
         call: The fetch.
         facts: What the loader said of itself when it was first used.
         trained: Whether a backward pass followed before the loader gave the next one, and what was computed before it
-            was not some other batch's: an evaluation's last batch is not trained on by the step that comes after it.
+            was not some other batch's: an evaluation's last batch is not trained on by the step that comes after it,
+            and nothing is trained on that was fetched where gradients are switched off.
     """
 
     batch: Batch
@@ -64,6 +65,7 @@ class Fetches:
                 consumed = next((q for q in forwards if q > batch.q), backward)
                 trained = not any(consumed < one.q < backward for one in given[position + 1 :])
             fetched = calls.get((batch.loader, batch.epoch, batch.fetch))
+            trained = trained and not (fetched is not None and (fetched.context or "").startswith("nograd"))
             yield Fetch(batch, fetched, self.facts.get(batch.loader, {}), trained)
 
 
