@@ -46,7 +46,11 @@ class Modes:
             return None
         mode = kwargs.get("mode", args[1] if len(args) > 1 else True)
         name = self.names.root(args[0], sys._getframe(1)) if next(args[0].parameters(), None) is not None else ""
-        return self.recorder.enter("mode", name, {"training": bool(mode), "user": _by_user(sys._getframe(1))})
+        told: dict[str, Any] = {"training": bool(mode), "user": _by_user(sys._getframe(1))}
+        if mode and args[0].training:
+            resting = _resting(args[0])
+            told.update({"resting": resting} if resting else {})
+        return self.recorder.enter("mode", name, told)
 
     def _after(self, entry: Entry | None, value: Any, error: BaseException | None) -> None:
         self._inside = max(0, self._inside - 1)
@@ -78,6 +82,16 @@ class Modes:
         if count == 1 and len(self._warned) <= _MOST_WARNINGS:
             row = (recorder.number(), recorder.iteration, key[0], str(message)[:1000], f"{filename}:{lineno}", count)
             recorder.put("warning", row)
+
+
+def _resting(model: Any) -> int:
+    """How many layers that keep statistics are in evaluation mode, while what they are parts of is in training mode."""
+    return sum(
+        not layer.training and getattr(layer, "running_mean", None) is not None
+        for module in model.modules()
+        if module.training
+        for layer in module.children()
+    )
 
 
 def _by_user(frame: FrameType | None) -> bool:

@@ -29,7 +29,9 @@ class GradientsReach(Relation):
     A cut reaches down to the modules that take in the data, or to layers that add something trained to frozen parts of
     theirs, as adapters do, and are given what needs no gradient. Where those have gradients, a module without any merely
     has an output that is not used, and nothing is said of it, unless the program itself calls it in each step, what goes
-    into it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Modules are seen in iterations that
+    into it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Nor is it said
+    where all that has gradients is a parameter that is part of no module, such as a temperature, for the first steps: then
+    networks that took part and never had any are meant. Modules are seen in iterations that
     are recorded in detail; in others one is taken to take part that took part whenever it was seen. A block that is left out
     of some passes at random looks the same there: where no parameter of a module has a gradient, it must be so three times
     in a row, and never have been for less.
@@ -136,7 +138,8 @@ class GradientsReach(Relation):
                 self._had[ident] = min(had, 0)
         self._settled = ids if all(self._had.get(one, 0) >= _ALWAYS and not self._missed[one] for one in ids) else []
         if not reached:
-            return None
+            alone = self._alone(lost, norms)
+            return self._example(step, alone, reached, window) if alone else None
         below = [(ident, module) for ident, module, before in lost if before or module not in reached]
         below = self._confirmed(step.optimizer, below, reached, dict(zip(ids, norms, strict=True)))
         if not self._adapts(below, window):
@@ -161,6 +164,13 @@ class GradientsReach(Relation):
         if now:
             self._suspected[optimizer] = now, times
         return [*sure, *rest] if times >= _UNSEEN else sure
+
+    def _alone(self, lost: list[tuple[int, str, bool]], norms: list[float | None]) -> list[tuple[int, str]]:
+        """All parameters of networks that the program calls, where only what is part of none has gradients."""
+        never = [(one, module) for one, module, _ in lost if not self._had.get(one) and self._missed[one] >= _UNSEEN]
+        if len(never) < norms.count(None) or all(norm is None for norm in norms):
+            return []
+        return [pair for pair in never if pair[1].partition(".")[0] in self._flow.roots]
 
     def _left_out(self, below: list[tuple[int, str]], modules: list[str], reached: set[str]) -> list[tuple[int, str]]:
         """Of parameters without gradients, those of parts of a model that the program calls and that never had any."""
