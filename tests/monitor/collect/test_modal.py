@@ -37,6 +37,22 @@ def test_a_root_tells_its_parts_with_a_mode_once_and_how_many_are_on_each_time()
     assert told == [(1, 1), (1, 0), (0, 0)]
 
 
+def test_train_tells_of_layers_with_statistics_that_were_put_into_evaluation_by_themselves() -> None:
+    with recorded() as kept:
+        model = torch.nn.Sequential(built(), built())
+        model[0][1].eval()
+        model.train()
+        model.train()  # now they are not
+        model[1].eval()  # a part as a whole
+        model.train()
+        model[0][2].eval()  # a layer that only drops
+        model.train()
+        model.eval()
+        model.train()
+    told = [call["args"].get("resting") for call in kept.calls("mode") if call["args"]["training"]]
+    assert told == [1, None, None, None, None]
+
+
 def test_a_class_of_the_program_tells_the_layer_it_is_made_from() -> None:
     class Own(torch.nn.Linear):  # type: ignore[misc]
         pass

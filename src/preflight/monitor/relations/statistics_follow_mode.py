@@ -226,7 +226,7 @@ def _is_copy(part: str, parts: dict[str, list[bool]], window: Window) -> bool:
 
 def _frozen_part(training: bool, beside: str = "") -> list[Window]:
     frozen = {"trainable": False, "optimizer": -1}
-    twin = {f"{beside}.{name}": {} for name in ("0.weight", "1.weight") if beside}
+    twin: dict[str, dict[str, object]] = {f"{beside}.{name}": {} for name in ("0.weight", "1.weight") if beside}
     mini = Mini(
         {
             **twin,

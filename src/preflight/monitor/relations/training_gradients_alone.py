@@ -20,7 +20,8 @@ class TrainingGradientsAlone(Relation):
     out. A loop that clears after each step, and not before each backward pass, does not notice.
     Judged are steps that follow backward passes in training mode. It is broken where backward passes came before these, of
     which all forward passes with gradients were made in evaluation mode, nothing was cleared in between, and there were
-    gradients when the training's own pass began. A program in which this happens in its first steps mixes both on purpose.
+    gradients when the training's own pass began. A program in which this happens in its first steps mixes both on purpose,
+    and one that never calls ``zero_grad()`` clears in ways of its own.
     """
 
     name = "training-gradients-alone"
@@ -40,6 +41,7 @@ class TrainingGradientsAlone(Relation):
         self._mixed: Call | None = None  # such a one as was followed by a backward pass of the training
         self._settled = 0
         self._meant = False
+        self._clears = False  # whether the program was seen to clear gradients
 
     def quiet(self, window: Window) -> bool:
         """Whether nothing is left over, and it is known whether that is meant."""
@@ -57,6 +59,7 @@ class TrainingGradientsAlone(Relation):
                 self._passed(call)
             elif call.name == "zero_grad":
                 self._left = self._mixed = None
+                self._clears = True
             else:
                 yield from self._stepped(call)
 
@@ -67,7 +70,7 @@ class TrainingGradientsAlone(Relation):
             if self._left is not None and (call.args or {}).get("gradients"):
                 self._mixed = self._left
             self._left = None
-        elif self._modes and not self._trained:
+        elif self._modes and self._clears and not self._trained:
             self._left = call
         self._modes = set()
 
