@@ -87,9 +87,11 @@ class Ranges:
             return
         labels, lengths, blank = found
         with Outside(torch):
-            lengths = lengths.to(labels.device)
             if labels.dim() == 2:
+                lengths = lengths.to(labels.device)
                 labels = labels[torch.arange(labels.shape[1], device=labels.device) < lengths.unsqueeze(1)]
+            else:
+                labels = labels[: int(lengths.sum())]
             told = to_host(torch, (labels == blank).float().mean().reshape(1)) if labels.numel() else None
         if told is None:
             return

@@ -68,17 +68,24 @@ class ClippingInOrder(Relation):
             elif call.name in ("scaler.unscale", "scaler.step"):
                 yield from self._unscale(call)
                 if call.name == "scaler.step":
-                    self._clips.pop(optimizer_number(call), None)
+                    self._used_up(optimizer_number(call), window)
             elif call.name == "zero_grad":
                 if call.object.startswith("optimizer"):
-                    self._clips.pop(optimizer_number(call), None)
+                    self._used_up(optimizer_number(call), window)
                 else:
                     self._clips.clear()
             elif call.name == "step":
                 index = optimizer_number(call)
                 self._used[index] = self._backward > self._stepped.get(index, -1)
                 self._stepped[index] = call.q
-                self._clips.pop(index, None)
+                self._used_up(index, window)
+
+    def _used_up(self, index: int, window: Window) -> None:
+        """Forget what was clipped for an optimizer; of all, where another one, which may lie idle, holds its weights too."""
+        if window.run.trainable(index):
+            self._clips.pop(index, None)
+        else:
+            self._clips.clear()
 
     def _clip(self, call: Call) -> Iterator[Example]:
         given = call.args or {}
@@ -130,6 +137,9 @@ class ClippingInOrder(Relation):
         mini = Mini({"model.weight": {}})
         scaled = ("scaler.scale", "backward", "scaler.unscale optimizer0:SGD", _CLIP, "scaler.step optimizer0:SGD")
         yield [mini.window(*scaled, "scaler.update") for _ in range(3)]
+        mini = Mini({"model.weight": {}})
+        rows = ("zero_grad optimizer1:SGD", "backward", _CLIP, "step optimizer1:SGD")
+        yield [mini.window(*rows) for _ in range(3)]  # optimizer0 holds the same weights, and is not used
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

@@ -29,9 +29,9 @@ class GradientsReach(Relation):
     A cut reaches down to the modules that take in the data, or to layers that add something trained to frozen parts of
     theirs, as adapters do, and are given what needs no gradient. Where those have gradients, a module without any merely
     has an output that is not used, and nothing is said of it, unless the program itself calls it in each step, what goes
-    into it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Nor is it said
-    where all that has gradients is a parameter that is part of no module, such as a temperature, for the first steps: then
-    networks that took part and never had any are meant. Modules are seen in iterations that
+    into it takes a gradient, and none of its parameters ever gets one: then a term of the loss was left out. Where all that
+    has gradients is a parameter that is part of no module, such as an offset, the networks that took part and never had any
+    are named from the third step on. Modules are seen in iterations that
     are recorded in detail; in others one is taken to take part that took part whenever it was seen. A block that is left out
     of some passes at random looks the same there: where no parameter of a module has a gradient, it must be so three times
     in a row, and never have been for less.
