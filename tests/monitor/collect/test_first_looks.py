@@ -151,6 +151,38 @@ def test_a_dropout_that_eval_does_not_reach_is_told(kept: bool) -> None:
     assert [call["args"]["type"] for call in evaluated(Making(lambda: nn.Dropout(0.5), kept))] == ["Making"]
 
 
+class Dropping(nn.Module):  # type: ignore[misc, name-defined]
+    """A model that drops in its own code: by its mode, or always."""
+
+    def __init__(self, by_mode: bool) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.draw = self._by_mode if by_mode else self._always
+
+    def forward(self, x: Any) -> Any:
+        return self.draw(self.layer(x))
+
+    def _by_mode(self, x: Any) -> Any:
+        return nn.functional.dropout(x, 0.5, training=self.training)
+
+    def _always(self, x: Any) -> Any:
+        return nn.functional.dropout(x, 0.5, training=True)
+
+
+@pytest.mark.parametrize(("by_mode", "told"), [(True, [(1, 1), (1, 0)]), (False, [(0, 0), (0, 0)])])
+def test_a_module_that_drops_by_its_own_mode_counts_as_a_part_that_drops(
+    by_mode: bool, told: list[tuple[int, int]]
+) -> None:
+    model = Dropping(by_mode)
+    with recorded() as kept:
+        for _ in range(2):
+            model(torch.randn(8, 3)).sum().backward()
+        model.eval()
+        model(torch.randn(8, 3)).sum().backward()
+    passes = [row["args"] for row in kept.calls("forward")]
+    assert [(one.get("dropouts", 0), one.get("dropout", 0)) for one in passes[1:]] == told
+
+
 def test_a_dropout_of_the_model_that_was_switched_on_is_meant() -> None:
     model = Making(nn.Identity, False)
     model.drop = nn.Dropout(0.5)

@@ -50,6 +50,28 @@ def test_a_copy_of_a_network_that_is_trained_is_looked_at_before_it_is_called(wi
     assert ("average.weight" in {row["name"] for row in kept.table("variable")}) == bool(told), average
 
 
+@pytest.mark.parametrize("first", [3, 0])
+def test_networks_whose_own_optimizers_never_step_are_looked_at_as_those_of_none(first: int) -> None:
+    """In the first steps of the first optimizer, and not in the iterations in detail alone, which others' steps use up."""
+    with recorded(detail_first=first, detail_every=0) as kept:
+        nets = [torch.nn.Linear(3, 2) for _ in range(4)]
+        optimizers = [torch.optim.SGD(net.parameters(), lr=0.1) for net in nets]
+        target, idle = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+        held = torch.optim.SGD([*target.parameters(), *idle.parameters()], lr=0.1)
+        target(torch.randn(4, 3)), idle(torch.randn(4, 3))
+        for _ in range(5):
+            for net, optimizer in zip(nets, optimizers, strict=True):
+                optimizer.zero_grad()
+                net(torch.randn(4, 3)).sum().backward()
+                optimizer.step()
+    names = {row["id"]: row["name"] for row in kept.table("variable")}
+    looks = [row for row in kept.table("state") if row["what"] == "parameter" and row["extra"] == {"optimizer": -1}]
+    seen = [row for row in looks if {"target.weight", "idle.weight"} <= {names[one] for one in row["ids"]}]
+    assert held is not None
+    assert len(seen) == first
+    assert all(row["bits"] for row in seen)
+
+
 def test_neither_contexts_that_are_switched_off_nor_those_of_an_evaluation_are_idle() -> None:
     with recorded() as kept:
         net = torch.nn.Linear(3, 2)

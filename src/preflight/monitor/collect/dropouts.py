@@ -4,6 +4,8 @@
 What says ``training=True`` itself is left alone: it is meant. A module gives its own mode, which ``eval()`` reaches only
 where it is a part of the model: one that is made in a forward pass, or kept in a list, goes on dropping.
 A call that does not drop, or within a model in training mode, costs a few comparisons.
+A module that reads its own mode for the call, ``F.dropout(x, p, training=self.training)``, drops as one with a layer for
+it does: it is counted with these.
 
 ``scaled_dot_product_attention`` drops at the rate it is given, whatever the mode is. Tensors that answer for themselves
 know it by its identity, and another function in its place would give them other results. So it is watched only within
@@ -30,6 +32,7 @@ _FUSED = "scaled_dot_product_attention"
 _FUSED_RATE = 4  # where the rate stands among its arguments
 _MODULES = "torch.nn.modules.dropout"
 _OF_MODULE = 4  # arguments that a module gives: what to drop of, its rate, its mode, and whether in place
+_MODE = "training"
 _MOST_PLACES = 32
 _FRAMES = 12
 
@@ -80,8 +83,12 @@ class Dropouts:
         def dropping(*args: Any, **kwargs: Any) -> Any:
             # Where training is given, by its place or its name, the program has decided; a module gives its own mode so.
             module = len(args) == _OF_MODULE and args[2] is True and not kwargs
-            if opened.open and (module or (len(args) < 3 and "training" not in kwargs)) and not compiling():
-                self._look(name, kwargs.get("p", args[1] if len(args) > 1 else 0.5), module)
+            if opened.open and not compiling():
+                rate = kwargs.get("p", args[1] if len(args) > 1 else 0.5)
+                if module or (len(args) < 3 and "training" not in kwargs):
+                    self._look(name, rate, module)
+                elif isinstance(rate, float) and rate > 0:
+                    self._by_mode(sys._getframe(1))
             return original(*args, **kwargs)
 
         dropping.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
@@ -100,6 +107,14 @@ class Dropouts:
                 frame = self._beyond(frame)
             if frame is not None:
                 self._tell(name, rate, frame, entry.object)
+
+    def _by_mode(self, frame: FrameType) -> None:
+        """Have a module that drops by its own mode, which its code reads, counted as a part that drops."""
+        if _MODE not in frame.f_code.co_names:
+            return
+        owner = owner_of(frame)
+        if isinstance(owner, self.recorder.torch.nn.Module) and type(owner).__module__ != _MODULES:
+            self.forwards.modal.by_mode(owner)
 
     def _beyond(self, frame: FrameType | None) -> FrameType | None:
         """Where a dropout is called from that is no part of the model; None where it is one, or something else calls."""

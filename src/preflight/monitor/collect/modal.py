@@ -26,11 +26,12 @@ _CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict")
 class _Root:
     """The parts of one root, held weakly."""
 
-    __slots__ = ("begun", "dropouts", "looks", "module", "names", "norms", "own", "own_looks")
+    __slots__ = ("begun", "by_mode", "dropouts", "looks", "module", "names", "norms", "own", "own_looks")
 
     def __init__(self, module: Any, begun: int) -> None:
         self.module = weakref.ref(module)
         self.looks = self.own_looks = 0
+        self.by_mode = 0  # how many modules were known then that drop in their own code
         self.begun = begun  # the count of steps
         self.own: list[tuple[weakref.ref[Any], int]] = []  # with how often the parameters of each were written to
         self.dropouts: list[weakref.ref[Any]] = []
@@ -45,6 +46,8 @@ class Modal:
         self.recorder = recorder
         self.names = names
         self._roots: dict[int, _Root] = {}
+        self._by_mode: dict[int, weakref.ref[Any]] = {}  # modules that drop in their own code, by their identity
+        self._noted = 0  # how many of them were found
         self._bases: dict[type, str | None] = {}
         nn = recorder.torch.nn
         self.dropout = nn.modules.dropout._DropoutNd
@@ -64,10 +67,22 @@ class Modal:
             self._bases[kind] = name = None if name in _CONTAINERS else name
             return name
 
+    def by_mode(self, part: Any) -> None:
+        """Note a part of a model that calls dropout as a function, with its own mode."""
+        if self._in_code(part) or self.names.of(part) is None or len(self._by_mode) >= _MOST_KINDS:
+            return
+        self._by_mode[id(part)] = weakref.ref(part)
+        self._noted += 1
+
+    def _in_code(self, part: Any) -> bool:
+        known = self._by_mode.get(id(part))
+        return known is not None and known() is part
+
     def of(self, name: str, module: Any) -> dict[str, Any]:
         """How many parts of a root drop or follow statistics, and how many of them are in training mode."""
         known = self._roots.get(id(module))
-        if known is None or known.module() is not module or (self.names.changed and self.recorder.detail):
+        changed = (self.names.changed and self.recorder.detail) or (known is not None and known.by_mode != self._noted)
+        if known is None or known.module() is not module or changed:
             known = self._look(name, module, known)
         told: dict[str, Any] = {}
         if known.dropouts:
@@ -139,6 +154,7 @@ class Modal:
             if len(before.own) == len(found.own):
                 found.own = before.own
         found.looks = before.looks if before is not None and before.module() is module else 0
+        found.by_mode = self._noted
         self._roots[id(module)] = found
         told = before is not None and before.module() is module and before.names == found.names
         if not told:
@@ -158,6 +174,8 @@ class Modal:
         return any(one is not None and one.requires_grad for one in part._parameters.values())
 
     def _drops(self, part: Any) -> bool:
+        if self._in_code(part):
+            return True
         if isinstance(part, self.dropout):
             return bool(part.p > 0)
         if isinstance(part, self._recurrent):

@@ -29,7 +29,8 @@ _MOST_TABLES = 4
 _MOST_LOOKED = 400
 _PATIENCE = 3  # looks without any table, after which none is looked for
 
-Pairs = list[tuple[str, Any, Any]]
+Pairs = list[tuple[str, Any, tuple[Any, ...]]]
+"""By name a matrix of a copy, and those that it may follow: one, or one of each of several networks that are alike."""
 
 
 class Shadows:
@@ -39,36 +40,47 @@ class Shadows:
         self.recorder = recorder
         self.variables = variables
         self._misses = 0
+        self._follows: dict[str, int] = {}  # by copy, which of several networks that are alike it follows
         plain_types(recorder.torch)
 
-    def look(self, held: Held) -> None:
-        """Before a step of the first optimizer, which holds these."""
+    def look(self, held: Held, rest: Held) -> None:
+        """Before a step of the first optimizer, which holds these; ``rest`` is what no optimizer steps."""
         recorder = self.recorder
         torch = recorder.torch
         if not recorder.wants(SLOW) or impossible(torch):
             return
-        trained = {
-            one.name.partition(".")[2]: tensor
-            for one, tensor in held
-            if one.kind == "parameter" and tensor.requires_grad and simple(tensor) and tensor.device.type in DEVICES
-        }
-        found = self._of_modules(trained)
+        trained: dict[str, dict[str, Any]] = {}
+        for one, tensor in held:
+            if one.kind == "parameter" and tensor.requires_grad and simple(tensor) and tensor.device.type in DEVICES:
+                root, _, name = one.name.partition(".")
+                trained.setdefault(root, {})[name] = tensor
+        found = self._of_modules(trained, rest)
         if self._misses < _PATIENCE:
-            tables = list(self._of_tables(trained))
+            flat = {name: tensor for one in trained.values() for name, tensor in one.items()}
+            tables = list(self._of_tables(flat))
             self._misses = 0 if tables else self._misses + 1
             found += tables
         for word, pairs in found[:_MOST_TABLES]:
             self._tell(word, pairs)
 
-    def _of_modules(self, trained: dict[str, Any]) -> list[tuple[str, Pairs]]:
-        """Networks that no optimizer holds, with weights of the names and shapes of trained ones."""
-        by_root: dict[str, Pairs] = {}
-        for variable, slow in self.variables.living(-1):
+    def _of_modules(self, trained: dict[str, dict[str, Any]], rest: Held) -> list[tuple[str, Pairs]]:
+        """Networks that no optimizer steps, with weights of the names and shapes of trained ones."""
+        by_root: dict[str, dict[str, Any]] = {}
+        for variable, slow in rest:
             root, _, name = variable.name.partition(".")
-            fast = trained.get(name)
-            if variable.kind == "parameter" and fast is not None and _fits(slow, fast):
-                by_root.setdefault(root, []).append((name, slow, fast))
-        return [(root, pairs) for root, pairs in by_root.items() if len(pairs) >= _LEAST_PAIRS]
+            if variable.kind == "parameter":
+                by_root.setdefault(root, {})[name] = slow
+        found = []
+        for root, own in by_root.items():
+            fits = {
+                other: [name for name, slow in own.items() if name in tensors and _fits(slow, tensors[name])]
+                for other, tensors in trained.items()
+            }
+            most = max(fits.values(), key=len, default=[])
+            alike = [other for other, names in fits.items() if names == most]
+            if len(most) >= _LEAST_PAIRS:
+                found.append((root, [(name, own[name], tuple(trained[one][name] for one in alike)) for name in most]))
+        return found
 
     def _of_tables(self, trained: dict[str, Any]) -> Iterator[tuple[str, Pairs]]:
         seen: set[int] = set()
@@ -83,22 +95,29 @@ class Shadows:
     def _tell(self, word: str, pairs: Pairs) -> None:
         recorder, torch = self.recorder, self.recorder.torch
         chosen = sorted(pairs, key=lambda pair: pair[1].numel())[:_MOST_MATRICES]
-        if len({tensor.device for _, *both in chosen for tensor in both}) != 1:
+        tensors = [tensor for _, slow, fast in chosen for tensor in (slow, *fast)]
+        if len({tensor.device for tensor in tensors}) != 1:
             return
         with Outside(torch):
-            sums = [torch.sum(tensor, dtype=torch.float64) for _, *both in chosen for tensor in both]
-            told = to_host(torch, torch.stack(sums))
+            told = to_host(torch, torch.stack([torch.sum(tensor, dtype=torch.float64) for tensor in tensors]))
         head = recorder.head()
+        names = [name for name, *_ in chosen]
+        width = len(chosen[0][2]) + 1
 
         def rows(values: list[float]) -> list[tuple[str, tuple[Any, ...]]]:
-            both = zip(chosen_names, values[::2], values[1::2], strict=True)
+            slow = values[::width]
+            # Of networks that are alike, as twin critics are, a copy follows the one that it lay nearest to at first.
+            several = [values[at::width] for at in range(1, width)]
+            nearest = min(
+                several, key=lambda fast: sum(abs(one - other) for one, other in zip(slow, fast, strict=True))
+            )
+            fast = several[self._follows.setdefault(word, several.index(nearest)) % len(several)]
             return [
                 ("scalar", (*head, kind, f"{word}#{name}", value))
-                for name, slow, fast in both
-                for kind, value in ((SLOW, slow), (FAST, fast))
+                for name, *both in zip(names, slow, fast, strict=True)
+                for kind, value in zip((SLOW, FAST), both, strict=True)
             ]
 
-        chosen_names = [name for name, *_ in chosen]
         recorder.later(Pending([told], lambda read: read[0]), rows)
 
 
@@ -115,7 +134,7 @@ def _fits(slow: Any, fast: Any) -> bool:
     )
 
 
-def _pairs(table: Any, trained: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(table: Any, trained: dict[str, Any]) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
     """Tensors of a table with the trained ones that they follow: by name, or one for each in their order."""
     torch = sys.modules["torch"]
     if isinstance(table, dict):
@@ -124,11 +143,13 @@ def _pairs(table: Any, trained: dict[str, Any]) -> Iterator[tuple[str, Any, Any]
                 continue
             fast = trained.get(key, trained.get(key.partition(".")[2]))
             if fast is not None and _fits(value, fast):
-                yield key, value, fast
+                yield key, value, (fast,)
     elif len(table) == len(trained):
         both = list(zip(table, trained.items(), strict=True))
         if all(isinstance(one, torch.Tensor) and one.shape == fast.shape for one, (_, fast) in both):
-            yield from ((name, one, fast) for one, (name, fast) in both if not one.requires_grad and _fits(one, fast))
+            yield from (
+                (name, one, (fast,)) for one, (name, fast) in both if not one.requires_grad and _fits(one, fast)
+            )
 
 
 def _in_sight(module: Any) -> Iterator[tuple[str, Any]]:

@@ -137,6 +137,10 @@ class States:
         ]
         self.take(moment, "gradient", held, exact, _whose(optimizer))
 
+    def untrained(self, moment: str, held: Held) -> None:
+        """The parameters that no optimizer steps, as rows of none."""
+        self.take(moment, "parameter", [one for one in held if one[0].kind == "parameter"], True, _whose(-1))
+
     def buffers(self, moment: str, exact: bool) -> None:
         """All buffers."""
         self.take(moment, "buffer", [one for one in self.variables.living() if one[0].kind == "buffer"], exact)

@@ -14,6 +14,7 @@ from .groups import Groups, held_at_zero
 from .patching import Patches
 from .recorder import Recorder
 from .rewritten import Rewritten
+from .roster import Held
 from .shadows import Shadows
 from .state import States
 from .writes import Writes
@@ -47,6 +48,7 @@ class Steps:
         self._closer = _MOST_CLOSER
         self._closer_until = 0  # the iteration from which on nothing is looked at closer because of a thaw
         self._steps: dict[int, int] = {}
+        self._early = recorder.settings.detail_first  # steps of the first optimizer with looks at what does not step
         self._unheld = 0  # variables of no optimizer, when they were last looked at
         self._casts: dict[int, int] = {}
         self._shadows = Shadows(recorder, self.variables)
@@ -114,15 +116,17 @@ class Steps:
         if hand:
             self._hands += 1  # what is written again and again is the program's own, and no surprise
             hand = self._hands <= _MOST_HANDS
-        if look and (recorder.norms or young or closer or hand):
+        # Where several optimizers step in turn, the detailed iterations are over before the first of them has gone round.
+        early = index == recorder.primary and self._steps.get(index, 0) < self._early
+        if look and (recorder.norms or young or early or closer or hand):
             self.states.gradients("before_step", index, False, held)
-            if exact or written or young or recorder.evaluated or recorder.iteration % _BEFORE_EVERY == 0:
+            if exact or written or young or early or recorder.evaluated or recorder.iteration % _BEFORE_EVERY == 0:
                 self.states.parameters("before_step", index, exact, held)
-            if (exact or closer) and self._others(index):
-                self.states.parameters("before_step", -1, True)
+            if (exact or early or closer) and self._others(index):
+                self.states.untrained("before_step", self._unstepped(index))
                 self.states.gradients("before_step", -1, False)
         if exact and look and index == recorder.primary:
-            self._shadows.look(held.pairs())
+            self._shadows.look(held.pairs(), self._unstepped(index))
         if self._steps.get(index, 0) == units.AFTER and recorder.wants(units.NAME):
             units.look(recorder, held.pairs())
         self.groups.tell(optimizer, name, index)
@@ -169,6 +173,14 @@ class Steps:
         count = len(self.variables.living(-1))
         more, self._unheld = count > self._unheld, count
         return more or index == self.recorder.primary
+
+    def _unstepped(self, index: int) -> Held:
+        """What no optimizer holds, and what is held by one that has not stepped: targets may have one that never does."""
+        found = self.variables.living(-1)
+        for other, _ in self.variables.optimizers():
+            if other != index and not self._steps.get(other, 0):
+                found += self.variables.living(other)
+        return sorted(found, key=lambda one: one[0].ident)
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         recorder = self.recorder

@@ -24,7 +24,7 @@ class AveragesBeginAsCopies(Relation):
     One that was made with random weights of its own and never set to those of the network that it follows gives random
     targets for as long as the average is slow.
     Judged are networks that are only ever used without gradients, or whose outputs are detached so that no gradient comes
-    to them, whose matrices no optimizer holds, have the names and shapes of trained ones, and move in each step: none of
+    to them, whose matrices no optimizer steps, have the names and shapes of trained ones, and move in each step: none of
     them equalled its trained one when training began, or ever since. An average that was taken before the first look at it
     is not the same in every bit, and has the same norm.
     A run in which weights were loaded is not judged: it may go on where another one ended.
@@ -104,7 +104,7 @@ class AveragesBeginAsCopies(Relation):
             return
         trained: dict[str, dict[tuple[str, tuple[int, ...]], Variable]] = {}
         for one in run.variables.values():
-            if one.optimizer >= 0 and one.trainable and one.root != root:
+            if one.optimizer in self._begun and one.trainable and one.root != root:
                 trained.setdefault(one.root, {})[_key(one)] = one
         pairs = next(
             (
@@ -142,11 +142,13 @@ class AveragesBeginAsCopies(Relation):
         yield _run(copied=True)
         yield _run(copied=True, detached=True)
         yield _run(copied=False, apart=1e-7)
+        yield _run(copied=True, own_optimizer=True)
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _run(copied=False)
         yield _run(copied=False, detached=True)
+        yield _run(copied=False, own_optimizer=True)
 
 
 def _key(one: Variable) -> tuple[str, tuple[int, ...]]:
@@ -155,7 +157,7 @@ def _key(one: Variable) -> tuple[str, tuple[int, ...]]:
 
 
 def _roots(states: list[State], run: Run) -> dict[str, list[Variable]]:
-    """Matrices that no optimizer holds, by their network."""
+    """Matrices that no optimizer steps, by their network."""
     found: dict[str, list[Variable]] = {}
     for state in states:
         for ident in state.ids:
@@ -165,11 +167,11 @@ def _roots(states: list[State], run: Run) -> dict[str, list[Variable]]:
     return found
 
 
-def _run(copied: bool, detached: bool = False, apart: float = 0.3) -> list[Window]:
+def _run(copied: bool, detached: bool = False, apart: float = 0.3, own_optimizer: bool = False) -> list[Window]:
     names = ("online.0.weight", "online.2.weight")
     slow_names = [name.replace("online", "target") for name in names]
-    unheld = {name: {"optimizer": -1, "trainable": False} for name in slow_names}
-    mini = Mini({**{name: {} for name in names}, **unheld})
+    owner = {"optimizer": 1} if own_optimizer else {"optimizer": -1, "trainable": False}
+    mini = Mini({**{name: {} for name in names}, **dict.fromkeys(slow_names, owner)})
     windows = []
     for step in range(4):
         own = {name: (1.0 + step, 10 * at + step) for at, name in enumerate(names)}

@@ -14,6 +14,7 @@ _LOG_LOSSES = ("NllLoss", "NllLoss2D", "CtcLoss", "KlDiv")
 _SQUASHED = ("Softmax", "Sigmoid")
 _SCORES = ("Addmm", "Mm", "Convolution")
 _ELEMENTWISE = ("Log", "Clamp", "ClampMin", "Add", "ToCopy", "Clone")
+_ROWS = ("Index", "IndexSelect")  # of a matrix, where some of its rows are picked out
 _COMPARING = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy", "NllLoss", "NllLoss2D")
 
 
@@ -100,12 +101,14 @@ class LossInputFits(Relation):
             ["Addmm", [8, 4], None, []],
         ]
         yield [Mini().window(("backward", {"args": {"tail": rows}}))]
+        yield _linear("LogSoftmax")
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:
         yield _backward(("Mul", "NllLoss", "LogSoftmax", "View", "Softmax", "Addmm"))
         yield _backward(("BinaryCrossEntropyWithLogits", "Squeeze", "Sigmoid", "Addmm"))
         yield _backward(("NllLoss", "Addmm"))
+        yield _linear()
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), dim=0)
         yield _backward(("NllLoss", "Log", "Softmax", "Addmm"), dim=0)
         yield _backward(("MseLoss", "Softmax", "Addmm"), classes=1)
@@ -168,11 +171,10 @@ def _no_logarithm(tail: Tail, node: Node) -> Misfit | None:
     loss = _WORDS[node.name]
     if source is None:
         return None
-    if source.name in _SCORES and any(
-        one.name == "Logsumexp" and tail.source(one.below[0]) is source for one in tail.nodes
-    ):
+    scores = source.name in _SCORES or _is_linear(tail, source)
+    if scores and any(one.name == "Logsumexp" and tail.source(one.below[0]) is source for one in tail.nodes):
         return None
-    if source.name in _SQUASHED or source.name in _SCORES:
+    if source.name in _SQUASHED or scores:
         given = f"the result of {_WORDS[source.name]}" if source.name in _SQUASHED else "scores without a log_softmax"
         return Misfit("no logarithm", (loss, _WORDS.get(source.name, "log_softmax")), "log-probabilities", given)
     direct = _normalised(tail, node)
@@ -187,6 +189,14 @@ def _no_logarithm(tail: Tail, node: Node) -> Misfit | None:
     return Misfit("dimension", (loss, word), f"a {word} over the classes, dimension {classes}", seen)
 
 
+def _is_linear(tail: Tail, node: Node) -> bool:
+    """``x @ weight + bias``, which layers that a program writes itself compute."""
+    if node.name != "Add" or len(node.below) != 2 or min(node.below) < 0 or not node.shape:
+        return False
+    product, bias = sorted((tail.nodes[place] for place in node.below), key=lambda one: one.name == "AccumulateGrad")
+    return product.name in _SCORES and bias.name == "AccumulateGrad" and bias.shape == node.shape[-1:]
+
+
 def _normalised(tail: Tail, node: Node) -> Node | None:
     """The softmax whose result a loss is given as it is, or as its logarithm; None where its shape was changed."""
     place = node.below[0] if node.below else -1
@@ -194,7 +204,13 @@ def _normalised(tail: Tail, node: Node) -> Node | None:
         found = tail.nodes[place]
         if found.name in ("LogSoftmax", "Softmax"):
             return found
-        if found.name not in _ELEMENTWISE or len({one for one in found.below if one >= 0}) != 1:
+        if found.name in _ROWS and found.shape:
+            below = tail.nodes[found.below[0]] if found.below and found.below[0] >= 0 else None
+            if below is None or not below.shape or below.shape[1:] != found.shape[1:]:
+                return None
+        elif found.name not in _ELEMENTWISE:
+            return None
+        if len({one for one in found.below if one >= 0}) != 1:
             return None
         place = max(found.below)
     return None
@@ -237,3 +253,14 @@ def _weighted(total: int, dim: int) -> list[Window]:
     told: list[Any] = [["Mean", [], None, [1]], ["Sum", [8], total, [2]], ["Mul", shape, None, [-1, 3]]]
     told += [["LogSoftmax", shape, dim, [4]], ["Addmm", shape, None, []]]
     return [Mini({"model.weight": {}}).window(("backward", {"args": {"tail": told}}))]
+
+
+def _linear(*above: str) -> list[Window]:
+    """A product with a bias, and what is between it and the loss."""
+    told: list[Any] = [[name, [8, 6], 1, [at + 1]] for at, name in enumerate(("NllLoss", *above, "Index"))]
+    told += [
+        ["Add", [9, 6], None, [len(told) + 1, len(told) + 2]],
+        ["Mm", [9, 6], None, []],
+        ["AccumulateGrad", [6], None, []],
+    ]
+    return [Mini().window(("backward", {"args": {"tail": told}}))]

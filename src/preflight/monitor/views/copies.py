@@ -48,7 +48,7 @@ class Copies:
 
 
 def untrained(window: Window, moment: str) -> list[State]:
-    """States with fingerprints of the parameters that no optimizer holds."""
+    """States with fingerprints of the parameters that no optimizer holds, or only one that has not stepped yet."""
     return [
         state
         for state in window.states
