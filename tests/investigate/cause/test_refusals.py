@@ -97,6 +97,30 @@ def test_the_words_that_tell_what_lacks(message: str, category: str) -> None:
     assert meaning_of(Raised(exception="RuntimeError", message=message, frames=(), hit=HIT)).category == category
 
 
+@pytest.mark.parametrize(
+    ("exception", "message", "category"),
+    [
+        ("ValueError", "load_in_4bit and load_in_8bit can't be both True", "environment"),
+        ("ValueError", "Please specify `target_modules` in `peft_config`", "environment"),
+        ("AssertionError", "--use-precision-aware-optimizer only supported with adam", "environment"),
+        ("ValueError", "The following parts need to be provided again on restore: a", "checkpoint"),
+        ("ValueError", "too many values to unpack (expected 2)", "usercode"),
+        ("ValueError", "Target size must be the same as input size", "usercode"),
+        ("ValueError", "the shapes of 4-bit weights must be equal", "usercode"),
+        ("RuntimeError", "Only fp16 and bf16 are supported by this kernel's backend", "usercode"),
+    ],
+)
+def test_a_line_alone_names_the_setting_that_it_refuses(exception: str, message: str, category: str) -> None:
+    told = Raised(exception=exception, message=message, frames=(), hit=HIT)
+    assert meaning_of(told).category == category
+
+
+def test_a_group_that_is_made_twice_is_the_programs() -> None:
+    said = "trying to initialize the default process group twice!"
+    told = raised_in(SITE + "torch/distributed/distributed_c10d.py", "init_process_group", said)
+    assert meaning_of(told).category == "usercode"
+
+
 def test_what_is_said_of_the_arguments_of_a_collective_is_no_matter_of_the_network() -> None:
     said = "Allreduce: Rank is not a member of the provided process set."
     raised = Raised(exception="horovod.common.exceptions.HorovodInternalError", message=said, frames=(), hit=HIT)

@@ -12,7 +12,7 @@ import msgspec
 
 from preflight.investigate.cause.frames import category_of_frames, category_of_logger, computing
 from preflight.investigate.cause.printers import printed_by
-from preflight.investigate.cause.refusals import refused
+from preflight.investigate.cause.refusals import refused, refused_in_words
 from preflight.investigate.cause.words import WEB, category_of_file, goes_on, said_of
 from preflight.vocabulary.log import Hit, Raised
 from preflight.vocabulary.signature import Category, Role
@@ -81,6 +81,8 @@ _NAMED: tuple[tuple[str, Category], ...] = (
     (r"API|H(?:TTP|ttp)|Auth|Credential|Permission|Quota|RateLimit|Throttl|Config|Setting|Version|Mismatch|Dependenc|Install|Licen[cs]e", "environment"),
     (r"Network|Rendezvous|Timeout|TimedOut|Connect|Unreachable|Socket|R(?:PC|pc)(?![a-z])", "network"),
 )  # fmt: skip
+_CHECKS = ("ValueError", "AssertionError", "NotImplementedError")
+"""What is raised by those who look at what they were set to; a RuntimeError is as often of a computation."""
 _RECOMPUTED = re.compile(r"\butils\.checkpoint\.")
 _TRACKERS = re.compile(
     r"(?:site|dist)-packages/(?:wandb|swanlab|mlflow|comet_ml|neptune|clearml|aim|trackio|tensorboard\w*)/|/torch/utils/tensorboard/"
@@ -222,9 +224,21 @@ def meaning_of(raised: Raised) -> Meaning:
     missing = category_of_file(raised.message) if _MISSING.search(raised.message) else None
     return Meaning(
         title,
-        said_of(raised.message) or missing or category_of_frames(raised) or named or refused(raised) or "usercode",
+        said_of(raised.message)
+        or missing
+        or category_of_frames(raised)
+        or named
+        or _refusal(raised, name)
+        or "usercode",
         "root",
     )
+
+
+def _refusal(raised: Raised, name: str) -> Category | None:
+    """Return what a library refuses, by where it did; of a line alone, by what it names."""
+    if raised.frames:
+        return refused(raised)
+    return refused_in_words(raised.message) if name in _CHECKS else None
 
 
 def _about_to_raise(raised: Raised) -> Raised | None:

@@ -24,6 +24,7 @@ _SETS_ONLY = re.compile(
 )
 """Libraries, and parts of them, that only set things up and start them: all that they refuse themselves is of that kind."""
 _GROUPS = re.compile(r"torch(?:_npu)?/distributed/(?:distributed_c10d|rendezvous)\.py$")
+_AGAIN = re.compile(r"\btwice\b|\balready\b")
 _MAKES_GROUPS = re.compile(
     r"^_?(?:init_process_group|_?(?:patched_)?new_process_group_helper|parse_backend_string|\w*rendezvous\w*|__new__|__init__)$"
 )
@@ -80,6 +81,30 @@ _CHOICES = re.compile(
     r"|\bnot in\b|\brequires?\b|\brequired\b|\bis not (?:set|defined|specified|enabled)\b|\bgreater than\b|\bless than\b|\bnot sure how\b|\bdivisible\b|\bmultiple of\b|\blarger than\b|\bsmaller than\b|\bat least\b|\bpositive\b|\balready\b|\bcannot\b|\bnot find\b|\bcould not parse\b|\bcan only\b"
 )
 """How one value is refused."""
+_FLAGS = re.compile(
+    r"(?:^|[\s`'\"(])--[a-z]\w+(?:-\w+)*\b|`\w+(?:\.\w+)*\s?=\s?\S+`|\b\w*_?(?:config|cfg|args)\b(?:\.\w+|`)|\bin `?\w*config\b|\b\w+=(?:True|False)\b|\b[a-z]+_[a-z_]+: (?:true|false)\b"
+)
+"""Settings as they are written: a flag, a value in backticks, a part of a configuration."""
+_NOUNS = re.compile(
+    r"(?i)\b(?:data|tensor|pipeline|context|expert|sequence|model)[_ -]parallel|\b(?:zero|deepspeed|q?lora|dora|gptq|awq|vllm|sglang|megatron|liger|galore|accelerate|slurm|mpi|nccl|gloo)\b"
+    r"|\bload_in_[48]-?bit|\b[48]-?bit\b|mixed[_ -]precision|\b(?:fp16|bf16|fp8|fp4|tf32)\b|\bnproc_per_node|\bworld[_ -]size|\bmicro[_ -]?batch|\b(?:global|eval|train)[_ -](?:\w+[_ -])?batch[_ -]size"
+    r"|gradient[_ -](?:accumulation|checkpointing)|activation[_ -](?:checkpointing|offloading)|\boffload|\bbackend\b|\bstrategy\b|\bplugins?\b|\bquantiz|\bcuda[_ -]graphs?\b|\bnumber of nodes\b|\brendezvous\b|\bpacking\b"
+    r"|\bfinetuning\b|\bconfig(?:uration)?s?\b|\bendpoint\b|\bproject_dir|\boutput[_ ]dir(?:ectory)?\b|\bmax[_ -]duration\b|\bvirtual_pp|\bpp_size|\btp_size"
+)
+"""What a training is set up with, by name."""
+_RESUMED = re.compile(
+    r"(?i)\b(?:cannot|can't|failed to|unable to|could not) (?:resume|restore)\b|\bon restore\b|\b(?:saved|loaded) (?:dp|tp|pp|world)[_ ]size\b"
+)
+
+
+def refused_in_words(message: str) -> Category | None:
+    """Return what a message without a traceback refuses: a setting by its name, or a state; None where the words do not tell."""
+    if _RESUMED.search(message):
+        return "checkpoint"
+    if _VALUES.search(message):
+        return None
+    refuses = _COMBINED.search(message) or _CHOICES.search(message)
+    return "environment" if refuses and (_FLAGS.search(message) or _NOUNS.search(message)) else None
 
 
 def refused(raised: Raised) -> Category | None:
@@ -94,8 +119,8 @@ def refused(raised: Raised) -> Category | None:
     within = path[library.end() - 1 :] if "packages" in library[0] else path[library.start() :]
     if _SETS_ONLY.search(within):
         return "environment"
-    if _GROUPS.search(within) and _MAKES_GROUPS.search(inner.function) and not _TALKS.search(raised.message):
-        return "environment"
+    if _GROUPS.search(within) and _MAKES_GROUPS.search(inner.function):
+        return None if _TALKS.search(raised.message) or _AGAIN.search(raised.message) else "environment"
     if _OPERATIONS.search(within):
         return None
     declared = inner.function == "__post_init__" or _DECLARED.search(within) is not None
