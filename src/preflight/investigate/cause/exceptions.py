@@ -63,7 +63,7 @@ _CLASSES: tuple[tuple[str, Category, Role], ...] = (
 )  # fmt: skip
 _SAYS: tuple[tuple[str, Category], ...] = (
     (r"\w*(?:Checkpoint|Safetensors)\w*(?:Error|Exception)", "checkpoint"),
-    (r"\w*(?:Misconfig|Configuration|Environment)\w*(?:Error|Exception)|\w*Missing\w*Dependenc\w*|\w*PortInUse\w*", "environment"),
+    (r"\w*(?:Configuration|Environment)\w*(?:Error|Exception)|\w*Missing\w*Dependenc\w*|\w*PortInUse\w*", "environment"),
 )  # fmt: skip
 """Classes whose names say what it is about, wherever they are raised."""
 # The package that defines an exception says what it is about, where its class has a name of its own.

@@ -51,7 +51,7 @@ _OF_A_CONNECTION = re.compile(
 _OF_ARGUMENTS = ("TypeError", "ValueError", "AttributeError", "KeyError", "IndexError", "NameError", "AssertionError")
 _FUNCTIONS: tuple[tuple[str, Category], ...] = (
     (
-        r"(?<!down)(load|save)_(?:\w+_)?(checkpoint|state_dict|pretrained_state|weights)|from_state_dict|load_state_dict|torch_save|torch_load"
+        r"(?<!down)(load|save)_(?:\w+_)?(checkpoint|state_dict|pretrained_state)|(?<!down)(?:load|save)_(?:(?:pre\w+|init\w*|model|adapter|lora|backbone)_)?weights|from_state_dict|load_state_dict|torch_save|torch_load"
         r"|^_?(?:load_or_|auto_|maybe_)?resume(?:_(?!download)\w+)?$|^_?(?:maybe_)?restore(?:_(?:checkpoint|model|weights|modules|state|training)\w*)?$",
         "checkpoint",
     ),

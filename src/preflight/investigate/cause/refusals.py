@@ -35,13 +35,13 @@ _TALKS = re.compile(
 _OPERATIONS = re.compile(
     r"^/?(?:numpy|scipy|pandas|polars|sklearn|torchvision|torchaudio|torchmetrics|torch_geometric|torch_scatter|functorch|jax|jaxlib|optax|haiku|equinox|chex"
     r"|einops|keras|tensorflow|tf_keras|xformers|flash_attn|bitsandbytes|apex|triton|cupy|numba|matplotlib|networkx|kornia|timm/(?:models|layers|optim)"
-    r"|sentence_transformers/(?:losses|util|modules)|transformer_engine|causal_conv1d|mamba_ssm|gymnasium|gym|optuna|lightgbm|xgboost|dgl|pytorch3d"
+    r"|sentence_transformers|fairscale/(?:optim|nn)|transformer_engine|causal_conv1d|mamba_ssm|gymnasium|gym|optuna|lightgbm|xgboost|dgl|pytorch3d"
     r"|transformers/generation|diffusers/(?:models|schedulers|pipelines)|seaborn|nltk|evaluate)/"
     r"|^/?(?:torch/(?!distributed/(?:elastic|launch|run)|utils/cpp_extension)|flax/(?!training)|transformers/models/\w+/(?:modeling|image_processing|processing|feature))"
 )
 """Libraries, and parts of them, whose functions a program calls with values of its own."""
 _VALUES = re.compile(
-    r"(?i)\btensors?\b(?![ /-](?:\w+[ /])?(?:model )?parallel|[ -]?(?:board|rt)\b)|\bshapes?\b|\bdtypes?\b|\bdim(?:s|ensions?|ensional)?\b|\bndim\b|\bcontiguous\b|\blogits\b|\bgradients? (?!accum|check)"
+    r"(?i)\btensors?\b(?![ /-](?:\w+[ /])?(?:model )?parallel|[ -]?(?:board|rt)\b)|\bshapes?\b|\bdtypes?\b|\bdim(?:s|ensions?|ensional)?\b|\bndim\b|\bcontiguous\b|\blogits\b|\bgradients?\b(?![ _-](?:accum|check))|<class '"
     r"|requires_grad|torch\.Size|\b\dD\b|\binput_ids\b|\binputs?_embeds\b|\bcallable\b|\binstance of\b|\bbackward\b|\bindex\b|\bindices\b|\b__\w+__\b|\bDataFrame\b|\bcalled before\b|\bbefore (?:applying|building|calling|using)\b"
 )
 """What a program computes with or hands over, and sets nothing by."""
