@@ -39,6 +39,7 @@ def test_settings_that_do_not_add_up_are_the_environments(path: str, function: s
         # What a program computes with.
         (SITE + "torch/nn/functional.py", "embedding_bag", "max mode does not support sparse weights", ""),
         (SITE + "sklearn/model_selection/_split.py", "__init__", "n_splits must be at least 2", ""),
+        (SITE + "mmdet/models/mot/qdtrack.py", "predict", "QDTrack inference only supports one image at a time", ""),
         (SITE + "accelerate/utils/operations.py", "gather", "the shapes of the tensors must be equal", ""),
         (SITE + "transformers/trainer.py", "__init__", "train_dataset does not implement __len__, max_steps has to be set", ""),
         # Who hands on what others raised says nothing of himself.

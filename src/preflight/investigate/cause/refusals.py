@@ -46,7 +46,7 @@ _VALUES = re.compile(
 )
 """What a program computes with or hands over, and sets nothing by."""
 _STEPS = re.compile(
-    r"^(?:forward\w*|backward\w*|step|__call__|_call_impl|training_step|compute_loss|apply|update|__getattr__|__getitem__|__setattr__|wrapper)$"
+    r"^(?:forward\w*|backward\w*|step|__call__|_call_impl|training_step|compute_loss|apply|update|predict\w*|inference\w*|generate\w*|loss\w*|encode|decode|sample|recv|send|__getattr__|__getitem__|__setattr__|wrapper)$"
 )
 """Where something is computed, at each step anew."""
 _SETS_UP = re.compile(
@@ -72,10 +72,13 @@ _COMBINED = re.compile(
     r"|\b(?:is|are)(?:n't| not) (?:yet )?compatible|\bincompatible with\b|(?:at most|exactly|only|at least) one of\b|\bboth\b.{1,60}\b(?:and|or)\b.{1,80}\b(?:set|enabled|specified|given|True|provided)\b"
     r"|\bcan(?:not|'t) be both\b|\bchoose one\b|\bonly be (?:true|set|used|enabled)\b|\bonly (?:be )?compatible\b|\bconfig(?:uration)? file\b|conflicts? with|\bconflicting\b|\b(?:please|must|should|has to|have to|needs? to) (?:be )?(?:set|specif\w+|enable|disable|pass|provide|choose|use)[ed]*\b"
     r"|(?:^|[\s`'\"(])--[a-z]\w+(?:-\w+)*\b|`\w+(?:\.\w+)*\s?=\s?\S+`|\b(?:requires?|without|together with|combine) ['`]\w+\s?=\s?\w+|\b(?:your|the) (?:yaml |json )?config\b|\bconfig\.\w+"
-    r"|\bdoes(?:n't| not) (?:yet )?support\b|\bdo(?:n't| not) support\b|\b(?:is|are) not (?:currently |yet |officially )?supported\b|\bonly supports?\b|\bis no longer supported\b|\bonly (?:supported|works|available|compatible|valid) (?:with|for|when|if|in|on)\b|\bcurrently requires?\b"
-    r"|\bnot (?:yet )?implemented for\b|\bunsupported\b"
 )
-"""How settings are refused that do not go together, and what is not there for them."""
+"""How settings are refused that do not go together."""
+_UNSUPPORTED = re.compile(
+    r"(?i)\bdo(?:es)?(?:n't| not) (?:yet )?support\b|\b(?:is|are) not (?:currently |yet |officially )?supported\b|\bonly supports?\b|\bis no longer supported\b"
+    r"|\bonly (?:supported|works|available|compatible|valid) (?:with|for|when|if|in|on)\b|\bcurrently requires?\b|\bnot (?:yet )?implemented for\b|\bunsupported\b"
+)
+"""What is not there for a setting, or for what a step meets."""
 _CHOICES = re.compile(
     r"(?i)\b(?:unknown|unrecognized|invalid|unsupported|unexpected|bad|no such|wrong|illegal|missing|undefined)\b|\bmust be\b|\bshould be\b|\bhas to be\b|\bneeds? to be\b|\bshould have\b|\bmust have\b|\bexpected\b|\bnot (?:a )?(?:valid|recogni[sz]ed|known|one of|found|set|specified|provided|allowed|registered|divisible)\b"
     r"|\bnot in\b|\brequires?\b|\brequired\b|\bis not (?:set|defined|specified|enabled)\b|\bgreater than\b|\bless than\b|\bnot sure how\b|\bdivisible\b|\bmultiple of\b|\blarger than\b|\bsmaller than\b|\bat least\b|\bpositive\b|\balready\b|\bcannot\b|\bnot find\b|\bcould not parse\b|\bcan only\b"
@@ -103,7 +106,7 @@ def refused_in_words(message: str) -> Category | None:
         return "checkpoint"
     if _VALUES.search(message):
         return None
-    refuses = _COMBINED.search(message) or _CHOICES.search(message)
+    refuses = _COMBINED.search(message) or _UNSUPPORTED.search(message) or _CHOICES.search(message)
     return "environment" if refuses and (_FLAGS.search(message) or _NOUNS.search(message)) else None
 
 
@@ -124,13 +127,16 @@ def refused(raised: Raised) -> Category | None:
     if _OPERATIONS.search(within):
         return None
     declared = inner.function == "__post_init__" or _DECLARED.search(within) is not None
-    if _VALUES.search(raised.message) and not (declared and _COMBINED.search(raised.message)):
+    combined = _COMBINED.search(raised.message) is not None
+    if _VALUES.search(raised.message) and not (declared and combined):
         return None
-    if _COMBINED.search(raised.message):
+    if combined:
         return "environment"
+    if _STEPS.search(inner.function) is not None:
+        return None
     set_up = _SETS_UP.search(inner.function) is not None or _SETTINGS.search(within) is not None
-    computes = _STEPS.search(inner.function) is not None
-    return "environment" if set_up and not computes and _CHOICES.search(raised.message) else None
+    lacks = _UNSUPPORTED.search(raised.message) or (set_up and _CHOICES.search(raised.message))
+    return "environment" if lacks else None
 
 
 def _by_itself(frame: Frame) -> bool:
