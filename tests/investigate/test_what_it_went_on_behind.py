@@ -270,3 +270,16 @@ def test_somebody_stopped_it_where_lightning_says_so_in_a_warning(tmp_path: Path
         '  rank_zero_warn("Detected KeyboardInterrupt, attempting graceful shutdown...")\n'
     )
     assert told(tmp_path, _LINES * 2 + text).category == "preemption"
+
+
+_HEAD = "Using seed: 43\nUsing device: cuda\nbatch_size : 32\nNumber of classes: 8\nModel: MobileNetV3-Small\n"
+
+
+def test_a_head_that_is_told_again_behind_an_exception_is_another_start(tmp_path: Path) -> None:
+    died = _SHAPES.replace("loss = net(x)", "main()").replace("line 9, in <module>", "line 99, in <module>")
+    assert told(tmp_path, _HEAD + died + _HEAD.replace("43", "44")).category in ("none", "cannot-tell")
+
+
+def test_output_that_waited_in_a_buffer_is_no_other_start(tmp_path: Path) -> None:
+    assert told(tmp_path, _SHAPES + _HEAD + "Epoch one\nEpoch two\n").category == "usercode"
+    assert told(tmp_path, _HEAD + _SHAPES + "Saving nothing: True\n").category == "usercode"

@@ -60,6 +60,8 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         encoding: How its text is written; ``size`` and the offsets in it are those of its text in UTF-8.
         last_text: Its last line that is not empty, cut short.
         excerpt: Its lines, where they are forty at most: where little is told every word may tell.
+        begun_again: The line at which the lines of its head are told again for the last time, behind an exception: another
+            start of the same program; None where there is none.
     """
 
     index: int
@@ -76,6 +78,7 @@ class LogFile(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     encoding: str = "utf-8"
     last_text: str = ""
     excerpt: tuple[str, ...] = ()
+    begun_again: int | None = None
 
 
 class Hit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):

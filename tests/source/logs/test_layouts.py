@@ -179,7 +179,6 @@ def test_a_name_tells_what_it_says_and_no_more() -> None:
     assert named("logs/node_rank_1.log").who.rank is None
     assert named("out/slurm-881.out").job == "881"
     assert named("runs/exp7/train.log").who == Who()
-    assert named("log/workerlog.2").who == Who(local_rank=2)
     assert named("logs/franky_3.log").who == Who()
 
 

@@ -13,7 +13,7 @@ from preflight.vocabulary.log import Who
 
 _TORCHRUN = re.compile(r"(?:^|/)(?:([^/]+)/)?attempt_(\d+)/(\d+)(?:/(?:stdout|stderr|error)\.[a-z]+|\.log|$)")
 _RANK = re.compile(r"(?:^|[^a-z])(?:global[._-]?)?rank[._-]?(\d{1,6})(?!\d)", re.IGNORECASE)
-_LOCAL = re.compile(r"(?:^|[^a-z])(?:local[._-]?rank|gpu|cuda|workerlog)[._-]?(\d{1,3})(?!\d)", re.IGNORECASE)
+_LOCAL = re.compile(r"(?:^|[^a-z])(?:local[._-]?rank|gpu|cuda)[._-]?(\d{1,3})(?!\d)", re.IGNORECASE)
 _OTHER_RANK = re.compile(r"(?:local|node|machine)[._-]?rank", re.IGNORECASE)
 _ATTEMPT = re.compile(r"(?:^|[^a-z])(?:attempt|restart|retry|cycle)[._-]?(\d{1,4})(?!\d)", re.IGNORECASE)
 _SLURM = re.compile(r"(?:^|/)slurm-(\d+)(?:_(\d+))?(?=[.-])")
@@ -57,8 +57,6 @@ def named(path: str) -> Named:
     local = _number(_LOCAL, name)
     pod = _last(_POD, path)
     node = pod or _last(_NODE, path)
-    if node is not None and local is not None and node.lower().startswith("workerlog"):
-        node = None  # workerlog.2 of Paddle's launcher: a process of this node
     if node is not None and rank is not None and "rank" in node.lower():
         node = None  # worker_rank2.log: the writer is a rank, and nothing is said of where it runs
     slurm = _SLURM.search(path)

@@ -10,6 +10,7 @@ import msgspec
 from preflight.source.dumps.opening import format_of, read_dump
 from preflight.source.dumps.part import Part
 from preflight.source.logs import archives
+from preflight.source.logs.begun_again import BegunAgain
 from preflight.source.logs.blocks import Opened
 from preflight.source.logs.naming import Named
 from preflight.source.logs.opening import Source, packing_of
@@ -133,8 +134,11 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int =
     reducer.clock.near(head)
     size = lines = 0
     last_text = ""
+    again = BegunAgain(head) if not begin else None
     for block in opened.blocks(offset=begin, until=wanted.end):
         opened.next_line = reducer.read(block)
+        if again is not None and reducer.result.raised:  # only behind what went wrong it matters
+            again.look(block.data, block.own, block.line)
         if block.last:
             size = block.offset + block.own - begin
             lines = opened.next_line - (1 if block.data.endswith(b"\n", 0, block.own) else 0)
@@ -151,6 +155,7 @@ def _log(wanted: Wanted, opened: Opened, rules: Rules, head: bytes, begin: int =
         encoding=opened.encoding,
         last_text=last_text,
         excerpt=_excerpt(head, size, lines) if not begin else (),
+        begun_again=again.line if again is not None else None,
     )
     return result
 

@@ -1,0 +1,49 @@
+"""Lines with which a program begins, told again further down: it was started anew, and its output appended.
+
+Output that waited in a buffer comes out behind a traceback as well, but only once: what stands before it and again behind it
+was said by two starts.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FIRST = 80
+"""Among so many lines at the head of a file those are sought that are told once in a start."""
+_MOST = 16
+_FEWEST = 3
+"""So many of them have to be told again, in their order."""
+_APART = 200
+"""Within so many lines."""
+_TELLING = re.compile(rb"[A-Za-z][\w .,()/-]{2,60}[:=] ?\S.{0,120}")
+"""Settings and what a program finds as it begins; no bar, no table, no frame."""
+
+
+class BegunAgain:
+    """Looks for the head of a file in the rest of it."""
+
+    def __init__(self, head: bytes) -> None:
+        """Choose the lines that stand once in the head, before anything was raised."""
+        lines = head.partition(b"\nTraceback (most recent call last)")[0].split(b"\n")
+        self._told: dict[bytes, int] = {}
+        for number, line in enumerate(lines[:_FIRST], 1):
+            if len(self._told) < _MOST and _TELLING.fullmatch(line) and lines.count(line) == 1:
+                self._told[line] = number
+        self._last: dict[bytes, int] = {}
+
+    def look(self, data: bytes, own: int, first_line: int) -> None:
+        """Look through the bytes of a block that are its own; ``first_line`` is the number of its first line."""
+        for line, number in self._told.items():
+            place = data.rfind(b"\n" + line + b"\n", 0, own)
+            if place >= 0:
+                found = first_line + data.count(b"\n", 0, place + 1)
+                if found > number:
+                    self._last[line] = found
+
+    @property
+    def line(self) -> int | None:
+        """The line with which the last start begins that repeats the head; None where none does."""
+        places = [self._last[line] for line in self._told if line in self._last]
+        if len(places) < _FEWEST or places != sorted(places) or places[-1] - places[0] > _APART:
+            return None
+        return places[0]
