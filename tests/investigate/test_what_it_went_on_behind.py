@@ -283,3 +283,12 @@ def test_a_head_that_is_told_again_behind_an_exception_is_another_start(tmp_path
 def test_output_that_waited_in_a_buffer_is_no_other_start(tmp_path: Path) -> None:
     assert told(tmp_path, _SHAPES + _HEAD + "Epoch one\nEpoch two\n").category == "usercode"
     assert told(tmp_path, _HEAD + _SHAPES + "Saving nothing: True\n").category == "usercode"
+
+
+def test_settings_that_are_printed_as_a_whole_tell_of_no_trouble(tmp_path: Path) -> None:
+    settings = "config: {'run_name': 'first', 'on_error': 'abort', 'stop_if_checkpoint_lost': True, 'timeout': 30}\n"
+    assert told(tmp_path, "starting backend\n" + settings + "starting run threads\n" * 6).category in (
+        "none",
+        "cannot-tell",
+    )
+    assert told(tmp_path, "error in the config: cannot find the checkpoint\n").category == "checkpoint"

@@ -32,6 +32,10 @@ _TOLD = re.compile(
 )
 _WARNED = re.compile(r"^\S*:\d+: \w*Warning: |^\s*(?:warnings\.)?warn\(")
 """What Python prints of a warning: where it was given and what it says, and below that the line that gave it."""
+_SETTINGS = re.compile(
+    r"(?i)(?:^|[\s:])\w*(?:config|args|arguments|settings|namespace)\w*['\"]?\s{0,3}[:=]?\s{0,3}[{(]\s{0,3}['\"]?\w+['\"]?\s{0,3}[:=]"
+)
+"""Settings that are printed as a whole: their names hold every word of trouble, and tell of none."""
 # NCCL hands an error up from call to call, and prints for information where it was: 1 is CUDA's, 2 the system's, 6 the peer's.
 _RETURNED = re.compile(r"\bNCCL INFO \S+\.(?:cc|h|cu):\d+ -> [126]\b")
 _FRAME = re.compile(r'^\s*File "([^"]{1,300})", line (\d{1,9})(?:,? in (\S+))?\s*$')
@@ -55,7 +59,7 @@ def _of(line: str) -> tuple[Category, Role] | None:
     if frame is not None:  # of a stack without a header: nobody prints one of a run that is well
         stack = Raised(exception="", message="", frames=(Frame(frame[1], int(frame[2]), frame[3] or ""),), hit=_NOWHERE)
         return meaning_of(stack).category, "cascade"
-    if not _TELLS.search(line) or goes_on(line) or _TOLD.search(line):
+    if not _TELLS.search(line) or goes_on(line) or _TOLD.search(line) or _SETTINGS.search(line):
         return None
     category = said_of(line)
     return printed_by(line) or ((category, "root") if category is not None else None)
@@ -63,5 +67,5 @@ def _of(line: str) -> tuple[Category, Role] | None:
 
 def without_a_word(file: LogFile) -> bool:
     """Return whether a short text has lines enough, and none of them a word of trouble."""
-    lines = [line for line in file.excerpt if line.strip() and not _WARNED.search(line)]
+    lines = [line for line in file.excerpt if line.strip() and not _WARNED.search(line) and not _SETTINGS.search(line)]
     return len(lines) >= _FEWEST and not any(_TROUBLE.search(line) or _FRAME.match(line) for line in lines)

@@ -10,7 +10,7 @@ import re
 
 _FIRST = 80
 """Among so many lines at the head of a file those are sought that are told once in a start."""
-_MOST = 16
+_MOST = 8
 _FEWEST = 3
 """So many of them have to be told again, in their order."""
 _APART = 200
