@@ -112,3 +112,17 @@ def test_the_weights_themselves_and_tables_of_other_shapes_are_no_averages() -> 
     for keep in (lambda model: dict(model.named_parameters()), lambda model: [torch.zeros(3, 3) for _ in range(4)]):
         kept = sums(keep, lambda shadow, model: None)
         assert not [row for row in kept.table("scalar") if row["name"].startswith("kept.")]
+
+
+def test_names_that_two_networks_have_tell_of_no_copy() -> None:
+    actor, critic = (torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)) for _ in range(2))
+    optimizer = torch.optim.SGD([*actor.parameters(), *critic.parameters()], lr=0.1)
+    shadow = by_name(critic)
+    with recorded() as kept:
+        for _ in range(3):
+            optimizer.zero_grad()
+            (actor(torch.randn(2, 4)) + critic(torch.randn(2, 4))).sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                averaged(shadow, critic)
+    assert not [row for row in kept.table("scalar") if row["name"].startswith("kept.")]

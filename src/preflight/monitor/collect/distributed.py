@@ -29,9 +29,8 @@ class Distributed:
     def __init__(self, recorder: Recorder, names: Names, variables: Variables, states: States, begin: Any) -> None:
         self.recorder = recorder
         self.states = states
-        self._exchanged = (
-            -1
-        )  # how many backward passes there were when gradients were last looked at before an exchange
+        # How many backward passes there were when gradients were last looked at before an exchange.
+        self._exchanged = -1
         self.names = names
         self.variables = variables
         self._begin = begin

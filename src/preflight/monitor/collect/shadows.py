@@ -9,7 +9,8 @@ their tensors lie elsewhere than the weights and have the shapes of them, under 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .naming import user_frames
@@ -49,15 +50,17 @@ class Shadows:
         torch = recorder.torch
         if not recorder.wants(SLOW) or impossible(torch):
             return
-        trained: dict[str, dict[str, Any]] = {}
-        for one, tensor in held:
-            if one.kind == "parameter" and tensor.requires_grad and simple(tensor) and tensor.device.type in DEVICES:
-                root, _, name = one.name.partition(".")
-                trained.setdefault(root, {})[name] = tensor
-        found = self._of_modules(trained, rest)
+        trained = [
+            (*one.name.partition(".")[::2], tensor)
+            for one, tensor in held
+            if one.kind == "parameter" and tensor.requires_grad and simple(tensor) and tensor.device.type in DEVICES
+        ]
+        by_root: dict[str, dict[str, Any]] = {}
+        for root, name, tensor in trained:
+            by_root.setdefault(root, {})[name] = tensor
+        found = self._of_modules(by_root, rest)
         if self._misses < _PATIENCE:
-            flat = {name: tensor for one in trained.values() for name, tensor in one.items()}
-            tables = list(self._of_tables(flat))
+            tables = list(self._of_tables([(name, tensor) for _, name, tensor in trained]))
             self._misses = 0 if tables else self._misses + 1
             found += tables
         for word, pairs in found[:_MOST_TABLES]:
@@ -82,13 +85,14 @@ class Shadows:
                 found.append((root, [(name, own[name], tuple(trained[one][name] for one in alike)) for name in most]))
         return found
 
-    def _of_tables(self, trained: dict[str, Any]) -> Iterator[tuple[str, Pairs]]:
+    def _of_tables(self, trained: list[tuple[str, Any]]) -> Iterator[tuple[str, Pairs]]:
+        named = _by_name(trained)
         seen: set[int] = set()
         for word, value in _in_sight(self.recorder.torch.nn.Module):
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            pairs = list(_pairs(value, trained))
+            pairs = list(_by_key(value, named) if isinstance(value, dict) else _in_order(value, trained))
             if len(pairs) >= _LEAST_PAIRS:
                 yield word, pairs
 
@@ -134,22 +138,30 @@ def _fits(slow: Any, fast: Any) -> bool:
     )
 
 
-def _pairs(table: Any, trained: dict[str, Any]) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
-    """Tensors of a table with the trained ones that they follow: by name, or one for each in their order."""
-    torch = sys.modules["torch"]
-    if isinstance(table, dict):
-        for key, value in list(table.items()):
-            if not isinstance(key, str) or not isinstance(value, torch.Tensor) or value.requires_grad:
-                continue
+def _by_name(trained: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Trained tensors by their names within a network, those apart whose names several networks have."""
+    counts = Counter(name for name, _ in trained)
+    return {name: tensor for name, tensor in trained if counts[name] == 1}
+
+
+def _by_key(table: dict[Any, Any], trained: dict[str, Any]) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    """Tensors of a table with the trained ones of their names."""
+    kind = sys.modules["torch"].Tensor
+    for key, value in list(table.items()):
+        if isinstance(key, str) and isinstance(value, kind) and not value.requires_grad:
             fast = trained.get(key, trained.get(key.partition(".")[2]))
             if fast is not None and _fits(value, fast):
                 yield key, value, (fast,)
-    elif len(table) == len(trained):
-        both = list(zip(table, trained.items(), strict=True))
-        if all(isinstance(one, torch.Tensor) and one.shape == fast.shape for one, (_, fast) in both):
-            yield from (
-                (name, one, (fast,)) for one, (name, fast) in both if not one.requires_grad and _fits(one, fast)
-            )
+
+
+def _in_order(table: Sequence[Any], trained: list[tuple[str, Any]]) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    """Tensors of a list with the trained ones in their order, where there is one for each."""
+    kind = sys.modules["torch"].Tensor
+    if len(table) != len(trained):
+        return
+    both = [(name, slow, fast) for slow, (name, fast) in zip(table, trained, strict=True)]
+    if all(isinstance(slow, kind) and slow.shape == fast.shape for _, slow, fast in both):
+        yield from ((name, slow, (fast,)) for name, slow, fast in both if not slow.requires_grad and _fits(slow, fast))
 
 
 def _in_sight(module: Any) -> Iterator[tuple[str, Any]]:
