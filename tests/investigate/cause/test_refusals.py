@@ -27,10 +27,11 @@ def raised_in(path: str, function: str, message: str, *, name: str = "ValueError
         ("mmengine/runner/runner.py", "build_optim_wrapper", "`type` must be specified in optim_wrapper"),
         ("submitit/local/local.py", "_internal_update_parameters", "LocalExecutor can use only one node. Use nodes=1"),
         ("torch/distributed/distributed_c10d.py", "init_process_group", "Invalid device:backend pairing 'x'"),
+        ("/src/Megatron-LM/megatron/training/arguments.py", "validate_args", "fp16 and bf16 cannot both be enabled"),
     ],
 )
 def test_settings_that_do_not_add_up_are_the_environments(path: str, function: str, message: str) -> None:
-    assert refused(raised_in(SITE + path, function, message)) == "environment"
+    assert refused(raised_in(path if path.startswith("/") else SITE + path, function, message)) == "environment"
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,7 @@ def test_settings_that_do_not_add_up_are_the_environments(path: str, function: s
         (SITE + "mmdet/models/mot/qdtrack.py", "predict", "QDTrack inference only supports one image at a time", ""),
         (SITE + "accelerate/utils/operations.py", "gather", "the shapes of the tensors must be equal", ""),
         (SITE + "transformers/trainer.py", "__init__", "train_dataset does not implement __len__, max_steps has to be set", ""),
+        ("/work/axolotl/.venv/lib/python3.11/site-packages/torch/optim/adam.py", "__init__", "`fused=True` is incompatible with `foreach=True`", ""),
         # Who hands on what others raised says nothing of himself.
         (SITE + "ray/_private/worker.py", "get_objects", "cannot be used", "raise value.as_instanceof_cause()"),
         (SITE + "accelerate/launchers.py", "main", "--flag must be set", "function(*args)"),

@@ -11,12 +11,12 @@ import re
 from preflight.vocabulary.log import Frame, Raised
 from preflight.vocabulary.signature import Category
 
-_LIBRARY = re.compile(
-    r"(?:site|dist)-packages[/\\]"
-    r"|/(?:megatron|torchtitan|torchtune|fairseq2?|olmo|olmo_core|axolotl|llamafactory|verl|deepspeed|mmengine|mmdet|mmcv|mmseg|detectron2|espnet2?|colossalai"
-    r"|llmfoundry|open_clip|lm_eval|nanotron|xtuner|openrlhf|nemo/(?:collections|core|lightning|utils))/(?=.*\.py$)"
+_PACKAGES = re.compile(r"(?:site|dist)-packages(?=/)")
+_REPOSITORIES = re.compile(
+    r"(?=/(?:megatron|torchtitan|torchtune|fairseq2?|olmo|olmo_core|axolotl|llamafactory|verl|deepspeed|mmengine|mmdet|mmcv|mmseg|detectron2|espnet2?|colossalai"
+    r"|llmfoundry|open_clip|lm_eval|nanotron|xtuner|openrlhf|nemo/(?:collections|core|lightning|utils))/.*\.py$)"
 )
-"""Libraries, and programs for training that are run out of their repositories and set up as libraries are."""
+"""Programs for training that are run out of their repositories, and set up as libraries are."""
 _RAISES = re.compile(r"assert |raise (?:\w+\.)*_?[A-Z]\w*(?:\(|$)")
 _SETS_ONLY = re.compile(
     r"^/?(?:submitit|hydra|omegaconf|accelerate/commands|horovod/runner|nvidia_resiliency_ext/fault_tolerance|torch/distributed/(?:elastic|launcher)"
@@ -115,11 +115,9 @@ def refused(raised: Raised) -> Category | None:
     inner = raised.frames[-1] if raised.frames else None
     if inner is None or not _by_itself(inner):
         return None
-    path = inner.path.replace("\\", "/")
-    library = _LIBRARY.search(path)
-    if library is None:
+    within = _within(inner.path.replace("\\", "/"))
+    if within is None:
         return None
-    within = path[library.end() - 1 :] if "packages" in library[0] else path[library.start() :]
     if _SETS_ONLY.search(within):
         return "environment"
     if _GROUPS.search(within) and _MAKES_GROUPS.search(inner.function):
@@ -137,6 +135,15 @@ def refused(raised: Raised) -> Category | None:
     set_up = _SETS_UP.search(inner.function) is not None or _SETTINGS.search(within) is not None
     lacks = _UNSUPPORTED.search(raised.message) or (set_up and _CHOICES.search(raised.message))
     return "environment" if lacks else None
+
+
+def _within(path: str) -> str | None:
+    """Return the path of a file within its library; None where it is in none."""
+    for known in (_PACKAGES, _REPOSITORIES):
+        ends = [found.end() for found in known.finditer(path)]
+        if ends:
+            return path[ends[-1] :]
+    return None
 
 
 def _by_itself(frame: Frame) -> bool:
