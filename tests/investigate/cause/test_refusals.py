@@ -43,7 +43,7 @@ def test_settings_that_do_not_add_up_are_the_environments(path: str, function: s
         (SITE + "mmdet/models/mot/qdtrack.py", "predict", "QDTrack inference only supports one image at a time", ""),
         (SITE + "accelerate/utils/operations.py", "gather", "the shapes of the tensors must be equal", ""),
         (SITE + "transformers/trainer.py", "__init__", "train_dataset does not implement __len__, max_steps has to be set", ""),
-        ("/work/axolotl/.venv/lib/python3.11/site-packages/torch/optim/adam.py", "__init__", "`fused=True` is incompatible with `foreach=True`", ""),
+        ("/src/axolotl/.venv/lib/python3.11/site-packages/torch/optim/adam.py", "__init__", "`fused=True` is incompatible with `foreach=True`", ""),
         # Who hands on what others raised says nothing of himself.
         (SITE + "ray/_private/worker.py", "get_objects", "cannot be used", "raise value.as_instanceof_cause()"),
         (SITE + "accelerate/launchers.py", "main", "--flag must be set", "function(*args)"),
