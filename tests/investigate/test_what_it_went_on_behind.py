@@ -230,6 +230,8 @@ def test_a_start_that_did_not_take_its_options_is_outlived_by_a_long_one(tmp_pat
     added = "".join(f"Added record {number} to the set\n" for number in range(250))
     assert told(tmp_path, _USAGE + added).category in ("none", "cannot-tell")
     assert told(tmp_path, _USAGE + "done\n" * 5).category == "environment"
+    ranks = "usage: main.py [-h]\n" + "               [--lr LR]\n" * 300 + _USAGE
+    assert told(tmp_path, _USAGE + ranks).category == "environment"
 
 
 def test_tensorflow_looks_for_cards_and_computes_without(tmp_path: Path) -> None:
@@ -270,6 +272,8 @@ def test_somebody_stopped_it_where_lightning_says_so_in_a_warning(tmp_path: Path
         '  rank_zero_warn("Detected KeyboardInterrupt, attempting graceful shutdown...")\n'
     )
     assert told(tmp_path, _LINES * 2 + text).category == "preemption"
+    summary = "".join(f"wandb:   loss/part_{number} 0.5\n" for number in range(20))
+    assert told(tmp_path, _LINES * 2 + text + summary).category == "preemption"
 
 
 _HEAD = "Using seed: 43\nUsing device: cuda\nbatch_size : 32\nNumber of classes: 8\nModel: MobileNetV3-Small\n"

@@ -15,6 +15,8 @@ _WARNED = re.compile(
 """How Python and its loggers print a warning, and the line of a program that gave it; what it says happened ended nothing."""
 _OF_A_TREND = ("numerical", "preemption", "other", "none")
 """What a run that went wrong for long may end in as well."""
+_DONE_WITHOUT = ("environment", "checkpoint", "data", "usercode", "compile", "none")
+"""What a program can do without; a word that it shall end, a number that is none and a connection that is lost stay what they are."""
 _WENT_ON = 12
 """So many lines behind the last warning are of a program that went on, where none of them says that anything failed."""
 _OUTLIVED = 2
@@ -37,13 +39,18 @@ def without_passed_warnings(case: Case, failing: list[Event]) -> list[Event]:
 
     Few lines that somebody chose, and those of a program that ends soon after a warning, leave it the only one that tells.
     """
-    if not failing or not all(event.raised is None and _WARNED.search(event.hit.text) for event in failing):
+    if not failing or not all(_may_be_passed(event) for event in failing):
         return failing
     if any(ending.code for ending in case.endings) or _left_unexplained(case):
         return failing
     lines = {file.index: file.lines for file in case.reading.files}
     on = all(lines.get(event.hit.file, 0) - event.hit.line >= _WENT_ON for event in failing)
     return [] if on else failing
+
+
+def _may_be_passed(event: Event) -> bool:
+    """Return whether a line only warns, and of what a program can do without."""
+    return event.raised is None and event.category in _DONE_WITHOUT and _WARNED.search(event.hit.text) is not None
 
 
 def _left_unexplained(case: Case) -> bool:

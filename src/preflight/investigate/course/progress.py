@@ -142,11 +142,11 @@ class Progress:
         return event.id == _OF_PREFERENCES or not any(behind)
 
     def _of_a_start(self, event: Event) -> bool:
-        """Return whether a program did not come to its first step for what it imports, and a later one in the same file did."""
+        """Return whether a program did not come to its first step for what it imports or is told, and a later one in the file did."""
         if event.step is not None or event.hit.line > _SET_UP:
             return False
-        if event.id == _OF_OPTIONS and self._lines_behind(event) >= _LONG:
-            return True
+        if event.id == _OF_OPTIONS:
+            return self._lines_behind(event) >= _LONG and not self._failed_behind(event)
         if event.id not in _OF_A_START:
             return False
         lines, _ = self._by_file.get((event.hit.file, None), ([], []))
@@ -174,6 +174,13 @@ class Progress:
         others = (one for one in self.case.events if one.hit.file == file and one is not event and one.id != event.id)
         failed = any(one.role in ("root", "cascade", "confirmation") for one in others)
         return self._lines_behind(event) >= _SET_UP and not failed
+
+    def _failed_behind(self, event: Event) -> bool:
+        """Return whether anything failed behind an event in its file, such as another rank for the same."""
+        file, line = event.hit.file, event.hit.line
+        told = (one for one in self.case.events if one.hit.file == file and one.hit.line > line)
+        ended = (one for one in self.case.endings if one.file == file and one.code)
+        return any(one.role in ("root", "cascade", "confirmation", "teardown") for one in told) or any(ended)
 
     def _lines_behind(self, event: Event) -> int:
         """Return how many lines of its file stand behind an event."""
