@@ -7,6 +7,11 @@ from pathlib import Path
 import pytest
 
 from preflight import analyze
+from preflight.check.specs import model_spec
+from preflight.source.facts.gather import gather
+from preflight.source.launcher import Launch
+from preflight.source.reading import read
+from preflight.source.script import read_script
 from preflight.vocabulary.report import Report
 
 _SOME_FROZEN = """
@@ -162,3 +167,39 @@ for x in torch.utils.data.DataLoader(dataset, batch_size=8):
     report = _report(tmp_path, script, "t4")
     assert report.memory is not None
     assert "what Conv2d is given" not in (report.memory.reason or "")
+
+
+_THAWED = """
+import torch
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(*[layer for _ in range(9) for layer in (nn.Linear(64, 64), nn.Tanh())])
+        self.head = nn.Linear(64, 2)
+    def forward(self, x):
+        return self.head(self.body(x))
+net = Net()
+for weight in net.body.parameters():
+    weight.requires_grad = False
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(10):
+    THAW
+    for x, y in torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.rand(99, 64), torch.rand(99)), batch_size=8):
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+_THAW = """if epoch == 5:
+        for weight in net.body.parameters():
+            weight.requires_grad = True"""
+
+
+@pytest.mark.parametrize(("thaw", "tensors"), [("pass", 6), (_THAW, 10)])
+def test_layers_that_are_thawed_later_keep_what_they_are_given(tmp_path: Path, thaw: str, tensors: int) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(_THAWED.replace("THAW", thaw))
+    reading = read(read_script(path))
+    model = model_spec(reading, gather(reading, Launch(), None))
+    assert model is not None
+    assert model.activation_elements == tensors * 64

@@ -30,6 +30,12 @@ def partly_frozen(reading: Reading, model: Obj) -> Network | None:
     return network if frozen_layers(reading, network).leaves else None
 
 
+def _surely_frozen(reading: Reading, network: Network) -> frozenset[int]:
+    """The layers that get no gradient all through; none where some of them may be thawed again."""
+    found = frozen_layers(reading, network)
+    return found.leaves if found.certain else frozenset()
+
+
 def with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec, network: Network) -> ModelSpec:
     """Return the architecture with what it keeps for one sample, where its shapes can be followed; else where they cannot."""
     model = reading.models[0]
@@ -37,7 +43,7 @@ def with_activations(reading: Reading, facts: dict[str, Fact], spec: ModelSpec, 
     calls = calls_of(reading, model)
     given = calls[0].args[0] if calls and calls[0].args else None
     reason = None
-    frozen = frozen_layers(reading, network).leaves
+    frozen = _surely_frozen(reading, network)
     samples = batch if isinstance(batch, int) and batch > 0 else 1
     ahead = _ahead(reading, facts, samples)
     made = ahead.tensor(given) if ahead is not None and given is not None else None
@@ -105,7 +111,7 @@ def _next(
     shapes = [made[0].shape[1:]] if made else entries(reading, facts, network, given[0] if given else None)
     reason = None
     for entry in shapes:
-        flow = Forward(reading, calls, entry, samples, frozen_layers(reading, network).leaves, earlier)
+        flow = Forward(reading, calls, entry, samples, _surely_frozen(reading, network), earlier)
         if flow.kept is not None:
             return flow, None
         reason = reason or flow.reason
