@@ -223,3 +223,31 @@ def test_typer_takes_what_annotations_say_of_options_and_arguments(follow: Any) 
     assert follow(text, None, ("--tag", "7", "--plain", "7"))["got"] == expected | {"tag": "7", "plain": 7}
     with pytest.raises(UsageError, match="--rate"):
         follow(text, None, ("--rate", "0.5"))
+
+
+def test_a_flag_of_its_own_switches_off(follow: Any) -> None:
+    text = """
+        import typer
+        got = {}
+        app = typer.Typer()
+        @app.command()
+        def main(fast: bool = typer.Option(True, "--fast/--slow"), batch: int = 4):
+            got.update(fast=fast, batch=batch)
+        app()
+    """
+    assert follow(text, None, ("--slow", "--batch", "8"))["got"] == {"fast": False, "batch": 8}
+    assert follow(text, None, ("--fast",))["got"] == {"fast": True, "batch": 4}
+
+
+def test_what_is_appended_comes_behind_a_default_that_is_a_list(follow: Any) -> None:
+    text = """
+        import argparse
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--widths", type=int, action="append", default=[1, 2])
+        parser.add_argument("--depths", type=int, action="append")
+        args = parser.parse_args()
+        widths, depths = args.widths, args.depths
+    """
+    given = follow(text, None, ("--widths", "3", "--depths", "4", "--depths", "5"))
+    assert (given["widths"], given["depths"]) == ([1, 2, 3], [4, 5])
+    assert follow(text)["widths"] == [1, 2]

@@ -62,7 +62,36 @@ def logged(context: Context) -> set[str] | None:
             names.add(given.value)
         else:
             return None
-    return names or None
+    put = _put_by_hand(context)
+    return (names | put) or None if put is not None else None
+
+
+def _put_by_hand(context: Context) -> set[str] | None:
+    """The names that are written into ``trainer.callback_metrics``; None where one of them is not known."""
+    names: set[str] = set()
+    for store in context.trace.stores:
+        if not _is_metrics(store.target):
+            continue
+        if not (store.name.startswith(("['", '["')) and store.name.endswith(("']", '"]'))):
+            return None
+        names.add(store.name[2:-2])
+    for event in context.trace.calls(".update", ".setdefault"):
+        if not _is_metrics(event.receiver):
+            continue
+        given = settle(event.args[0]) if event.args else None
+        if isinstance(given, Dict) and not given.open and event.name == ".update":
+            names.update(str(key) for key in given.entries)
+        elif isinstance(given, Known) and isinstance(given.value, str):
+            names.add(given.value)
+        else:
+            return None
+    return names
+
+
+def _is_metrics(value: Value | None) -> bool:
+    return any(
+        isinstance(one, Obj) and one.kind == "attr" and one.name == "callback_metrics" for one in options_of(value)
+    )
 
 
 __all__ = ["fitted", "logged", "module_of_lightning", "optimizes_by_hand"]

@@ -82,6 +82,11 @@ pl.Trainer(callbacks=[best]).fit(Net(), loader)
 )
 
 GOOD = (
+    _MODULE.replace(
+        "        return loss\n",
+        '        self.trainer.callback_metrics["val/loss"] = loss.detach()\n        return loss\n',
+    )
+    + 'L.Trainer(callbacks=[ModelCheckpoint(monitor="val/loss")]).fit(Net(), loader, held_out)\n',
     _MODULE
     + """
 callbacks = [ModelCheckpoint(monitor="val_loss"), EarlyStopping(monitor="train_loss_epoch"), LearningRateMonitor(),

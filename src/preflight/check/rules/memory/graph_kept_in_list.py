@@ -49,6 +49,18 @@ import torch
 from torch import nn
 model = nn.Linear(10, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+seen = []
+for x, y in loader:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    seen += [model(x)]
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 history = []
 for x, y in data:
     loss = nn.functional.cross_entropy(model(x), y)
@@ -111,6 +123,19 @@ import torch
 from torch import nn
 model = nn.Linear(10, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+seen = []
+for x, y in loader:
+    optimizer.zero_grad()
+    out = model(x)
+    nn.functional.cross_entropy(out, y).backward()
+    optimizer.step()
+    seen += [out.detach(), len(x)]
+""",
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 history = []
 for tasks in data:
     losses = []
@@ -159,12 +184,23 @@ def check(context: Context) -> Iterator[Finding]:
         holder = _long_lived(event, loop)
         if holder is None or id(holder) in used or emptied(context, holder) or bounded(event.receiver):
             continue
-        value = event.args[0]
-        source = graph_of(context, value)
-        if source is None or detached_in_place(context, value):
+        found = _with_graph(context, event)
+        if found is None:
             continue
+        value, source = found
         severity, confidence, told = _weigh(context, loop, value, source)
         yield _finding(context, event, source, severity, confidence, told)
+
+
+def _with_graph(context: Context, event: Event) -> tuple[Value, Obj] | None:
+    """What is put into the list and carries a graph, with the forward pass: ``kept += [loss]`` puts in an item."""
+    given = settle(event.args[0])
+    several = event.name == ".extend" and isinstance(given, Seq) and not given.open
+    for value in given.items if several and isinstance(given, Seq) else [event.args[0]]:
+        source = graph_of(context, value)
+        if source is not None and not detached_in_place(context, value):
+            return value, source
+    return None
 
 
 def _finding(

@@ -1,7 +1,7 @@
 """The logarithm of a probability that can be zero.
 
 ## What it does
-Reports `log(1 - p)` of a sigmoid or soft-max, the hand-written binary cross entropy, and `log` of single entries picked out of a soft-max, when nothing keeps the argument from zero.
+Reports `log(1 - p)`, also as `log1p(-p)`, of a sigmoid or soft-max, the hand-written binary cross entropy, and `log` of single entries picked out of a soft-max, when nothing keeps the argument from zero.
 
 ## Why
 In float32 a sigmoid is exactly 1 from a logit of 17 on, so `1 - p` is exactly 0, its logarithm -inf and the gradient NaN.
@@ -37,6 +37,18 @@ RULE = Rule(
 )
 
 BAD = (
+    """
+import torch
+from torch import nn
+model = nn.Linear(10, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    p = torch.sigmoid(model(x))
+    loss = -(y * nn.functional.logsigmoid(model(x)) + (1 - y) * torch.log1p(-p)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
     """
 import torch, torch.nn as nn
 net = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())
@@ -80,6 +92,19 @@ for real, fake in loader:
 
 GOOD = (
     """
+import torch
+from torch import nn
+model = nn.Linear(10, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    out = model(x)
+    p = torch.sigmoid(out).clamp(1e-6, 1 - 1e-6)
+    loss = -(torch.log1p(-p) + torch.log1p(torch.sigmoid(out))).mean() + torch.log1p(torch.exp(-out)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    """
 import torch, torch.nn as nn
 net = nn.Sequential(nn.Linear(8, 1), nn.Sigmoid())
 for x, y in loader:
@@ -103,12 +128,13 @@ _PICKING = VIEWS | {"gather", "index_select", "masked_select", "take_along_dim"}
 
 def check(context: Context) -> Iterator[Finding]:
     """Look for logarithms of what can be exactly zero."""
-    for value in graph(context).made("log", "log2", "log10"):
+    for value in graph(context).made("log", "log2", "log10", "log1p"):
         if grad_off(value.context):
             continue
         inner = operand(value)
-        found, shown = _complement(inner)
-        if found is None:
+        beside = operation(value) == "log1p"
+        found, shown = _negated(inner) if beside else _complement(inner)
+        if found is None and not beside:
             found, shown = _picked(inner), "an entry of a"
         if found is None:
             continue
@@ -137,6 +163,16 @@ def _complement(value: Value | None) -> tuple[Obj | None, str]:
     found = origin(value, VIEWS)
     if found is not None and operation(found) == "-" and len(found.args) == 2 and plain(found.args[0]) == 1:
         inner = origin(found.args[1], _PICKING, items=True)
+        if operation(inner) in _PROBABILITY:
+            return inner, "1 minus a"
+    return None, ""
+
+
+def _negated(value: Value | None) -> tuple[Obj | None, str]:
+    """The sigmoid or soft-max p of ``log1p(-p)``, which is ``log(1 - p)``."""
+    found = origin(value, VIEWS)
+    if found is not None and operation(found) == "neg":
+        inner = origin(operand(found), _PICKING, items=True)
         if operation(inner) in _PROBABILITY:
             return inner, "1 minus a"
     return None, ""

@@ -75,7 +75,20 @@ def parse_line(m: Machine, parser: Parser, namespace: Obj, line: list[str], part
             continue
         option = known.get(dest)
         if option is not None and not (option.action == "count" and raw == plain(namespace.attrs.get(dest))):
-            namespace.attrs[dest] = _value(m, option, raw, error_type)
+            value = _value(m, option, raw, error_type)
+            namespace.attrs[dest] = _behind_default(m, option, namespace.attrs.get(dest), value)
+
+
+def _behind_default(m: Machine, option: Option, default: Value | None, given: Value) -> Value:
+    """What ``append`` and ``extend`` make of a default that is a list: it stays in front of what is given."""
+    before = settle(default) if default is not None else None
+    if option.action not in ("append", "extend", "append_const") or not isinstance(given, Seq):
+        return given
+    if isinstance(before, Known) and before.value is None or before is None:
+        return given
+    known = isinstance(before, Seq)
+    front = list(before.items) if isinstance(before, Seq) else []
+    return Seq([*front, *given.items], "list", m.site(option.node), not known or before.open)
 
 
 class Word(str):

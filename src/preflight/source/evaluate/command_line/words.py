@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from preflight.errors import UsageError
@@ -72,7 +73,12 @@ def unrecognised(word: str) -> UsageError:
 
 
 def bind_line(
-    m: Machine, func: Func, defaults: Partial, spellings: dict[str, str], options: Collection[str] = ()
+    m: Machine,
+    func: Func,
+    defaults: Partial,
+    spellings: dict[str, str],
+    options: Collection[str] = (),
+    negatives: Mapping[str, str] = MappingProxyType({}),
 ) -> Partial:
     """A function with its defaults, and over them what the command line gives.
 
@@ -82,6 +88,7 @@ def bind_line(
         defaults: The function with a value for each parameter.
         spellings: Further names of options, each with its parameter.
         options: Parameters that are given by name alone.
+        negatives: Flags that switch a parameter off, each with its parameter.
 
     Raises:
         UsageError: The line gives what the function does not take.
@@ -92,8 +99,10 @@ def bind_line(
     given = dict(defaults.kwargs)
     taken: set[str] = set()
     for name, text in named.items():
-        parameter = spellings.get(name, name)
-        if parameter in parameters:
+        parameter = negatives.get(name) or spellings.get(name, name)
+        if name in negatives and text == "True":
+            given[parameter] = Known(False, None, f"command line --{name.replace('_', '-')}")
+        elif parameter in parameters:
             given[parameter] = word_value(name, text, parameters[parameter])
         elif name.startswith("no") and (parameter := name[2:].lstrip("_")) in parameters and text == "True":
             given[parameter] = Known(False, None, f"command line --{name.replace('_', '-')}")

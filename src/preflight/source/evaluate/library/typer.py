@@ -75,6 +75,7 @@ def with_line(m: Machine, func: Func) -> Partial:
     if m.arguments is None:
         return defaults
     spellings: dict[str, str] = {}
+    negatives: dict[str, str] = {}
     options: list[str] = []
     spec = func.node.args
     for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
@@ -86,8 +87,15 @@ def with_line(m: Machine, func: Func) -> Partial:
         if kind == "Option" or (made is not None and kind != "Argument"):
             options.append(arg.arg)
             for word in words:
-                spellings[word.partition("/")[0].strip().lstrip("-").replace("-", "_")] = arg.arg
-    return bind_line(m, func, defaults, spellings, options)
+                on, _, off = word.partition("/")
+                spellings[_name(on)] = arg.arg
+                if off:
+                    negatives[_name(off)] = arg.arg
+    return bind_line(m, func, defaults, spellings, options, negatives)
+
+
+def _name(flag: str) -> str:
+    return flag.strip().lstrip("-").replace("-", "_")
 
 
 def _marked(annotation: ast.AST | None) -> tuple[str, list[str]]:
