@@ -5,6 +5,7 @@ python benchmarks/corpus/measure.py TARGET heldout     the same on scripts that 
 python benchmarks/corpus/measure.py TARGET heldout2    the same on a second such list, drawn after the rules were written
 python benchmarks/corpus/measure.py TARGET heldout3    the same on a third, drawn after the second was corrected
 python benchmarks/corpus/measure.py TARGET heldout4    the same on a fourth, drawn after the third was corrected
+python benchmarks/corpus/measure.py TARGET heldout5    the same on a fifth, drawn after the fourth was corrected
 python benchmarks/corpus/measure.py TARGET bugs        found before the fix, and silent after it
 
 TARGET is the folder that materialise.py wrote. What a reader said stands in readings.toml.
@@ -109,7 +110,7 @@ def bugs(target: Path) -> None:
 
 def main() -> int:
     """Measure one list."""
-    if len(sys.argv) != 3 or sys.argv[2] not in ("scripts", "heldout", "heldout2", "heldout3", "heldout4", "bugs"):
+    if len(sys.argv) != 3 or sys.argv[2] not in ("scripts", "heldout", "heldout2", "heldout3", "heldout4", "heldout5", "bugs"):
         print(__doc__, file=sys.stderr)
         return 2
     target = Path(sys.argv[1])

@@ -203,3 +203,68 @@ def test_layers_that_are_thawed_later_keep_what_they_are_given(tmp_path: Path, t
     model = model_spec(reading, gather(reading, Launch(), None))
     assert model is not None
     assert model.activation_elements == tensors * 64
+
+
+_MIXED = """
+import torch
+import other
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+def encode(rows):
+    return tokenizer(rows["text"], truncation=True, padding="max_length", max_length=256)
+arguments = TrainingArguments(output_dir="out", per_device_train_batch_size=4, bf16=other.wanted())
+Trainer(model=AutoModelForCausalLM.from_pretrained("gpt2"), args=arguments, train_dataset=rows.map(encode)).train()
+"""
+
+
+def test_a_run_that_fits_in_either_precision_fits(tmp_path: Path) -> None:
+    peaks = {}
+    for name, wanted in (("unknown", "other.wanted()"), ("full", "False"), ("mixed", "True")):
+        memory = _report(tmp_path, _MIXED.replace("other.wanted()", wanted), "a100-80gb").memory
+        assert memory is not None
+        assert memory.peak_bytes is not None
+        assert memory.fits == "yes"
+        peaks[name] = memory.peak_bytes.mid
+    assert peaks["unknown"] == max(peaks["full"], peaks["mixed"])
+
+
+def test_where_one_precision_may_not_fit_nothing_is_decided(tmp_path: Path) -> None:
+    script = _MIXED.replace("batch_size=4", "batch_size=190")
+    fits = {}
+    for name, wanted in (("unknown", "other.wanted()"), ("full", "False"), ("mixed", "True")):
+        memory = _report(tmp_path, script.replace("other.wanted()", wanted), "a100-80gb").memory
+        assert memory is not None
+        fits[name] = memory.fits
+    assert fits == {"unknown": "unknown", "full": "no", "mixed": "yes"}
+
+
+_OF_UNKNOWN_WORDS = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+words = sorted(set(open("input.txt").read()))
+class Net(nn.Module):
+    def __init__(self, count):
+        super().__init__()
+        self.table, self.head = nn.Embedding(count, 1024), nn.Linear(1024, count)
+        self.body = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range({depth})])
+    def forward(self, x):
+        return self.head(self.body(self.table(x)))
+net = Net(len(words))
+optimizer = torch.optim.AdamW(net.parameters())
+for x, y in torch.utils.data.DataLoader(dataset, batch_size=8):
+    F.cross_entropy(net(x), y).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize(("depth", "verdict"), [(10, "UNKNOWN"), (1200, "NO-GO")])
+def test_layers_of_known_size_decide_where_they_alone_do_not_fit(tmp_path: Path, depth: int, verdict: str) -> None:
+    report = _report(tmp_path, _OF_UNKNOWN_WORDS.format(depth=depth), "t4")
+    least = depth * (1024 * 1024 + 1024)
+    assert report.facts["model.parameters"].value is None
+    assert report.facts["model.parameters_at_least"].value == least
+    assert report.memory is not None
+    assert report.memory.least_bytes == pytest.approx(16 * least, rel=0.001)
+    assert report.verdict == verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from preflight.check.asked import Device
-from preflight.check.verdict import ALL_TRAINED, trains
+from preflight.check.verdict import ALL_TRAINED, ANY_PRECISION, trains
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.memory import MemoryEstimate, TimelinePoint
 from preflight.vocabulary.model import ModelSpec
@@ -27,7 +27,7 @@ def memory_of(
         reason = facts["model.parameters"].reason or "the size of the model is not known"
         unsized = MemoryEstimate(capacity_bytes=device.capacity_bytes, reason=reason)
         return _of_known_parts(unsized, facts, run, parallel, device)
-    found = _sized(facts, model, run, parallel, device)
+    found = _of_any_precision(facts, model, run, parallel, device) or _sized(facts, model, run, parallel, device)
     if found.peak_bytes is not None:
         found = _within_bounds(found, facts, model, run, parallel, device)
     return found if found.peak_bytes is not None else _at_least(found, facts, model, run, parallel, device)
@@ -67,6 +67,31 @@ def _of_known_parts(
     run = msgspec.structs.replace(run, trainable_parameters=trained.value)
     reason = f"{unsized.reason}; the other layers have {known.value:,} parameters"
     return _at_least(msgspec.structs.replace(unsized, reason=reason), told, parts, run, parallel, device)
+
+
+def _of_any_precision(
+    facts: dict[str, Fact], model: ModelSpec, run: RunSpec, parallel: ParallelDims, device: Device
+) -> MemoryEstimate | None:
+    """The memory where only that is not known whether mixed precision is on, and the run fits either way; else None.
+
+    Weights that are loaded in half precision take less than either: the figure is an upper bound.
+    """
+    if facts["precision"].known or not (facts["precision"].reason or "").startswith("whether "):
+        return None
+    either = [
+        _sized(
+            facts | {"precision": Fact(precision)},
+            model,
+            msgspec.structs.replace(run, precision=precision),
+            parallel,
+            device,
+        )
+        for precision in ("fp32", "autocast-bf16")
+    ]
+    if any(one.fits != "yes" or one.peak_bytes is None for one in either):
+        return None
+    most = max(either, key=lambda one: one.peak_bytes.mid if one.peak_bytes is not None else 0.0)
+    return msgspec.structs.replace(most, assumed=ANY_PRECISION)
 
 
 def _some_frozen(facts: dict[str, Fact], run: RunSpec) -> bool:

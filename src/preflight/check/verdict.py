@@ -17,6 +17,9 @@ OTHER_FRAMEWORKS = {"tensorflow": "TensorFlow", "jax": "JAX", "mxnet": "MXNet", 
 
 ALL_TRAINED = "a run that trains all parameters"
 """What a figure of memory is for where some may be frozen."""
+ANY_PRECISION = "the precision that takes most, full or mixed"
+"""What a figure of memory is for where nobody knows whether mixed precision is on."""
+_UNTOLD = {ALL_TRAINED: "how many this one trains", ANY_PRECISION: "which one the run has"}
 
 
 def trains(facts: Mapping[str, Fact]) -> bool:
@@ -66,9 +69,9 @@ def verdict_of(
             else "whether the memory suffices is too close to call"
         )
     if memory is not None and memory.assumed:
-        what = "large the run's own are" if memory.assumed.startswith("images") else "long the run's own are"
-        what = "many this one trains" if memory.assumed == ALL_TRAINED else what
-        notes.append(f"the memory is that of {memory.assumed}: how {what} is not known")
+        size = "large" if memory.assumed.startswith("images") else "long"
+        untold = _UNTOLD.get(memory.assumed, f"how {size} the run's own are")
+        notes.append(f"the memory is that of {memory.assumed}: {untold} is not known")
     classes = counted_alone(context)
     if classes:
         notes.append(

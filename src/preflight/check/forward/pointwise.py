@@ -145,9 +145,11 @@ def pair(one: Operation) -> Result:
     if one.name in ("maximum", "minimum", "logaddexp", "atan2"):
         for value in operands:
             one.keep(value)
+    graded = any(tensor.graded for tensor in tensors)
     if one.name.endswith("_"):
-        return one.views(shape)
-    return one.makes(shape, graded=any(tensor.graded for tensor in tensors))
+        held = one.views(shape)
+        return Tensor(held.shape, graded and one.recorded, held.storage) if held is not None else None
+    return one.makes(shape, graded=graded)
 
 
 @rule("==", "!=", "<", "<=", ">", ">=", "eq", "ne", "lt", "le", "gt", "ge", "&", "|", "and", "or")

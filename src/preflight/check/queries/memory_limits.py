@@ -104,7 +104,12 @@ def _sum(context: Context) -> str:
 def _fix(context: Context) -> Fix:
     from preflight.cost.alternatives import alternatives
 
-    assert context.model is not None
+    if context.model is None or context.model.parameters is None:
+        return Fix(
+            title="use a larger GPU, or shard the model over several",
+            instruction="the layers whose size is known do not fit alone",
+            expected="the run fits",
+        )
     micro = context.run.micro_batch or 1
     fits = max_micro_batch(context.model, context.run, context.parallel, context.capacity_bytes or 0, context.gpu)
     if 0 < fits < micro:
