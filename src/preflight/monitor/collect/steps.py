@@ -24,7 +24,7 @@ _CLOSER = 3  # iterations after parameters were frozen or freed in which what no
 _MOST_CLOSER = 4  # how often that is done; some programs do so in every step
 _FIRST = 2  # steps of each optimizer that are always looked at: what it began with, and on which weights
 _IDLE = 16  # steps of others in a row after which the optimizer whose steps count is one that is not used any more
-_MOST_HANDS = 8  # steps that find parameters written to, and are looked at for that alone
+_MOST_HANDS = 8  # steps whose norms would not be taken and are, because something was written to since the one before
 _STATES_EVERY = 10  # detailed iterations in which an optimizer's own state is looked at
 
 

@@ -138,8 +138,8 @@ class ClippingInOrder(Relation):
         scaled = ("scaler.scale", "backward", "scaler.unscale optimizer0:SGD", _CLIP, "scaler.step optimizer0:SGD")
         yield [mini.window(*scaled, "scaler.update") for _ in range(3)]
         mini = Mini({"model.weight": {}})
-        rows = ("zero_grad optimizer1:SGD", "backward", _CLIP, "step optimizer1:SGD")
-        yield [mini.window(*rows) for _ in range(3)]  # optimizer0 holds the same weights, and is not used
+        second = ("zero_grad optimizer1:SGD", "backward", _CLIP, "step optimizer1:SGD")
+        yield [mini.window(*second) for _ in range(3)]  # optimizer0 holds the same weights, and is not used
 
     @classmethod
     def broken(cls) -> Iterator[list[Window]]:

@@ -86,9 +86,10 @@ def _behind_default(m: Machine, option: Option, default: Value | None, given: Va
         return given
     if isinstance(before, Known) and before.value is None or before is None:
         return given
-    known = isinstance(before, Seq)
-    front = list(before.items) if isinstance(before, Seq) else []
-    return Seq([*front, *given.items], "list", m.site(option.node), not known or before.open)
+    front = before if isinstance(before, Seq) else None
+    return Seq(
+        [*(front.items if front else ()), *given.items], "list", m.site(option.node), front is None or front.open
+    )
 
 
 class Word(str):
