@@ -37,22 +37,25 @@ class NormsStayInEvaluation(Relation):
     def __init__(self) -> None:
         self._put_back: dict[str, Call] = {}  # by model: the call that put layers of it back
         self._run: set[str] = set()  # models that have run
+        self._new = False  # whether one ran for the first time in the last window
 
     def see(self, window: Window) -> Iterator[Example]:
+        self._new = False
         for call in sorted([*window.named("mode"), *window.named("forward")], key=ORDER):
             told = call.args or {}
             if call.name == "mode":
                 if told.get("resting") and call.object and call.object not in self._run:
                     self._put_back[call.object] = call
                 continue
+            self._new = self._new or call.object not in self._run
             self._run.add(call.object)
             back = self._put_back.pop(call.object, None)
             if back is not None and (call.context or "").startswith("grad") and told.get("training"):
                 yield _judged(call, back)
 
     def quiet(self, window: Window) -> bool:
-        """Whether no layers were put back for a pass that is to come."""
-        return not self._put_back
+        """Whether no model ran for the first time, and no layers were put back for a pass that is to come."""
+        return not self._new and not self._put_back
 
     @classmethod
     def holding(cls) -> Iterator[list[Window]]:
