@@ -157,16 +157,13 @@ class Dropping(nn.Module):  # type: ignore[misc, name-defined]
     def __init__(self, by_mode: bool) -> None:
         super().__init__()
         self.layer = nn.Linear(3, 3)
-        self.draw = self._by_mode if by_mode else self._always
+        self.by_mode = by_mode
 
     def forward(self, x: Any) -> Any:
-        return self.draw(self.layer(x))
+        return self._by_mode(self.layer(x)) if self.by_mode else nn.functional.dropout(self.layer(x), 0.5, True)
 
     def _by_mode(self, x: Any) -> Any:
         return nn.functional.dropout(x, 0.5, training=self.training)
-
-    def _always(self, x: Any) -> Any:
-        return nn.functional.dropout(x, 0.5, training=True)
 
 
 @pytest.mark.parametrize(("by_mode", "told"), [(True, [(1, 1), (1, 0)]), (False, [(0, 0), (0, 0)])])

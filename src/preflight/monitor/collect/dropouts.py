@@ -88,7 +88,7 @@ class Dropouts:
                 if module or (len(args) < 3 and "training" not in kwargs):
                     self._look(name, rate, module)
                 elif isinstance(rate, float) and rate > 0:
-                    self._by_mode(sys._getframe(1))
+                    self._by_mode(sys._getframe(1), kwargs["training"] if "training" in kwargs else args[2])
             return original(*args, **kwargs)
 
         dropping.__prepare_scriptable__ = lambda: original  # type: ignore[attr-defined]
@@ -108,12 +108,14 @@ class Dropouts:
             if frame is not None:
                 self._tell(name, rate, frame, entry.object)
 
-    def _by_mode(self, frame: FrameType) -> None:
+    def _by_mode(self, frame: FrameType, dropping: Any) -> None:
         """Have a module that drops by its own mode, which its code reads, counted as a part that drops."""
         if _MODE not in frame.f_code.co_names:
             return
         owner = owner_of(frame)
-        if isinstance(owner, self.recorder.torch.nn.Module) and type(owner).__module__ != _MODULES:
+        if not isinstance(owner, self.recorder.torch.nn.Module) or type(owner).__module__ == _MODULES:
+            return
+        if owner.training is dropping:
             self.forwards.modal.by_mode(owner)
 
     def _beyond(self, frame: FrameType | None) -> FrameType | None:
