@@ -168,3 +168,32 @@ class Net(nn.Module):
 model = Net()
 """
     assert _parameters(tmp_path, script)[0] == 3 * 4 + 4 + 4 * 5 + 5
+
+
+def test_a_network_that_ends_at_a_part_is_counted_up_to_it(tmp_path: Path) -> None:
+    script = """
+import torchvision
+from torchvision.models._utils import IntermediateLayerGetter
+class Net(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        body = getattr(torchvision.models, name)(replace_stride_with_dilation=[False, False, False])
+        self.body = IntermediateLayerGetter(body, return_layers={"layer3": "0", "layer4": "1"})
+        self.head = nn.Linear(2048, 2, bias=False)
+model = Net("resnet50")
+"""
+    assert _parameters(tmp_path, script)[0] == 23_508_032 + 2 * 2048
+
+
+def test_a_weight_that_is_put_in_the_place_of_another_fits(tmp_path: Path) -> None:
+    script = """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.offsets = nn.Linear(16, 8)
+        self.offsets.bias = nn.Parameter(grid().view(-1))
+    def forward(self, x):
+        return self.offsets(x)
+model = Net()
+"""
+    assert _parameters(tmp_path, script)[0] == 16 * 8 + 8

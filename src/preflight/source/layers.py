@@ -245,6 +245,8 @@ class Network:
             return self._table(obj, path, repeat, inside)
         if name.startswith("torch.nn.utils.") and obj.args:
             return self._module(obj.args[0], path, repeat, inside) + self._reparametrised(obj, path)
+        if name.startswith("torchvision.models.") and name.endswith(".IntermediateLayerGetter"):
+            return self._up_to(obj, path, repeat, inside)
         if name in ("torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder"):
             return self._stack(obj, path, repeat, inside)
         sizes = SIZES.get(name)
@@ -295,7 +297,10 @@ class Network:
             ):
                 saved += _part(obj, name)
             elif isinstance(value, Obj) and value.name == "torch.nn.Parameter":
-                saved += _part(obj, name) - (numel_of(value.argument(0, "data")) or 0)
+                size = numel_of(value.argument(0, "data"))
+                saved += (
+                    _part(obj, name) - size if size is not None else 0
+                )  # else it fits, as the layer computes with it
         return saved
 
     def _reparametrised(self, obj: Obj, path: str) -> int:
@@ -321,6 +326,25 @@ class Network:
         inner = self._module(layer, path + ".layers", repeat * count.value, inside)
         norm = obj.argument(2, "norm")
         return inner * count.value + (self._module(norm, path + ".norm", repeat, inside) if norm is not None else 0)
+
+    def _up_to(self, getter: Obj, path: str, repeat: int, inside: set[int]) -> int:
+        """The parts of a network up to the last one whose result is asked for: the others are left out."""
+        given, asked = getter.argument(0, "model"), getter.argument(1, "return_layers")
+        network, table = settle(given) if given is not None else None, settle(asked) if asked is not None else None
+        drawn = drawing_of(self.reading.machine, network) if isinstance(network, Obj) else None
+        if drawn is None or not isinstance(table, Dict) or table.open or not table.entries:
+            raise Unsized(not_followed(getter, path))
+        left, total = {str(key) for key in table.entries}, 0
+        for name, held in drawn.attrs.items():
+            if not left:
+                return total
+            part = settle(held)
+            if isinstance(part, Obj) and _is_module(self.reading, part):
+                total += self._held(name, held, f"{path}.{name}", repeat, inside)
+                left.discard(name)
+        if left:
+            raise Unsized(f"{path}: the network has no part {min(left)}")
+        return total
 
     def from_catalog(self, obj: Obj) -> int | None:
         """The parameters of a model that is known by name."""

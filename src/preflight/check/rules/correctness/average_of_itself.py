@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.queries.averages import averages
 from preflight.check.rule import Rule
+from preflight.source.evaluate.library.methods import is_module
 from preflight.source.trace import Event, Store
 from preflight.source.values import Choice, Obj, settle
 from preflight.vocabulary.finding import Finding
@@ -87,6 +88,15 @@ for i, (x, y) in enumerate(loader):
 
 GOOD = (
     f"""{_HEAD}
+from torchdata.stateful_dataloader import StatefulDataLoader
+stream = StatefulDataLoader(data, batch_size=8)
+for x, y in stream:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+    stream.load_state_dict(stream.state_dict())
+""",
+    f"""{_HEAD}
 average = copy.deepcopy(model)
 for x, y in loader:
     step(x, y)
@@ -133,7 +143,7 @@ def _own_state(event: Event) -> bool:
     if not isinstance(given, Obj) or given.name != ".state_dict" or isinstance(base, Choice) or given.receiver is None:
         return False
     direct = isinstance(asked, ast.Call) and given.site is not None and given.site.node is asked
-    return direct and isinstance(base, Obj) and settle(given.receiver) is base
+    return direct and isinstance(base, Obj) and is_module(base) and settle(given.receiver) is base
 
 
 def _finding(context: Context, place: Event | Store) -> Finding:
