@@ -90,8 +90,11 @@ def test_clipping_that_measures_by_itself_is_told_once() -> None:
     with recorded() as kept:
         model = torch.nn.Linear(4, 2)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        model(torch.ones(3, 4)).square().sum().backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
-        optimizer.step()
-    (call,) = kept.calls("clip_grad_norm")
-    assert "given" not in call["args"]
+        for _ in range(2):
+            model(torch.ones(3, 4)).square().sum().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.step()
+    first, second = kept.calls("clip_grad_norm")
+    assert "given" not in first["args"]
+    # Which parameters are an optimizer's is known from its first step on.
+    assert [second["args"][word] for word in ("parameters", "gradients", "optimizers", "of")] == [2, 2, [0], [2]]
