@@ -23,16 +23,15 @@ class BegunAgain:
     """Looks for the head of a file in the rest of it."""
 
     def __init__(self, head: bytes) -> None:
-        """Choose the lines that stand once in the head, before anything was raised."""
-        lines = head.partition(b"\nTraceback (most recent call last)")[0].split(b"\n")
-        self._told: dict[bytes, int] = {}
-        for number, line in enumerate(lines[:_FIRST], 1):
-            if len(self._told) < _MOST and _TELLING.fullmatch(line) and lines.count(line) == 1:
-                self._told[line] = number
+        """Keep the head: of most files nothing else is wanted."""
+        self._head = head
+        self._told: dict[bytes, int] | None = None
         self._last: dict[bytes, int] = {}
 
     def look(self, data: bytes, own: int, first_line: int) -> None:
         """Look through the bytes of a block that are its own; ``first_line`` is the number of its first line."""
+        if self._told is None:
+            self._told = _told_once(self._head)
         for line, number in self._told.items():
             place = data.rfind(b"\n" + line + b"\n", 0, own)
             if place >= 0:
@@ -43,7 +42,17 @@ class BegunAgain:
     @property
     def line(self) -> int | None:
         """The line with which the last start begins that repeats the head; None where none does."""
-        places = [self._last[line] for line in self._told if line in self._last]
+        places = [self._last[line] for line in self._told or () if line in self._last]
         if len(places) < _FEWEST or places != sorted(places) or places[-1] - places[0] > _APART:
             return None
         return places[0]
+
+
+def _told_once(head: bytes) -> dict[bytes, int]:
+    """Return the lines that stand once in a head before anything was raised, with their numbers."""
+    lines = head.partition(b"\nTraceback (most recent call last)")[0].split(b"\n")
+    found: dict[bytes, int] = {}
+    for number, line in enumerate(lines[:_FIRST], 1):
+        if len(found) < _MOST and _TELLING.fullmatch(line) and lines.count(line) == 1:
+            found[line] = number
+    return found
