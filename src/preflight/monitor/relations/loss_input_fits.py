@@ -109,6 +109,7 @@ class LossInputFits(Relation):
         yield _backward(("BinaryCrossEntropyWithLogits", "Squeeze", "Sigmoid", "Addmm"))
         yield _backward(("NllLoss", "Addmm"))
         yield _linear()
+        yield _backward(("NllLoss", "Index", "LogSoftmax", "Addmm"), dim=0)
         yield _backward(("NllLoss", "LogSoftmax", "Addmm"), dim=0)
         yield _backward(("NllLoss", "Log", "Softmax", "Addmm"), dim=0)
         yield _backward(("MseLoss", "Softmax", "Addmm"), classes=1)
