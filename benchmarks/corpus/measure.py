@@ -110,7 +110,15 @@ def bugs(target: Path) -> None:
 
 def main() -> int:
     """Measure one list."""
-    if len(sys.argv) != 3 or sys.argv[2] not in ("scripts", "heldout", "heldout2", "heldout3", "heldout4", "heldout5", "bugs"):
+    if len(sys.argv) != 3 or sys.argv[2] not in (
+        "scripts",
+        "heldout",
+        "heldout2",
+        "heldout3",
+        "heldout4",
+        "heldout5",
+        "bugs",
+    ):
         print(__doc__, file=sys.stderr)
         return 2
     target = Path(sys.argv[1])
