@@ -197,3 +197,21 @@ def test_passes_before_the_first_step_of_an_optimizer_are_of_one_iteration() -> 
             (torch.randn(4, 3) @ weight).pow(2).mean().backward()
         optimizer.step()
     assert [len(window.named("backward")) for window in kept.windows()] == [40]
+
+
+@pytest.mark.parametrize(("per_batch", "iterations"), [(4, 2), (40, 1 + 24)])
+def test_a_batch_that_is_learnt_by_heart_is_no_endless_iteration(per_batch: int, iterations: int) -> None:
+    """Several steps on a batch are one iteration; from the 17th on each is one."""
+    torch.manual_seed(0)
+    net = torch.nn.Linear(4, 2)
+    data = torch.utils.data.TensorDataset(torch.randn(16, 4), torch.randint(0, 2, (16,)))
+    with recorded() as kept:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        loader = iter(torch.utils.data.DataLoader(data, batch_size=8))
+        for _ in range(2 if per_batch < 16 else 1):
+            x, y = next(loader)
+            for _ in range(per_batch):
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(net(x), y).backward()
+                optimizer.step()
+    assert len(kept.windows()) == iterations

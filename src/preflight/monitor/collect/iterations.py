@@ -1,7 +1,8 @@
 """Where a process is: in which iteration of its training, and each thread in which calls.
 
 An iteration ends where the next one begins: at the next batch of a loader after something was trained in this one;
-without a loader, at the next forward pass or clearing of gradients after the first optimizer's step.
+without a loader, at the next forward pass or clearing of gradients after the first optimizer's step. So it is where a
+batch is trained on again and again, as by a program that learns one batch by heart.
 A program that updates its parameters by itself has no step: there, some backward passes make an iteration, so that none
 grows without end.
 Whether an iteration is recorded in detail depends on its number alone, so that all ranks choose the same ones.
@@ -17,6 +18,8 @@ from .settings import Settings
 _NEVER_STEPPED = 4
 _NO_OPTIMIZER = 16
 """Backward passes of an iteration of a program that clears no gradients in a way that can be seen, and makes no step."""
+_ON_ONE_BATCH = 16
+"""Steps of the first optimizer since a loader gave a batch, from which on each is an iteration by itself."""
 AFTER_EACH = 8
 """Up to how rare norms are the parameters after a step are still taken in every iteration."""
 
@@ -65,6 +68,7 @@ class Iterations:
         self.training = True
         self.backwards = 0
         self.most_backwards = 0
+        self._began_at = 0  # how many steps there were when this iteration began
 
     def stack(self) -> list[int]:
         """The numbers of the recorded calls that this thread is in."""
@@ -80,7 +84,7 @@ class Iterations:
             return
         if what == "fetch":
             new = True
-        elif self.fetched:
+        elif self.fetched and self.step - self._began_at < _ON_ONE_BATCH:
             new = False
         elif what == "backward":
             new = self.primary is None and not self.optimized and self.backwards >= _NO_OPTIMIZER
@@ -106,6 +110,7 @@ class Iterations:
             act()
         self.trained = self.stepped = False
         self.backwards = 0
+        self._began_at = self.step
         self.iteration += 1
         number = self.iteration
         self.detail = self._in_detail(number)
