@@ -268,3 +268,27 @@ def test_layers_of_known_size_decide_where_they_alone_do_not_fit(tmp_path: Path,
     assert report.memory is not None
     assert report.memory.least_bytes == pytest.approx(16 * least, rel=0.001)
     assert report.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "parts"),
+    [
+        ("net = Net(len(words))\n", "net = Net(len(words))\n", 1200),
+        (
+            "AdamW(net.parameters())",
+            "AdamW(net.head.parameters())",
+            None,
+        ),  # who trains one layer keeps no states of the others
+        ("        self.body =", "        if other.load().big:\n            self.more =", 0),
+    ],
+)
+def test_only_what_a_run_surely_holds_is_in_a_figure_of_parts(
+    tmp_path: Path, before: str, after: str, parts: int | None
+) -> None:
+    script = "import other\n" + _OF_UNKNOWN_WORDS.format(depth=1200)
+    assert before in script
+    report = _report(tmp_path, script.replace(before, after), "t4")
+    least = report.memory.least_bytes if report.memory is not None else None
+    layer = 1024 * 1024 + 1024
+    assert (least or 0) == pytest.approx(4 * 1200 * layer if parts is None else 16 * parts * layer, rel=0.001)
+    assert report.verdict == ("NO-GO" if parts else "UNKNOWN")

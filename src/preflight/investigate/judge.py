@@ -33,6 +33,7 @@ from preflight.investigate.course.outlived import (
     without_passed_warnings,
     without_trends,
     without_warnings,
+    without_words_beside_the_end,
 )
 from preflight.investigate.course.progress import Progress
 from preflight.investigate.course.remaining import (
@@ -130,6 +131,7 @@ def _judge_one(case: Case) -> Judged:
     failing = with_again(without_aftermath(case, failing), recovered)
     failing = without_guesses(without_trends(without_outlived(without_warnings(failing, recovered), recovered)))
     failing = without_passed_warnings(case, failing)
+    failing = without_words_beside_the_end(case, failing, ended=progress.ended)
     scene = Scene(case=case, progress=progress, failing=tuple(without_teardown_alone(case, failing)))
     culprit = culprit_of(scene)
     return Judged(scene=scene, culprit=culprit, decided=decide(scene, culprit), recovered=tuple(recovered),

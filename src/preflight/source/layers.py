@@ -92,6 +92,8 @@ class Network:
     def _module(self, value: Value, path: str, repeat: int, inside: set[int]) -> int:
         if not self._in_part:
             return self._sized(value, path, repeat, inside)
+        if _may_be_left_out(settle(value)):
+            return 0
         try:
             return self._sized(value, path, repeat, inside)
         except Unsized:
@@ -180,7 +182,7 @@ class Network:
             value = settle(value.initial)
         if isinstance(value, Obj):
             if value.name in ("torch.nn.Parameter", "torch.nn.parameter.Parameter"):
-                return self._parameter(value, path, repeat)
+                return 0 if self._in_part and _may_be_left_out(value) else self._parameter(value, path, repeat)
             if value.kind == "attr" and value.name in ("weight", "bias"):
                 return 0  # a parameter of a layer under a second name
             if _is_module(self.reading, value):
@@ -361,6 +363,13 @@ def _made_with(reading: Reading, obj: Obj, base: str) -> Iterator[tuple[list[Val
     for event in reading.trace.calls(base + ".__init__"):
         if event.args and settle(event.args[0]) is obj:
             yield event.args[1:], event.kwargs
+
+
+def _may_be_left_out(value: Value) -> bool:
+    """Whether a module or a weight is made in a branch of which nobody knows whether it is taken."""
+    if not isinstance(value, Obj) or value.context is None:
+        return False
+    return any(frame.kind == "if" and frame.taken is None for frame in value.context.frames())
 
 
 def _held_by(obj: Obj) -> list[Obj]:

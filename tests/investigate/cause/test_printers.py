@@ -141,3 +141,30 @@ def test_a_command_of_slurm_that_gives_up_is_read(tmp_path: Path) -> None:
         "begin\nsbatch: fatal: SLURM_TRES_PER_TASK is mutually exclusive with --ntasks-per-gpu\n", encoding="utf-8"
     )
     assert diagnose([str(log)]).incident.category == "environment"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "slurmstepd: error: Setting TMPDIR to /tmp",
+        "slurmstepd: error: couldn't chdir to `/home/u/x': No such file or directory: going to /tmp instead",
+        "slurmstepd: error: common_file_write_content: unable to write 1 bytes to cgroup /sys/fs/cgroup/memory/x: Device or resource busy",
+        "srun: error: eio_message_socket_accept: slurm_receive_msg[10.0.0.1]: Zero Bytes were transmitted or received",
+        "ERROR: environment variable TRACKER_KEY is not set, logging offline",
+        "2026-03-02 10:13:44,120 - huggingface_hub.utils - ERROR - the token is not stored",
+    ],
+)
+def test_a_run_that_is_done_did_not_fail_of_a_line_that_only_sounds_of_trouble(tmp_path: Path, line: str) -> None:
+    steps = [f"step {i} loss {3 / (1 + i / 100):.3f}" for i in range(60)]
+    log = tmp_path / "job.out"
+    log.write_text("\n".join([*steps, "Training complete.", "Results saved to out/metrics.json", line]) + "\n")
+    incident = diagnose([str(log)]).incident
+    assert (incident.state, incident.category) == ("ended", "none")
+
+
+@pytest.mark.parametrize("line", [
+    "slurmstepd: error: Setting TMPDIR to /tmp",
+    "slurmstepd: error: couldn't chdir to `/home/u/x': No such file or directory: going to /tmp instead",
+])  # fmt: skip
+def test_what_slurm_does_without_is_no_cause(line: str) -> None:
+    assert meaning_of_line(line) is None

@@ -51,7 +51,7 @@ _PRINTERS = (
     # Parsers of arguments and settings.
     Printer(re.compile(r"^[\w./-]+(?:\.py)?: error: (?:unrecognized arguments|the following arguments are required|argument )"), "environment"),
     Printer(re.compile(r"^s(?:batch|run|alloc): error: (?:Batch job submission failed|Unable to allocate resources|Invalid|invalid|Memory specification|Unable to open file)"), "environment"),
-    Printer(re.compile(r"^(?:srun|sbatch|salloc|scontrol|slurmstepd|slurmd): (?:error|fatal): (?!.*(?i:connect|communicat|timed out|respon|unreachable|\bsocket\b|exit|kill|cancel|signal))"), "environment", "cascade"),
+    Printer(re.compile(r"^(?:srun|sbatch|salloc|scontrol|slurmstepd|slurmd): fatal: (?!.*(?i:connect|communicat|timed out|respon|unreachable|\bsocket\b|exit|kill|cancel|signal))"), "environment", "cascade"),
     Printer(re.compile(r"Error merging|Could not (?:override|find|load) '|Error locating target"), "environment"),
 )  # fmt: skip
 

@@ -19,6 +19,8 @@ _DONE_WITHOUT = ("environment", "checkpoint", "data", "usercode", "compile", "no
 """What a program can do without; a word that it shall end, a number that is none and a connection that is lost stay what they are."""
 _WENT_ON = 12
 """So many lines behind the last warning are of a program that went on, where none of them says that anything failed."""
+_ENDS = re.compile(r"[A-Z]\w*(?:Error|Exception)\b|(?i:\bfatal\b|\bcritical\b|\babort)|\berror: ")
+"""An exception by its name, and what programs say that give up."""
 _OUTLIVED = 2
 """So often a run went on behind the same before."""
 
@@ -46,6 +48,19 @@ def without_passed_warnings(case: Case, failing: list[Event]) -> list[Event]:
     lines = {file.index: file.lines for file in case.reading.files}
     on = all(lines.get(event.hit.file, 0) - event.hit.line >= _WENT_ON for event in failing)
     return [] if on else failing
+
+
+def without_words_beside_the_end(case: Case, failing: list[Event], *, ended: bool) -> list[Event]:
+    """Return nothing where the run says that it is done, and single lines that only sound of trouble are all that is left."""
+    if not ended or any(ending.code for ending in case.endings):
+        return failing
+    return [] if all(_only_sounds(event) for event in failing) else failing
+
+
+def _only_sounds(event: Event) -> bool:
+    """Return whether a line that nothing took tells of something that a program can lack, and of no exception and no end."""
+    told = event.category == "environment" or event.role == "cascade"
+    return event.guessed and told and event.category in _DONE_WITHOUT and _ENDS.search(event.hit.text) is None
 
 
 def _may_be_passed(event: Event) -> bool:

@@ -10,7 +10,7 @@ from preflight.source.facts.telling import place_of, unknown
 from preflight.source.frozen import Frozen, frozen_layers
 from preflight.source.launcher import Launch
 from preflight.source.layers import Network
-from preflight.source.values import Obj
+from preflight.source.values import Obj, Value, settle
 from preflight.vocabulary.fact import Fact
 from preflight.vocabulary.finding import Location
 
@@ -78,8 +78,22 @@ def _of_known_parts(reading: Reading, model: Obj, network: Network | None, place
     how = "layers of the script whose size is known"
     trained = _trainable(reading, None, least, place, how)
     return {"model.parameters_at_least": Fact(least, place, how)} | (
-        {"model.trainable_parameters_at_least": trained} if trained.known else {}
+        {"model.trainable_parameters_at_least": trained} if trained.known and _updates_all(reading, model) else {}
     )
+
+
+def _updates_all(reading: Reading, model: Obj) -> bool:
+    """Whether each optimizer is given the parameters of the whole network: none of it is left without states."""
+    optimizers = reading.made("optimizer")
+    return bool(optimizers) and all(_are_of(one.argument(0, "params"), model) for one in optimizers)
+
+
+def _are_of(given: Value | None, model: Obj) -> bool:
+    """Whether parameters are those that ``model.parameters()`` gives."""
+    asked = settle(given) if given is not None else None
+    if not isinstance(asked, Obj) or asked.name != ".parameters" or asked.receiver is None:
+        return False
+    return settle(asked.receiver) is model
 
 
 def _of_several(reading: Reading, several: list[tuple[Obj, Network]], place: Location | None) -> dict[str, Fact]:
