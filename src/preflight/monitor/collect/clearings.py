@@ -24,6 +24,7 @@ class Clearings:
         self.states = states
         self.uncleared: set[int] = set()
         self._used: dict[int, int] = {}  # how many backward passes there were when gradients were last used or cleared
+        self._stepped: set[int] = set()
 
     def install(self, patches: Patches) -> None:
         """Put the watching functions in place."""
@@ -34,6 +35,7 @@ class Clearings:
     def stepped(self, index: int) -> None:
         """Note that an optimizer has used its gradients."""
         self.uncleared.add(index)
+        self._stepped.add(index)
         self._used[index] = self.recorder.passes
 
     def _clearing(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
@@ -42,14 +44,29 @@ class Clearings:
         self.uncleared.discard(index)
         self._unused(index)
         to_none = kwargs.get("set_to_none", args[1] if len(args) > 1 else True)
-        return self.recorder.enter("zero_grad", self.enrolled.name(args[0]), {"set_to_none": bool(to_none)})
+        seen = {"set_to_none": bool(to_none), **self._waiting(index)}
+        return self.recorder.enter("zero_grad", self.enrolled.name(args[0]), seen)
 
     def _clearing_module(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry | None:
         self.recorder.begins("zero_grad")
         self.uncleared.clear()
         self._unused(None)
         name = self.enrolled.names.of(args[0]) or type(args[0]).__name__
-        return self.recorder.enter("zero_grad", name, {"module": True})
+        return self.recorder.enter("zero_grad", name, {"module": True, **self._waiting(None)})
+
+    def _waiting(self, index: int | None) -> dict[str, list[int]]:
+        """The optimizers that have never stepped, where others have, and whose gradients may be cleared now."""
+        known = self.enrolled.variables
+        if not self._stepped or index in self._stepped or known.stale:
+            return {}
+        asked = [one for one, _ in known.optimizers()] if index is None else [index]
+        found = [
+            one
+            for one in asked
+            if one not in self._stepped
+            and any(tensor.is_leaf and tensor.grad is not None for _, tensor in known.living(one))
+        ]
+        return {"waiting": found} if found else {}
 
     def _unused(self, index: int | None) -> None:
         """Look at gradients that are thrown away: a backward pass made them and no step has used them."""
