@@ -33,7 +33,7 @@ _TOLD = re.compile(
 _WARNED = re.compile(r"^\S*:\d+: \w*Warning: |^\s*(?:warnings\.)?warn\(")
 """What Python prints of a warning: where it was given and what it says, and below that the line that gave it."""
 _SETTINGS = re.compile(
-    r"(?i)(?:^|[\s:])\w*(?:config|args|arguments|settings|namespace)\w*['\"]?\s{0,3}[:=]?\s{0,3}[{(]\s{0,3}['\"]?\w+['\"]?\s{0,3}[:=]"
+    r"(?i)(?:^|[\s:])\w{0,40}(?:config|args|arguments|settings|namespace)\w{0,40}['\"]?\s{0,3}[:=]?\s{0,3}[{(]\s{0,3}['\"]?\w+['\"]?\s{0,3}[:=]"
 )
 """Settings that are printed as a whole: their names hold every word of trouble, and tell of none."""
 # NCCL hands an error up from call to call, and prints for information where it was: 1 is CUDA's, 2 the system's, 6 the peer's.

@@ -25,6 +25,7 @@ from difflib import get_close_matches
 
 from preflight.check.context import Context, Evidence, Fix
 from preflight.check.rule import Rule
+from preflight.source.trace import Context as Frame
 from preflight.source.trace import Event
 from preflight.source.values import Dict, Known, Obj, Value, plain, settle
 from preflight.vocabulary.finding import Finding
@@ -38,6 +39,8 @@ RULE = Rule(
     tags=("checkpoint",),
 )
 
+_FILLS = (".update", ".setdefault", ".__ior__")
+_READS = ("builtins.print", "builtins.len", "builtins.sorted", "builtins.list", "builtins.type", "builtins.isinstance")
 _TRAIN = """
 for epoch in range(start, 10):
     for x, y in loader:
@@ -47,9 +50,11 @@ for epoch in range(start, 10):
         optimizer.step()
 """
 _NET = """
+import contextlib
 import os
 import torch
 from torch import nn
+from converting import converted
 model = nn.Linear(10, 2)
 optimizer = torch.optim.Adam(model.parameters())
 start = 0
@@ -112,6 +117,23 @@ model.load_state_dict(best["state_dict"])
 )
 
 GOOD = (
+    _NET
+    + """
+saved, first, second = torch.load("last.pt"), torch.load("last.pt"), torch.load("last.pt")
+saved.setdefault("ema", None)
+print(saved["ema"])
+converted(first)
+print(first["weights"])
+for name in list(second):
+    second["old_" + name] = second[name]
+print(second["old_model"])
+with contextlib.suppress(KeyError):
+    print(torch.load("last.pt")["extra"])
+"""
+    + _TRAIN
+    + """
+    torch.save({"model": model.state_dict()}, "last.pt")
+""",
     _NET
     + """
 if os.path.exists("last.pt"):
@@ -190,7 +212,7 @@ def check(context: Context) -> Iterator[Finding]:
     told: set[str] = set()
     for load in context.trace.calls("torch.load"):
         written = next((event for event, _ in saves if _same_file(event.argument(1, "f"), load.argument(0, "f"))), None)
-        if written is None or not isinstance(load.result, Obj):
+        if written is None or not isinstance(load.result, Obj) or _may_be_filled(context, load.result):
             continue
         for key, read in _read(load.result):
             if key not in keys and key not in told and not _asked_for(context, key) and not _tried(load, read):
@@ -236,8 +258,29 @@ def _tried(load: Event, read: Obj) -> bool:
     """Whether an error of the reading is caught, or a branch of its own decides whether anything is read."""
     around = {id(frame) for frame in load.context.frames()}
     frames = list(read.context.frames()) if read.context is not None else []
-    caught = any(frame.kind in ("try", "except") for frame in frames)
+    caught = any(frame.kind in ("try", "except") or _suppresses(frame) for frame in frames)
     return caught or any(frame.kind == "if" and id(frame) not in around for frame in frames)
+
+
+def _suppresses(frame: Frame) -> bool:
+    held = settle(frame.value) if frame.kind == "with" and frame.value is not None else None
+    return isinstance(held, Obj) and held.name == "contextlib.suppress"
+
+
+def _may_be_filled(context: Context, loaded: Obj) -> bool:
+    """Whether something may put entries into what was loaded: a method that does, a call that is given it, a key that is not known."""
+    for event in context.trace.events:
+        if event.name in _FILLS and event.receiver is not None and settle(event.receiver) is loaded:
+            return True
+        if (
+            not event.inlined
+            and event.name not in _READS
+            and any(settle(one) is loaded for one in (*event.args, *event.kwargs.values()))
+        ):
+            return True
+    return any(
+        settle(store.target) is loaded and not store.name.startswith(("['", '["')) for store in context.trace.stores
+    )
 
 
 def _finding(context: Context, read: Obj, written: Event, key: str, keys: set[str]) -> Finding:
