@@ -296,3 +296,18 @@ def test_settings_that_are_printed_as_a_whole_tell_of_no_trouble(tmp_path: Path)
         "cannot-tell",
     )
     assert told(tmp_path, "error in the config: cannot find the checkpoint\n").category == "checkpoint"
+
+
+@pytest.mark.parametrize(("steps", "state"), [(0, "crashed"), (2, "running")])
+def test_a_checkpoint_that_is_saved_as_a_program_gives_up_is_no_work(tmp_path: Path, steps: int, state: str) -> None:
+    missing = """\
+Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    import fused
+ModuleNotFoundError: No module named 'fused'
+"""
+    behind = "".join(f"step {i} loss 2.0\n" for i in range(3, 3 + steps))
+    waited = "".join(f"waiting for writer {i}\n" for i in range(60))
+    begin = "step 1 loss 2.0\nstep 2 loss 2.0\n"
+    told_of = told(tmp_path, begin + missing + behind + waited + "Saved checkpoint to /out/emergency.pt\n")
+    assert told_of.state == state

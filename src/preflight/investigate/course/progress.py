@@ -23,7 +23,8 @@ _OF_OPTIONS = "usercode.unrecognized-arguments"
 """What ends a program as it reads its options: what stands behind it is of another start."""
 _LONG = 200
 """So many lines behind that are no last words of a script."""
-_DONE = ("progress.checkpoint-saved", "progress.evaluation", "progress.results-saved", "progress.epoch-took")
+_SAVED = "progress.checkpoint-saved"
+_DONE = (_SAVED, "progress.evaluation", "progress.results-saved", "progress.epoch-took")
 """What is told of work that was done, with or without a number of its step."""
 _OF_A_START = ("environment.missing-module", "environment.import-name", "usercode.syntax")
 _OF_CONDA = "environment.conda"
@@ -198,7 +199,11 @@ class Progress:
         if event.category != "environment" or len(self._ranks_told(file)) > 1:
             return False
         behind = event.hit.line + _SET_UP
-        return any(one.id in _DONE and one.hit.file == file and one.hit.line >= behind for one in self.case.events)
+        # Who counts steps, and counts none behind it, may save as it gives up.
+        counted = [step.line for step in self.case.steps if step.file == file]
+        gave_up = bool(counted) and max(counted) < event.hit.line
+        work = [name for name in _DONE if not (gave_up and name == _SAVED)]
+        return any(one.id in work and one.hit.file == file and one.hit.line >= behind for one in self.case.events)
 
     def _stopped_behind(self, event: Event) -> bool:
         """Return whether the job of an event was ended from outside after it, and nothing else failed in its file."""
