@@ -342,6 +342,28 @@ def test_weights_of_an_attention_that_sum_to_one_elsewhere_are_told() -> None:
     assert numbers(next_token(Model("causal"), IDS))["crosswise"] < 0
 
 
+@pytest.mark.parametrize("heads_last", [False, True])
+def test_weights_of_an_attention_that_is_written_with_einsum_are_told(heads_last: bool) -> None:
+    embed, ask, head = nn.Embedding(VOCAB, DIM), nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, VOCAB)
+    lies = "nlhd" if heads_last else "nhld"
+    queries, keys = (lies.replace("l", one) for one in "qk")
+
+    def told(axis: int, weigh: str = "nhqk") -> float:
+        hidden = embed(IDS)
+        query, key, value = (one.unflatten(-1, (2, -1)) for one in ask(hidden).chunk(3, -1))
+        if not heads_last:
+            query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+        weights = (torch.einsum(f"{queries},{keys}->nhqk", query, key) / 4).softmax(axis)
+        mixed = torch.einsum(f"{weigh},{keys}->{queries}", weights, value)
+        mixed = mixed if heads_last else mixed.transpose(1, 2)
+        scores = head(mixed.flatten(2) + hidden)
+        return numbers(functional.cross_entropy(scores.flatten(0, 1), IDS.flatten()))["crosswise"]
+
+    for axis, share in ((-1, 0), (3, 0), (1, 1), (-2, 1)):
+        assert told(axis) == share
+    assert told(-2, "nhkq") < 0  # summed over what it sums to one over: laid out keys first
+
+
 @pytest.mark.parametrize("laid_out", ["view", "transpose"])
 def test_weights_of_a_single_query_that_are_laid_out_as_a_row_are_not_taken_for_others(laid_out: str) -> None:
     embed, ask, head = nn.Embedding(VOCAB, DIM), nn.Linear(DIM, DIM), nn.Linear(DIM, VOCAB)

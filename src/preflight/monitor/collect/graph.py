@@ -22,6 +22,7 @@ _PRODUCTS = ("Bmm", "Baddbmm", "Mm")
 SOFTMAX = ("Softmax", "SafeSoftmax")  # the second where fused attention falls back, as it does for dropout
 _KEEPING = ("NativeDropout", "Mul", "Clone", "Expand", "View", "UnsafeView", "ReshapeAlias", "ToCopy")
 """Operations that leave the weights of an attention along their axes."""
+_VIEWS = ("View", "UnsafeView", "ReshapeAlias")
 
 
 class Graph:
@@ -114,33 +115,41 @@ class Graph:
         told = None
         for place, _ in islice(self.named(*SOFTMAX), _MOST_WRITTEN):
             result = self.held(place, "_saved_result")
-            product = self._product(place)
+            product = self._product(place, ("Permute",))
             if result is None or result.dim() < 3 or product < 0 or self.names[product] == "Mm":
                 continue
-            if not self._weighs(place, result.shape[-1]):
+            if not self._weighs(place, result):
                 continue
             if self.number(place, "_saved_dim", -1) % result.dim() != result.dim() - 1:
                 return 1.0
             told = 0.0
         return told
 
-    def _weighs(self, place: int, width: int) -> bool:
+    def _weighs(self, place: int, result: Any) -> bool:
         """Whether the first thing that is done with the result of a softmax is to add up values with it, over its last axis.
 
-        A view may lay a single column out as a row: what the product is given must be as wide as the result.
+        A view may lay a single column out as a row: what the product is given must be as wide as the result. What einsum
+        does lays axes out for a product before it views them as three: the last of them is what the product goes over.
         """
+        axes, viewed = list(range(result.dim())), False
         for above in range(place + 1, len(self.nodes)):
             if place not in self.below[above]:
                 continue
-            if self.names[above] in _KEEPING:
-                place = above
-                continue
-            first = next(iter(self.nodes[above].next_functions), (None, 0))[0]
-            if self.names[above] not in ("Bmm", "Mm") or first is not self.nodes[place]:
-                return False
-            weights = self.held(above, "_saved_self")
-            return weights is not None and weights.shape[-1] == width
-        return False
+            name = self.names[above]
+            if name in ("Unsqueeze", "Permute") and not viewed:
+                axes = _laid_out(self.nodes[above], name, axes)
+            elif name not in _KEEPING:
+                break
+            viewed = viewed or name in _VIEWS
+            place = above
+        else:
+            return False
+        first = next(iter(self.nodes[above].next_functions), (None, 0))[0]
+        if name not in ("Bmm", "Mm") or first is not self.nodes[place]:
+            return False
+        weights = self.held(above, "_saved_self")
+        last = [one for one in axes if one >= 0][-1:] == [result.dim() - 1]
+        return weights is not None and last and bool(weights.shape[-1] == result.shape[-1])
 
     def added(self, one: int, other: int) -> bool:
         """Whether what two operations give is added, as it is or with one of them laid out for the other."""
@@ -156,14 +165,14 @@ class Graph:
     def _reached(self, child: Any, product: int, reach: list[bool]) -> bool:
         return any(reach[one] and self.nodes[one] is child for one in self.below[product])
 
-    def _product(self, place: int) -> int:
+    def _product(self, place: int, more: tuple[str, ...] = ()) -> int:
         """The product of queries and keys that a softmax goes over, -1 where there is none."""
-        return next((one for one in self._to_product(place) if self.names[one] in _PRODUCTS), -1)
+        return next((one for one in self._to_product(place, more) if self.names[one] in _PRODUCTS), -1)
 
-    def _to_product(self, place: int) -> Iterator[int]:
-        """What lies below a softmax, down to the product of queries and keys."""
+    def _to_product(self, place: int, more: tuple[str, ...] = ()) -> Iterator[int]:
+        """What lies below a softmax, down to the product of queries and keys; ``more`` are operations on the way."""
         for _ in range(12):
-            below = [one for one in self.below[place] if self.names[one] in (*_TO_SCORES, *_PRODUCTS)]
+            below = [one for one in self.below[place] if self.names[one] in (*_TO_SCORES, *_PRODUCTS, *more)]
             if not below:
                 return
             place = below[0]
@@ -253,6 +262,16 @@ class Attention:
         if laid is None:
             return None
         return self._through(torch, laid[torch.arange(batch, device=positions.device), positions])
+
+
+def _laid_out(node: Any, name: str, axes: list[int]) -> list[int]:
+    """Axes after one was put in, which is -1, or after they were put into another order; -1 for unknown ones."""
+    if name == "Permute":
+        order = [one - _END if one >= _END >> 1 else one for one in node._saved_dims]
+        return [axes[one] for one in order] if len(order) == len(axes) else [-1] * len(order)
+    at = node._saved_dim
+    at = (at - _END if at >= _END >> 1 else at) % (len(axes) + 1)
+    return [*axes[:at], -1, *axes[at:]]
 
 
 def name_of(node: Any) -> str:
