@@ -16,6 +16,7 @@ from preflight.check.efficiency import NOT_SCORED, recommendations, score
 from preflight.check.evaluate import evaluate_rules
 from preflight.check.growth import with_growth
 from preflight.check.memory import memory_of
+from preflight.check.placement import why_less
 from preflight.check.registry import load_rules
 from preflight.check.specs import longest, model_spec, parallel_dims, run_spec
 from preflight.check.verdict import Decides, counted_alone, trains, verdict_of
@@ -116,6 +117,8 @@ def _understood(script: Script, options: Options, device: Device, launch: Launch
     context = Context(
         reading, facts, device.gpu, options.gpus, device.capacity_bytes, model, run, parallel, memory, launch
     )
+    if memory is not None and memory.fits == "no" and (less := why_less(reading, run)) is not None:
+        context.memory = msgspec.structs.replace(memory, fits="unknown", p_fit=None, oom=None, reason=less)
     if memory is not None and memory.fits == "yes" and counted_alone(context):
         # That one of them fits says nothing of all.
         reason = "the sizes of the other networks that are trained are not known; a dry run would tell"
