@@ -13,7 +13,7 @@ HIT = Hit(signature="", file=0, line=1, offset=0, text="x")
 
 
 def raised_in(path: str, function: str, message: str, *, name: str = "ValueError", code: str = "") -> Raised:
-    frames = (Frame("/home/u/train.py", 7, "main", "run()"), Frame(path, 12, function, code or f"raise {name}("))
+    frames = (Frame("/app/train.py", 7, "main", "run()"), Frame(path, 12, function, code or f"raise {name}("))
     return Raised(exception=name, message=message, frames=frames, hit=HIT)
 
 
@@ -48,7 +48,7 @@ def test_settings_that_do_not_add_up_are_the_environments(path: str, function: s
         (SITE + "ray/_private/worker.py", "get_objects", "cannot be used", "raise value.as_instanceof_cause()"),
         (SITE + "accelerate/launchers.py", "main", "--flag must be set", "function(*args)"),
         # One's own code.
-        ("/home/u/train.py", "__post_init__", "lr and schedule cannot be used together", ""),
+        ("/app/train.py", "__post_init__", "lr and schedule cannot be used together", ""),
     ],
 )  # fmt: skip
 def test_values_and_what_is_handed_on_are_not(path: str, function: str, message: str, code: str) -> None:
