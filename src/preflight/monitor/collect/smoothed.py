@@ -16,6 +16,7 @@ _MOST_LOOKS = 6
 _MOST_PLACES = 32
 _SMOOTHING = 7  # where the function takes by position how much it smooths
 _LEAST = 4  # classes
+_SOME = 0.01  # what all classes have of a row that was smoothed; a guard of the logarithm against nought is far less
 
 
 class SmoothedLabels:
@@ -48,7 +49,7 @@ class SmoothedLabels:
             least = rows.amin(1, keepdim=True)
             # Two classes at most stand out of a row whose others all have one and the same small share.
             alike = (rows == least).sum(1)
-            before = (least[:, 0] > 0) & (alike >= rows.shape[1] - 2) & (alike < rows.shape[1])
+            before = (least[:, 0] * rows.shape[1] > _SOME) & (alike >= rows.shape[1] - 2) & (alike < rows.shape[1])
             told = to_host(recorder.torch, before.float().mean().reshape(1))
         head = recorder.head()
         word = from_program(place)

@@ -19,7 +19,7 @@ class LabelsSmoothedOnce(Relation):
     done so already, it is done twice: the targets are nearly twice as soft as was asked for, and the loss can fall less far.
     Judged are targets with a number for each of four classes and more, where ``label_smoothing`` is set, in the first calls
     of each place in the code. They were smoothed before where in every row all classes but one or two have the same share,
-    and none is nought; it is broken where two calls in a row were given such targets.
+    and these shares come to a hundredth for all classes together; it is broken where two calls in a row were given such targets.
     What a teacher says of a sample has no such form.
     """
 
